@@ -2,7 +2,7 @@
 
 Where to change:
 
-- which transactions hold readers back: `broker/metrics/lso_blockers.py`. Then
+- which transactions block readers: `broker/metrics/lso_blockers.py`. Then
   `tests/broker/web/test_transactions_api.py`.
 - a number of a cluster: counted in `broker/topics/replicas/replication_totals.py` and
   `broker/cluster/controller/controller_totals.py`; read in `broker/metrics/cluster_look.py`,

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from broker.cluster.replicas.followed import Followed
 
 REASONS = ("dead", "silent", "behind", "added")
-"""The reasons why a replica is out of sync: its broker is dead; the replica does not fetch; it
-fetches but lags; a reassignment is adding the replica."""
+"""The reasons why a replica is out of sync: its broker is dead; the replica does not fetch; the
+replica fetches but lags; a reassignment is adding the replica."""
 
 
 @dataclass(slots=True)
 class OutOfSync:
-    """The replicas that are out of sync for one reason."""
+    """The number of replicas that are out of sync for one reason."""
 
     count: int = 0
     oldest_ms: int = 0
@@ -37,44 +37,46 @@ class OutOfSync:
 
 @dataclass(slots=True)
 class LeaderLag:
-    """How far this broker lags behind one leader."""
+    """The lag of this broker's replicas behind one leader."""
 
     records: int = 0
-    """The lag of the partition that lags most, in records."""
+    """The lag in records of the partition with the largest lag."""
     oldest_ms: int = 0
-    """The longest time for which a partition has lagged, in ms."""
+    """The longest time in ms for which one partition has lagged."""
 
 
 class ClusterLook(View):
-    """The counts of one scrape."""
+    """Counts of replicas and partitions for one scrape."""
 
     def __init__(self, sources: Sources) -> None:
         self.roles: Counter[str] = Counter(dict.fromkeys([each.value for each in Role], 0))
-        """The number of replicas of this broker by role."""
+        """The number of replicas on this broker, by role."""
         self.under_replicated = self.under_min_isr = self.at_min_isr = self.reassigning = 0
-        """Numbers of partitions that this broker leads."""
+        """Numbers of partitions that this broker leads: with fewer replicas in the ISR than
+        assigned, below min.insync.replicas, exactly at min.insync.replicas, and in reassignment."""
         self.out_of_sync = {reason: OutOfSync() for reason in REASONS}
         self.waiting_records = 0
         """The number of records after the high watermark, in the partitions that this broker
         leads."""
         self.stands_ms = 0
-        """The longest time that a high watermark has been below the log end offset, in ms."""
+        """The longest time for which a high watermark has been below the log end offset, in ms."""
         self.behind: dict[int, LeaderLag] = {}
-        """The lag behind each leader, by the leader's broker id."""
+        """The lag of this broker behind each leader, by the leader's broker id."""
         self.fetching = self.failing = 0
-        """The numbers of fetchers whose last request succeeded or failed."""
+        """The number of fetchers whose last request succeeded, and the number of fetchers whose
+        last request failed."""
         self.stopped = 0
         """The number of partitions that are not fetched until the controller sends a new leader
         epoch."""
         self.followed_by: Callable[[Fetcher, Followed], None] = lambda *_: None
-        """Called for each partition that this broker follows."""
+        """A function that is called for each partition that this broker follows."""
         self._sources = sources
         self._now_ms = sources.time.now().mono_ms
 
     # -- the replicas of this broker
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:  # noqa: ARG002
-        """Counts some partitions of a topic."""
+        """Adds some partitions of a topic to the counts."""
         for each in partitions:
             if not isinstance(each, Replica):
                 self.roles[Role.LEADER.value] += 1
@@ -110,8 +112,8 @@ class ClusterLook(View):
     # -- fetchers and the controller
 
     def fetchers(self) -> Iterator[int]:
-        """Counts the partitions of the fetchers, then those of the controller; yields the number of
-        partitions counted in each step."""
+        """Counts the partitions that the fetchers follow, then the partitions that the controller
+        manages; yields the number of partitions counted in each step."""
         member = self._sources.member
         if member is None:
             return
@@ -135,6 +137,7 @@ class ClusterLook(View):
 
 
 def is_under_replicated(led: LedReplicas) -> bool:
-    """Returns whether the ISR lacks a replica, other than replicas that a reassignment adds."""
+    """Returns True if a replica is missing from the ISR; ignores replicas that a reassignment is
+    adding."""
     state = led.state
     return len(state.replicas) - len(state.adding) > len(state.isr)

@@ -1,7 +1,7 @@
 """The series of a broker in a cluster: its replicas, fetchers, ZooKeeper session and controller.
 
-A standalone broker has none of these series. Nothing is counted here; docs/operate/metrics.md has
-names, labels and meanings.
+A standalone broker exports none of these series. This module only writes counts of other modules;
+docs/operate/metrics.md lists names, labels and meanings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from broker.cluster.cluster_broker import ClusterBroker
 
 _REQUEST_BITS = (17, 35)
-"""131 us to 34 s, in nanoseconds."""
+"""The first and last histogram bound in bits: 131 us to 34 s, in nanoseconds."""
 _NANOSECONDS = 1_000_000_000
 
 

@@ -1,9 +1,9 @@
-"""`/metrics`: the families, which each scrape reads from the shards, the logs, the server and the
-totals.
+"""Writes `/metrics`: reads the families of each scrape from the shards, the logs, the server and
+the totals.
 
 This module writes the series whose number does not grow with groups and topics, and orders all
-series; `broker/metrics/labelled_series.py` writes the others. Nothing is counted here.
-docs/operate/metrics.md has every name with its labels and meaning.
+series; `broker/metrics/labelled_series.py` writes the others. No counting is done here.
+docs/operate/metrics.md lists every name with its labels and meaning.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from protocol.errors import (
 from protocol.messages import BY_KEY
 
 REMOVING = (Cause.EXPIRED.value, Cause.DELETED.value)
-"""The causes of the removal of committed offsets."""
+"""The causes for which committed offsets are removed."""
 # A counter with few label values exports all of them from the start, at 0: `rate` and `increase`
 # miss the first event of a series that begins with that event.
 
 
 class BrokerCollector(Collector):
-    """The families of one scrape; ``scan`` has already run."""
+    """Collects the families of one scrape; ``scan`` must have run before."""
 
     def __init__(self, sources: Sources, scan: Scan, families: Families) -> None:
         self.sources = sources
@@ -331,15 +331,15 @@ class BrokerCollector(Collector):
 
 NANOSECONDS = 1_000_000_000
 _TIME_BITS = (14, 35)
-"""16 us to 34 s, in nanoseconds."""
+"""The first and last histogram bound in bits: 16 us to 34 s, in nanoseconds."""
 _COUNT_BITS = (0, 13)
 _PHASE_BITS = (3, 19)
-"""8 ms to 9 minutes."""
+"""The first and last histogram bound in bits: 8 ms to 9 minutes, in milliseconds."""
 
 
 def add_histograms(sources: Sources, families: Families) -> None:
-    """Adds the histograms of requests, turns, writes and rebalances. An API without requests has no
-    histogram."""
+    """Adds the histograms of requests, turns, writes and rebalances. Omits the histogram of an API
+    that has received no requests."""
     requests = families.family(
         "muster_request_seconds", "Time from the arrival of a request to its response.", "histogram"
     )
@@ -374,7 +374,7 @@ def add_histograms(sources: Sources, families: Families) -> None:
 
 
 async def render(sources: Sources) -> AsyncIterator[bytes]:
-    """Yields a scrape in Prometheus' text format, version 0.0.4, in chunks."""
+    """Runs a scrape and yields its text in chunks, in Prometheus' text format, version 0.0.4."""
     families = Families(sources.config["metrics.series.max"])
     native = NativeView(sources, families)
     look = ClusterLook(sources)

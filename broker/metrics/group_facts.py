@@ -1,7 +1,7 @@
 """Collects the facts for a group's verdict from the group's shard, the logs and earlier scans.
 
-The facts are collected in steps of at most BLOCK partitions, BLOCK members or one member's
-assignment. The caller can let other work run between steps.
+Each step reads at most BLOCK partitions, BLOCK members or one member's assignment. The caller can
+let other work run between steps.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from verdicts.facts import (
 )
 
 PAUSE_MS = 5_000
-"""If the wall clock advances by this much more than the monotonic clock between two scans, the
-process was paused."""
+"""If the wall clock advances by at least this many ms more than the monotonic clock between two
+scans, the process was paused."""
 
 Owners = dict[str, dict[int, str]]
-"""Member id by topic and partition."""
+"""The member id of each partition's owner, by topic and partition."""
 
 
 class GroupLooks:
-    """Collects facts about groups, and keeps the data that the next scan needs."""
+    """Collects facts about groups, and remembers the data that the next scan needs."""
 
     def __init__(self, lags: Lags, journal: Journal, lso_blockers: LsoBlockers) -> None:
         self.progress = Progress()
@@ -55,7 +55,7 @@ class GroupLooks:
         self._lso_blockers = lso_blockers
         self._time = lags.time
         self._last = self._time.now()
-        """The start of the last scan of a group."""
+        """The time at which the last scan of a group started."""
         self._resumed_ms = 0
         """The wall time at which the broker continued after its last pause."""
 
@@ -113,12 +113,12 @@ class GroupLooks:
             self._resumed_ms = now.wall_ms
 
     def _counts_from(self, group: GroupView, now: Now) -> int | None:
-        """Returns the wall time from which the group's time in its state counts; None if the whole
-        time counts.
+        """Returns the wall time from which the time that the group spent in its state is counted;
+        None if the whole time is counted.
 
-        Time before the start of the broker, or before the end of the last long pause, does not
-        count, since members need time to continue. For an empty group the whole time counts: it is
-        also empty while the broker does not run.
+        Time before the start of the broker, or before the end of the last long pause, is not
+        counted, since members need time to continue. For an empty group the whole time is counted:
+        the group is also empty when the broker does not run.
         """
         if group.is_empty and group.protocol_type and group.state_timestamp_ms >= 0:
             return None
@@ -127,10 +127,10 @@ class GroupLooks:
     def _all_read(
         self, hosted: HostedGroups, group: GroupView, lagging_ms: int, now: Now
     ) -> int | None:
-        """Returns the number of the group's partitions if the group has read all of them to the end
-        and no partition has a new owner, else None.
+        """Returns the number of the group's partitions if the group has read all records of all of
+        them and no partition has a new owner, else None.
 
-        Most scans of most groups end here, at a tenth of the cost of a whole scan.
+        Most scans of most groups end with this result, which costs a tenth of a whole scan.
         """
         offsets = hosted.core.view.offsets
         found: dict[str, Columns] = {}
@@ -154,7 +154,8 @@ class GroupLooks:
         return sum([len(partitions) for partitions, _ in found.values()])
 
     def _owners(self, group: GroupView) -> Generator[int, None, Owners]:
-        """Collects the owner of each partition; empty while the group rebalances."""
+        """Collects the owner of each partition; the result is empty during a rebalance of the
+        group."""
         owners: Owners = {}
         if not group.is_assigned:
             return owners
@@ -223,7 +224,7 @@ class GroupLooks:
         return facts
 
     def _hold(self, at: Partition, offset: int) -> HoldFacts | None:
-        """Returns the transaction that blocks a group whose committed offset is the last stable
+        """Returns the transaction that blocks a group whose committed offset equals the last stable
         offset."""
         if not at.log.producers.open_transactions or offset != at.last_stable_offset:
             return None
@@ -245,8 +246,8 @@ class GroupLooks:
         )
 
     def _timestamp(self, group_id: str, key: Key, now_ms: int) -> int | None:
-        """Returns the timestamp of the first unread record, or the last known timestamp in its
-        place; None if both are unknown."""
+        """Returns the timestamp of the first unread record. If the timestamp is unknown, returns
+        the last known timestamp of an earlier first unread record; None if both are unknown."""
         times = self._lags.times
         time = times.known(key)
         if time is None:
@@ -256,7 +257,8 @@ class GroupLooks:
     def _group(
         self, group: GroupView, partitions: Sequence[PartitionFacts], now: Now
     ) -> Generator[int, None, GroupFacts]:
-        """Collects, in steps, the facts about the group that are not about partitions."""
+        """Collects, in steps, the facts about the group as a whole, and adds the facts about its
+        partitions."""
         journal = self._journal.get(group.group_id)
         losses = [
             each
@@ -291,8 +293,8 @@ class GroupLooks:
         )
 
     def refused(self, group_id: str) -> Sequence[RefusedFacts]:
-        """Returns the clients whose joins fail until a setting changes; the group need not
-        exist."""
+        """Returns the clients whose joins fail until a client changes a setting. The group does not
+        need to exist."""
         journal = self._journal.get(group_id)
         kept = () if journal is None else journal.rejected
         return [
@@ -310,8 +312,8 @@ class GroupLooks:
         ]
 
     def _returns(self, journal: GroupJournal) -> list[ReturnFacts]:
-        """Returns the clients that returned under new member ids, and the members that changed
-        their subscription."""
+        """Returns the clients that rejoined with new member ids, and the members that changed their
+        subscription."""
         found = [
             ReturnFacts(
                 each.member_id,

@@ -1,10 +1,10 @@
 """Finds pending offset commits whose transaction is not open at its coordinator.
 
 A log that an earlier version of Muster wrote may contain such commits: a client of transaction
-version 1 keeps its epoch, so that these commits were accepted after the end of the transaction
-(broker/cores/groups/records.py). The group gets UNSTABLE_OFFSET_COMMIT until the next transaction
-of the producer, which would commit the pending offsets. The log line names the command that drops
-them.
+version 1 keeps its epoch, so the earlier version accepted these commits after the end of the
+transaction (broker/cores/groups/records.py). OffsetFetch of the group returns
+UNSTABLE_OFFSET_COMMIT until the producer's next transaction, which would commit the pending
+offsets. The log line names the command that drops the pending commits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ EVERY_S = 20.0
 
 
 class HangingCommits:
-    """Logs each transaction that hangs in a partition of ``__consumer_offsets``, once."""
+    """Logs each transaction that hangs in a partition of ``__consumer_offsets``; logs it only
+    once."""
 
     def __init__(
         self,
@@ -44,8 +45,8 @@ class HangingCommits:
         self._internal_errors = internal_errors
         self._background = background
         self._hung: dict[int, tuple[int, int]] = {}
-        """For each partition: producer id and start offset of the transaction that hung at the last
-        check."""
+        """The transaction that hung at the last check (producer id and start offset), by partition.
+        """
         self._logged: dict[int, tuple[int, int]] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -80,8 +81,8 @@ class HangingCommits:
         slices.end()
 
     def _look_at(self, partition: Partition, before: tuple[int, int] | None) -> None:
-        """Logs a transaction that hangs at two checks in a row. A transaction that began after the
-        transactional ids were collected may seem to hang at one check."""
+        """Logs a transaction if it hangs at two consecutive checks. A transaction that began after
+        the transactional ids were collected may appear to hang at one check."""
         blocker = self._lso_blockers.of(partition)
         if blocker is None or not blocker.hangs:
             return

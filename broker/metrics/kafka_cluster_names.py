@@ -1,8 +1,9 @@
-"""The series of replicas, fetchers, controller and ZooKeeper under Kafka's names, by jmx_exporter's
-usual rules.
+"""The series of replicas, fetchers, controller and ZooKeeper under Kafka's names, according to
+jmx_exporter's usual rules.
 
 A standalone broker exports the series of an Apache broker in a cluster of one broker, without the
-series of ZooKeeper and fetchers. Only the leader exports the series of a partition.
+series of ZooKeeper and fetchers. Only the leader of a partition exports the series of the
+partition.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _REPLICA = label("clientId", "Replica")
 
 
 class KafkaClusterNames:
-    """Writes the series of one scrape."""
+    """Writes the series of replicas, fetchers, controller and ZooKeeper for one scrape."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class KafkaClusterNames:
         )
 
     def partitions(self, topic: str, partitions: Sequence[Partition]) -> None:
-        """Adds the series of some partitions."""
+        """Adds the series of some partitions of a topic."""
         for each in filter(is_led, partitions):
             if not self._families.has_room(6):
                 continue

@@ -1,7 +1,8 @@
 """The series with labels for group, member, topic or partition, under kafka_exporter's names and
 Muster's names.
 
-Nothing is counted here; docs/operate/metrics.md has names, labels and meanings.
+This module only writes counts of other modules; docs/operate/metrics.md lists names, labels and
+meanings.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from protocol.now import Now
 from verdicts.spelling import plain_host
 
 PARTS = [f".{each:03d}" for each in range(1000)]
-"""The text after the decimal point for each number of milliseconds: formatting a float takes twice
-as long."""
+"""The decimal part for each number of milliseconds, precomputed because formatting a float takes
+twice as long."""
 
 
 class NativeView(View):
-    """kafka_exporter's series, and Muster's additional series."""
+    """Writes kafka_exporter's series, and Muster's additional series."""
 
     def __init__(self, sources: Sources, families: Families) -> None:
         self.sources = sources
@@ -159,7 +160,8 @@ class NativeView(View):
         lags: Sequence[PartitionLag],
         owners: dict[TopicPartition, MemberView],  # noqa: ARG002 - other views need them
     ) -> None:
-        """Adds committed offset, lag in records and lag in seconds of each partition."""
+        """Adds the committed offset, the lag in records and the lag in seconds of each
+        partition."""
         topics, partitions, offsets, starts, ends, records, ages, inexact, committed, expires = zip(
             *lags, strict=True
         )
@@ -202,7 +204,7 @@ class NativeView(View):
             )
 
     def _add_outside(self, lags: Sequence[PartitionLag]) -> None:
-        """Adds a series for each committed offset that is outside its log."""
+        """Adds a series for each committed offset that is outside the range of its log."""
         for lag in lags:
             is_above = lag.lag is not None and lag.lag < 0
             if (is_above or lag.lost) and self.families.has_room(1):
@@ -211,7 +213,7 @@ class NativeView(View):
                 self._outside.add(f"{self._group},{at}", 1)
 
     def end_topic(self, topic: str) -> None:
-        """Adds the series by group and topic."""
+        """Adds the series that have the labels group and topic."""
         if self.families.has_room(5):
             labels = f"{self._group},{label('topic', topic)}"
             self._committed_sum.add(labels, self._sum)
@@ -242,7 +244,7 @@ class NativeView(View):
                 self._member_seconds.add(labels, lag.seconds)
 
     def end_group(self) -> None:
-        """Adds nothing."""
+        """Does nothing, since this view has no sums of a group."""
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
         """Adds offsets and replicas of each partition."""
@@ -276,7 +278,7 @@ class NativeView(View):
                 self._held_seconds.add(labels, seconds_between(blocker.since_ms, self.now))
 
     def topic(self, entry: TopicLogs) -> None:
-        """Adds the series by topic."""
+        """Adds the series that have the label topic."""
         if self.families.has_room(6):
             topic = label("topic", entry.topic.name)
             first = entry.partition(0)
@@ -292,8 +294,8 @@ class NativeView(View):
 
 
 def state_age_s(group: GroupView, now: Now) -> float | None:
-    """Returns how long the group has been in its state, in seconds; None if the state was loaded
-    without a time."""
+    """Returns the number of seconds for which the group has been in its state; None if the state
+    was loaded without a time."""
     if group.state_since_ms:
         return max(0, now.mono_ms - group.state_since_ms) / 1000
     if group.state_timestamp_ms < 0:
@@ -302,7 +304,7 @@ def state_age_s(group: GroupView, now: Now) -> float | None:
 
 
 def seconds_between(wall_ms: int, now: Now) -> float:
-    """Returns the seconds from a wall time to now, at least 0."""
+    """Returns the number of seconds from the wall time ``wall_ms`` to ``now``, at least 0."""
     return max(0, now.wall_ms - wall_ms) / 1000
 
 

@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     from broker.cluster.topics.remote_end_offsets import RemoteEndOffsets
 
 BLOCK = 128
-"""Partitions whose lag is computed in one step."""
+"""The maximum number of partitions whose lag one step computes."""
 
 _made: Callable[..., PartitionLag] = tuple.__new__
-"""Creates a PartitionLag in half the time of the constructor."""
+"""Creates a PartitionLag in half the time that the constructor takes."""
 
 _NOWHERE: Mapping[int, Partition] = {}
 
 TopicPartition = tuple[str, int]
 Commits = Iterable[tuple[int, int, int, int]]
-"""Partition, offset, commit timestamp and expire timestamp of each commit in a topic."""
+"""The commits in a topic: partition, offset, commit timestamp and expire timestamp of each."""
 ByTopic = Mapping[str, Mapping[int, "PartitionLag"]]
-"""The lags of a group by topic and partition."""
+"""The lags of a group, by topic and partition."""
 
 
 class PartitionLag(NamedTuple):
@@ -62,24 +62,24 @@ class PartitionLag(NamedTuple):
     topic: str
     partition: int
     offset: int
-    """The committed offset."""
+    """The offset that the group has committed."""
     log_start_offset: int | None
-    """The log start offset; like the end offset, None if the partition does not exist or its leader
-    has not responded yet."""
+    """The log start offset; None if the partition does not exist or its leader has not responded
+    yet. The log end offset is None in the same cases."""
     log_end_offset: int | None
     records: int | None
-    """The number of records from the committed offset, or the log start offset if higher, to the
-    log end; at least 0."""
+    """The number of records from the committed offset to the log end, at least 0; counted from the
+    log start offset if the log start offset is higher than the committed offset."""
     age_ms: int | None
-    """The age of the first unread record; 0 if all records are read, None before the timestamp has
-    been looked up."""
+    """The age of the first unread record in ms; 0 if all records are read; None if the timestamp
+    has not been looked up yet."""
     approximate: bool
     """True if ``age_ms`` is the age of a large batch, not of the first unread record."""
     committed_ms: int
     """The wall time of the commit."""
     expires_ms: int | None
-    """The wall time after which retention may remove the offset without further activity;
-    None: never."""
+    """The wall time from which the offset may expire if the group shows no further activity; None
+    if the offset does not expire."""
 
     @property
     def lag(self) -> int | None:
@@ -91,13 +91,13 @@ class PartitionLag(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """The number of deleted records that the group had not read; not included in the lag."""
+        """The number of records that were deleted before the group read them, not part of lag."""
         start = self.log_start_offset
         return 0 if start is None else max(0, start - self.offset)
 
     @property
     def seconds(self) -> float | None:
-        """``age_ms`` in seconds."""
+        """The value of ``age_ms`` in seconds."""
         return None if self.age_ms is None else self.age_ms / 1000
 
 
@@ -106,14 +106,14 @@ class MemberLag(NamedTuple):
 
     member: MemberView
     partitions: int
-    """The number of partitions that the member owns."""
+    """The number of partitions that are assigned to the member."""
     committed: int
-    """The number of owned partitions with a committed offset."""
+    """The number of the member's partitions that have a committed offset."""
     topics: Mapping[str, int]
-    """The number of owned partitions by topic."""
+    """The number of the member's partitions, by topic."""
     records: int
     seconds: float | None
-    """The largest known lag in seconds; None if no lag in seconds is known."""
+    """The largest known lag in seconds over the member's partitions; None if none is known."""
 
 
 class Lags:
@@ -126,7 +126,7 @@ class Lags:
         time: Time,
         elsewhere: RemoteEndOffsets | None = None,
     ) -> None:
-        """``elsewhere`` has the end offsets of the partitions that other brokers lead."""
+        """Creates the object; ``elsewhere`` provides the end offsets at other leaders."""
         self.groups = groups
         self.logs = logs
         self.time = time
@@ -139,7 +139,7 @@ class Lags:
     # -- the logs
 
     def here(self, topic: str) -> Mapping[int, Partition]:
-        """Returns the partitions of a topic whose end offsets this broker's replica knows."""
+        """Returns the partitions of a topic whose end offset this broker's replica knows."""
         if self._elsewhere is not None:
             return self._elsewhere.trusted(topic)
         entry = self.logs.topics.get(topic)
@@ -166,8 +166,8 @@ class Lags:
     ) -> tuple[int, int] | None:
         """Returns the start and end offsets of the log for a commit; None if unknown.
 
-        ``at`` is this broker's replica, from `here`. If that replica ends at or above the offset,
-        callers may use it without this call.
+        ``at`` is this broker's replica, as `here` returns it. If the end offset of ``at`` is not
+        below the committed offset, the caller may use the offsets of ``at`` without this call.
         """
         if at is not None and (self._elsewhere is None or offset <= at.high_watermark):
             return at.log.log_start_offset, at.high_watermark
@@ -188,10 +188,9 @@ class Lags:
     # -- queries
 
     def records_of(self, hosted: HostedGroups, group: GroupView) -> int | None:
-        """Returns the number of records that a group has not read: the sum over its committed
-        offsets.
+        """Returns the number of records that a group has not read: the sum over its commits.
 
-        None without a committed offset: only the group's members know where they start to read.
+        Returns None without a committed offset: only the members know where they start to read.
         """
         fetched = hosted.core.view.offsets.fetch_all(group.group_id)
         if not fetched:
@@ -199,8 +198,8 @@ class Lags:
         return sum([self._records(each) for each in fetched])
 
     def in_topic(self, hosted: HostedGroups, group_id: str, topic: str) -> tuple[int, int] | None:
-        """Returns the number of partitions of a topic with a commit of the group, and their lag in
-        records; None without a commit in the topic."""
+        """Returns the number of partitions of a topic in which the group has a commit, and the
+        total lag of these partitions in records; None if the group has no commit in the topic."""
         if topic not in hosted.core.view.offsets.topics(group_id):
             return None
         for fetched in hosted.core.view.offsets.fetch_all(group_id):
@@ -227,15 +226,15 @@ class Lags:
             yield from self.of_topic(hosted, group_id, topic)
 
     def of_topic(self, hosted: HostedGroups, group_id: str, topic: str) -> Iterator[PartitionLag]:
-        """Yields the lags in one topic."""
+        """Yields the lag at every committed offset of a group in one topic."""
         for block in self.blocks(hosted, group_id, topic):
             yield from block
 
     def blocks(
         self, hosted: HostedGroups, group_id: str, topic: str
     ) -> Iterator[list[PartitionLag]]:
-        """Yields the lags in one topic in blocks of at most BLOCK; later blocks contain later
-        changes.
+        """Yields the lags in one topic in blocks of at most BLOCK. Changes during the iteration are
+        visible in later blocks.
 
         Unknown ages are queued for a lookup.
         """
@@ -246,10 +245,10 @@ class Lags:
     def blocks_or_none(
         self, hosted: HostedGroups, group_id: str, topic: str, *, ask: bool, whole: bool
     ) -> Iterator[list[PartitionLag] | None]:
-        """Yields blocks as `blocks` does; unless ``whole``, yields None at the first unknown age
-        and ends.
+        """Yields blocks as `blocks` does. Unless ``whole`` is true, yields None at the first
+        unknown age and ends.
 
-        ``ask`` is False if the caller has already queued the lookups by `ask`.
+        ``ask`` is False if the caller has already queued the lookups with the method `ask`.
         """
         rule = expiry_rule(hosted.core.view.groups.get(group_id))
         if rule is not None and topic in rule.kept_topics:
@@ -268,8 +267,8 @@ class Lags:
     def ask(self, hosted: HostedGroups, group_id: str) -> Iterator[int]:
         """Queues lookups of the unknown ages of a group; ``times.settled()`` waits for them.
 
-        Yields the number of offsets that each step read, at most BLOCK. It takes a fifth of the
-        time of `blocks`.
+        Yields the number of offsets that each step read, at most BLOCK. This method takes a fifth
+        of the time of `blocks`.
         """
         for topic in list(hosted.core.view.offsets.topics(group_id)):
             for commits in hosted.core.view.offsets.commits(group_id, topic, BLOCK):
@@ -300,9 +299,9 @@ class Lags:
     def _block(
         self, group_id: str, topic: str, commits: Commits, rule: ExpiryRule | None, whole: bool
     ) -> list[PartitionLag] | None:
-        """Returns the lags at some commits in one topic. A scrape calls this method most often.
+        """Returns the lags for some commits in one topic. A scrape calls this method most often.
 
-        Unless ``whole``, returns None at the first unknown age.
+        Unless ``whole`` is true, returns None at the first unknown age.
         """
         now_ms = self.time.now().wall_ms
         retention_ms = self.groups.settings.core.offsets_retention_ms
@@ -358,9 +357,9 @@ class Lags:
         return lags
 
     def of_member(self, group: GroupView, member: MemberView, lags: ByTopic) -> MemberLag | None:
-        """Returns the lag of a member of a "consumer" group, from the lags of the group.
+        """Returns the lag of a member, computed from the lags of its group.
 
-        Returns None if the member's assignment has another format.
+        Returns None if the member's assignment does not have the consumer format.
         """
         owned = self.owned_by(group, member)
         if owned is None:
@@ -378,8 +377,8 @@ class Lags:
 
     @staticmethod
     def owned_by(group: GroupView, member: MemberView) -> dict[str, list[int]] | None:
-        """Returns the partitions of a member by topic; None if its assignment does not have the
-        consumer format."""
+        """Returns the partitions that are assigned to a member, by topic; None if the assignment
+        does not have the consumer format."""
         if group.protocol_type != CONSUMER:
             return None
         try:
@@ -394,5 +393,5 @@ def readable(groups: GroupRuntime) -> list[HostedGroups]:
 
 
 def expiry_rule(group: GroupView | None) -> ExpiryRule | None:
-    """Returns the rule by which a group's offsets expire now; None if they do not expire now."""
+    """Returns the rule by which a group's offsets expire; None in a state without expiry."""
     return rule_for(GroupCondition() if group is None else condition_of(group))

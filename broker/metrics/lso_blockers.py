@@ -1,15 +1,16 @@
-"""The transactions that hold back a last stable offset (LSO), and the groups that these
+"""Finds the transactions that hold back a last stable offset (LSO), and the groups that these
 transactions block.
 
 A partition knows the producer of its oldest open transaction; the coordinator knows the
 transactional id of that producer. If no transactional id has the transaction open, the transaction
-hangs, and only an operator can end it. Muster does not report a hanging transaction while ids may
-be missing: while ids are loaded, if they can't be read, or if other brokers coordinate ids.
-`refresh` collects the ids in steps; `of` reads the last result.
+hangs, and only an operator can end it. Muster does not report a hanging transaction if ids may be
+missing: if ids are being loaded or can't be read, or if other brokers coordinate ids. `refresh`
+collects the ids in steps; `of` reads the result of the last `refresh`.
 
-A Fetch does not name a group. But if a group's committed offset is the LSO, and records follow, the
-group waits for the transaction that begins at the LSO. Each scan of the groups, every few seconds,
-detects such groups, and the journal of transactions keeps the groups and how long they waited.
+A Fetch request does not name a group. But if a group's committed offset is the LSO, and records
+exist after the LSO, the group waits for the transaction that begins at the LSO. Each scan of the
+groups, every few seconds, detects such groups; the journal of transactions records the groups and
+how long they waited.
 """
 
 from __future__ import annotations
@@ -30,24 +31,25 @@ from transactions.transaction import Transaction
 from verdicts.facts import GroupFacts, HoldFacts, PartitionFacts
 
 STEP = 500
-"""The maximum number of open transactions in one step."""
+"""The maximum number of open transactions that one step collects."""
 
 
 class LsoBlocker(NamedTuple):
     """The oldest open transaction of a partition."""
 
     transactional_id: str | None
-    """The transactional id; None if this broker knows no id of this producer."""
+    """The transactional id; None if this broker does not know a transactional id of this producer.
+    """
     producer_id: int
     producer_epoch: int
     start_offset: int
     """The first offset of the transaction, which is the last stable offset of the partition."""
     since_ms: int
-    """The wall time at which the transaction's first partition was added; if the id is unknown, of
-    the producer's last record."""
+    """The wall time at which the first partition was added to the transaction. If the id is
+    unknown: the wall time of the producer's last record."""
     ends_ms: int | None
-    """The wall time at which the transaction times out; None if its outcome is decided, or if no
-    coordinator ends it."""
+    """The wall time at which the transaction times out; None if the outcome of the transaction is
+    decided, or if no coordinator will end the transaction."""
     state: str | None
     """The state of the transaction at its coordinator; None if the id is unknown."""
     client: Client
@@ -64,13 +66,15 @@ class LsoBlockers:
     def __init__(
         self, transactions: TransactionRuntime, partition_count: Callable[[], int], time: Time
     ) -> None:
-        """``partition_count`` returns the number of partitions of ``__transaction_state``."""
+        """Creates the object; ``partition_count`` returns the number of partitions of
+        ``__transaction_state``."""
         self._transactions = transactions
         self._time = time
         self._partition_count = partition_count
         self._by_producer: dict[int, Transaction] = {}
         self._has_all = False
-        """False if a shard is loading, can't be read, or is on another broker."""
+        """True if this broker hosts and can read all shards; False if a shard is loading, can't be
+        read, or is on another broker."""
         self._has_others = False
         """True if other brokers lead partitions of ``__transaction_state``."""
 
@@ -93,8 +97,8 @@ class LsoBlockers:
         self._by_producer, self._has_all = found, has_all
 
     def transactional_id_of(self, producer_id: int) -> str | None:
-        """Returns the transactional id of an open transaction's producer at the last refresh; None
-        if unknown."""
+        """Returns the transactional id of a producer that had an open transaction at the last
+        refresh; None if the id is unknown."""
         known = self._by_producer.get(producer_id)
         return None if known is None else known.transactional_id
 
@@ -129,15 +133,16 @@ class LsoBlockers:
 
 
 def _has(known: Transaction, partition: Partition) -> bool:
-    """Returns whether the transaction includes the partition: its end writes a marker to these
-    partitions."""
+    """Returns True if the transaction includes the partition, so that the end of the transaction
+    writes a marker to the partition."""
     return any(
         topic == partition.topic and partition.index in ids for topic, ids in known.partitions
     )
 
 
 class BlockedGroups:
-    """Reports the groups that wait for a transaction to the journal of transactions."""
+    """Finds the groups that wait for a transaction and reports them to the journal of
+    transactions."""
 
     def __init__(self, transactions: TransactionRuntime, journal: Journal, time: Time) -> None:
         self._transactions = transactions
@@ -145,7 +150,7 @@ class BlockedGroups:
         self._time = time
 
     def see(self, facts: GroupFacts) -> None:
-        """Reports to the journal the waits that the facts about a group show."""
+        """Reads the facts about a group and reports each wait for a transaction to the journal."""
         if not facts.members and facts.protocol_type:
             return  # a group without members does not wait
         for each in facts.partitions:
@@ -173,7 +178,8 @@ class BlockedGroups:
 
 
 def story_of(known: Transaction) -> Story:
-    """Returns a journal entry with the coordinator's facts about an open transaction."""
+    """Returns a journal entry about an open transaction, with the facts that its coordinator
+    knows."""
     story = Story(0, known.producer_id, known.producer_epoch, known.client, known.start_ms)
     story.source = Source.LOG
     story.touch(known.partitions, "")

@@ -1,8 +1,9 @@
-"""The series names of other exporters, for dashboards made for them: ``metrics.compat``.
+"""Writes series under the names of other exporters, for dashboards that were made for these
+exporters (``metrics.compat``).
 
 Each view writes the numbers of labelled_series.py under the names and labels of one exporter:
 KMinion, kafka-lag-exporter, or jmx_exporter with its usual rules for Kafka's JMX metrics.
-docs/operate/metrics.md lists the names, and the omitted names.
+docs/operate/metrics.md lists the names that Muster writes and the names that it omits.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from coordinator.read_only import MemberView
 from protocol.messages import BY_KEY
 
 LATE_MS = 300_000
-"""A transaction is late if it has been open for the longest timeout plus this time, as in Kafka."""
+"""A transaction is late if it has been open for the maximum transaction timeout plus this number of
+ms, as in Kafka."""
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 
@@ -34,7 +36,7 @@ class _View(View):
 
 
 class KMinion(_View):
-    """KMinion's series, with its default prefix."""
+    """Writes KMinion's series, with its default prefix."""
 
     def __init__(self, sources: Sources, families: Families) -> None:
         super().__init__(sources, families)
@@ -105,7 +107,7 @@ class KMinion(_View):
                     self._add("consumer_group_topic_partition_lag", each, lag.records)
 
     def end_topic(self, topic: str) -> None:
-        """Adds the sums of the topic."""
+        """Adds the total lag in the topic."""
         if self.families.has_room(2):
             at = f"{self._group},{label('topic_name', topic)}"
             self._add("consumer_group_topic_offset_sum", at, self._offset_sum)
@@ -136,7 +138,7 @@ class KMinion(_View):
         self._having.clear()
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
-        """Adds start and end offset of each partition."""
+        """Adds the start and end offset of each partition."""
         has_room = self.families.has_room(2 * len(partitions))
         topic = label("topic_name", entry.topic.name)
         for partition in partitions:
@@ -152,7 +154,7 @@ class KMinion(_View):
                 self._add("topic_partition_high_water_mark", at, high)
 
     def topic(self, entry: TopicLogs) -> None:
-        """Adds the sums of the topic."""
+        """Adds the series about the topic as a whole."""
         if self.families.has_room(3):
             topic = label("topic_name", entry.topic.name)
             self._add("topic_low_water_mark_sum", topic, self._low)
@@ -182,7 +184,7 @@ class KMinion(_View):
 
 
 class LagExporter(_View):
-    """kafka-lag-exporter's series; ``cluster_name`` is the cluster id."""
+    """Writes kafka-lag-exporter's series; ``cluster_name`` is the cluster id."""
 
     def __init__(self, sources: Sources, families: Families) -> None:
         super().__init__(sources, families)
@@ -219,7 +221,7 @@ class LagExporter(_View):
     def offsets(
         self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, MemberView]
     ) -> None:
-        """Adds offset and lag of each partition with its owner."""
+        """Adds the offset and the lag of each partition, with its owner."""
         has_room = self.families.has_room(3 * len(lags))
         topic = label("topic", lags[0].topic)
         for lag in lags:
@@ -246,14 +248,14 @@ class LagExporter(_View):
                 self._seconds.add(at, lag.seconds)
 
     def end_topic(self, topic: str) -> None:
-        """Adds the sum of the topic."""
+        """Adds the total lag in the topic."""
         if self.families.has_room(1):
             self._topic_sum.add(f"{self._group},{label('topic', topic)}", self._in_topic)
         self._in_group += self._in_topic
         self._in_topic = 0
 
     def end_group(self) -> None:
-        """Adds the series of the group."""
+        """Adds the series that have only the label group."""
         if self.families.has_room(3):
             at = f'{self._group},is_simple_consumer="{self._simple}"'
             self._sum.add(self._group, self._in_group)
@@ -262,7 +264,7 @@ class LagExporter(_View):
                 self._max_seconds.add(at, self._oldest)
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
-        """Adds start and end offset of each partition."""
+        """Adds the start and end offset of each partition."""
         if self.families.has_room(2 * len(partitions)):
             topic = label("topic", entry.topic.name)
             for partition in filter(is_led, partitions):
@@ -271,11 +273,11 @@ class LagExporter(_View):
                 self._earliest.add(at, partition.log.log_start_offset)
 
     def end(self, scan: Scan) -> None:
-        """Adds nothing."""
+        """Does nothing, since this exporter has no series of the broker."""
 
 
 class Jmx(_View):
-    """The series of jmx_exporter's kafka-2_0_0.yml for which this broker has numbers."""
+    """Writes the series of jmx_exporter's kafka-2_0_0.yml for which this broker has numbers."""
 
     def __init__(self, sources: Sources, families: Families, look: ClusterLook) -> None:
         super().__init__(sources, families)
@@ -286,11 +288,11 @@ class Jmx(_View):
         self._out = families.family(f"{topics}bytesout_total", "Bytes fetched.", "counter")
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
-        """Adds the replicas of each partition."""
+        """Adds the series about the replicas of each partition."""
         self._cluster.partitions(label("topic", entry.topic.name), partitions)
 
     def topic(self, entry: TopicLogs) -> None:
-        """Adds records, bytes in and bytes out of a topic."""
+        """Adds the numbers of records, bytes in and bytes out of a topic."""
         if self.families.has_room(3):
             topic = label("topic", entry.topic.name)
             led = filter(is_led, entry.partitions)
@@ -299,9 +301,10 @@ class Jmx(_View):
             self._out.add(topic, entry.bytes_out)
 
     def end(self, scan: Scan) -> None:
-        """Adds classic groups by state, requests, and the series of the cluster.
+        """Adds the number of classic groups by state, the series of requests, and the series of the
+        cluster.
 
-        Kafka 4 too counts no consumer groups in the metrics of ``GroupMetadataManager``.
+        In Kafka 4 the metrics of ``GroupMetadataManager`` do not count consumer groups either.
         """
         manager = "kafka_coordinator_group_groupmetadatamanager_num"
         offsets = sum(
@@ -372,10 +375,10 @@ def compat_views(sources: Sources, families: Families, look: ClusterLook) -> lis
 
 
 def wants_look(views: Sequence[View]) -> bool:
-    """Returns whether a view shows the counts of `ClusterLook`."""
+    """Returns True if a view shows the counts of `ClusterLook`."""
     return any(isinstance(view, Jmx) for view in views)
 
 
 def wants_owners(views: Sequence[View]) -> bool:
-    """Returns whether a view shows the owner of each partition."""
+    """Returns True if a view shows the owner of each partition."""
     return any(isinstance(view, LagExporter) for view in views)

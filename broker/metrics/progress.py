@@ -1,14 +1,13 @@
-"""Remembers, between two scans, how long each committed offset has not moved; the verdicts need
-this.
+"""Remembers, between two scans, for how long each committed offset has not moved. The verdicts need
+this duration.
 
 A commit timestamp is not enough: a stuck client may keep committing the same offset. Each scan of a
-group is therefore compared with the scan before, partition by partition, in arrays. The first scan
-of a group, including the first after a start of the broker, uses the times of the commits in the
-log.
+group is therefore compared with the previous scan, partition by partition, in arrays. The first
+scan of a group, including the first scan after a start of the broker, uses the times of the commits
+in the log.
 
-`Arrivals` keeps the end offsets that topics had in the last minute: an unread record below an
-earlier end offset is at least as old as that end offset, which is known without a read of the
-log.
+`Arrivals` remembers the end offsets that topics had in the last minute. An unread record below an
+earlier end offset existed at the time of this end offset, which is known without a read of the log.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 PARTITIONS_MAX = 1_000_000
-"""The maximum number of remembered entries (group, topic, partition); further entries have no
-history."""
+"""The maximum number of remembered triples (group, topic, partition); no history is kept for
+further triples."""
 MARKS_KEPT = 8
 MARKS_EVERY = 6
-"""The number of marks in the time after which a record is old; MARKS_KEPT is a little larger."""
+"""The number of marks in the period after which a record is old; MARKS_KEPT is a little larger."""
 
 Columns = tuple[list[int], list[int]]
-"""The partitions with a commit, ascending, and their committed offsets."""
+"""The partitions that have a commit, in ascending order, and their committed offsets."""
 
 _NEVER = -1
 
 
 class Place(NamedTuple):
-    """The progress of one partition in one scan."""
+    """The progress of a group in one partition, as one scan has found it."""
 
     partition: int
     offset: int
@@ -40,21 +39,21 @@ class Place(NamedTuple):
     start: int
     end: int
     moved_ms: int
-    """The time when the committed offset last changed, as seen by scans."""
+    """The time at which a scan last found the committed offset changed."""
     stands_ms: int
-    """The time since which records wait while the committed offset has not moved; -1 if no records
-    wait."""
+    """The time since when records have been waiting without a move of the committed offset; -1 if
+    no records wait."""
     is_still: bool
-    """Whether the committed offset is the same as at the scan before."""
+    """True if the committed offset is the same as in the previous scan."""
 
     @property
     def first_unread(self) -> int:
-        """The offset at which the group continues to read."""
+        """Returns the offset at which the group continues to read."""
         return max(self.offset, self.start)
 
 
 class Standing:
-    """The remembered progress of one group in one topic, with partitions ascending."""
+    """The remembered progress of one group in one topic, by partition in ascending order."""
 
     __slots__ = ("moved", "offsets", "partitions", "seen_ms", "stands", "unclaimed")
 
@@ -66,37 +65,38 @@ class Standing:
         self.seen_ms = _NEVER
         """The time of the last scan; -1 before the first scan."""
         self.unclaimed: dict[int, Unclaimed] = {}
-        """The partitions without a commit that a member owns, or that a removed member owned."""
+        """The progress of partitions without a commit that a member owns or owned, by partition."""
 
     def __len__(self) -> int:
         return len(self.partitions) + len(self.unclaimed)
 
 
 class Unclaimed(NamedTuple):
-    """The remembered progress of a partition without a commit, since its owner got it."""
+    """The remembered progress of a partition without a commit, since a member became its owner."""
 
     owner: str
-    """The member id; for a static member the instance id, which a restart keeps."""
+    """The member id; for a static member the instance id, which does not change at a restart."""
     end: int
-    """The log end offset when the owner was first seen."""
+    """The log end offset at the scan that first saw the owner."""
     seen_ms: int
     grown_ms: int
-    """The time when a scan first saw records after ``end``; -1 if no scan has."""
+    """The time at which a scan first saw records after ``end``; -1 if no scan has seen such
+    records."""
 
 
 class Look:
-    """One scan of a group in a topic, compared with the scan before; the next scan is compared with
-    it."""
+    """One scan of a group in a topic, which is compared with the previous scan and stored for the
+    next one."""
 
     def __init__(self, before: Standing | None, now_ms: int) -> None:
         self.before = before or Standing()
         self.after = Standing()
         self.now_ms = self.after.seen_ms = now_ms
         self._next = 0
-        """The number of partitions of the scan before that have been compared."""
+        """The number of partitions of the previous scan that have been compared."""
 
     def at(self, partition: int, offset: int, committed_ms: int, start: int, end: int) -> Place:
-        """Add the next partition, in ascending order."""
+        """Adds the next partition, in ascending order."""
         before, now_ms = self.before, self.now_ms
         known, place = before.partitions, self._next
         while place < len(known) and known[place] < partition:
@@ -126,8 +126,8 @@ class Look:
 
     @staticmethod
     def all_read(standing: Standing, offsets: list[int], now_ms: int) -> None:
-        """Record a scan in which the group has read all records, in the same partitions as
-        before."""
+        """Records a scan in which the group has read all records, in the same partitions as in the
+        previous scan."""
         before = standing.offsets.tolist()
         if before != offsets:
             for place, (was, offset) in enumerate(zip(before, offsets, strict=True)):
@@ -138,7 +138,7 @@ class Look:
         standing.seen_ms = now_ms
 
     def without_commit(self, partition: int, owner: str, end: int) -> Unclaimed:
-        """Add a partition in which its owner has never committed."""
+        """Adds a partition in which its owner has never committed."""
         kept = self.before.unclaimed.get(partition)
         if kept is None or kept.owner != owner:
             kept = Unclaimed(owner, end, self.now_ms, _NEVER)
@@ -148,7 +148,7 @@ class Look:
         return kept
 
     def after_owner(self, partition: int, end: int) -> Unclaimed:
-        """Add a partition of the scan before that has no owner now."""
+        """Adds a partition that had an owner in the previous scan and has none now."""
         kept = self.before.unclaimed[partition]
         if kept.grown_ms == _NEVER and end > kept.end:
             kept = kept._replace(grown_ms=self.now_ms)
@@ -165,20 +165,21 @@ class Progress:
         self._groups: dict[str, dict[str, Standing]] = {}
         self._generations: dict[str, int] = {}
         """The groups in which every owned partition has a commit, with the generation in which a
-        scan found this."""
+        scan found this state."""
 
     def look(self, group_id: str, topic: str, now_ms: int) -> Look:
-        """Begin a scan of a group in a topic."""
+        """Begins a scan of a group in a topic."""
         return Look(self._groups.get(group_id, {}).get(topic), now_ms)
 
     def unclaimed(self, group_id: str) -> list[str]:
-        """Return the topics in which a member owned partitions without a commit at the last
-        scan."""
+        """Returns the topics in which, at the last scan, a member owned partitions without a
+        commit."""
         known = self._groups.get(group_id, {})
         return [topic for topic, standing in known.items() if standing.unclaimed]
 
     def keep(self, group_id: str, looks: dict[str, Look], generation_id: int) -> None:
-        """Replace the remembered progress of a group by a scan of all its topics."""
+        """Replaces the remembered progress of a group by the results of a scan of all its
+        topics."""
         self.forget(group_id)
         kept = {topic: look.after for topic, look in looks.items()}
         size = sum(map(len, kept.values()))
@@ -189,15 +190,15 @@ class Progress:
                 self._generations[group_id] = generation_id
 
     def forget(self, group_id: str) -> None:
-        """Forget a group."""
+        """Removes the remembered progress of a group."""
         self.size -= sum(map(len, self._groups.pop(group_id, {}).values()))
         self._generations.pop(group_id, None)
 
     def unchanged(
         self, group_id: str, generation_id: int, offsets: Mapping[str, Columns]
     ) -> Mapping[str, Standing] | None:
-        """Return the remembered progress of a group that has commits in the same partitions as at
-        the last scan, else None.
+        """Returns the remembered progress of a group whose partitions with commits are the same as
+        at the last scan, else None.
 
         Every owned partition must have a commit. The ownership of partitions does not change within
         a generation.
@@ -221,7 +222,7 @@ class Mark(NamedTuple):
 
 
 class Arrivals:
-    """The end offsets of topics at a few times in about the last minute."""
+    """The end offsets of topics at a few points in time within about the last minute."""
 
     def __init__(self) -> None:
         self._marks: dict[bytes, deque[Mark]] = {}
@@ -230,8 +231,8 @@ class Arrivals:
     def mark(
         self, topic_id: bytes, ends: Callable[[], array[int]], now_ms: int, old_ms: int
     ) -> Sequence[Mark]:
-        """Return the marks of a topic, oldest first, after adding a mark if the last mark is old
-        enough."""
+        """Returns the marks of a topic, oldest first. First adds a mark if the topic has no marks,
+        or if the newest mark is at least ``old_ms`` / MARKS_EVERY old."""
         self._used.add(topic_id)
         marks = self._marks.get(topic_id)
         if marks is None:
@@ -243,23 +244,23 @@ class Arrivals:
         return marks
 
     def forget_unused(self) -> None:
-        """Drop the topics that were not used since the last call."""
+        """Removes the topics that were not used since the last call of this method."""
         for topic_id in [each for each in self._marks if each not in self._used]:
             del self._marks[topic_id]
         self._used.clear()
 
 
 def unread_since(marks: Sequence[Mark], place: Place, timestamp_ms: int | None, now_ms: int) -> int:
-    """Return since when the first unread record exists: its timestamp, limited to the times that
-    the marks allow.
+    """Returns the time since when the first unread record has existed: its timestamp, limited to
+    the range of times that the marks allow.
 
-    If a record that has just arrived has an old timestamp, such as a copy from another topic, its
-    reader is not late; if a record has a timestamp in the future, its reader may still be late.
-    Without a timestamp, the latest possible arrival is returned.
+    If a record that has just arrived has an old timestamp, for example because it was copied from
+    another topic, its reader is not late. If a record has a timestamp in the future, its reader may
+    still be late. If the timestamp is unknown, the latest possible time of arrival is returned.
     """
     first = place.first_unread
     came_ms = now_ms
-    """The record arrived before this time."""
+    """An upper bound of the time at which the record arrived."""
     for mark in reversed(marks):
         end = mark.ends[place.partition] if place.partition < len(mark.ends) else 0
         if end <= first:

@@ -1,9 +1,9 @@
 """The timestamps of the first unread records of groups, which a thread reads from the logs.
 
-A timestamp is kept by the position of its record, so that all groups share it. Unknown timestamps
-are queued, and a thread looks them up log by log, with ascending offsets and with pauses. Until a
-lookup is done, the timestamp found by the earlier lookup is used, if there is one. Only the loop's
-thread uses this module.
+The position of a record is the key of its timestamp, so that all groups share the timestamp.
+Unknown timestamps are queued, and a thread looks them up log by log, with ascending offsets and
+with pauses. Until a lookup is done, the result of an earlier lookup is used if it exists. Only the
+loop's thread uses this module.
 """
 
 from __future__ import annotations
@@ -22,25 +22,27 @@ from log.record_time import RecordTime, TimeReader
 
 LOOKUPS_PER_STEP = 512
 STEP_NS = 2_000_000
-"""The thread pauses after this time, or after this many records, since it holds the GIL."""
+"""The number of nanoseconds after which the thread pauses, since the thread holds the GIL; it also
+pauses after a number of records."""
 REST = 3
 """A pause is this many times as long as the step before the pause, so that lookups use at most a
 quarter of a core."""
 WANTED_MAX = 200_000
-"""The maximum number of queued lookups; the next scrape requests the others again."""
+"""The maximum number of queued lookups; the next scrape requests further lookups again."""
 BEFORE_MS_MAX = 120_000
-"""The maximum time for which the age from the scan before replaces an unknown age."""
+"""The maximum time in ms for which the age from an earlier scan replaces an unknown age."""
 KEPT_MIN = 10_000
-"""The number of timestamps kept, if twice the number of committed offsets is not larger."""
+"""The minimum of the bound on remembered timestamps; the bound is twice the number of committed
+offsets if that is larger."""
 
 NOT_KNOWN = RecordTime(-1, False)
 
 Key = tuple[bytes, int, int]
-"""The topic id, the partition, and the offset of the first unread record."""
+"""The position of the first unread record: the topic id, the partition, and the offset."""
 
 
 class _Wanted(NamedTuple):
-    """The offsets of one log that are looked up."""
+    """The offsets in one log whose timestamps are to be looked up."""
 
     topic_id: bytes
     partition: int
@@ -49,37 +51,38 @@ class _Wanted(NamedTuple):
 
 
 class _Asked:
-    """The last request of a group for unknown timestamps in one topic, by partition."""
+    """The last requests of a group for unknown timestamps in one topic, by partition."""
 
     __slots__ = ("before", "last")
 
     def __init__(self) -> None:
         self.last: dict[int, tuple[int, int]] = {}
-        """The first unread offset at the last request, and the wall time of that request."""
+        """The first unread offset in the last request, and the wall time of that request, by
+        partition."""
         self.before: dict[int, tuple[RecordTime, int]] = {}
-        """The timestamp from the newest earlier request for which it is known, and the wall time of
-        that request."""
+        """The timestamp from the newest earlier request whose timestamp is known, and the wall time
+        of that request, by partition."""
 
 
 class RecordTimes:
-    """Timestamps of records. ``live`` returns the number of committed offsets, which bounds the
-    number of timestamps."""
+    """Looks up and remembers the timestamps of records. ``live`` returns the number of committed
+    offsets, which limits the number of remembered timestamps."""
 
     def __init__(self, time: Time, live: Callable[[], int]) -> None:
         self._time = time
         self.lookups = 0
-        """The number of records looked up since the process started."""
+        """The number of records whose timestamp was looked up since the process started."""
         self.unknown = 0
-        """The number of requests for an unknown timestamp since the process started."""
+        """The number of requests for a timestamp that was unknown, since the process started."""
         self.recent: dict[Key, RecordTime] = {}
         """The timestamps that were used recently."""
         self._older: dict[Key, RecordTime] = {}
-        """The timestamps not used since ``recent`` was last full; they are dropped when ``recent``
-        is full again."""
+        """The timestamps that have not been used since ``recent`` was last full; when ``recent`` is
+        full again, they are removed."""
         self._live = live
         self._kept_max = KEPT_MIN
-        """The maximum size of ``recent``, of ``_older``, and of ``_places``; it is computed again
-        when a size reaches it."""
+        """The maximum size of ``recent``, of ``_older``, and of ``_places``. When a size reaches
+        this maximum, the maximum is computed again."""
         self._asked: dict[tuple[str, bytes], _Asked] = {}
         """The last requests, by group and topic id."""
         self._places = 0
@@ -93,10 +96,10 @@ class RecordTimes:
     def ask(
         self, group_id: str, keys: list[Key], partitions: Mapping[int, Partition], now_ms: int
     ) -> None:
-        """Queue lookups of the unknown timestamps of one group in one topic.
+        """Queues lookups of the unknown timestamps of one group in one topic.
 
-        ``partitions`` has this broker's replicas of the keys' partitions. The keys are kept for
-        `before`.
+        ``partitions`` contains this broker's replicas of the partitions of the keys. The keys are
+        remembered for `before`.
         """
         topic_id = keys[0][0]
         asked = self._asked.get((group_id, topic_id))
@@ -139,12 +142,12 @@ class RecordTimes:
             self._running = asyncio.get_running_loop().create_task(self._look_up())
 
     def before(self, group_id: str, key: Key, now_ms: int) -> tuple[RecordTime, int]:
-        """Return the record time from an earlier scan, in place of an unknown record time, and the
-        wall time of that scan.
+        """Returns the record time from an earlier scan as a replacement for an unknown record time,
+        and the wall time of that scan.
 
-        Groups that commit faster than records are looked up need it: the age is then exact, but
-        slightly out of date. Returns NOT_KNOWN if the earlier time is also unknown, or older than
-        BEFORE_MS_MAX.
+        Groups that commit faster than records are looked up need this replacement: the age is then
+        exact, but slightly out of date. Returns NOT_KNOWN if the earlier record time is also
+        unknown, or older than BEFORE_MS_MAX.
         """
         topic_id, partition, first = key
         asked = self._asked.get((group_id, topic_id))
@@ -161,7 +164,7 @@ class RecordTimes:
         return before
 
     def known(self, key: Key) -> RecordTime | None:
-        """Return the timestamp of a record; None if it has not been looked up."""
+        """Returns the timestamp of a record; None if the timestamp has not been looked up."""
         return self.recent.get(key) or self._older.get(key)
 
     def _forget(self, key: Key) -> None:
@@ -169,20 +172,20 @@ class RecordTimes:
         self._older.pop(key, None)
 
     async def settled(self) -> None:
-        """Wait until all lookups that are queued now are done."""
+        """Waits until all lookups that are queued at the time of the call are done."""
         while (task := self._running) is not None:
             await asyncio.wait([task])
 
     async def stop(self) -> None:
-        """Stop looking up."""
+        """Stops the lookups."""
         self._stopped = True
         await self.settled()
 
     # -- what is kept
 
     def _too_many(self, kept: int) -> bool:
-        """Return whether ``kept`` reaches the bound; the bound is computed again from the committed
-        offsets if so."""
+        """Returns True if ``kept`` reaches the maximum size. When it does, first computes the
+        maximum again from the number of committed offsets."""
         if kept < self._kept_max:
             return False
         self._kept_max = max(KEPT_MIN, 2 * self._live())
@@ -196,7 +199,7 @@ class RecordTimes:
     # -- looking up
 
     async def _look_up(self) -> None:
-        """Do the queued lookups, with pauses, until the queue is empty."""
+        """Does the queued lookups, with pauses, until the queue is empty."""
         try:
             while self._wanted and not self._stopped:
                 began_ns = self._time.ticks_ns()
@@ -219,7 +222,8 @@ class RecordTimes:
             self._running = None
 
     def _next_step(self) -> list[_Wanted]:
-        """Return some of the queued lookups, with as many as possible from the same logs."""
+        """Removes and returns some of the queued lookups, as many as possible from the same
+        logs."""
         step: list[_Wanted] = []
         room = LOOKUPS_PER_STEP
         for wanted in self._wanted.values():
@@ -234,10 +238,10 @@ class RecordTimes:
 def _look_up(
     step: list[_Wanted], ticks_ns: Callable[[], int]
 ) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
-    """Do lookups in a thread; return the keys of the tried lookups, at least one, and the
-    timestamps found.
+    """Does lookups in a thread; returns the keys of the lookups that were tried, at least one, and
+    the timestamps found.
 
-    Records that do not exist yet, or can't be read now, have no timestamp in the result.
+    The result has no timestamp for a record that does not exist yet or can't be read now.
     """
     tried: list[Key] = []
     found: list[tuple[Key, RecordTime]] = []

@@ -1,9 +1,9 @@
 """One pass over all groups, their offsets and members, transactions and topics, for a scrape.
 
 A broker may have hundreds of thousands of these objects, and does not handle requests during a
-step. The scan therefore works in bounded steps. It passes each object to its views, which write the
-series: the views of labelled_series.py, and those of other_exporters.py that ``metrics.compat``
-names.
+step. The scan therefore works in bounded steps. The scan passes each object to views, which write
+the series: the views of labelled_series.py, and the views of other_exporters.py that the setting
+``metrics.compat`` names.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from protocol.errors import NONE
 from transactions.states import State as TransactionState
 
 STEP = BLOCK
-"""The maximum number of offsets, members or partitions in one step."""
+"""The maximum number of offsets, members or partitions that one step scans."""
 LOOKUP_S_MAX = 1.0
-"""The maximum time for which a scrape waits for lookups of record ages; ages found later are
-omitted."""
+"""The maximum number of seconds for which a scrape waits for lookups of record ages; the scrape
+omits ages that are found later."""
 ASSIGNMENT_BYTES_MAX = 64 * 1024
-"""The maximum length of an assignment, about 16,000 partitions; the lag of a member with a longer
-assignment is omitted."""
+"""The maximum length in bytes of an assignment, enough for about 16,000 partitions; the lag of a
+member with a longer assignment is omitted."""
 
 
 class Seen(NamedTuple):
-    """A group in a scan; ``group`` is None if only its offsets exist."""
+    """A group in a scan; ``group`` is None if the group has only offsets."""
 
     hosted: HostedGroups
     group_id: str
@@ -44,7 +44,7 @@ class Seen(NamedTuple):
 
 
 def is_led(partition: Partition) -> bool:
-    """Returns whether this broker leads the partition: only the leader exports the end offset."""
+    """Returns True if this broker leads the partition; only the leader exports the end offset."""
     return partition.serving_error(-1) == NONE
 
 
@@ -55,28 +55,28 @@ class View:
     """
 
     def begin_group(self, seen: Seen) -> None:
-        """Called before the offsets and members of a group."""
+        """Called before the offsets and members of a group are passed."""
 
     def offsets(
         self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, MemberView]
     ) -> None:
         """Called with some offsets of the group in one topic; ``owners`` is empty unless a view
-        needs it."""
+        needs the owners."""
 
     def end_topic(self, topic: str) -> None:
-        """Called after all offsets of the group in this topic."""
+        """Called after all offsets of the group in this topic have been passed."""
 
     def members(self, lags: Sequence[MemberLag]) -> None:
-        """Called with some members of the group."""
+        """Called with some members of the group that was passed to `begin_group`."""
 
     def end_group(self) -> None:
-        """Called after all offsets and members of the group."""
+        """Called after all offsets and members of the group have been passed."""
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
-        """Called with some partitions of a topic."""
+        """Called with some partitions of a topic, before the topic itself is passed."""
 
     def topic(self, entry: TopicLogs) -> None:
-        """Called with a topic, after its partitions."""
+        """Called with a topic, after its partitions have been passed."""
 
 
 class Scan:
@@ -89,9 +89,9 @@ class Scan:
         self.states: Counter[str] = Counter(
             {state.value: 0 for state in (*State, *ConsumerGroupState)}
         )
-        """Groups by state."""
+        """The number of groups by state."""
         self.classic_states: Counter[str] = Counter({state.value: 0 for state in State})
-        """Classic groups by state."""
+        """The number of classic groups by state."""
         self.everybody = 0
         """The number of members of all groups."""
         self.assignments_left_out = 0
@@ -103,19 +103,21 @@ class Scan:
         )
         """The number of transactional ids by state."""
         self.oldest_open_ms: int | None = None
-        """The start of the oldest open transaction; None if no transaction is open."""
+        """The wall time in ms at which the oldest open transaction started; None if no transaction
+        is open."""
         self.held_since_ms: list[int] = []
-        """For each partition that is held back: the time since which it is held back."""
+        """For each partition whose last stable offset is held back: the wall time in ms since when.
+        """
         self.producers = 0
-        """The number of producer ids whose state partitions keep."""
+        """The number of producer ids whose state the partitions keep."""
         self._late: list[Seen] = []
         """The groups whose record ages are being looked up."""
 
     async def run(self) -> None:
-        """Scan all groups and topics, in slices.
+        """Scans all groups and topics, in slices.
 
-        A change during the scan may or may not be included. For a group that committed since the
-        last scrape, lookups of record ages are queued, and the group comes last.
+        A change during the scan may or may not be included. If a group has committed since the last
+        scrape, lookups of its record ages are queued and the group is scanned last.
         """
         await self.in_slices(self.steps())
         if self._late:
@@ -125,19 +127,19 @@ class Scan:
             await self.in_slices(self.late_steps())
 
     async def in_slices(self, steps: Iterator[int]) -> None:
-        """Do the steps of ``steps``, in slices."""
+        """Runs ``steps`` in slices."""
         slices = self.sources.slicer.work("/metrics")
         await slices.through(steps)
         slices.end()
 
     def late_steps(self) -> Iterator[int]:
-        """Pass the groups that waited for lookups to the views; ages that are still unknown are
-        omitted."""
+        """Passes the groups that waited for lookups to the views; omits the ages that are still
+        unknown."""
         for seen in self._late:
             yield from self._group(seen, late=True)
 
     def steps(self) -> Iterator[int]:
-        """Scan in steps; yield the size of each step, at most STEP or one member."""
+        """Scans in steps; yields the size of each step: at most STEP objects, or one member."""
         for hosted in list(self.sources.groups.hosted_shards):
             alone = [
                 each

@@ -1,4 +1,4 @@
-"""The families of security: logins, quotas, TLS, denials and ACLs."""
+"""The metric families about security: logins, quotas, TLS, denials and ACLs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from security.acls.model import spelled
 
 
 def security_families(sources: Sources) -> Iterator[Metric]:
-    """Yields each family."""
+    """Yields each metric family about security."""
     yield from _logins(sources.logins)
     yield from _quotas(sources)
     yield from _tls(sources.certificates)
@@ -86,7 +86,8 @@ def _tls(certificates: Certificates) -> Iterator[Metric]:
 
 
 def rights_families(sources: Sources) -> Iterator[Metric]:
-    """Yields the families of denials and ACLs; without an authorizer their values are 0."""
+    """Yields the families about denials and ACLs; their values are 0 if the broker has no
+    authorizer."""
     denied = CounterMetricFamily(
         "muster_authorization_denied_total",
         "Denied operations on resources.",

@@ -1,7 +1,7 @@
-"""Reduces a scrape to the series that its reader may see.
+"""Removes from a scrape the series that its reader may not see.
 
-The labels of a series name a group or a topic. Series of the broker, its clients and its cluster
-have no such label, and need DESCRIBE on the cluster.
+Series with a label for a group or a topic need DESCRIBE on it. Series of the broker, its clients
+and its cluster have no such label, and need DESCRIBE on the cluster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TOPICS: Final = frozenset((b"topic", b"topic_name"))
 
 
 class Sight(NamedTuple):
-    """The rights of a reader."""
+    """The rights of the reader of a scrape."""
 
     cluster: bool
     group: Callable[[str], bool]

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @slotted(frozen=True)
 class Sources:
-    """The parts that `/metrics`, `/api` and the page read."""
+    """The parts of the broker that `/metrics`, `/api` and the page read."""
 
     config: Config
     time: Time
@@ -54,9 +54,9 @@ class Sources:
     advertised: Advertised
     """The addresses at which clients reach this broker."""
     cluster: ClusterView
-    """The cluster's brokers and leaders; see ``member``."""
+    """The cluster's brokers and the leaders of its partitions; see also ``member``."""
     member: ClusterBroker | None
-    """This broker as a part of its cluster; None for a standalone broker."""
+    """The `ClusterBroker` of this broker; None for a standalone broker."""
     groups: GroupRuntime
     """The group coordinator."""
     transactions: TransactionRuntime
@@ -66,34 +66,34 @@ class Sources:
     logs: LogManager
     server: Server
     audit: Audit
-    """Denied operations."""
+    """The denied operations."""
     acls: AclChanges | None
-    """The ACLs; None without an ACL authorizer."""
+    """The changes of ACLs; None without an ACL authorizer."""
     totals: Metrics
-    """Totals of groups and conversions."""
+    """The totals of groups and of conversions."""
     journal: Journal
-    """Rebalances and their causes."""
+    """The journal of rebalances and their causes."""
     transaction_journal: TransactionJournal
-    """Transactions: their clients, outcomes and blocked groups."""
+    """The journal of transactions: their clients, outcomes and blocked groups."""
     lso_blockers: LsoBlockers
-    """The transactions for which readers of partitions wait."""
+    """Finds the transactions that hold back the last stable offset of partitions."""
     lags: Lags
     trends: Trends
     verdicts: Verdicts
     fatal: Callable[[], str | None]
-    """Returns the reason why the broker can't continue; None if it can."""
+    """Returns the reason why the broker must stop; None if the broker can continue."""
     cleaning: Cleaning
     pause_detector: PauseDetector
     watchdog: Watchdog
     internal_errors: InternalErrors
     slicer: Slicer
-    """Decides which long work gets the next slice."""
+    """Decides which long work runs in the next slice."""
     worker: Worker
-    """The thread for pure work that takes long."""
+    """Runs long pure work in one thread."""
     logins: Logins
-    """Totals of logins."""
+    """The totals of logins."""
     quotas: ClientQuotas
-    """Quotas and the clients that they throttled."""
+    """The quotas, and the clients that the quotas throttled."""
     certificates: Certificates
     """The certificates of listeners with TLS."""
     disk_reads: DiskReads

@@ -1,4 +1,4 @@
-"""The state of one topic in a scan of a group, and the group's partitions without a commit."""
+"""The state of one topic during a scan of a group, and the group's partitions without a commit."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from coordinator.read_only import GroupView
 from verdicts.facts import PartitionFacts
 
 LOOK_UP_EVERY_MS = 30_000
-"""The time between two lookups of the first unread record of a late group whose offsets move; if
-they do not move, one lookup is enough."""
+"""The time in ms between two lookups of the first unread record of a late group whose offsets move;
+if the offsets do not move, one lookup is enough."""
 
 
 class TopicLook:
-    """One topic in a scan of a group."""
+    """The state of one topic during a scan of a group."""
 
     __slots__ = ("here", "is_due", "look", "marks", "owners", "topic", "topic_id")
 
@@ -30,11 +30,11 @@ class TopicLook:
         self.marks: Sequence[Mark] = ()
         before_ms = look.before.seen_ms
         self.is_due = before_ms // LOOK_UP_EVERY_MS != look.now_ms // LOOK_UP_EVERY_MS
-        """Whether this scan is the first in the current interval of LOOK_UP_EVERY_MS."""
+        """True if this scan is the first in the current interval of LOOK_UP_EVERY_MS."""
 
 
 def owned_alone(found: TopicLook) -> list[int]:
-    """Returns the partitions that a member owns and that have no commit."""
+    """Returns the partitions that a member owns and in which the group has no commit."""
     committed = set(found.look.after.partitions)
     return [each for each in sorted(found.owners) if each not in committed]
 
@@ -42,7 +42,7 @@ def owned_alone(found: TopicLook) -> list[int]:
 def without_commit(
     group: GroupView, found: TopicLook, partition: int, start: int, end: int
 ) -> PartitionFacts:
-    """Returns the facts about a partition in which its owner has never committed."""
+    """Returns the facts about a partition in which the member that owns it has never committed."""
     owner = found.owners[partition]
     member = group.members.get(owner)
     instance = None if member is None else member.group_instance_id
@@ -59,11 +59,11 @@ def orphaned(found: TopicLook) -> list[int]:
 def after_owner(
     group: GroupView, found: TopicLook, partition: int, start: int, end: int
 ) -> PartitionFacts | None:
-    """Returns the facts about a partition of `orphaned` if its last owner has left unread records,
-    else None.
+    """Returns the facts about a partition of `orphaned` if its last owner left unread records, else
+    None.
 
     Returns None if the group has members: during a rebalance the partition is only remembered,
-    since its owner may get it again.
+    since its previous owner may become its owner again.
     """
     if group.is_empty and end <= start:
         return None

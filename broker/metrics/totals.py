@@ -1,8 +1,8 @@
 """Totals of the cores' events and of conversions, as plain numbers, which each scrape converts to
 series.
 
-This module does not import prometheus_client. `broker/metrics/exposition.py` reads these numbers
-and those of the server's routes, the shards and the logs.
+This module does not import prometheus_client. `broker/metrics/exposition.py` reads these numbers,
+and the numbers of the server's routes, the shards and the logs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SYNCING = State.AWAITING_SYNC.value
 STABLE = State.STABLE.value
 
 ABORTING = (Cause.CLIENT, Cause.TIMEOUT, Cause.FENCED, Cause.ADMIN)
-"""The causes of aborts of transactions."""
+"""The causes for which transactions are aborted."""
 
 
 @slotted
@@ -46,16 +46,16 @@ class TransactionTotals:
     aborted: dict[Cause, int] = field(default_factory=lambda: dict.fromkeys(ABORTING, 0))
     """The number of aborted transactions by cause."""
     completion: Histogram = field(default_factory=Histogram)
-    """Milliseconds from the decision of a transaction's outcome to its last marker."""
-    refused: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Error code -> refused requests of transactions."""
-    verification_failures: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Error code -> batches and offsets refused because their partition is not in their
-    transaction.
+    """The number of milliseconds from the decision of a transaction's outcome to its last marker.
     """
+    refused: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """The number of rejected transactional requests, by error code."""
+    verification_failures: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """The number of batches and offset commits that were rejected because their partition is not in
+    their transaction, by error code."""
 
     def observe(self, event: TransactionEvent) -> None:
-        """Count one event of the core."""
+        """Counts one event of the core."""
         if isinstance(event, TransactionTransition):
             if event.since_prepare_ms >= 0:
                 self.completion.add(event.since_prepare_ms)
@@ -75,44 +75,47 @@ class Metrics:
     """Totals of groups and transactions since the process began."""
 
     rebalances: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Cause -> rebalances begun."""
+    """The number of rebalances that began, by cause."""
     generations: int = 0
     """The number of join phases that ended with at least one member."""
     join_phase_ms: int = 0
-    """The time spent in the join phases of ``generations``, in ms."""
+    """The total time of the join phases that ``generations`` counts, in ms."""
     phases: dict[str, Histogram] = field(
         default_factory=lambda: {"join": Histogram(), "sync": Histogram()}
     )
-    """Milliseconds of each phase of rebalances that completed."""
+    """The duration in milliseconds of each phase of the rebalances that completed."""
     writes: Writes = field(default_factory=Writes)
-    """Appends of producers and their fsyncs."""
+    """Durations and sizes of producers' appends, and durations of their fsyncs."""
     offsets_writes: Writes = field(default_factory=Writes)
-    """Appends to ``__consumer_offsets`` and their fsyncs."""
+    """Durations and sizes of appends to ``__consumer_offsets``, and durations of their fsyncs."""
     transaction_writes: Writes = field(default_factory=Writes)
-    """Appends to ``__transaction_state`` and their fsyncs."""
+    """Durations and sizes of appends to ``__transaction_state``, and durations of their fsyncs."""
     commits_rejected: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Error code -> OffsetCommits refused, as a whole or for their metadata."""
+    """The number of OffsetCommit requests that were rejected, wholly or because of their metadata,
+    by error code."""
     joins_refused: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Error code -> JoinGroups refused."""
+    """The number of rejected JoinGroup requests, by error code."""
     commits_moved_back: int = 0
-    """The number of OffsetCommits that moved an offset back."""
+    """The number of OffsetCommit requests that moved an offset back."""
     offsets_removed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Cause -> committed offsets removed by retention or by deletion."""
+    """The number of committed offsets that retention or a deletion removed, by cause."""
     transactional_offsets: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
-    """Number of offsets that were pending until the end of their transaction; the key is True if
-    the transaction was committed."""
+    """The number of offsets that were pending until the end of their transaction; the key is True
+    for committed transactions and False for aborted transactions."""
     fetch_conversions: int = 0
-    """The number of records converted to an older format for old consumers."""
+    """The number of records that were converted to an older format for old consumers."""
     produce_conversions: int = 0
-    """The number of records stored in another format than the producer's."""
+    """The number of records that were stored in another format than the format that the producer
+    sent."""
 
     transactions: TransactionTotals = field(default_factory=TransactionTotals)
 
     _syncing: dict[str, int] = field(default_factory=dict)
-    """The groups that wait for an assignment, and since when, in monotonic milliseconds."""
+    """For each group that waits for an assignment: the monotonic time in milliseconds at which the
+    wait began."""
 
     def observe(self, event: Event, now: Now) -> None:
-        """Count one event of the core."""
+        """Counts one event of the core."""
         if isinstance(event, Transition):
             self._moved(event, now.mono_ms)
         elif isinstance(event, GenerationFormed):

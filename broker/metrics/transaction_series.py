@@ -1,6 +1,7 @@
-"""The series of transactions whose number does not grow with ids and topics.
+"""The series about transactions whose number does not grow with ids and topics.
 
-Nothing is counted here. docs/operate/metrics.md has every name with its labels and meaning.
+This module only writes counts of other modules. docs/operate/metrics.md lists every name with its
+labels and meaning.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from protocol.errors import (
 )
 
 REFUSING = (INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE, PRODUCER_FENCED)
-"""The most frequent errors of transactional requests."""
+"""The errors with which transactional requests are most often rejected."""
 FAILING = (
     INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_TXN_STATE,
     TRANSACTION_ABORTABLE,
 )
-"""The errors of batches that do not belong to an open transaction."""
+"""The errors with which a batch is rejected if it does not belong to an open transaction."""
 _COMPLETION_BITS = (0, 16)
-"""1 ms to 65 s."""
+"""The first and last histogram bound in bits: 1 ms to 65 s."""
 
 
 def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
-    """Yields each family except the histogram."""
+    """Yields each family about transactions except the histogram."""
     ids = GaugeMetricFamily(
         "muster_transactional_ids", "Transactional ids by state.", labels=["state"]
     )
@@ -94,8 +95,8 @@ def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
 
 
 def shards_by_phase(name: str, meaning: str, shards: Iterable[HostedShard[Any]]) -> Metric:
-    """Returns the family that counts the partitions of a coordinator's topic by state; every state
-    is exported."""
+    """Returns the family that counts the partitions of a coordinator's topic by state; the family
+    contains every state."""
     phases = Counter({phase.value: 0 for phase in Phase})
     phases.update(hosted.phase.value for hosted in shards)
     found = GaugeMetricFamily(name, meaning, labels=["state"])
@@ -105,7 +106,7 @@ def shards_by_phase(name: str, meaning: str, shards: Iterable[HostedShard[Any]])
 
 
 def by_error(name: str, meaning: str, counts: dict[int, int]) -> Metric:
-    """Returns a counter whose label is the name of an error."""
+    """Returns a counter family whose label is the name of an error."""
     found = CounterMetricFamily(name, meaning, labels=["error"])
     for code, count in counts.items():
         found.add_metric([NAMES.get(code, str(code))], count)
@@ -130,7 +131,8 @@ def _shards(sources: Sources) -> Iterator[Metric]:
 
 
 def add_completion(sources: Sources, families: Families) -> None:
-    """Adds the histogram of the time from the decision of an outcome to the last marker."""
+    """Adds the histogram of the time from the decision of a transaction's outcome to its last
+    marker."""
     completion = families.family(
         "muster_transaction_completion_seconds",
         "Time from the decision of a transaction's outcome to its last marker.",

@@ -1,7 +1,8 @@
-"""Samples of the broker and of its groups' lag in the last ten minutes, for the page's charts.
+"""Samples of the broker and of the lag of its groups in the last ten minutes, for the page's
+charts.
 
-A sample is taken every five seconds, or less often with very many groups: sampling may use half a
-per cent of one core. Groups beyond ``GROUPS_KEPT`` have no chart.
+A sample is taken every five seconds, or less often with very many groups, so that samples use at
+most half a per cent of one core. Groups beyond the first ``GROUPS_KEPT`` have no chart.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ EVERY_S = 5.0
 SAMPLES_KEPT = 120
 GROUPS_KEPT = 5000
 _IDLE_PER_BUSY = 200
-"""The pause after a sample is at least this many times as long as the sample took."""
+"""The pause after a sample is at least this many times as long as the work for the sample."""
 _LOOK_S = 0.25
-"""The time between two measurements of the event loop's delay, in seconds."""
+"""The number of seconds between two measurements of the event loop's delay."""
 
 
 class Ring:
@@ -36,14 +37,14 @@ class Ring:
         self.values = array("d")
 
     def add(self, value: float) -> None:
-        """Add a sample; if there are SAMPLES_KEPT samples, drop the oldest."""
+        """Adds a sample; drops the oldest sample if there are SAMPLES_KEPT samples."""
         if len(self.values) == SAMPLES_KEPT:
             del self.values[0]
         self.values.append(value)
 
 
 class Trends:
-    """Samples one broker from `start` to `stop`."""
+    """Takes samples of one broker from `start` to `stop`."""
 
     def __init__(
         self,
@@ -63,29 +64,29 @@ class Trends:
         self._time = time
         self._background = background
         self.taken = 0
-        """The number of samples taken since the start."""
+        """The number of samples that were taken since the start."""
         self.lags: dict[str, Ring] = {}
-        """The samples of the lag, by group."""
+        """The samples of each group's lag, by group id."""
         self.members = 0
         """The number of members of all groups at the last sample."""
         self.lag = 0
-        """The lag of all groups in records at the last sample."""
+        """The total lag in records of all groups at the last sample."""
         self.rates: dict[str, Ring] = {
             name: Ring()
             for name in ("requests", "commits", "cpu", "memory_bytes", "connections", "delay_ms")
         }
-        """The samples of requests and commits per second, CPU in cores, and the loop's largest
-        delay, by name."""
+        """The samples of each number in the broker's charts, by name: for example, requests and
+        commits per second, CPU in cores, and the largest delay of the event loop."""
         self._last: tuple[float, int, int, float] | None = None
         self._pause_s = 0.0
-        """The time until the next sample; the first sample is taken at once."""
+        """The number of seconds until the next sample; 0 before the first sample."""
         self._looked_s = 0.0
-        """The time of the last measurement of the loop's delay."""
+        """The time at which the loop's delay was last measured, in seconds."""
         self._late_s = 0.0
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Start sampling, in the running loop."""
+        """Starts to take samples, in the running loop."""
         every = self._background.every
         self._looked_s = self._time.monotonic_s()
         self._tasks = [
@@ -94,7 +95,7 @@ class Trends:
         ]
 
     async def stop(self) -> None:
-        """Stop sampling."""
+        """Stops taking samples."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -112,7 +113,7 @@ class Trends:
         self._internal_errors.caught("observer", error)
 
     async def sample(self) -> float:
-        """Take one sample; returns how long its slices held the loop, in seconds."""
+        """Takes one sample; returns the number of seconds for which its slices blocked the loop."""
         self._sample_broker()
         slices = self._slicer.work("trends")
         members = total = 0
@@ -152,13 +153,14 @@ class Trends:
         self._late_s = 0.0
 
     def of_group(self, group_id: str) -> list[int]:
-        """Return the samples of a group's lag, oldest first; empty before the first sample."""
+        """Returns the samples of a group's lag, oldest first; an empty list before the first
+        sample."""
         ring = self.lags.get(group_id)
         return [] if ring is None else [int(value) for value in ring.values]
 
 
 def memory_bytes() -> int:
-    """Return the resident memory of the process in bytes; 0 if the system does not report it."""
+    """Returns the resident memory of the process in bytes; 0 if the system does not report it."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

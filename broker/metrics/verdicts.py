@@ -1,9 +1,9 @@
-"""The verdict of each group, and since when the group has it.
+"""The verdict of each group, and the time since when the group has had this verdict.
 
-Every group is judged every five seconds, or less often with very many groups: judging may use two
-per cent of one core. Reads between two rounds return the last verdict; `judged` judges one group
-now. A restart loses the remembered progress; the first scans after a start use the times in the
-log.
+Every group is judged every five seconds, or less often with very many groups, so that the
+judgements use at most two per cent of one core. Between two rounds, readers get the last verdict;
+`judged` judges one group immediately. A restart loses the remembered progress; the first scans
+after a start use the times of the commits in the log.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from verdicts.thresholds import OLD_SETTINGS, SETTINGS, Thresholds
 
 EVERY_S = 5.0
 _IDLE_PER_BUSY = 50
-"""The pause after a round is at least this many times as long as the round held the loop."""
+"""The pause after a round is at least this many times as long as the round blocked the loop."""
 PARTITIONS_AT_ONCE = 500
-"""A group with more partitions is judged in a thread, and `of` does not judge it."""
+"""A group with more partitions than this number is judged in a thread; `of` does not judge such a
+group."""
 
 
 class Held(NamedTuple):
@@ -40,11 +41,11 @@ class Held(NamedTuple):
 
     verdict: Verdict
     since_ms: int
-    """The time since which the group has this verdict; the start in the finding, if the finding has
-    one."""
+    """The time since when the group has had this verdict: the start that the finding contains, if
+    the finding contains one."""
     sentence: str
     reads_nothing_since_ms: int | None = None
-    """The time since which no member has read although records wait; None if a member reads."""
+    """The time since when records have waited and no member has read; None if a member reads."""
 
 
 class Verdicts:
@@ -76,17 +77,17 @@ class Verdicts:
         self._held: dict[str, Held] = {}
         """The last verdict of each group."""
         self._pause_s = 0.0
-        """The time until the next round; the first round begins at once."""
+        """The number of seconds until the next round; 0 before the first round."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start judging, in the running loop."""
+        """Starts the judging of groups, in the running loop."""
         self._task = self._background.every(
             "verdicts", lambda: self._pause_s, self._round, self._failed
         )
 
     async def stop(self) -> None:
-        """Stop judging."""
+        """Stops the judging of groups."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -101,7 +102,8 @@ class Verdicts:
     # -- judging
 
     async def judge_all(self) -> float:
-        """Judge every group; returns how long the slices held the loop, in seconds."""
+        """Judges every group; returns the number of seconds for which the slices blocked the
+        loop."""
         slices = self._slicer.work("verdicts")
         await slices.through(self._lso_blockers.refresh())
         thresholds = self.thresholds()
@@ -119,7 +121,7 @@ class Verdicts:
         return slices.end()
 
     async def judged(self, hosted: HostedGroups, group: GroupView, slices: Slices) -> Judgement:
-        """Judge one group now."""
+        """Judges one group immediately."""
         return await self._judged(hosted, group, slices, self.thresholds())
 
     async def _judged(
@@ -145,13 +147,13 @@ class Verdicts:
         return judgement
 
     def judged_without_group(self, group_id: str) -> Judgement:
-        """Return the verdict of a group that does not exist: joins may have failed before the group
-        existed."""
+        """Returns the verdict about a group that does not exist: clients may have failed to join
+        before the group existed."""
         facts = GroupFacts(group_id, DEAD, refused=self.looks.refused(group_id))
         return judge(facts, self.thresholds(), self._time.now().wall_ms)
 
     def thresholds(self) -> Thresholds:
-        """Return the thresholds of the rules from the current settings."""
+        """Returns the thresholds of the rules, read from the current settings."""
         return Thresholds.of({name: self._config[name] for name in (*SETTINGS, *OLD_SETTINGS)})
 
     def _hold(self, judgement: Judgement, now_ms: int) -> Held:
@@ -172,7 +174,8 @@ class Verdicts:
     # -- queries
 
     def of(self, hosted: HostedGroups, group: GroupView) -> Held:
-        """Return the last verdict of a group; a group without a verdict is judged now."""
+        """Returns the last verdict of a group; if the group has no verdict, judges the group
+        immediately."""
         held = self._held.get(group.group_id)
         if held is not None:
             return held
@@ -194,8 +197,8 @@ def _at_once(steps: Generator[int, None, GroupFacts]) -> GroupFacts:
 
 
 def _judged_whole(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
-    """Judge a group in a thread; the sentence and the verdicts of partitions are computed there
-    too."""
+    """Judges a group in a thread, and computes its sentence and the verdicts of its partitions in
+    the same thread."""
     judgement = judge(facts, thresholds, now_ms)
     judgement.worst  # noqa: B018 - computed here
     judgement.of_partition("", 0)
