@@ -1,12 +1,14 @@
-"""Sockets and requests: the server, its connections, dispatch, and replies in their order.
+"""Sockets and requests: the server, its connections, dispatch, and replies in the order of their
+requests.
 
 Where to change:
 
-- TLS of a listener: `broker/net/tls/`: `settings.py` reads, `context.py` validates,
+- TLS of a listener: in `broker/net/tls/`, `settings.py` reads settings, `context.py` validates,
   `certificates.py` reloads and warns, `layer.py` encrypts, `handshakes.py` orders the handshakes.
   Then `tests/broker/net/tls`.
-- the rate of new connections: `broker/net/limits/listener_rates.py` by listener,
-  `address_rates.py` by address, `connections.py` their number, `overrides.py` from single
-  addresses. Then `tests/broker/net/limits/test_limits_of_listeners.py`,
+- the limits of connections: in `broker/net/limits/`, `listener_rates.py` limits the rate per
+  listener, `address_rates.py` the rate per address, `connections.py` the number of connections,
+  and `overrides.py` the number from single addresses. Then
+  `tests/broker/net/limits/test_limits_of_listeners.py`,
   `tests/broker/net/limits/test_address_rates.py`.
 """

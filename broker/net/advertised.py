@@ -1,9 +1,10 @@
 """The addresses of this broker for clients: one host and port per listener
 (``advertised.listeners``).
 
-The CLI's commands get the broker's HTTP address from ``http.advertised.listener``.
+The CLI's commands read the broker's HTTP address from ``http.advertised.listener``.
 
-A listener on port 0 has a known port only once it listens; its address is not advertised before.
+The port of a listener that is configured with port 0 is known only when the listener listens; its
+address is not advertised earlier.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from broker.topics.registry import BrokerNode
 
 
 class Advertised:
-    """This broker's address in the responses to Metadata, DescribeCluster and FindCoordinator."""
+    """The addresses of this broker in the responses to Metadata, DescribeCluster and
+    FindCoordinator."""
 
     def __init__(self, config: Config, node_id: int) -> None:
         self._config = config
@@ -26,10 +28,12 @@ class Advertised:
         """This broker's endpoints in the order of the listeners."""
         self._nodes: dict[str, BrokerNode] = {}
         self.http = "off"
-        """The HTTP address for commands, HOST:PORT; "off" without HTTP."""
+        """The HTTP address for commands in the form HOST:PORT; "off" if the broker does not serve
+        HTTP."""
 
     def serving_http(self, bound: str | None) -> None:
-        """Sets the HTTP address from the bound address; ``bound`` is None if HTTP is off."""
+        """Sets the advertised HTTP address from the bound address; ``bound`` is None if the broker
+        does not serve HTTP."""
         if bound is not None:
             self.http = self._config["http.advertised.listener"] or bound
 
@@ -43,7 +47,7 @@ class Advertised:
         }
 
     def listener(self, request: Request) -> str:
-        """Returns the name of the listener that received a request."""
+        """Returns the name of the listener that received ``request``."""
         return request.connection.listener.name
 
     def node(self, listener: str) -> BrokerNode:
@@ -52,5 +56,5 @@ class Advertised:
 
     @property
     def first(self) -> tuple[str, int]:
-        """Host and port of this broker's first listener."""
+        """Returns the host and port of this broker's first listener."""
         return self.endpoints[0].host, self.endpoints[0].port

@@ -1,8 +1,9 @@
-"""The operations known to be allowed on a connection, so that handlers query the authorizer once
-per name.
+"""The operations known to be allowed on a connection, so that handlers query the authorizer only
+once per name.
 
-A request whose names are all in the cache costs one set lookup and no call of the authorizer. The
-sets of all connections together use at most `BYTES_MAX`; the oldest sets are dropped first.
+If all names of a request are in the cache, the authorization costs one set lookup and no call of
+the authorizer. The sets of all connections together use at most `BYTES_MAX`; the oldest sets are
+dropped first.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import Final
 from security.principal import Principal
 
 NAME_KEPT_MAX = 256
-"""Longest cached name, in characters. Longer names, such as group ids of up to 32,767 characters,
-are always checked."""
+"""The maximum length of a cached name, in characters. Longer names, such as group ids of up to
+32,767 characters, are checked for each request."""
 BYTES_MAX: Final = 32 << 20
-"""Bound in bytes of all sets together: 250,000 names of 30 characters, or 90,000 topics of 245."""
+"""The maximum size in bytes of all sets together: enough for 250,000 names of 30 characters, or
+90,000 topics of 245."""
 _ENTRY_BYTES: Final = 110
-"""Bytes that each name in a set costs in addition to its characters."""
+"""The number of bytes that a set uses for each name in addition to the characters of the name."""
 
 
 class Names(set[str]):
@@ -38,22 +40,23 @@ class Names(set[str]):
             self._memory.added(self, _ENTRY_BYTES + len(name))
 
     def forget(self) -> None:
-        """Drops all names."""
+        """Removes all names."""
         self._memory.forget(self)
 
 
 class AuthorizationCacheMemory:
-    """The memory of the name sets of all connections together, bounded by ``bytes_max``."""
+    """Limits the memory of the name sets of all connections together to ``bytes_max``."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self.kept_bytes = 0
         self._bytes_max = bytes_max
         self._all: OrderedDict[int, Names] = OrderedDict()
-        """The non-empty sets, oldest first, by ``id()``, since a set can't be hashed."""
+        """The sets that are not empty, oldest first. The key is ``id()`` of the set, since a set
+        can't be hashed."""
 
     def added(self, names: Names, size_bytes: int) -> None:
-        """Counts a name added to ``names``; empties the oldest sets while the total exceeds the
-        bound."""
+        """Counts a name that was added to ``names``; as long as the total exceeds the limit,
+        empties the oldest set."""
         if not names.kept_bytes:
             self._all[id(names)] = names
         names.kept_bytes += size_bytes
@@ -79,9 +82,10 @@ class AuthorizationCache:
         self.epoch = epoch
         self.principal = principal
         self.names: dict[int, Names] = {}
-        """The allowed names by right: a number that combines an operation and a resource type."""
+        """The allowed names by right; a right is a number that combines an operation and a resource
+        type."""
 
     def forget(self) -> None:
-        """Drops all names, since the connection has closed or the ACLs may have changed."""
+        """Removes all names, since the connection has closed or the ACLs may have changed."""
         for names in self.names.values():
             names.forget()

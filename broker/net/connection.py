@@ -1,14 +1,15 @@
 """One client connection: receives bytes, handles requests in order, sends replies in the same
 order.
 
-A connection owns its buffers and their bounds. The connection handles a request as soon as the
+A connection has its own buffers with limits. The connection handles a request as soon as the
 request's last byte has arrived. A reply waits in a slot until all earlier replies are finished;
-finished replies are written together. Three things delay requests: a parked request, a client that
-does not read its replies, and too many requests in flight. Requests already received then wait in a
-backlog; above `BACKLOG_BYTES` the connection stops reading the socket.
+finished replies are written together. Three conditions delay requests: a parked request, a client
+that does not read its replies, and too many requests in flight. Requests that have already been
+received then wait in a backlog; when the backlog exceeds `BACKLOG_BYTES`, the connection stops
+reading the socket.
 
-`Pieces` writes replies with parts that are still in files. `TurnWrites` has the connections to
-write to at the end of the turn.
+`Pieces` writes replies with parts that are still in files. `TurnWrites` collects the connections
+whose replies are written at the end of the turn.
 """
 
 from __future__ import annotations
@@ -49,27 +50,30 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 BACKLOG_BYTES = 64 * 1024
-"""Bytes of waiting requests above which the socket is not read. One read of 256 kB may exceed this
-bound."""
+"""The number of bytes of waiting requests above which the socket is not read. One read of 256 kB
+may exceed this limit."""
 OUTPUT_BYTES = 1024 * 1024
-"""Bytes of collected replies above which the replies are passed to the transport before the turn
-ends."""
+"""The number of bytes of collected replies above which the connection passes the replies to the
+transport before the turn ends."""
 JOINED_BYTES = 64 * 1024
-"""Total size in bytes up to which chunks are copied into one buffer and written by one call."""
+"""The maximum total size in bytes of chunks that are copied into one buffer and written by one
+call."""
 REQUESTS_PER_TURN = 256
-"""Requests of one connection that are handled in a row before other connections have a turn."""
+"""The number of requests of one connection that are handled in a row before other connections have
+their turn."""
 
 PUMP_NS = 4_000_000
-"""Nanoseconds for which requests of one connection are handled before other connections have a
-turn."""
+"""The number of nanoseconds for which requests of one connection are handled in a row before other
+connections have their turn."""
 
 _LENGTH = struct.Struct(">i")
 _HEADER = struct.Struct(">iih")
-"""The header's API key and version as one number, correlation id, and length of the client id."""
+"""The header: the API key and the version as one number, the correlation id, and the length of the
+client id."""
 _API_VERSIONS_KEY = 18
 _LEAVE_GROUP = b"\0\x0d"
-"""The first two bytes of a LeaveGroup request, which is handled even after the connection has
-closed."""
+"""The API key at the start of a LeaveGroup request. The broker handles this request even after the
+connection has closed."""
 
 
 class Connection(asyncio.Protocol):
@@ -130,70 +134,72 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: Server, listener: Listener) -> None:
         self.server = server
         self.dirty = False
-        """Whether the connection is in the list of connections to flush."""
+        """True if the connection is in the list of connections to flush."""
         self.closed = False
-        """Whether the connection is closed: no more bytes are read, handled or written."""
+        """True if the connection is closed: no more bytes are read, handled or written."""
         self.handling: Request | None = None
-        """The request whose handler is running; its reply does not need a call of `answered`."""
+        """The request whose handler is running; when the handler returns, its reply is queued
+        without a call of `answered`."""
         self.requests = self.lookups = 0
-        """Handled requests, and the number of ApiVersions, Metadata and FindCoordinator requests
-        among them."""
+        """The number of handled requests, and the number of ApiVersions, Metadata and
+        FindCoordinator requests among them."""
         self.bytes_in = self.bytes_out = 0
-        """Bytes received and bytes sent; a reply counts once the transport has accepted the
-        reply."""
+        """The numbers of bytes received and bytes sent; a reply is counted when the transport has
+        accepted it."""
         self._transport: asyncio.Transport
         self._slots: deque[Request] = deque()
-        """Handled requests, in order, whose replies are not yet in `_out`."""
+        """The handled requests whose replies are not yet in `_out`, in the order of the requests.
+        """
         self._parked: Request | Throttle | None = None
         self._out: list[Chunk] = []
-        """Chunks of finished replies for the next write."""
+        """The chunks of finished replies for the next write."""
         self._out_bytes = 0
         self._out_files = 0
         """The number of chunks in `_out` that are slices of files."""
         self._pieces: Pieces | None = None
-        """The writer of replies with parts in files, made for the first such reply."""
+        """The writer for replies with parts in files; created for the first such reply."""
         self.sending = False
-        """Whether replies are only partly written; no request is handled until they are written
-        completely."""
+        """True if replies are only partly written; no request is handled until they are completely
+        written."""
         self.muted_at_s: int | None = None
-        """The time since which the transport's buffer is full because the peer does not read; None:
-        not full."""
+        """The time since when the transport's buffer has been full because the peer does not read;
+        None if the buffer is not full."""
         self._busy = False
-        """Whether requests are being handled; their replies are written when that ends."""
+        """True if requests are being handled; their replies are written when the handling ends."""
         self.listener = listener
-        """The listener that accepted the connection."""
+        """The listener on which the connection was accepted."""
         self.principal = ANONYMOUS
         """The peer's principal."""
         self.login: Login | None = None
         """The login of the peer; None if the listener requires no login."""
         self.session: Session | None = None
-        """Renews and ends the peer's login."""
+        """The object that renews and ends the peer's login."""
         self.on_close: Callable[[Connection], None] | None = None
-        """Called once when the connection has closed; the APIs of group members set this
-        callback."""
+        """A function that is called once when the connection has closed; the APIs of group members
+        set it."""
         self.verdicts: object | None = None
         """The authorizer's data about `principal`; no other code reads or writes it."""
         self.authorization_cache: AuthorizationCache | None = None
-        """The names that the principal may access; only `broker/apis/shared/authorization.py` uses
-        this cache."""
+        """The names that the principal is known to be allowed to access; only
+        `broker/apis/shared/authorization.py` uses this cache."""
         self.client_id = ""
         self.client_host = ""
         """The peer's address in Kafka's form, such as ``/127.0.0.1``."""
         self.peer = ""
         """The peer's address and port, for log lines."""
         self.software = ""
-        """The client's name and version from ApiVersions v3 and above."""
+        """The client's software name and version, which ApiVersions v3 and above contain."""
         self.opened_s = self.last_active_s = server.now_s
         self.ticks_ns = server.time.ticks_ns
-        """A copy of `Time.ticks_ns`, which saves each request an attribute lookup."""
+        """A copy of `Time.ticks_ns`, which saves one attribute lookup per request."""
         self.read_ns: int = 0
-        """The arrival time of the last bytes, by the performance counter; each request's time
-        starts here."""
+        """The arrival time of the last bytes, in nanoseconds of the performance counter; the
+        duration of each request is counted from this time."""
         self.taken_bytes = 0
-        """Bytes of replies that the kernel had accepted when the server last checked the muted
-        peers."""
+        """The number of bytes of replies that the kernel had accepted when the server last checked
+        the peers that do not read."""
         self._draining = False
-        """Whether no more requests are handled; the connection closes once all replies are
+        """True if no more requests are handled and the connection closes when all replies are
         written."""
         self._services = server.services
         self._routes = server.routes
@@ -207,12 +213,13 @@ class Connection(asyncio.Protocol):
         self._reading = True
         self._client_raw = b""
         self._route: Route | None = None
-        """The route of the last request."""
+        """The route that handled the last request."""
 
     # -- the transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Admits the peer, or closes the connection if the server is full."""
+        """Accepts the peer, or closes the connection if the server has reached its limit of
+        connections."""
         self._transport = cast(asyncio.Transport, transport)
         address = self._transport.get_extra_info("peername") or ("unknown", 0)
         self.client_host = java_address(str(address[0]))
@@ -223,7 +230,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Splits the bytes into frames and handles each complete request immediately."""
+        """Splits the received bytes into frames and handles each complete request immediately."""
         server = self.server
         self.last_active_s = server.now_s
         self.read_ns = self.ticks_ns()
@@ -266,10 +273,11 @@ class Connection(asyncio.Protocol):
             self._look_at_clock()
 
     def eof_received(self) -> None:
-        """Returns None, so that the transport closes when the peer has closed its side."""
+        """Returns None, so that the transport closes when the peer has closed its half of the
+        connection."""
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Cancels the unanswered requests, since the client is disconnected."""
+        """Cancels the unanswered requests, since the client has disconnected."""
         self.closed = True
         if self.session is not None:
             self.session.ended()
@@ -300,15 +308,15 @@ class Connection(asyncio.Protocol):
                 self.server.internal_errors.caught("peer_gone", error, peer=self.peer)
 
     def pause_writing(self) -> None:
-        """Stops handling requests, since the peer does not read. The server closes the connection
-        later."""
+        """Stops handling requests, since the peer does not read. If the peer continues not to read,
+        the server closes the connection later."""
         self.muted_at_s = self.server.now_s
         self.taken_bytes = self.bytes_out - self._transport.get_write_buffer_size()
         self.server.muted[self] = None
         self._stop_reading()
 
     def resume_writing(self) -> None:
-        """Continues to handle requests, since the peer reads again."""
+        """Continues to handle requests, since the peer has resumed reading."""
         slow = self.muted_at_s is not None and self.server.now_s > self.muted_at_s
         self.muted_at_s = None
         self.server.muted.pop(self, None)
@@ -325,24 +333,25 @@ class Connection(asyncio.Protocol):
         self._parked = request
 
     def throttle(self, throttle: Throttle) -> Request | None:
-        """Stops handling requests until `throttle_over`; returns the request that was parked
-        before."""
+        """Stops handling requests until `throttle_over` is called; returns the request that was
+        parked before, or None."""
         parked, self._parked = self._parked, throttle
         return cast("Request | None", parked)
 
     def throttle_over(self, throttle: Throttle, parked: Request | None) -> None:
-        """Handles requests again, unless ``parked`` is still unanswered: then waits for
-        ``parked``."""
+        """Continues to handle requests; if ``parked`` is still unanswered, waits for ``parked``
+        first."""
         if self._parked is throttle and not self.closed:
             self._parked = parked
             self.server.writes.touch(self)
 
     def may_park(self) -> bool:
-        """Whether a request may be parked now: no request is parked, and the connection is open."""
+        """Returns True if a request may be parked now: no request is parked, and the connection is
+        open."""
         return self._parked is None and not self.closed
 
     def answered(self, request: Request) -> None:
-        """Queues the reply of a request that is answered after its handler has returned."""
+        """Queues the reply of a request that was answered after its handler returned."""
         if self.closed:
             return
         slots = self._slots
@@ -360,7 +369,7 @@ class Connection(asyncio.Protocol):
             self.server.writes.touch(self)
 
     def handler_failed(self, request: Request) -> None:
-        """Answers a request whose handler raised an exception as Kafka does, and logs the
+        """Sends the error response that Kafka sends if a handler raises an exception, and logs the
         exception."""
         try:
             if request.reply is None and not self.closed:
@@ -374,7 +383,7 @@ class Connection(asyncio.Protocol):
             report_failure(request)
 
     def refuse(self, error: ProtocolError) -> None:
-        """Closes the connection after invalid bytes, with one log line."""
+        """Closes the connection after invalid bytes, and logs one line."""
         if self.closed:
             return
         self.server.protocol_errors += 1
@@ -399,7 +408,7 @@ class Connection(asyncio.Protocol):
             self._write()
 
     def serve_by(self, routes: dict[int, Route]) -> None:
-        """Handles later requests by ``routes`` instead of the server's routes."""
+        """Handles later requests with ``routes`` instead of the server's routes."""
         self._routes = routes
 
     def drain(self) -> None:
@@ -413,55 +422,56 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """Closes the connection once the transport's buffer is written."""
+        """Closes the connection when the transport's buffer has been written."""
         self.closed = True
         self._transport.close()
 
     def abort(self) -> None:
-        """Closes the connection at once."""
+        """Closes the connection immediately."""
         self.closed = True
         self._transport.abort()
 
     @property
     def waits(self) -> bool:
-        """Whether a request or a reply is in progress; such a connection is not idle."""
+        """Returns True if a request or a reply is in progress; such a connection is not idle."""
         return bool(self._slots) or self.sending or self.write_buffer_size() > 0
 
     def write_buffer_size(self) -> int:
-        """Number of bytes in the transport that the kernel has not accepted yet."""
+        """Returns the number of bytes in the transport that the kernel has not accepted yet."""
         return self._transport.get_write_buffer_size()
 
     @property
     def buffered(self) -> int:
-        """Number of bytes received of an incomplete request."""
+        """Returns the number of bytes that were received of an incomplete request."""
         return len(self._framer.partial)
 
     def peer_is_gone(self) -> bool:
-        """Whether the peer has disconnected while the socket was not read; no event reports
-        this."""
+        """Returns True if the peer has disconnected. As long as the socket is not read, no event
+        reports a disconnect."""
         return not self._reading and peer_gone(self._transport)
 
     def hold(self) -> None:
-        """Stops reading until `release`, since the partial requests of all connections are too
-        large."""
+        """Stops reading until `release` is called, since the partial requests of all connections
+        are too large."""
         self._stop_reading()
 
     def release(self) -> None:
-        """Reads again, unless another condition forbids reading."""
+        """Resumes reading, unless another condition forbids reading."""
         self._balance()
 
     # -- the calls of `Pieces`
 
     def gathered(self) -> list[Chunk]:
-        """Returns and clears the finished replies; the caller writes them in pieces."""
+        """Removes and returns the finished replies; the caller writes them in pieces."""
         out = self._out
         self._out, self._out_bytes, self._out_files = [], 0, 0
         return out
 
     def pieces_written(self, all_of_them: bool) -> None:
-        """Called when the transport is full or all pieces are written (``all_of_them``).
+        """Called when the transport is full, or when all pieces are written (then ``all_of_them``
+        is true).
 
-        Once everything is written, the connection handles the delayed requests.
+        When everything is written, the connection handles the delayed requests.
         """
         self.sending = bool(self._out) or not all_of_them
         if self.sending or self.closed:
@@ -474,7 +484,8 @@ class Connection(asyncio.Protocol):
     # -- bytes in
 
     def _receive(self, data: bytes) -> None:
-        """Handles the complete requests that may be handled now, and stores the remaining bytes."""
+        """Handles the complete requests that may be handled now, and stores the rest of the
+        bytes."""
         if self.closed or self._draining:
             return
         try:
@@ -506,8 +517,8 @@ class Connection(asyncio.Protocol):
         )
 
     def _pump(self) -> None:
-        """Handles requests of the backlog until one must wait, writes replies, and starts or stops
-        reading."""
+        """Handles requests of the backlog until a request must wait; then writes replies, and
+        starts or stops reading."""
         backlog = self._backlog
         handled = 0
         until_ns = self.ticks_ns() + PUMP_NS
@@ -528,7 +539,7 @@ class Connection(asyncio.Protocol):
         self._balance()
 
     def _balance(self) -> None:
-        """Reads the socket while the backlog is below its bound, and stops reading otherwise."""
+        """Reads the socket as long as the backlog is below its limit; otherwise stops reading."""
         if self.closed:
             return
         full = self._backlog_bytes + self.buffered > BACKLOG_BYTES
@@ -550,15 +561,16 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _look_at_clock(self) -> None:
-        """Reports a long turn to the watchdog, under the API name of the turn's last request."""
+        """Reports a long turn to the watchdog, under the name of the API of the turn's last
+        request."""
         name = "requests" if self._route is None else self._route.served.api.name
         self.server.watchdog.ended(name, self.read_ns)
 
     # -- requests
 
     def _handle(self, frame: bytes, start: int = 4) -> None:
-        """Handles one whole request. Its header begins at ``start``: 4 after a length prefix,
-        otherwise 0."""
+        """Handles one whole request. The request's header begins at ``start``: 4 after a length
+        prefix, otherwise 0."""
         try:
             key, correlation_id, size = _HEADER.unpack_from(frame, start)
             route = self._routes.get(key)
@@ -611,8 +623,8 @@ class Connection(asyncio.Protocol):
         self._client_raw = raw
 
     def _unserved(self, frame: bytes, start: int) -> None:
-        """Answers an ApiVersions request of an unknown version; closes the connection on other
-        unknown requests."""
+        """Answers an ApiVersions request of an unknown version; closes the connection on every
+        other unknown request."""
         key, version, correlation_id, size = struct.unpack_from(">hhih", frame, start)
         if key in BY_KEY and key != _API_VERSIONS_KEY:
             if size > 0:
@@ -634,8 +646,8 @@ class Connection(asyncio.Protocol):
     # -- replies out
 
     def _place(self, request: Request) -> None:
-        """Queues the reply of a handled request, or keeps the request in a slot until earlier
-        replies are queued."""
+        """Queues the reply of a handled request. If earlier replies are not queued yet, keeps the
+        request in a slot until they are."""
         self.handling = None
         self.requests += 1
         reply = request.reply
@@ -655,7 +667,7 @@ class Connection(asyncio.Protocol):
             self._append(reply)
 
     def _append(self, reply: Body) -> None:
-        """Adds a reply to the next write; all earlier replies are already in this write or sent."""
+        """Adds a reply to the next write; all earlier replies have already been added or sent."""
         if isinstance(reply, (bytes, bytearray, memoryview)):
             self._out.append(reply)
             self._out_bytes += len(reply)
@@ -687,7 +699,7 @@ class Connection(asyncio.Protocol):
         self._out_bytes = 0
 
     def hand_over(self, chunks: list[Buffer], size_bytes: int) -> None:
-        """Passes chunks with ``size_bytes`` in total to the transport in one call."""
+        """Passes ``chunks``, with a total of ``size_bytes``, to the transport in one call."""
         self.bytes_out += size_bytes
         if len(chunks) == 1:
             self._transport.write(chunks[0])
@@ -698,8 +710,8 @@ class Connection(asyncio.Protocol):
 
 
 class TurnWrites:
-    """The connections to write to at the end of a turn. Each is written once, however many replies
-    it has.
+    """The connections whose replies are written at the end of a turn, with one write per
+    connection, however many replies the connection has.
 
     Only the event loop's thread may use it.
     """
@@ -713,7 +725,7 @@ class TurnWrites:
         self._holding = False
 
     def touch(self, connection: Connection) -> None:
-        """Flushes ``connection`` at the end of this turn."""
+        """Adds ``connection`` to the connections that are flushed at the end of this turn."""
         if connection.dirty:
             return
         connection.dirty = True
@@ -723,11 +735,12 @@ class TurnWrites:
             asyncio.get_running_loop().call_soon(self._flush_scheduled)
 
     def hold(self) -> None:
-        """Collects replies until `flush` is called; for a caller that finishes many replies."""
+        """Collects replies until `flush` is called; used by callers that finish many replies."""
         self._holding = True
 
     def flush(self) -> None:
-        """Writes the finished replies of every touched connection by one write per connection."""
+        """Writes the finished replies of every connection that was touched, with one write per
+        connection."""
         self._holding = False
         dirty, self._dirty = self._dirty, []
         for connection in dirty:

@@ -2,10 +2,10 @@
 
 A broker for tests sends these responses on demand. Handlers build their own error responses.
 
-The tables of `protocol/messages` suffice for nearly all APIs: a response has error codes at known
-positions, and the response's elements (topics, partitions, groups, members) are the request's
+The tables of `protocol/messages` are enough for nearly all APIs: a response has error codes at
+known positions, and the response's elements (topics, partitions, groups, members) are the request's
 elements. An error of the whole request is set at every position. An error that Kafka sets for
-single partitions or topics is set in the innermost elements only, where clients read it.
+single partitions or topics is set only in the innermost elements, where clients read it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ OF_ELEMENTS = frozenset(
         errors.INCONSISTENT_TOPIC_ID,
     }
 )
-"""Errors of one topic or partition; the response's top-level error is then NONE."""
+"""The errors that apply to one topic or partition; the response's top-level error code is then
+NONE."""
 
 _SOURCES: Mapping[str, Sequence[str]] = {
     "responses": ("topic_data", "topics", "topic_names", "resources"),
@@ -83,19 +84,20 @@ _SOURCES: Mapping[str, Sequence[str]] = {
     "partition_result": ("partitions",),
     "transaction_states": ("transactional_ids",),
 }
-"""Array names of responses, each with the names of the request arrays whose elements the response
-repeats."""
+"""The array names of responses, each with the names of the request arrays from which the response
+repeats the elements."""
 
 _IDENTITY = (
     "name", "topic", "topic_id", "partition", "partition_index", "index", "partition_id",
     "group_id", "member_id", "group_instance_id", "transactional_id", "producer_id", "key",
     "resource_type", "resource_name", "entity", "user",
 )  # fmt: skip
-"""Fields by which an element of a response names the corresponding element of the request."""
+"""The fields by which an element of a response identifies the corresponding element of the request.
+"""
 _OTHER_NAMES = {
     "partition_index": "partition", "topic": "name", "name": "topic", "user": "name",
 }  # fmt: skip
-"""Names of these fields in a request where they differ from the response's names."""
+"""The names that these fields have in a request, if they differ from the names in the response."""
 
 _UNKNOWN = frozenset(
     {
@@ -106,19 +108,19 @@ _UNKNOWN = frozenset(
         "num_partitions", "replication_factor",
     }
 )  # fmt: skip
-"""Numeric fields that Kafka sets to -1 in a response with an error."""
+"""The numeric fields that Kafka sets to -1 in a response with an error."""
 
 
 def error_answer(
     api: Api, version: int, asked: Mapping[str, Any], error_code: int, text: str | None
 ) -> dict[str, Any]:
-    """Returns the response to ``asked`` with ``error_code``, and with ``text`` in its message
-    fields."""
+    """Returns the response to the request ``asked`` with ``error_code``, and with ``text`` in its
+    message fields."""
     return _Answer(version, error_code, text).whole(api.response, api.request, asked)
 
 
 def is_error_code(field: Field) -> bool:
-    """Whether a field has an error code."""
+    """Returns True if a field contains an error code."""
     return field.name in ("error_code", "partition_error_code")
 
 
@@ -128,10 +130,10 @@ class _Answer:
         self._error_code = error_code
         self._text = text
         self._presents: dict[int, list[Field]] = {}
-        """The fields of a struct that exist in this version, by the id of the struct's field
+        """The fields of a struct that exist in this version, by ``id()`` of the struct's field
         list."""
         self._errors: dict[int, bool] = {}
-        """Whether a struct has an error code, by the id of the struct's field list."""
+        """True if a struct has an error code, by ``id()`` of the struct's field list."""
 
     def whole(
         self, response: Sequence[Field], request: Sequence[Field], asked: Mapping[str, Any]
@@ -171,8 +173,8 @@ class _Answer:
     def _elements(
         self, field: Field, request: Sequence[Field], asked: Mapping[str, Any]
     ) -> list[dict[str, Any]] | None:
-        """Returns one element per element of the request's array; None if the request has no such
-        array."""
+        """Returns one element for each element of the request's array; None if the request has no
+        corresponding array."""
         if not isinstance(field.type, Array) or not isinstance(field.type.element, Struct):
             return None
         fields = field.type.element.fields
@@ -204,8 +206,8 @@ class _Answer:
         return answer
 
     def _naming(self, fields: Sequence[Field], source: Primitive) -> str:
-        """Returns the name of the element's field for a plain value (not a struct) of the request's
-        array."""
+        """Returns the name of the response field for the elements of a request array that contains
+        plain values, not structs."""
         for field in self._present(fields):
             if field.name in _IDENTITY and (field.type is STRING) == (source is STRING):
                 return field.name

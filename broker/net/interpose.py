@@ -1,7 +1,7 @@
 """The layer that a test may insert between a broker's sockets and its APIs.
 
-`Broker` accepts a layer when it is created, and uses the layer when it makes its server. A broker
-without a layer runs the same code as without this module, so requests cost nothing extra.
+`Broker` accepts a layer when it is created, and uses the layer when it creates its server. A broker
+without a layer runs the same code as without this module, so that requests cost nothing extra.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 class Interpose(Protocol):
-    """Replacements for the table of APIs and for the connections."""
+    """Replacements for the table of APIs and for the connection objects."""
 
     def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
-        """Returns the rows of the table that handle requests instead of the APIs' own rows."""
+        """Returns the rows of the table of APIs that this broker uses instead of the rows in
+        ``served``."""
 
     def connection(self, server: Server, listener: Listener) -> Connection:
-        """Makes the protocol object of one accepted socket."""
+        """Creates the protocol object of one accepted socket."""

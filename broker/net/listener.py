@@ -1,6 +1,6 @@
 """A listener: its security settings, and the state that its connections share.
 
-The broker makes one `Listener` for each entry of ``listeners`` when it starts. Each connection
+When the broker starts, it creates one `Listener` for each entry of ``listeners``. Each connection
 refers to its listener.
 """
 
@@ -24,20 +24,20 @@ class Listener:
 
     def __init__(self, endpoint: Endpoint, *, is_inter_broker: bool = False) -> None:
         self.endpoint = endpoint
-        """The configured address; its port may be 0."""
+        """The configured address of the listener; its port may be 0."""
         self.name = endpoint.name
         self.is_inter_broker = is_inter_broker
-        """Whether the other brokers of the cluster connect to this listener."""
+        """True if the other brokers of the cluster connect to this listener."""
         self.before_login: Callable[[Connection], asyncio.Protocol] | None = None
-        """Makes the protocol that handles a connection until its peer has logged in; None if no
-        login is required."""
+        """A function that creates the protocol for a connection until its peer has logged in; None
+        if no login is required."""
 
         self.tls: TlsListener | None = None
-        """The TLS of the listener's connections; None without encryption."""
+        """The TLS settings of the listener's connections; None for a listener without TLS."""
 
     def first_protocol(self, connection: Connection) -> asyncio.Protocol:
-        """Returns the protocol that first receives a connection's bytes: TLS, login, or the
-        connection."""
+        """Returns the protocol that first receives a connection's bytes: the TLS layer, the login,
+        or the connection itself."""
         first = connection if self.before_login is None else self.before_login(connection)
         if self.tls is None:
             return first
@@ -45,12 +45,13 @@ class Listener:
 
     @property
     def protocol(self) -> str:
-        """The security protocol, such as SASL_SSL."""
+        """The name of the security protocol, such as SASL_SSL."""
         return self.endpoint.protocol
 
 
 def http_listener(config: Config) -> Listener | None:
-    """Returns the HTTP listener, whose connections the HTTP server accepts; None if HTTP is off."""
+    """Returns the HTTP listener, whose connections the HTTP server accepts; None if the broker does
+    not serve HTTP."""
     endpoint = http_endpoint(config)
     return None if endpoint is None else Listener(endpoint)
 

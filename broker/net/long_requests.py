@@ -1,10 +1,12 @@
-"""Requests that are not finished when their handler returns: many elements, or a wait.
+"""Requests that are not finished when their handler returns, because they have many elements or
+must wait.
 
-Law 9: no request holds the loop for more than 10 ms. A handler for many elements is a generator
-that yields after each element. The generator runs at once while the turn has time; the rest runs in
-slices while the request is parked. The elements of a large request are first counted and compared
-with the budget of its API (`ServedApi.elements_max`). Then the worker's thread decodes the request;
-the worker also encodes a large response. docs/operate/limits.md has the table.
+Law 9: no request blocks the loop for more than 10 ms. A handler for many elements is a generator
+that yields after each element. The generator runs immediately as long as the turn has time; the
+rest runs in slices, and the request is parked until its end. The elements of a large request are
+first counted and compared with the budget of its API (`ServedApi.elements_max`). Then the worker's
+thread decodes the request; the worker also encodes a large response. docs/operate/limits.md has a
+table of the limits.
 """
 
 from __future__ import annotations
@@ -27,13 +29,17 @@ from protocol.errors import INVALID_REQUEST, ProtocolError
 logger = structlog.get_logger(__name__)
 
 SURELY_SMALL_BYTES = 4096
-"""Requests of up to this many bytes are handled without counting: their elements take a few ms."""
+"""The maximum size in bytes of a request whose elements are not counted: to handle the elements of
+such a request takes at most a few ms."""
 DECODED_AT_ONCE = 500
-"""Elements up to which the loop's thread decodes a request: about 1 ms."""
+"""The maximum number of elements of a request that the loop's thread decodes, which takes about 1
+ms."""
 BYTES_AT_ONCE = 1024 * 1024
-"""Bytes above which the worker decodes a request, even if the request has few elements."""
+"""The size in bytes above which the worker decodes a request, even if the request has few elements.
+"""
 AT_A_TIME = 4
-"""Large requests that are decoded and handled at the same time. The bound limits their memory."""
+"""The maximum number of large requests that are decoded and handled at the same time, which limits
+their memory."""
 
 
 class LongRequests:
@@ -51,11 +57,11 @@ class LongRequests:
         self._spawn = spawn
         self._room = asyncio.Semaphore(AT_A_TIME)
         self._encoding: dict[Request, asyncio.Future[Any]] = {}
-        """The encodings in progress in the worker, by request."""
+        """The encodings that the worker is doing, by request."""
 
     def handle(self, services: object, request: Request) -> Steps | None:
-        """Handles a request: at once if the request has few elements, otherwise with the worker's
-        help.
+        """Handles a request: immediately if the request has few elements, otherwise with the help
+        of the worker.
 
         Raises ProtocolError if the request is incomplete.
         """
@@ -79,7 +85,7 @@ class LongRequests:
         return None
 
     def work_off(self, request: Request, steps: Steps) -> None:
-        """Runs ``steps``: at once while this turn has time, then in slices."""
+        """Runs ``steps``: immediately as long as this turn has time, then in slices."""
         if request.meter is not None:
             steps = request.meter.steps(request, steps)
         until_ns, ticks_ns = self._slicer.direct_until_ns(), self._ticks_ns
@@ -109,8 +115,8 @@ class LongRequests:
         self.answer_later(request, encoded_and_sent())
 
     def answer_later(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
-        """Runs ``work``, which answers ``request``; a bug in ``work`` is logged and answered with
-        an error.
+        """Runs ``work``, which answers ``request``. If ``work`` raises an exception, logs the
+        exception and sends an error response.
 
         The client's next request is handled after ``work`` ends, as in Kafka, since the next
         request may write to the topic that ``work`` creates.
@@ -185,8 +191,8 @@ class LongRequests:
             await asyncio.wait((encoding,))
 
     def _refuse(self, request: Request, error: TooManyElements) -> None:
-        """Rejects a request with too many elements, by a response or by closing; writes one log
-        line."""
+        """Rejects a request with too many elements: sends an error response or closes the
+        connection. Writes one log line."""
         frame = error_frame(request, INVALID_REQUEST)
         connection = request.connection
         logger.warning(

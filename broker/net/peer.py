@@ -1,5 +1,5 @@
-"""A peer's address in Kafka's form, its client id for log lines, and whether it has
-disconnected."""
+"""The address of a peer in Kafka's form, the client id for log lines, and a check whether the peer
+has disconnected."""
 
 from __future__ import annotations
 
@@ -33,20 +33,22 @@ def java_address(address: str) -> str:
 
 
 def network_of(host: str) -> str:
-    """The address under which a host is counted: for IPv6 the host's /64 network."""
+    """Returns the address that represents a host in counts: for IPv6 the host's /64 network,
+    otherwise the address itself."""
     groups = host.split(":")
     return ":".join(groups[:4]) if len(groups) > 4 else host
 
 
 def display_client_id(client_id: str) -> str:
-    """``client_id`` for a log line: at most 120 characters, with control characters escaped."""
+    """Returns ``client_id`` for a log line: at most 120 characters, with control characters
+    escaped."""
     shown = client_id[:_CLIENT_ID_SHOWN]
     escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
     return escaped if len(client_id) <= _CLIENT_ID_SHOWN else escaped + "..."
 
 
 def peer_gone(transport: asyncio.Transport) -> bool:
-    """Whether the kernel reports that the TCP connection is no longer ESTABLISHED.
+    """Returns True if the kernel reports that the TCP connection is no longer ESTABLISHED.
 
     Reads no data. Returns False on platforms that do not report the state. Source: Linux tcp(7),
     the first byte of TCP_INFO.

@@ -1,9 +1,9 @@
 """A request: its fields for a handler, and the methods that end it.
 
 Contains `ServedApi`, the row that each module of ``broker/apis`` adds to the table of served APIs,
-and `Request`, the one object made per request. The connection decodes the header. The handler
-decodes the body: with the reference codec (``value``), or with a generated decoder from ``buffer``
-and ``position``.
+and `Request`, the only object that is created per request. The connection decodes the header. The
+handler decodes the body: either with the reference codec (``value``), or with a generated decoder
+from ``buffer`` and ``position``.
 """
 
 from __future__ import annotations
@@ -28,27 +28,28 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
 
 Steps: TypeAlias = Iterator["asyncio.Future[Any] | None"]
-"""The steps of a handler for many elements. The iterator yields None where other work may run, or a
-future to wait for. The last step ends the request."""
+"""The steps of a handler for many elements. The iterator yields None when other work may run, or a
+future for which the next step must wait. The last step ends the request."""
 Handler = Callable[[Any, "Request"], Steps | None]
-"""Called with the broker's services and the request. The handler ends the request at once or later;
-a handler for many elements returns its steps instead."""
+"""A function that is called with the broker's services and the request. The handler ends the
+request immediately or later; a handler for many elements returns its steps instead."""
 ReplyEncoder = Callable[["Request", Any], None]
 
 
 ELEMENTS_MAX = 20_000
-"""Elements that a request of most APIs may contain: more than any cluster tool sends in one
+"""The maximum number of elements in a request of most APIs: more than any cluster tool sends in one
 request."""
 ENCODED_AT_ONCE = 500
-"""Elements up to which the loop's thread encodes a response: about 1 ms."""
+"""The maximum number of elements of a response that the loop's thread encodes, which takes about 1
+ms."""
 ENCODED_AT_ONCE_BYTES = 1024 * 1024
-"""Bytes of the response's encoded arrays, or of the request, up to which the loop's thread encodes
-a response."""
+"""The maximum size in bytes of the response's encoded arrays, or of the request, for which the
+loop's thread encodes the response."""
 
 
 @slotted(frozen=True, eq=False)
 class ServedApi:
-    """One API as this broker serves it, in all versions from ``min_version`` to ``max_version``.
+    """One API that this broker serves, in all versions from ``min_version`` to ``max_version``.
 
     ``handle`` must end its request exactly once, immediately or later; see `Request`.
     """
@@ -58,16 +59,17 @@ class ServedApi:
     max_version: int
     handle: Handler
     left_out: str = ""
-    """Kafka's behaviour in these versions that this broker does not have, for
+    """Features of Kafka in these versions that this broker does not have, as text for
     docs/use/coverage.md."""
     elements_max: int | None = ELEMENTS_MAX
-    """Maximum number of elements in one request, summed over its arrays; None if the handler checks
-    the number itself."""
+    """The maximum number of elements in one request, summed over its arrays; None if the handler
+    checks the number itself."""
     decoders: Mapping[int, Callable[[bytes, int], Any]] = field(default_factory=dict)
-    """Decoders of large bodies by version; the handler finds the result in ``context``. Bodies of
-    other versions are decoded by the reference codec into ``value``."""
+    """The decoders of large bodies by version; the handler finds the result in ``context``. The
+    reference codec decodes bodies of other versions into ``value``."""
     is_offered: bool = True
-    """Whether ApiVersions lists the API. Requests of unlisted APIs are answered too."""
+    """True if ApiVersions lists the API. The broker also answers requests of APIs that it does not
+    list."""
     rights: Rights = UNSAID
     """The ACLs that requests of the API need."""
 
@@ -83,8 +85,8 @@ class ServedApi:
 
 
 class Route:
-    """One API at one version: the facts that a connection needs before it reads a request's
-    body."""
+    """One API in one version: the facts that a connection needs before it reads the body of a
+    request."""
 
     __slots__ = (
         "api_version",
@@ -107,26 +109,28 @@ class Route:
         self.served = served
         self.handle = served.handle
         self.new_meter: Callable[[Connection, str], Meter] | None = None
-        """Makes the meter of a request from the connection and client id; None without quotas."""
+        """A function that creates the meter of a request from the connection and client id; None
+        without quotas."""
         self.api_version = api_version
         self.flexible = flexible
-        """Whether the request header of this version has tagged fields."""
+        """True if the request header of this version has tagged fields."""
         self.errors = errors
-        """Number of answered requests by error code, shared by all versions of the API."""
+        """The number of answered requests by error code; all versions of the API share this object.
+        """
         self.times = times
-        """Times from a request's arrival to its response in nanoseconds, shared by all versions of
-        the API."""
+        """The times in nanoseconds from a request's arrival to its response; all versions of the
+        API share this object."""
 
 
 Chunk = bytes | bytearray | memoryview | Slice
-"""A part of a reply; a slice of a file is read when it is written."""
+"""A part of a reply; a slice of a file is read only when it is written."""
 Body = bytes | Sequence[Chunk]
 
 _LENGTH = struct.Struct(">i")
 
 
 class Meter(Protocol):
-    """Measures how much a request uses of its client's quotas; see
+    """Measures the usage of the client's quotas by one request; see
     `broker/apis/throttling/meter.py`."""
 
     def begin(self) -> None:
@@ -141,31 +145,34 @@ class Meter(Protocol):
     def coroutine(
         self, request: Request, work: Coroutine[Any, Any, None]
     ) -> Coroutine[Any, Any, None]:
-        """Wraps ``work`` so that it is measured except for its waits."""
+        """Wraps ``work`` so that it is measured, without the time for which it waits."""
 
     def park(self, request: Request) -> bool:
-        """Whether the meter parks the request itself, since the connection is throttled."""
+        """Returns True if the meter itself parks the request, because the connection is
+        throttled."""
 
     def exempt(self) -> None:
         """Exempts the request from all quotas."""
 
     def fetched_at_most(self, asked_bytes: int) -> int:
-        """Implements `Request.fetched_at_most`."""
+        """Returns how many of ``asked_bytes`` requested bytes the quotas allow; see
+        `Request.fetched_at_most`."""
 
     def mutations(self, version: int, strict_from: int | None) -> Mutations:
-        """Implements `Request.mutations`."""
+        """Returns the client's quota of topic changes; see `Request.mutations`."""
 
     def finish(self, request: Request, frame: Body, error_code: int) -> Body:
-        """Returns the response to send, with the throttle time if the client exceeds a quota."""
+        """Returns the response to send; if the client exceeds a quota, the response contains the
+        throttle time."""
 
 
 class Request:
     """One request of one connection.
 
     A handler ends the request exactly once: by ``respond`` with a dict, ``complete`` with a whole
-    frame, or ``respond_nothing``. A handler that answers later may store the request. If later
-    requests of the connection must wait for the answer (JoinGroup, SyncGroup, Fetch), the handler
-    first calls ``park``. In either case replies are sent in the order of the requests.
+    frame, or ``respond_nothing``. A handler that replies later may store the request. If later
+    requests of the connection must wait for the reply (JoinGroup, SyncGroup, Fetch), the handler
+    first calls ``park``. With or without ``park``, replies are sent in the order of the requests.
     """
 
     __slots__ = (
@@ -199,37 +206,38 @@ class Request:
         self.api_version = route.api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
-        """The client id; a null client id is read as an empty string, as in Kafka."""
+        """The client id; if the client sends null, an empty string, as in Kafka."""
         self.buffer = buffer
         """The received bytes up to the end of the request; the request's body begins at
         ``position``."""
         self.position = position
         self.reply: Body | None = None
-        """The finished reply; None until then; empty if no reply is to be sent."""
+        """The finished reply; None before the request is finished; empty if no reply is to be sent.
+        """
         self.on_disconnect: Callable[[], None] | None = None
-        """Called once if the peer disconnects while the request is unanswered; from then on the
-        request must not be answered."""
+        """A function that is called once if the peer disconnects before the request is answered;
+        from then on the request must not be answered."""
         self.encode: ReplyEncoder | None = None
-        """Encodes the coordinator's reply and ends this request; see `take`."""
+        """A function that encodes the coordinator's reply and ends this request; see `take`."""
         self.since_ns = connection.read_ns
-        """The arrival time of the request's bytes, by the performance counter."""
+        """The arrival time of the request's bytes, in nanoseconds of the performance counter."""
         self.context: Any = None
-        """The body as decoded by ``ServedApi.decoders``; afterwards the handler's own data for the
+        """The body that ``ServedApi.decoders`` decoded; later, data that the handler stores for the
         reply."""
         self.meter: Meter | None = None
-        """Measures how much the request uses of its client's quotas; None without quotas."""
+        """Measures the usage of the client's quotas by this request; None without quotas."""
         if route.new_meter is not None:
             self.meter = route.new_meter(connection, client_id)
             self.meter.begin()  # the connection calls `end` when the handler has returned
 
     @property
     def served(self) -> ServedApi:
-        """The row of the table of served APIs that serves the request."""
+        """The row for this request in the table of served APIs."""
         return self.route.served
 
     @property
     def value(self) -> dict[str, Any]:
-        """The body as a dict; the reference codec decodes it on first use.
+        """Returns the body as a dict; the reference codec decodes the body at the first access.
 
         Raises ProtocolError, which closes the connection, if the body is incomplete or has trailing
         bytes.
@@ -243,7 +251,7 @@ class Request:
             return self._value
 
     def check(self) -> None:
-        """Raises ProtocolError if the body is invalid, like `value`; for a handler that reads no
+        """Raises ProtocolError if the body is invalid, as `value` does; for a handler that reads no
         field."""
         self.value  # noqa: B018 - the body is decoded
 
@@ -259,16 +267,15 @@ class Request:
         self.complete_later(partial(self.frame, value), error_code, at_once=at_once)
 
     def array(self, *path: str) -> EncodedArray:
-        """Makes the array of the response that ``path`` names; its elements are encoded one by
-        one."""
+        """Creates the array of the response at ``path``; its elements are encoded one by one."""
         served = self.route.served
         return served.api.message(self.api_version, is_request=False).array(*path)
 
     def complete_later(
         self, frame: Callable[[], bytes], error_code: int, *, at_once: bool = False
     ) -> None:
-        """Ends the request with the frame that ``frame`` returns. The worker calls ``frame`` unless
-        ``at_once`` is set."""
+        """Ends the request with the frame that ``frame`` returns. The worker calls ``frame``,
+        unless ``at_once`` is set."""
         if at_once:
             self.complete(frame(), error_code)
         else:
@@ -290,9 +297,9 @@ class Request:
             self._value = body
 
     def complete(self, frame: Body, error_code: int = 0) -> None:
-        """Ends the request with a whole frame, which includes length prefix and header.
+        """Ends the request with a whole frame, which includes the length prefix and the header.
 
-        ``frame`` may be a list of chunks, some of them slices of files. The request is counted
+        ``frame`` may be a list of chunks, some of which are slices of files. The request is counted
         under ``error_code``.
         """
         assert self.reply is None, f"{self.route.served.api.name} was answered twice"
@@ -313,18 +320,18 @@ class Request:
         self.complete((), error_code)
 
     def answer_later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs ``work``, which ends the request; later requests of the connection wait until
-        then."""
+        """Runs ``work``, which ends the request; later requests of the connection wait until the
+        end of ``work``."""
         if self.meter is not None:
             work = self.meter.coroutine(self, work)
         self.connection.server.long.answer_later(self, work)
 
     def work_off(self, steps: Steps) -> None:
-        """Runs steps that end the request, for a handler that can't return its steps."""
+        """Runs steps that end the request; for a handler that can't return its steps."""
         self.connection.server.long.work_off(self, steps)
 
     def park(self) -> None:
-        """Delays later requests of this connection until this one is answered.
+        """Delays later requests of this connection until this request is answered.
 
         On a throttled connection the delay begins when the throttle ends.
         """
@@ -332,16 +339,17 @@ class Request:
             self.connection.park(self)
 
     def exempt(self) -> None:
-        """Exempts the request from quotas, since another broker sent it."""
+        """Exempts the request from quotas, because another broker sent the request."""
         if self.meter is not None:
             self.meter.exempt()
 
     def fetched_at_most(self, asked_bytes: int) -> int:
-        """Returns how many of ``asked_bytes`` requested bytes the quotas allow in the response."""
+        """Returns how many of ``asked_bytes`` requested bytes the response may contain according to
+        the quotas."""
         return asked_bytes if self.meter is None else self.meter.fetched_at_most(asked_bytes)
 
     def mutations(self, strict_from: int | None) -> Mutations:
-        """Returns the client's quota of topic changes; unbounded without a meter.
+        """Returns the client's quota of topic changes; without a meter, the quota has no limit.
 
         From version ``strict_from`` on, changes above the quota are rejected.
         """
@@ -349,7 +357,8 @@ class Request:
         return UNBOUND if meter is None else meter.mutations(self.api_version, strict_from)
 
     def take(self, reply: Any) -> None:
-        """Ends the request with the reply of a core, for whose call the request is the ticket."""
+        """Ends the request with the reply of a core. The request is the ticket of the call to which
+        the core replies."""
         assert self.encode is not None
         if self.meter is not None:
             self.meter.begin()
@@ -361,13 +370,14 @@ class Request:
             self.meter.end(self.reply is not None)
 
     def fail(self) -> None:
-        """Ends the request after its handler raised an exception, which is being handled."""
+        """Ends the request when its handler has raised an exception; called within the exception's
+        handler."""
         self.connection.handler_failed(self)
 
 
 def _is_large(value: dict[str, Any]) -> bool:
-    """Whether a response has more than `ENCODED_AT_ONCE` elements in all its arrays, or more than
-    `ENCODED_AT_ONCE_BYTES` of encoded arrays."""
+    """Returns True if a response has more than `ENCODED_AT_ONCE` elements in all its arrays, or
+    more than `ENCODED_AT_ONCE_BYTES` of encoded arrays."""
     for part in value.values():
         if type(part) is EncodedArray and len(part.data) > ENCODED_AT_ONCE_BYTES:
             return True

@@ -1,7 +1,7 @@
 """The ACLs that requests of an API need, as rows of the table of APIs.
 
 This module contains only values. Handlers check the ACLs through
-`broker/apis/shared/authorization.py`, which has the same constants; docs/use/coverage.md lists the
+`broker/apis/shared/authorization.py`, which uses the same constants; docs/use/coverage.md lists the
 ACLs.
 """
 
@@ -40,24 +40,25 @@ class RequiredAcl:
     operation: Operation
     kind: ResourceType
     is_logged: bool = True
-    """Whether the audit log records a denial; False if another ACL may still allow the request."""
+    """True if the audit log records a denial; False if another ACL may still allow the request."""
 
 
 @slotted(frozen=True)
 class AnyOf:
-    """Alternative ACLs: a principal needs one of them."""
+    """Alternative ACLs, of which a principal needs at least one."""
 
     needs: tuple[RequiredAcl, ...]
 
 
 @slotted(frozen=True)
 class Each:
-    """An operation on each element of a request; only the denied elements get an error."""
+    """An operation that is required on each element of a request; only the denied elements get an
+    error."""
 
     operation: Operation
     kind: ResourceType
     unless: RequiredAcl | None = None
-    """A principal with this ACL needs no ACL on the elements."""
+    """An ACL that makes the ACLs on the elements unnecessary."""
 
     is_logged = True
 
@@ -65,85 +66,88 @@ class Each:
 @slotted(frozen=True)
 class EachResource:
     """The operation that is required on each resource of a DescribeConfigs or AlterConfigs request;
-    the resource type of the ACL is the type of the resource."""
+    the ACL applies to the resource type of that resource."""
 
     operation: Operation
 
 
 @slotted(frozen=True)
 class Hides:
-    """Elements that the response omits if the principal may not perform the operation on them."""
+    """An operation that is required on the elements of a response; the response omits the elements
+    on which the principal may not perform it."""
 
     operation: Operation
     kind: ResourceType
     unless: RequiredAcl | None = None
-    """A principal with this ACL sees all elements."""
+    """An ACL with which a principal sees all elements."""
 
     is_logged = False
 
 
 @slotted(frozen=True)
 class HandlerAcl:
-    """An operation that the handler checks itself, since the check is late or only in some
+    """An operation that the handler checks itself, because the check happens late or only in some
     cases."""
 
     operation: Operation
     kind: ResourceType
     of: str
-    """The resource, in words, for docs/use/coverage.md."""
+    """The resource, as text for docs/use/coverage.md."""
     when: str = ""
-    """The case in which the handler checks the operation, in words; "" for every case."""
+    """The case in which the handler checks the operation, as text; "" if the handler checks it in
+    every case."""
     unless: RequiredAcl | None = None
-    """A principal with this ACL does not need the operation."""
+    """An ACL that makes the operation unnecessary."""
     is_logged: bool = True
-    """Whether the audit log records a denial."""
+    """True if the audit log records a denial."""
 
 
 @slotted(frozen=True)
 class AuthorizedOperations:
     """The operations on a resource that the principal may perform; the response lists them if the
-    request asks for them (KIP-430)."""
+    request sets the field for authorized operations (KIP-430)."""
 
     kind: ResourceType
     need: RequiredAcl | None = None
-    """The list is omitted for principals without this ACL."""
+    """An ACL without which the response omits the list."""
 
 
 @slotted(frozen=True)
 class Rights:
-    """The ACLs that one API checks, in order."""
+    """The ACLs that one API checks, in the order of the checks."""
 
     needs: tuple[RequiredAcl | AnyOf, ...] = ()
-    """ACLs without which the whole request is rejected."""
+    """The ACLs without which the whole request is rejected."""
     each: Each | EachResource | None = None
     hides: tuple[Hides, ...] = ()
     own: tuple[HandlerAcl, ...] = ()
-    """ACLs that the handler checks itself."""
+    """The ACLs that the handler checks itself."""
     tells: tuple[AuthorizedOperations, ...] = ()
     """The authorized operations that the response lists."""
     why_none: str = ""
-    """The reason why the API needs no ACL; "" if it needs one."""
+    """The reason why the API needs no ACL; "" if the API needs an ACL."""
 
 
 def group(operation: Operation) -> RequiredAcl:
-    """Returns the requirement of an operation on the request's group."""
+    """Returns a requirement: the operation on the request's group."""
     return RequiredAcl(operation, ResourceType.GROUP)
 
 
 def transactional_id(operation: Operation) -> RequiredAcl:
-    """Returns the requirement of an operation on the request's transactional id."""
+    """Returns a requirement: the operation on the request's transactional id."""
     return RequiredAcl(operation, ResourceType.TRANSACTIONAL_ID)
 
 
 def cluster(operation: Operation, *, is_logged: bool = True) -> RequiredAcl:
-    """Returns the requirement of an operation on the cluster."""
+    """Returns a requirement: the operation on the cluster."""
     return RequiredAcl(operation, ResourceType.CLUSTER, is_logged)
 
 
 def of_each(
     kind: ResourceType, operation: Operation, unless: RequiredAcl | None = None
 ) -> HandlerAcl:
-    """Returns the requirement of an operation on each resource of a type that a request names."""
+    """Returns a requirement: the operation on each resource of the type ``kind`` that a request
+    names."""
     return HandlerAcl(operation, kind, f"each {NOUNS[kind]}", unless=unless)
 
 
@@ -158,18 +162,19 @@ def each_shown_topic() -> HandlerAcl:
 
 
 def cluster_action(when: str) -> HandlerAcl:
-    """Returns the requirement of CLUSTER_ACTION, which is reserved for brokers."""
+    """Returns a requirement: CLUSTER_ACTION, which is reserved for brokers, in the case
+    ``when``."""
     return HandlerAcl(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "the cluster", when)
 
 
 def nothing(why: str) -> Rights:
-    """Returns the row of an API that needs no ACL; ``why`` is the reason."""
+    """Returns the rights of an API that needs no ACL; ``why`` is the reason."""
     return Rights(why_none=why)
 
 
 UNSAID = Rights()
-"""The default of a row of the table; the tests reject this default for a served API."""
+"""The default for a row of the table of APIs; the tests fail if a served API has this default."""
 CLUSTER_ACTION = cluster(Operation.CLUSTER_ACTION)
-"""The ACL that brokers need."""
+"""The ACL that the other brokers of the cluster need."""
 AMONG_BROKERS = Rights((CLUSTER_ACTION,))
-"""The ACLs of requests between brokers."""
+"""The ACLs that requests between brokers need."""

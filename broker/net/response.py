@@ -1,4 +1,4 @@
-"""Responses that no handler builds."""
+"""Responses that are built outside the handlers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _UNSUPPORTED = struct.Struct(">iihihhh")
 
 
 def unsupported_api_versions(correlation_id: int, minimum: int, maximum: int) -> bytes:
-    """Builds the response to an ApiVersions of an unknown version: v0 with the supported range
-    (KIP-511)."""
+    """Builds the response to an ApiVersions request of an unknown version: a v0 response with the
+    supported range (KIP-511)."""
     size = _UNSUPPORTED.size - 4
     return _UNSUPPORTED.pack(size, correlation_id, UNSUPPORTED_VERSION, 1, 18, minimum, maximum)
 
 
 def report_failure(request: Request) -> None:
-    """Logs the exception that is being handled as an internal error."""
+    """Logs the current exception, raised while ``request`` was handled, as an internal error."""
     logger.exception(
         "request failed: internal error",
         api=request.served.api.name,
@@ -36,7 +36,7 @@ def report_failure(request: Request) -> None:
 
 
 def error_frame(request: Request, error_code: int) -> bytes | None:
-    """Builds the frame of a response that only reports an error of the whole request.
+    """Builds the frame of a response that contains only an error of the whole request.
 
     Returns None if the API's response has no field for such an error.
     """

@@ -1,8 +1,8 @@
 """The listening sockets, and the state that all connections share.
 
-Enforces ``max.connections`` and ``max.connections.per.ip``, and bounds all partly received requests
-together. Checks each second for peers that are idle, do not read, or disconnected while their
-socket was not read.
+Enforces ``max.connections`` and ``max.connections.per.ip``, and limits the total size of partly
+received requests. Every second, checks for peers that are idle, do not read, or have disconnected
+while their socket was not read.
 """
 
 from __future__ import annotations
@@ -42,16 +42,17 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 CLOSING_S_MAX = 10
-"""Seconds within which the peer of a closing connection must accept the last bytes."""
+"""The number of seconds within which the peer of a closing connection must accept the last bytes.
+"""
 
 
 class Server:
     """All listeners of one broker; only the event loop's thread may use it."""
 
     listener_rates: ListenerRates | None = None
-    """The connection rates of the listeners; None if none is limited."""
+    """The connection rates of the listeners; None if no listener has a limit."""
     address_rates: AddressRates | None = None
-    """The connection rates of addresses; None if none is limited."""
+    """The connection rates of addresses; None if no address has a limit."""
 
     def __init__(
         self,
@@ -74,37 +75,37 @@ class Server:
         """The served APIs by API key."""
         self.limits = limits
         self.writes = writes
-        """The connections to write to at the end of a turn."""
+        """The connections to which replies are written at the end of a turn."""
         self.long = long
-        """Handles requests that are not answered immediately."""
+        """Handles requests that do not end when their handler returns."""
         self.disk_reads = disk_reads
         """Reads file data that is not in the page cache."""
         self.unsupported, self._stuck_clients = unsupported, stuck_clients
-        """Unsupported requests; clients that are stuck without sending an unsupported request."""
+        """The unsupported requests; the clients that are stuck without an unsupported request."""
         self.time = time
         self.watchdog, self.internal_errors = watchdog, internal_errors
         self.routes: dict[int, Route] = {}
-        """Routes by API key and version, combined into one number as in a request's header."""
+        """The routes by one number for API key and version, as in the header of a request."""
         self.errors: dict[int, dict[int, int]] = {}
-        """Number of answered requests, by API key and error code."""
+        """The number of answered requests, by API key and error code."""
         self.times: dict[int, Histogram] = {}
-        """Times from a request's arrival to its response in nanoseconds, by API key."""
+        """The nanoseconds from a request's arrival to its response, by API key."""
         self.clients = Clients()
-        """The traffic by client."""
+        """The traffic of each client."""
         for key, row in served.items():
             self._add_routes(key, row)
         self.connections: dict[Connection, None] = {}
-        """Open connections in order of arrival; loops over all connections have a fixed order."""
+        """The open connections in order of arrival, so that loops have a fixed order."""
         self.refused = 0  # connections closed at once because there were too many
         self.protocol_errors = 0
-        """Connections closed because their peer sent invalid data."""
+        """The number of connections that were closed because of invalid data."""
         self.muted: dict[Connection, None] = {}
-        """Connections whose peer does not read the replies."""
+        """The connections whose peer does not read the replies."""
         self.unread: dict[Connection, None] = {}
-        """Connections whose socket the broker does not read at present."""
+        """The connections whose socket the broker currently does not read."""
         self.throttles = Throttles(time)  # connections of clients that are over a quota
         self.now_s = 0
-        """Whole seconds of the monotonic clock, updated each second."""
+        """The monotonic clock in whole seconds, updated every second."""
         queued = self.limits.queued_bytes
         self.partials = PartialRequests[Connection](queued) if queued >= 0 else None
         self.handshakes = Handshakes(time, watchdog, lambda: self.now_s)
@@ -122,7 +123,8 @@ class Server:
             self.routes[key << 16 | version] = Route(served, version, flexible, errors, times)
 
     def configure(self, limits: Limits) -> None:
-        """Applies ``limits`` to new connections, and to existing connections at the next check."""
+        """Applies ``limits``: to new connections immediately, to existing connections at the next
+        check."""
         self.limits = limits
 
     def limit_rates(self, rates: ListenerRates) -> None:
@@ -139,7 +141,7 @@ class Server:
         listener: Listener,
         connection: Callable[[Server, Listener], Connection] = Connection,
     ) -> None:
-        """Accepts the connections of a listener; ``connection`` makes their protocol objects."""
+        """Accepts the connections of a listener; ``connection`` creates their protocol objects."""
         self._loop = asyncio.get_running_loop()
         if self._look is None:
             self.now_s = self.time.now().mono_ms // 1000
@@ -160,7 +162,7 @@ class Server:
         self._servers.append(server)
 
     async def close(self) -> None:
-        """Stops accepting, writes finished replies, and closes every connection.
+        """Stops accepting connections, writes finished replies, and closes every connection.
 
         A peer that does not accept its last bytes within two seconds is disconnected.
         """
@@ -175,9 +177,9 @@ class Server:
         await self.time.sleep(0)
 
     def drop(self) -> None:
-        """Stops accepting and aborts every connection without writing finished replies.
+        """Stops accepting connections and aborts every connection without writing finished replies.
 
-        A killed process has the same effect; this is how tests kill a broker.
+        The effect is the same as when the process is killed; tests kill a broker with this method.
         """
         self._accept_no_more()
         self._cut_off()
@@ -221,10 +223,10 @@ class Server:
         return False
 
     def _made_room(self, listener: Listener) -> bool:
-        """Closes the connection of another listener that was idle longest, so that a broker can
-        connect at the limit.
+        """Makes room for a broker's connection at the limit: closes the connection of another
+        listener that has been idle longest.
 
-        Returns False if this is not possible.
+        Returns False if no such connection exists.
         """
         others = [each for each in self.connections if each.listener is not listener]
         if not listener.is_inter_broker or not others:
@@ -277,7 +279,7 @@ class Server:
         self.watchdog.ended("connections", began_ns)
 
     def look_around(self) -> None:
-        """Closes connections that are idle, do not read, are disconnected, or are stalled."""
+        """Closes connections that are idle, do not read, have disconnected, or are stalled."""
         now_s = self.now_s
         self.handshakes.look()
         self._look_for_unread(now_s)
@@ -298,7 +300,7 @@ class Server:
                 connection.abort()
 
     def _look_for_unread(self, now_s: int) -> None:
-        """Closes peers that read no byte of their replies during the idle time.
+        """Closes the connections of peers that read no byte of their replies during the idle time.
 
         A peer that reads, however slowly, gets its whole reply, as in Apache Kafka; until then the
         reply occupies the buffer of the peer's transport.

@@ -1,5 +1,5 @@
-"""The methods of a peer's login session that the connection calls;
-`broker/authentication/session.py` implements them."""
+"""The interface of a peer's login session that the connection calls;
+`broker/authentication/session.py` implements this interface."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class Session(Protocol):
     """The login session of a connection's peer."""
 
     def renew(self, request: Request) -> None:
-        """Answers a SaslHandshake of a logged-in peer, which starts a re-authentication."""
+        """Answers a SaslHandshake request of a logged-in peer; the request starts a
+        re-authentication."""
 
     def renewing(self, request: Request) -> None:
         """Answers a request during a re-authentication."""

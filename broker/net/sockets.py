@@ -1,9 +1,9 @@
 """The sockets on which a broker listens. The broker binds all of them before it opens its data.
 
 A bound socket reserves its address and refuses connections until the socket listens, so that no
-client waits while the broker reads its logs. Usually binding fails if an address is in use. If
-another process has bound the same address and listens first, the error occurs only when the broker
-starts to listen.
+client waits while the broker reads its logs. If an address is in use, usually the bind fails. But
+if another process has bound the same address and listens first, the error occurs only when the
+broker starts to listen.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ logger = structlog.get_logger(__name__)
 
 
 class CannotListen(Exception):
-    """An address is not available; the exception's text is a sentence for the operator."""
+    """Raised if an address is not available; the exception's text is a sentence for the
+    operator."""
 
 
 def bind(host: str, port: int, limits: Limits) -> socket.socket:
@@ -53,7 +54,7 @@ def bind(host: str, port: int, limits: Limits) -> socket.socket:
 
 
 Bind = Callable[[str, int, Limits], socket.socket]
-"""Binds a socket; a simulated network has its own function."""
+"""A function that binds a socket; a simulated network replaces this function."""
 
 
 class Sockets:
@@ -63,9 +64,10 @@ class Sockets:
         self._config = config
         self._bind = bind
         self.listeners: list[socket.socket] = []
-        """The sockets of ``listeners``, in the same order."""
+        """The sockets for the setting ``listeners``, in the same order."""
         self.http: socket.socket | None = None
-        """The HTTP socket; None if ``http.listener`` is off or its default address is in use."""
+        """The HTTP socket; None if ``http.listener`` is off, or if it is not set and its default
+        address is in use."""
 
     def bind(self) -> None:
         """Binds every address. If an address is not available, closes all sockets and raises
@@ -93,12 +95,13 @@ class Sockets:
             self._without_http(where, error)
 
     def addresses(self) -> list[tuple[str, int]]:
-        """Returns host and port of each listener as bound; port 0 is replaced by the actual
-        port."""
+        """Returns the host and bound port of each listener; if port 0 is configured, the port that
+        the system chose."""
         return [each.getsockname()[:2] for each in self.listeners]
 
     def http_address(self) -> str | None:
-        """Returns the HTTP listener's HOST:PORT as in a URL; None without HTTP."""
+        """Returns HOST:PORT of the HTTP listener in the form for a URL; None if the broker does not
+        serve HTTP."""
         if self.http is None:
             return None
         host, _ = parse_host_and_port(self._config["http.listener"])
@@ -122,15 +125,16 @@ class Sockets:
                 self._without_http(where, error)
 
     def _without_http(self, where: str, error: OSError) -> None:
-        """Continues without HTTP and logs this, unless ``http.listener`` is set. A second broker on
-        the same machine runs without HTTP by default."""
+        """Continues without HTTP and logs this, unless ``http.listener`` is set. With default
+        settings, a second broker on the same machine runs without HTTP."""
         refused = taken(where, error, _ADVICE_HTTP)
         if self._config.is_given("http.listener"):
             raise refused from None
         logger.warning("HTTP not served", reason=str(refused))
 
     def close(self) -> None:
-        """Closes the bound sockets. The servers that accept connections use copies of them."""
+        """Closes the bound sockets. The servers that accept connections use copies of these
+        sockets."""
         for each in self.listeners:
             each.close()
         self.listeners.clear()
@@ -144,6 +148,6 @@ _ADVICE_HTTP = "choose another address with --http HOST:PORT, or disable HTTP wi
 
 
 def taken(address: str, error: OSError, advice: str) -> CannotListen:
-    """Makes the error for an address, HOST:PORT, that is not available; ``advice`` names the
-    fix."""
+    """Creates the error for an address in the form HOST:PORT that is not available; ``advice``
+    names the fix."""
     return CannotListen(f"can't listen on {address}: {error.strerror or error}; {advice}")

@@ -1,1 +1,1 @@
-"""Facts about clients: their traffic, and their unsupported requests."""
+"""Facts about clients: the traffic of each client, and its unsupported requests."""

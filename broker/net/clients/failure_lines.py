@@ -1,4 +1,4 @@
-"""Log lines about peers that fail to connect: one line a minute per address and reason, with a
+"""Log lines about peers that fail to connect: one line per minute, address and reason, with a
 count."""
 
 from __future__ import annotations
@@ -17,29 +17,30 @@ logger = structlog.get_logger(__name__)
 
 AGAIN_MS: Final = 60_000
 KINDS_MAX: Final = 1000
-"""Maximum number of remembered pairs of address and reason; the pairs logged longest ago are
-dropped first."""
+"""The maximum number of remembered pairs of address and reason; the pairs that were logged longest
+ago are dropped first."""
 ADDRESS_LINES_MAX: Final = 10
-"""Lines per minute for one address. A bound is needed, since each failure of a peer may name
-another reason."""
+"""The maximum number of lines per minute about one address. This limit is needed because each
+failure of a peer may have another reason."""
 REASON_SHOWN: Final = 300
-"""Maximum number of logged and remembered characters of a reason, which may contain a name chosen
-by the peer."""
+"""The maximum number of characters of a reason that are logged and remembered; a reason may contain
+a name that the peer chose."""
 
 
 class FailureLines:
-    """Logs failures of peers for all listeners of one broker."""
+    """Logs failures of peers to connect, for all listeners of one broker."""
 
     def __init__(self, time: Time) -> None:
         self._time = time
         self._logged: OrderedDict[tuple[str, str], list[int]] = OrderedDict()
-        """By address and reason: the time of the last line, and the number of failures since
-        then."""
+        """The time of the last line, and the number of failures since then, by address and reason.
+        """
         self._lines: OrderedDict[str, list[int]] = OrderedDict()
-        """By address: the start of the current minute, and the lines counted in this minute."""
+        """The start of the current minute, and the number of lines in this minute, by address."""
 
     def report(self, event: str, address: str, reason: str, **about: Any) -> None:
-        """Logs the failure, unless the same failure was logged within the last minute."""
+        """Logs the failure, unless a line about the same address and reason was logged within the
+        last minute."""
         now_ms = self._time.now().mono_ms
         reason = reason[:REASON_SHOWN]
         logged = self._logged.get((address, reason))
@@ -59,7 +60,8 @@ class FailureLines:
         logger.info(event, reason=reason, **about, **more)
 
     def _line_of(self, address: str, now_ms: int) -> int | None:
-        """Counts a line for an address; returns the number of lines omitted in the previous minute.
+        """Counts a line for an address; returns the number of lines that were omitted in the
+        previous minute.
 
         Returns None if the address has reached its limit of lines in this minute.
         """
@@ -75,7 +77,7 @@ class FailureLines:
 
 
 class RefusedJoinLines:
-    """Log lines about rejected joins of all groups, only for causes that need a fix by the user."""
+    """Logs rejected joins of all groups, if the cause is one that a user must fix."""
 
     def __init__(self, time: Time) -> None:
         self._lines = FailureLines(time)

@@ -1,17 +1,18 @@
 """Detects clients that look up the coordinator of a group and then send no request for the group.
 
-A consumer with ``group.protocol=consumer`` (KIP-848), a share consumer and a Streams client of
-KIP-1071 read in the ApiVersions response that the broker does not support their protocol, and then
-send no request of that protocol. Java clients raise an error. librdkafka (2.16) sends
-FindCoordinator three times within 100 ms and then nothing more, and its application gets no error.
+Three kinds of clients behave so: a consumer with ``group.protocol=consumer`` (KIP-848), a share
+consumer, and a Streams client of KIP-1071. Such a client reads in the ApiVersions response that the
+broker does not support its protocol, and then sends no request of that protocol. Java clients raise
+an error. librdkafka (2.16) sends FindCoordinator three times within 100 ms and then nothing more,
+and its application gets no error.
 
-The broker recognizes such a client by its behaviour. A new connection sends FindCoordinator and is
-still open half a minute later. In that time the client has sent only lookups on all its new
-connections, and the client is not a member of the group. A consumer of the classic protocol would
-have joined or fetched; a tool would have sent its own request. While the client remains stuck, the
-group's journal records this again at intervals of `AGAIN_S`.
+The broker recognizes such a client by these facts: a new connection sent FindCoordinator and is
+still open half a minute later; since then the client has sent only lookups on all its new
+connections; and the client is not a member of the group. A consumer of the classic protocol would
+have joined or fetched; a tool would have sent its own request. As long as the client is stuck, the
+group's journal records the client again every `AGAIN_S`.
 
-A client that sends ConsumerGroupHeartbeat without reading ApiVersions is also reported.
+A client that sends ConsumerGroupHeartbeat without first reading ApiVersions is also reported.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from protocol.headers import decode_request_header
 from protocol.wire import read_compact_string
 
 NEW_S = 10
-"""Age in seconds up to which a connection counts as new when it sends FindCoordinator."""
+"""A connection is new if it sends FindCoordinator within this number of seconds after it opened."""
 PATIENCE_S = 30
 AGAIN_S = 300
-"""Seconds between journal entries for a client that is still stuck. The interval is shorter than
-the default of `group.verdict.refused.ms`, after which a rejected client counts as resolved."""
+"""The number of seconds between two journal entries for a client that is still stuck. The interval
+is shorter than the default of `group.verdict.refused.ms`, after which the problem of a rejected
+client counts as resolved."""
 SEEKERS_MAX = 1000
 
 KEY, API = 68, "ConsumerGroupHeartbeat"
@@ -43,14 +45,15 @@ _ADVICE = (
 
 _Client = tuple[str, str]
 HasMember = Callable[[str, str, str], bool]
-"""Whether a group has a member with this client id and host: (group id, client id, host)."""
+"""Returns True if a group has a member with this client id and host; the arguments are group id,
+client id and host."""
 OnRefused = Callable[[Any, str], None]
-"""Called with the connection of a client that uses the new group protocol, and with the group
-id."""
+"""A function that is called with the connection of a client that uses the new group protocol, and
+with the group id."""
 
 
 class Seeking(Protocol):
-    """The connection of a client."""
+    """The connection of a client that may be stuck."""
 
     client_id: str
     client_host: str
@@ -58,19 +61,19 @@ class Seeking(Protocol):
     opened_s: int
     last_active_s: int
     requests: int
-    """Number of requests handled on the connection."""
+    """The number of requests of the connection that were handled."""
     lookups: int
-    """Number of handled requests that only look something up: ApiVersions, Metadata,
-    FindCoordinator."""
+    """The number of handled requests that only look something up: ApiVersions, Metadata and
+    FindCoordinator requests."""
 
 
 class _StuckClient(NamedTuple):
     connection: Seeking
     group_id: str
     at_s: int
-    """The time of the FindCoordinator request."""
+    """The time at which the client sent FindCoordinator, in seconds."""
     due_s: int
-    """The time of the next check."""
+    """The time at which the client is next checked."""
 
 
 class StuckClients:
@@ -83,9 +86,10 @@ class StuckClients:
         self._has_member = has_member
         self._on_refused = on_refused
         self._stuck_clients: deque[_StuckClient] = deque()
-        """Clients not reported yet, in the order of their FindCoordinator requests."""
+        """The clients that have not been reported, in the order of their FindCoordinator requests.
+        """
         self._again: deque[_StuckClient] = deque()
-        """Reported clients that are still stuck, in the order of their next check."""
+        """The reported clients that are still stuck, in the order of their next check."""
 
     def asked(self, connection: Seeking, group_id: str) -> None:
         """Records a FindCoordinator request for a group."""
@@ -105,8 +109,8 @@ class StuckClients:
         self._on_refused(connection, group_id)
 
     def look(self, connections: Iterable[Seeking], now_s: int) -> None:
-        """Reports the clients that have been stuck for `PATIENCE_S`; ``connections`` are the open
-        ones."""
+        """Reports the clients that have been stuck for `PATIENCE_S`; ``connections`` contains the
+        open connections."""
         due = [*_due(self._stuck_clients, now_s), *_due(self._again, now_s)]
         if not due:
             return
@@ -141,7 +145,7 @@ class StuckClients:
 
 
 def _due(stuck_clients: deque[_StuckClient], now_s: int) -> Iterator[_StuckClient]:
-    """Removes and yields the clients whose check is due."""
+    """Removes and yields the clients whose time for the next check has been reached."""
     while stuck_clients and stuck_clients[0].due_s <= now_s:
         yield stuck_clients.popleft()
 

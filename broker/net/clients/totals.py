@@ -1,7 +1,7 @@
 """Requests and bytes by client id and host, for `muster top` and `/api/clients`.
 
 Each connection has separate counters, as plain numbers. The sums are computed on demand; the sums
-of closed connections are stored for a bounded number of clients.
+of closed connections are kept for a limited number of clients.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from broker.net.peer import display_client_id
 from protocol.slotted import slotted
 
 GONE_MAX = 1000
-"""Maximum number of remembered clients without an open connection; the earliest closed ones are
-dropped first."""
+"""The maximum number of remembered clients without an open connection; the clients that closed
+earliest are dropped first."""
 SHOWN_MAX = 5000
-"""Maximum number of clients that are listed; one row without a name has the sum of all others."""
+"""The maximum number of clients in a list; one more row without a name contains the sum of all
+other clients."""
 
 Client = tuple[str, str]
-"""Client id, escaped as in log lines, and client host."""
+"""The client id, escaped as in log lines, and the client host."""
 
 
 class Counted(Protocol):
-    """The counters of a connection."""
+    """The counters of one connection."""
 
     client_id: str
     client_host: str
@@ -37,13 +38,13 @@ class Traffic:
     """The traffic of one client in both directions, over all its connections."""
 
     connections: int = 0
-    """Open connections."""
+    """The number of open connections."""
     requests: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
 
     def add(self, other: Traffic | Counted) -> None:
-        """Adds the requests and bytes of ``other``; the number of connections remains."""
+        """Adds the requests and bytes of ``other``; does not change the number of connections."""
         self.requests += other.requests
         self.bytes_in += other.bytes_in
         self.bytes_out += other.bytes_out
@@ -54,9 +55,10 @@ class Clients:
 
     def __init__(self) -> None:
         self.gone: dict[Client, Traffic] = {}
-        """Sums of closed connections by client, ordered by the time of the client's last close."""
+        """The sums over closed connections by client, ordered by the time at which the client last
+        closed a connection."""
         self.total = Traffic()
-        """The sum of all closed connections."""
+        """The sum over all closed connections."""
 
     def closed(self, connection: Counted) -> None:
         """Adds a closed connection's traffic to the sums."""
@@ -69,7 +71,8 @@ class Clients:
             del self.gone[next(iter(self.gone))]
 
     def all(self, connections: Iterable[Counted]) -> Traffic:
-        """The traffic of these open connections and of all closed ones."""
+        """Returns the total traffic of ``connections``, which are the open ones, and of all closed
+        connections."""
         total = Traffic()
         total.add(self.total)
         for connection in connections:
@@ -78,7 +81,8 @@ class Clients:
         return total
 
     def by_client(self, connections: Iterable[Counted]) -> dict[Client, Traffic]:
-        """The traffic by client; the clients beyond SHOWN_MAX are summed up under ``("", "")``."""
+        """Returns the traffic by client; the key ``("", "")`` has the sum of the clients beyond
+        SHOWN_MAX."""
         found: dict[Client, Traffic] = {}
         for connection in connections:
             traffic = _of(found, _client(connection))

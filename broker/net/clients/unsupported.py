@@ -1,8 +1,8 @@
 """Unsupported requests of clients: APIs, versions and keys that this broker does not support.
 
-Many clients do not show an unsupported request to their user. Therefore the broker counts each of
-these requests by API, and logs at most one line an hour per client and API. `/metrics` and
-`/api/broker` show the counts.
+Many clients do not report an unsupported request to their user. Therefore the broker counts these
+requests by API, and logs at most one line per hour, client and API. `/metrics` and `/api/broker`
+show the counts.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from protocol.slotted import slotted
 
 SAID_EVERY_MS = 3_600_000
 CLIENTS_MAX = 1000
-"""Maximum number of remembered pairs of client and API; the least recent pairs are dropped
+"""The maximum number of remembered pairs of client and API; the least recent pairs are dropped
 first."""
 
 logger = structlog.get_logger(__name__)
 
 
 class Asking(Protocol):
-    """The connection of a client."""
+    """The connection of a client that sends an unsupported request."""
 
     client_id: str
     client_host: str
@@ -46,24 +46,25 @@ class Wanted:
     """A sentence that names the unsupported API, version or key, and how to fix the client."""
     count: int
     last_ms: int
-    """The time of the last request, by the wall clock."""
+    """The wall time of the last request."""
     said_ms: int
-    """The time of the last log line, by the monotonic clock."""
+    """The monotonic time of the last log line."""
 
 
 class Unsupported:
-    """Counts each client's unsupported requests, and logs them once an hour."""
+    """Counts the unsupported requests of each client, and logs them at most once per hour."""
 
     def __init__(self, time: Time) -> None:
         self._time = time
         self.counts = Counter[str]()
-        """Unsupported requests by API. An API has an entry only after a request: naming all APIs
-        would import all tables."""
+        """The number of unsupported requests by API. An API has an entry only after a request:
+        entries for all APIs would require the import of all API tables."""
         self._wanted: dict[tuple[str, str, str], Wanted] = {}
-        """The records by API, client id and host; the most recent one is at the end."""
+        """The remembered requests by API, client id and host; the most recent entry is last."""
 
     def asked(self, connection: Asking, api: str, advice: str) -> None:
-        """Records a request for ``api``; ``advice`` names the unsupported part and the fix."""
+        """Records an unsupported request of the API ``api``; ``advice`` names the unsupported part
+        and the fix."""
         self.counts[api] += 1
         now = self._time.now()
         client_id = display_client_id(connection.client_id)
@@ -90,5 +91,5 @@ class Unsupported:
             )
 
     def wanted(self) -> list[Wanted]:
-        """Returns all records, the most recent one first."""
+        """Returns all remembered requests, the most recent first."""
         return list(reversed(self._wanted.values()))

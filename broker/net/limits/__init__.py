@@ -1,1 +1,1 @@
-"""Limits of connections: their number, their rate, and their throttling."""
+"""Limits of connections: their number, the rate of new connections, and their throttling."""

@@ -1,9 +1,9 @@
-"""The connection rate of an address, ``connection_creation_rate``: an excess connection is held for
-a time and then closed.
+"""The connection rate of an address, ``connection_creation_rate``: a connection above the rate is
+delayed and then closed.
 
-The broker does not read, answer or count a held connection, nor include it in the rate. An accepted
-connection is passed to the protocol of its listener as if the connection were new. Source: KIP-612,
-Kafka 3.9 ``ConnectionQuotas``.
+The broker does not read, answer or count a delayed connection, and does not include it in the rate.
+An accepted connection is passed to the protocol of its listener as if it had just been opened.
+Source: KIP-612, Kafka 3.9 ``ConnectionQuotas``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from broker.quotas.client_quotas import ClientQuotas, Kind
 from security.quotas.entities import address_of
 
 HELD_MAX: Final = 1000
-"""Connections that may be held at the same time; further ones are closed immediately."""
+"""The maximum number of connections that are delayed at the same time; further connections are
+closed immediately."""
 Made = Callable[[], asyncio.BaseProtocol]
 
 
@@ -30,13 +31,13 @@ class AddressRates:
         self.held = 0
 
     def protocol(self, make: Made) -> asyncio.Protocol:
-        """Returns the first protocol of a new socket; ``make`` makes the next one if the socket is
-        accepted."""
+        """Returns the first protocol of a new socket; ``make`` creates the listener's protocol if
+        the socket is accepted."""
         return _Entering(self, make)
 
     def wait_ms(self, host: str) -> int:
-        """Milliseconds for which a new connection is held before its close; 0 if the connection is
-        accepted."""
+        """Returns the number of milliseconds after which a new connection is to be closed; 0 if the
+        connection is accepted."""
         try:
             share = self._quotas.share_of_address(address_of(java_address(host).removeprefix("/")))
         except ValueError:  # not an IP address, such as a local socket's
@@ -51,7 +52,7 @@ class AddressRates:
         return wait_ms
 
     def hold(self, transport: asyncio.Transport, wait_ms: int) -> None:
-        """Holds a socket for ``wait_ms``, then closes it."""
+        """Keeps a socket open for ``wait_ms`` without reading, then closes it."""
         if self.held >= HELD_MAX:
             transport.abort()
             return
@@ -72,7 +73,7 @@ class _Entering(asyncio.Protocol):
         self._make = make
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accepts the connection, or holds it until its close."""
+        """Accepts the connection, or delays its close."""
         entering = cast(asyncio.Transport, transport)
         host, *_ = entering.get_extra_info("peername") or ("",)
         wait_ms = self._rates.wait_ms(str(host))

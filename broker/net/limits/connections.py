@@ -1,4 +1,4 @@
-"""The limits on connections, from the configuration."""
+"""Reads the limits on connections from the configuration."""
 
 from __future__ import annotations
 
@@ -10,36 +10,38 @@ from broker.config.config import Config
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits on connections, in Kafka's units."""
+    """The limits on connections, in the units of Kafka's settings."""
 
     request_bytes: int = 104857600
-    """socket.request.max.bytes"""
+    """The value of socket.request.max.bytes."""
     idle_ms: int = 600000
-    """connections.max.idle.ms"""
+    """The value of connections.max.idle.ms."""
     connections: int = 2147483647
-    """max.connections"""
+    """The value of max.connections."""
     listener_connections: dict[str, int] = field(default_factory=dict)
-    """max.connections of single listeners, by listener name"""
+    """The values of max.connections for single listeners, by listener name."""
     connections_per_ip: int = 2147483647
-    """max.connections.per.ip"""
+    """The value of max.connections.per.ip."""
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
-    """max.connections.per.ip.overrides, by address"""
+    """The values of max.connections.per.ip.overrides, by address."""
     queued_bytes: int = -1
-    """queued.max.request.bytes; -1 for no bound"""
+    """The value of queued.max.request.bytes; -1 means no limit."""
     requests_in_flight: int = 500
-    """queued.max.requests, applied to each connection"""
+    """The value of queued.max.requests, which limits each connection separately."""
     send_buffer_bytes: int = 102400
-    """socket.send.buffer.bytes; -1 for the system's"""
+    """The value of socket.send.buffer.bytes; -1 means the default of the system."""
     receive_buffer_bytes: int = 102400
-    """socket.receive.buffer.bytes; -1 for the system's"""
+    """The value of socket.receive.buffer.bytes; -1 means the default of the system."""
     backlog: int = 50
-    """socket.listen.backlog.size"""
+    """The value of socket.listen.backlog.size."""
     output_bytes: int = 256 * 1024
-    """Unsent bytes of replies above which the connection's further requests are not handled."""
+    """The number of bytes of unsent replies above which further requests of the connection are not
+    handled."""
 
 
 def limits_of(config: Config, overrides: Mapping[str, int] = {}) -> Limits:
-    """Reads the limits from the properties; ``overrides`` has the limits of single addresses."""
+    """Reads the limits from the properties; ``overrides`` contains the limits of single
+    addresses."""
     return Limits(
         request_bytes=config["socket.request.max.bytes"],
         idle_ms=config["connections.max.idle.ms"],

@@ -1,10 +1,10 @@
 """The rate of new connections: ``max.connection.creation.rate`` of the broker and of a listener.
 
-A connection above the rate is not read until the rate allows it, in order of arrival; only then the
-TLS handshake begins and the connection limits apply. Kafka's acceptor thread waits, and connections
-queue in the system's backlog; Muster queues and counts the connections itself, and closes those
-above `WAITING_MAX`. The inter-broker listener waits only for its own rate. Source: KIP-612, Kafka
-3.9 ``ConnectionQuotas``.
+A connection above the rate is not read until the rate allows it, in order of arrival; the TLS
+handshake begins and the connection limits apply only then. In Kafka the acceptor thread waits, and
+connections queue in the system's backlog; Muster queues and counts the connections itself, and
+closes connections above `WAITING_MAX`. A connection to the inter-broker listener waits only for the
+rate of that listener. Source: KIP-612, Kafka 3.9 ``ConnectionQuotas``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ logger = structlog.get_logger(__name__)
 SETTING: Final = "max.connection.creation.rate"
 NO_LIMIT: Final = 2147483647
 WAITING_MAX: Final = 1000
-"""Connections that may wait at one listener; further ones are closed."""
+"""The maximum number of connections that may wait at one listener; further connections are closed.
+"""
 SAID_EVERY_MS: Final = 60_000
 Made = Callable[[], asyncio.BaseProtocol]
 
@@ -40,7 +41,7 @@ class ListenerRates:
         self._rate = self._new_rate()
         self._by_listener: dict[Listener, ListenerRate] = {}
         self.refused = 0
-        """Connections closed because too many connections were waiting."""
+        """The number of connections that were closed because too many connections were waiting."""
 
     @property
     def waiting(self) -> int:
@@ -48,7 +49,8 @@ class ListenerRates:
         return sum(len(rate.waiting) for rate in self._by_listener.values())
 
     def of(self, listener: Listener) -> ListenerRate | None:
-        """The rate of a listener; None if neither the listener nor the broker has a limit."""
+        """Returns the rate of a listener; None if neither the listener nor the broker has a
+        limit."""
         if not self.allowed(listener):
             return None
         if listener not in self._by_listener:
@@ -56,8 +58,8 @@ class ListenerRates:
         return self._by_listener[listener]
 
     def allowed(self, listener: Listener) -> list[tuple[float, ClientRate | None]]:
-        """The limits in effect, each with the measured rate that it bounds; None: the listener's
-        own rate."""
+        """Returns the limits in effect, each with the measured rate that it limits; the rate is
+        None for the listener's own rate."""
         own = self._config.of_listener(listener.name).own(SETTING)
         limits: list[tuple[float, ClientRate | None]] = []
         if own is not None and own != NO_LIMIT:
@@ -67,12 +69,12 @@ class ListenerRates:
         return limits
 
     def is_exempt(self, listener: Listener) -> bool:
-        """Whether the broker-wide limit does not apply: on an inter-broker listener that clients do
-        not use."""
+        """Returns True if the broker-wide limit does not apply to the listener: an inter-broker
+        listener that clients do not use."""
         return listener.is_inter_broker and len(self._config.listeners) > 1
 
     def came(self) -> None:
-        """Adds an accepted connection to the broker's rate."""
+        """Adds an accepted connection to the measured rate of the broker."""
         self._rate.record(1, self.time.now().mono_ms)
 
     def stop(self) -> None:
@@ -87,7 +89,8 @@ class ListenerRates:
 
 
 class ListenerRate:
-    """The connection rate of one listener, and the connections that wait for it."""
+    """The connection rate of one listener, and the connections that wait until the rate allows
+    them."""
 
     def __init__(self, rates: ListenerRates, listener: Listener, rate: ClientRate) -> None:
         self._rates = rates
@@ -98,12 +101,13 @@ class ListenerRate:
         self._said_ms: int | None = None
 
     def protocol(self, make: Made) -> asyncio.Protocol:
-        """Returns the first protocol of a new socket; ``make`` makes the next one once the socket
-        is accepted."""
+        """Returns the first protocol of a new socket; ``make`` creates the listener's protocol when
+        the socket is accepted."""
         return _Waiting(self, make)
 
     def came(self, waiting: _Waiting) -> None:
-        """Accepts a new socket, queues the socket, or closes the socket if the queue is full."""
+        """Accepts a new socket, adds the socket to the queue, or closes the socket if the queue is
+        full."""
         if not self.waiting and not self._wait_ms():
             self._let_in(waiting)
         elif len(self.waiting) >= WAITING_MAX:
@@ -162,7 +166,7 @@ class ListenerRate:
 
 
 class _Waiting(asyncio.Protocol):
-    """A new socket that may wait for its listener's rate."""
+    """A new socket that may have to wait until the rate of its listener allows it."""
 
     def __init__(self, listener_rate: ListenerRate, make: Made) -> None:
         self._listener_rate = listener_rate
@@ -170,16 +174,16 @@ class _Waiting(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._is_held = False
         self._early: list[bytes] = []
-        """Bytes that arrived before the connection was accepted."""
+        """The bytes that arrived before the connection was accepted."""
         self.is_gone = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accepts the connection, or queues it."""
+        """Accepts the connection, or adds it to the queue."""
         self._transport = cast(asyncio.Transport, transport)
         self._listener_rate.came(self)
 
     def data_received(self, data: bytes) -> None:
-        """Stores early bytes: asyncio reads once even if `connection_made` has paused the
+        """Stores early bytes: asyncio may read once even if `connection_made` has paused the
         transport."""
         self._early.append(data)
         # The transport is marked as paused but still reads; only resuming and pausing again stops
@@ -188,16 +192,16 @@ class _Waiting(asyncio.Protocol):
         self._transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Removes a peer that disconnected while it waited."""
+        """Removes from the queue a peer that has disconnected."""
         self.is_gone = True
 
     def hold(self) -> None:
-        """Stops reading."""
+        """Stops reading the socket."""
         self._is_held = True
         self._transport.pause_reading()
 
     def come_in(self) -> None:
-        """Passes the socket to its listener's protocol as if the socket were new."""
+        """Passes the accepted socket to its listener's protocol as if it had just been opened."""
         protocol = self._make()
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)
@@ -207,5 +211,5 @@ class _Waiting(asyncio.Protocol):
                 cast(asyncio.Protocol, protocol).data_received(data)
 
     def close(self) -> None:
-        """Closes the connection without accepting it."""
+        """Closes the connection, which was not accepted."""
         self._transport.abort()

@@ -1,8 +1,9 @@
 """``max.connections.per.ip.overrides``: connection limits of single addresses.
 
-A host name means all addresses to which it resolves when the broker starts or the setting
-changes; as in Apache Kafka, the name is not resolved again later. An unknown name is an error
-wherever an error can be reported, since a limit without an address has no effect.
+A host name means all addresses to which it resolves when the broker starts or when the setting
+changes; as in Apache Kafka, the name is not resolved again later. Wherever an error can be
+reported, a host name that can't be resolved is an error, since a limit without an address has no
+effect.
 """
 
 from __future__ import annotations
@@ -28,28 +29,30 @@ SETTING = "max.connections.per.ip.overrides"
 
 
 class Found(NamedTuple):
-    """The resolved value of the setting."""
+    """The value of the setting, with its host names resolved."""
 
     text: str
     by_address: Mapping[str, int]
     unknown: Mapping[str, str]
-    """Host names that can't be resolved, each with the reason."""
+    """The host names that can't be resolved, each with the reason."""
 
 
 class Overrides:
-    """The overrides of one broker; once `open` has returned, only the event loop's thread may use
+    """The overrides of one broker; after `open` has returned, only the event loop's thread may use
     them."""
 
     def __init__(self, config: Config, time: Time) -> None:
         self._config = config
         self._time = time
         self._text = ""
-        """The value of the setting that was resolved last, or that is being resolved."""
+        """The value of the setting that was last resolved, or that is being resolved."""
         self.by_address: dict[str, int] = {}
-        """The limits by the peer's address in Java's form. The same dict object remains in use."""
+        """The limits by the peer's address in Java's form. Changes update this dict object; it is
+        never replaced."""
 
     def open(self) -> None:
-        """Resolves host names, blocking, before the broker serves clients. Raises BadConfig."""
+        """Resolves host names before the broker serves clients, and blocks until they are resolved.
+        Raises BadConfig."""
         found = _looked_up(self._config)
         try:
             _check(found)
@@ -58,13 +61,14 @@ class Overrides:
         self.use(found)
 
     async def start(self) -> None:
-        """Resolves the value that a dynamic config has set, and logs host names that can't be
+        """Resolves a value that a dynamic config has set, and logs host names that can't be
         resolved."""
         if self._config[SETTING] != self._text:
             await self._follow()
 
     async def prepared(self, config: Config) -> Found | None:
-        """Returns the resolved setting of ``config``; None if the setting has not changed.
+        """Returns the value of the setting in ``config`` with host names resolved; None if the
+        setting has not changed.
 
         Raises BadValue for a host name that can't be resolved.
         """
@@ -75,14 +79,15 @@ class Overrides:
         return found
 
     def use(self, found: Found | None) -> None:
-        """Applies a resolved setting to new connections."""
+        """Applies a resolved value to new connections."""
         if found is not None:
             self._text = found.text
             self.by_address.clear()
             self.by_address.update(found.by_address)
 
     def follow(self, background: Background) -> None:
-        """Starts to apply a value that was changed through another broker of the cluster."""
+        """Starts a task that applies a value that was changed through another broker of the
+        cluster."""
         if self._config[SETTING] != self._text:
             self._text = self._config[SETTING]
             background.spawn(self._follow())

@@ -1,8 +1,8 @@
-"""The bound on all partly received requests together (``queued.max.request.bytes``).
+"""The limit on the total size of all partly received requests (``queued.max.request.bytes``).
 
-Above the bound only the connection with the oldest partial request is read, so that one request
-always completes; the other connections wait until the total is below the bound. If the oldest
-connection sends nothing while others wait, it is closed.
+Above the limit, only the connection with the oldest partial request is read, so that one request
+always completes; the other connections wait until the total is below the limit. If that connection
+sends nothing while others wait, the connection is closed.
 """
 
 from __future__ import annotations
@@ -10,37 +10,41 @@ from __future__ import annotations
 from typing import Generic, Protocol, TypeVar
 
 STALLED_S_MAX = 10
-"""Seconds for which the connection with the oldest request may send nothing while others wait."""
+"""The number of seconds for which the connection with the oldest partial request may send nothing
+while others wait."""
 
 
 class Reader(Protocol):
-    """A connection, with the methods that this module uses."""
+    """The methods of a connection that this module uses."""
 
     last_active_s: int
     """The time at which the connection last received bytes."""
 
     def hold(self) -> None:
-        """Stops reading until `release`."""
+        """Stops reading until `release` is called."""
 
     def release(self) -> None:
-        """Reads again, unless another condition forbids reading."""
+        """Resumes reading, unless another condition forbids reading."""
 
 
 AnyReader = TypeVar("AnyReader", bound=Reader)
 
 
 class PartialRequests(Generic[AnyReader]):
-    """Counts the received bytes of partial requests, not the lengths that they declare."""
+    """Counts the received bytes of partial requests. The lengths that the requests declare are not
+    counted."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self._sizes: dict[AnyReader, int] = {}
-        """Received bytes by connection, the oldest partial request first."""
+        """The number of received bytes by connection; the connection with the oldest partial
+        request is first."""
         self._total = 0
         self._held: dict[AnyReader, None] = {}
 
     def note(self, connection: AnyReader, size: int) -> None:
-        """Records that ``connection`` has ``size`` bytes of a partial request; 0 for none."""
+        """Records that ``connection`` has received ``size`` bytes of a partial request; 0 if it has
+        no partial request."""
         before = self._sizes.get(connection, 0)
         self._total += size - before
         if size:
@@ -56,19 +60,20 @@ class PartialRequests(Generic[AnyReader]):
         self.note(connection, 0)
 
     def holds(self, connection: AnyReader) -> bool:
-        """Whether the socket of ``connection`` must not be read now."""
+        """Returns True if the socket of ``connection`` must not be read now."""
         return connection in self._held
 
     def stalled(self, now_s: int) -> AnyReader | None:
-        """Returns the connection with the oldest request if it sends nothing while others wait, or
-        None."""
+        """Returns the connection with the oldest partial request if it sends nothing while others
+        wait, else None."""
         if not self._held:
             return None
         oldest = next(iter(self._sizes))
         return oldest if now_s - oldest.last_active_s >= STALLED_S_MAX else None
 
     def _settle(self) -> None:
-        """Stops reading all connections except the oldest while the total exceeds the bound."""
+        """Stops reading all connections except the oldest as long as the total exceeds the limit;
+        otherwise reads all of them."""
         rest = list(self._sizes)[1:] if self._total > self.bytes_max else ()
         held, self._held = self._held, dict.fromkeys(rest)
         for connection in rest:

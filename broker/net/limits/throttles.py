@@ -1,8 +1,8 @@
-"""Throttled connections: the broker handles none of their requests until the throttle time ends.
+"""Throttled connections: the broker does not handle their requests until the throttle time ends.
 
-The client has received the response with the throttle time before its connection is throttled.
-Bytes that arrive during the throttle wait as after a parked request: up to a bound, above which the
-socket is not read. Connections that are not throttled have no extra cost.
+A connection is throttled after the client has received the response with the throttle time. Bytes
+that arrive during the throttle are treated like bytes after a parked request: they are stored up to
+a limit, above which the socket is not read. Connections that are not throttled have no extra cost.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Throttle:
 
     def __init__(self, kind: str, allowed: float) -> None:
         self.kind = kind
-        """The type of the exceeded quota."""
+        """The type of the quota that the client exceeded."""
         self.allowed = allowed
-        """The limit of the exceeded quota."""
+        """The limit of the quota that the client exceeded."""
         self.before: Request | None = None
-        """The request that was parked when the throttle began; None without one."""
+        """The request that was parked when the throttle began; None if no request was parked."""
         self.until_ms = 0
         self.timer: asyncio.TimerHandle | None = None
 
@@ -45,14 +45,14 @@ class Throttles:
         return len(self._throttled)
 
     def until_ms(self, connection: Connection) -> int:
-        """The time at which a connection's throttle ends, by the monotonic clock; 0: not
-        throttled."""
+        """Returns the monotonic time in ms at which a connection's throttle ends; 0 if the
+        connection is not throttled."""
         throttle = self._throttled.get(connection)
         return 0 if throttle is None else throttle.until_ms
 
     def hold(self, connection: Connection, kind: str, allowed: float, wait_ms: int) -> None:
-        """Stops handling requests of a connection for ``wait_ms``, or until a longer current
-        throttle ends."""
+        """Stops handling requests of a connection for ``wait_ms``. A current throttle that ends
+        later remains unchanged."""
         if connection.closed:
             return
         until_ms = self._time.now().mono_ms + wait_ms
@@ -71,7 +71,8 @@ class Throttles:
         throttle.timer = self._time.call_later(wait_ms / 1000, self._over, connection)
 
     def park(self, request: Request) -> bool:
-        """Parks a request of a throttled connection as soon as the throttle ends.
+        """If the connection is throttled, parks ``request`` from the end of the throttle on and
+        returns True.
 
         Returns False if the connection is not throttled.
         """
@@ -88,8 +89,8 @@ class Throttles:
             throttle.timer.cancel()
 
     def look_again(self, allowed: Callable[[Connection, str], float | None]) -> None:
-        """Releases connections whose quota was removed or raised; ``allowed`` returns the current
-        limit."""
+        """Releases the connections whose quota was removed or raised; ``allowed`` returns the
+        current limit."""
         for connection, throttle in list(self._throttled.items()):
             now = allowed(connection, throttle.kind)
             if now is None or now > throttle.allowed:

@@ -1,1 +1,2 @@
-"""TLS: key and trust stores, the contexts of listeners, and the layer on a connection."""
+"""TLS: key stores and trust stores, the contexts of listeners, and the layer between socket and
+connection."""

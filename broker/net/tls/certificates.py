@@ -1,9 +1,9 @@
 """The certificates of a broker's listeners, read when the broker starts and whenever they change.
 
-Certificates change by AlterConfigs, by SIGHUP, or on disk, which is checked once a minute. A thread
-reads and validates changed certificates. New connections use them if they are valid; otherwise the
-old ones stay in use, and the error is logged. One log line a day warns of a certificate that
-expires soon.
+Certificates change by AlterConfigs, by SIGHUP, or on disk; the files are checked once per minute. A
+thread reads and validates changed certificates. If they are valid, new connections use them;
+otherwise the old certificates remain in use, and the error is logged. One log line per day warns of
+a certificate that expires soon.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 60
-"""Seconds between checks of the files."""
+"""The number of seconds between two checks of the files."""
 WARN_DAYS = 30
-"""The broker warns of a certificate from this many days before its expiry."""
+"""The number of days before the expiry of a certificate from which the broker logs warnings."""
 _DAY_MS = 86_400_000
 
 
 class Made(NamedTuple):
-    """The TLS of a listener, with the settings and the file stamps from which it was made."""
+    """The TLS context of a listener, with the settings and the file stamps from which the context
+    was created."""
 
     tls: ListenerTls
     settings: TlsSettings
@@ -46,7 +47,7 @@ class Made(NamedTuple):
 class Certificates:
     """The certificates of all listeners.
 
-    Once `open` has returned, only the event loop's thread may use them.
+    After `open` has returned, only the event loop's thread may use them.
     """
 
     def __init__(self, config: Config, listeners: list[Listener], time: Time) -> None:
@@ -85,7 +86,7 @@ class Certificates:
 
     def _warn_of_client_auth(self, listener: Listener) -> None:
         """Warns that a SASL listener ignores the broker-wide ssl.client.auth: only the listener's
-        own setting counts (KIP-684)."""
+        own setting has an effect (KIP-684)."""
         name = "ssl.client.auth"
         own = self._config.of_listener(listener.name).own(name)
         if listener.endpoint.has_sasl and own is None and self._config[name].lower() != "none":
@@ -96,23 +97,25 @@ class Certificates:
             )
 
     async def start(self, background: Background) -> None:
-        """Applies settings that dynamic configs have changed, and starts to check the files."""
+        """Applies settings that dynamic configs have changed, and starts the periodic check of the
+        files."""
         if not self._made:
             return
         await self._look(is_start=True)
         self._looking = background.every("certificates", lambda: LOOK_S, self.look, _failed)
 
     def stop(self) -> None:
-        """Stops checking the files."""
+        """Stops the periodic check of the files."""
         if self._looking is not None:
             self._looking.cancel()
 
     # -- changes
 
     async def prepared(self, config: Config) -> Mapping[Listener, Made]:
-        """Returns the new TLS of each listener whose settings in ``config`` or files have changed.
+        """Returns new TLS contexts for the listeners whose settings in ``config`` or whose files
+        have changed.
 
-        Raises BadValue if the TLS of any listener is invalid; `use` applies the result.
+        Raises BadValue if the TLS settings of any listener are invalid; `use` applies the result.
         """
         fresh = {}
         for listener, settings, stamps in self._differing(config):
@@ -120,7 +123,7 @@ class Certificates:
         return fresh
 
     def use(self, fresh: Mapping[Listener, Made]) -> None:
-        """Applies new certificates to new connections."""
+        """Applies the new certificates in ``fresh`` to new connections."""
         for listener, made in fresh.items():
             assert listener.tls is not None
             listener.tls.made = made.tls
@@ -137,11 +140,11 @@ class Certificates:
             )
 
     async def look(self) -> None:
-        """Applies changed files, and warns of expiring certificates; called each minute."""
+        """Applies changed files, and warns of expiring certificates; called every minute."""
         await self._look(is_start=False)
 
     async def _look(self, *, is_start: bool) -> None:
-        """Applies changed files, unless the settings have changed while the files were read."""
+        """Applies changed files, unless the settings changed during the read."""
         for listener, settings, stamps in list(self._differing(self._config)):
             if self._refused.get(listener) == stamps:
                 continue
@@ -170,7 +173,7 @@ class Certificates:
                 yield listener, settings, stamps
 
     def _is_wanted(self, made: Made, listener: Listener) -> bool:
-        """Whether the current settings are the settings from which ``made`` was made."""
+        """Returns True if ``made`` was created from the current settings."""
         from broker.net.tls.settings import tls_settings
 
         of_listener = self._config.of_listener(listener.name)
@@ -185,9 +188,9 @@ class Certificates:
         *,
         may_be_other: bool = False,
     ) -> Made:
-        """Reads new TLS settings and checks that they may replace the current ones.
+        """Reads new TLS settings and checks that they may replace the current settings.
 
-        Runs in a thread, since reading keys and the handshakes take time. Raises BadValue.
+        Runs in a thread, since reading the keys and the handshakes take time. Raises BadValue.
         """
         from broker.net.tls.context import TlsError, check_change, listener_tls
 
@@ -217,12 +220,12 @@ class Certificates:
     # -- expiry
 
     def listeners(self) -> list[TlsListener]:
-        """Returns the listeners with TLS."""
+        """Returns the TLS objects of the listeners that use TLS."""
         return [listener.tls for listener in self._made if listener.tls is not None]
 
     def seconds_left(self) -> dict[str, float]:
-        """Returns, by listener, the seconds until the certificate expires; negative if it has
-        expired."""
+        """Returns the number of seconds until the certificate expires, by listener; negative if it
+        has expired."""
         now_ms = self._time.now().wall_ms
         return {
             listener.name: made.tls.certificate.expires.timestamp() - now_ms / 1000

@@ -1,7 +1,8 @@
-"""Translates names of cipher suites from IANA's names, which Kafka's settings use, to OpenSSL's.
+"""Translates the names of cipher suites from IANA's names, which Kafka's settings use, to OpenSSL's
+names.
 
 For TLS 1.2 the OpenSSL name follows from the IANA name. Python can't select among the three suites
-of TLS 1.3: all three are enabled if TLS 1.3 is enabled.
+of TLS 1.3: if TLS 1.3 is enabled, all three are enabled.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _SUITE = re.compile(
 
 
 def openssl_ciphers(suites: Sequence[str], *, has_13: bool) -> str:
-    """Returns the argument of ``set_ciphers`` for the suites. Raises ValueError with a reason for
-    the operator."""
+    """Returns the argument of ``set_ciphers`` for the suites. Raises ValueError, whose text is a
+    reason for the operator."""
     missing = [name for name in SUITES_OF_13 if name not in suites]
     if has_13 and missing:
         raise ValueError(

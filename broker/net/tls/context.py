@@ -1,8 +1,9 @@
-"""The TLS context of a listener's new connections, validated before use.
+"""The TLS context for new connections of a listener, validated before use.
 
-A context never changes. Changed settings or files make a new context, which must first complete a
-handshake with itself in memory; existing connections keep the old context. Thus an incomplete
-change, such as a certificate without its key, never takes effect. Source: KIP-226, 651, 684, 978.
+A context never changes. When settings or files change, a new context is created and must first
+complete a handshake with itself in memory; existing connections keep the old context. Thus an
+incomplete change, such as a certificate without its key, never takes effect. Source: KIP-226, 651,
+684, 978.
 """
 
 from __future__ import annotations
@@ -37,17 +38,18 @@ _CLIENT_AUTH: Final = {
 }
 
 Stamps = tuple[tuple[int, int, int] | None, ...]
-"""Modification time, size and inode of each file; None for a missing file."""
+"""The modification time, size and inode of each file; None for a missing file."""
 
 
 class TlsError(ValueError):
-    """The TLS settings or files of a listener can't be used; the exception's text contains no
-    secret."""
+    """Raised if the TLS settings or files of a listener can't be used; the exception's text
+    contains no secret."""
 
 
 @dataclass(frozen=True)
 class TlsSettings:
-    """The settings ``ssl.*`` of one listener, by Kafka's names; "" if unset."""
+    """The ``ssl.*`` settings of one listener, by Kafka's names; "" for a setting that is not
+    set."""
 
     keystore_location: str = ""
     keystore_password: str = field(default="", repr=False)
@@ -62,7 +64,7 @@ class TlsSettings:
     cipher_suites: tuple[str, ...] = ()
 
     def stamps(self) -> Stamps:
-        """Returns stamps that change when one of the files changes; reads the disk."""
+        """Reads from the disk and returns stamps that change when one of the files changes."""
         found: list[tuple[int, int, int] | None] = []
         for file in filter(None, (self.keystore_location, self.truststore_location)):
             try:
@@ -78,29 +80,30 @@ class Certificate:
     """The data of a listener's certificate."""
 
     subject: str
-    """The subject in RFC 4514's form."""
+    """The subject in the format of RFC 4514."""
     names: frozenset[str]
-    """The subject alternative names."""
+    """The subject alternative names that the certificate contains."""
     serial: str
     expires: datetime
 
     def days_left(self, wall_ms: int) -> float:
-        """Returns the days until the certificate expires; negative if it has expired."""
+        """Returns the number of days until the certificate expires; negative if it has expired."""
         return (self.expires.timestamp() - wall_ms / 1000) / 86_400
 
 
 @dataclass(frozen=True)
 class ListenerTls:
-    """A server context with its certificate, and a client context for checking a change."""
+    """A server context with its certificate, and a client context with which a change is
+    checked."""
 
     context: ssl.SSLContext
     certificate: Certificate
     as_client: ssl.SSLContext | None
-    """The context that another broker would use to connect; None without a truststore."""
+    """The context with which another broker would connect; None without a truststore."""
 
 
 def listener_tls(settings: TlsSettings) -> ListenerTls:
-    """Makes a new context and completes a handshake with it. Raises TlsError; reads files."""
+    """Reads files, creates a new context and completes a handshake with it. Raises TlsError."""
     key, chain = _own(settings)
     trusted = _trusted(settings)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -136,7 +139,7 @@ def check_change(
     other_names: bool = False,
     is_inter_broker: bool = False,
 ) -> None:
-    """Raises TlsError if ``new`` must not replace ``old`` while the broker runs.
+    """Raises TlsError if ``new`` must not replace ``old`` on a running broker.
 
     ``other_subject`` and ``other_names`` are the settings ``ssl.allow.dn.changes`` and
     ``ssl.allow.san.changes``.
@@ -167,8 +170,8 @@ def check_change(
 def peer_context(settings: TlsSettings, *, checks_names: bool) -> ssl.SSLContext:
     """Returns the context for connections to other brokers, whose listeners have the same settings.
 
-    The context sends this broker's certificate if the peer requests one. Raises TlsError; reads
-    files.
+    The context sends this broker's certificate if the peer requests a certificate. Reads files;
+    raises TlsError.
     """
     key, chain = _own(settings)
     return _client_context(settings, key, chain, _trusted(settings), checks_names=checks_names)
@@ -205,7 +208,7 @@ def certificate_of(chain: str) -> Certificate:
 
 
 def _own(settings: TlsSettings) -> tuple[str, str]:
-    """Returns the private key and its certificate chain, as PEM."""
+    """Returns the listener's private key and its certificate chain in PEM format."""
     inline = settings.keystore_key, settings.keystore_certificate_chain
     place = settings.keystore_location
     if any(inline):
@@ -238,7 +241,7 @@ def _own(settings: TlsSettings) -> tuple[str, str]:
 
 
 def _trusted(settings: TlsSettings) -> str:
-    """Returns the trusted certificates as PEM; "" without a truststore."""
+    """Returns the trusted certificates in PEM format; "" if no truststore is set."""
     inline, place = settings.truststore_certificates, settings.truststore_location
     if inline and place:
         raise TlsError(
@@ -326,8 +329,8 @@ def _file_of(text: str) -> Iterator[str]:
     """Yields the path of a temporary file that only this process can read; OpenSSL loads keys only
     from files.
 
-    The file is in memory where the system supports this, so that a killed process leaves no key on
-    the disk.
+    If the system supports it, the file exists only in memory, so that a killed process leaves no
+    key on the disk.
     """
     if sys.platform == "linux" and os.path.isdir("/proc/self/fd"):
         with os.fdopen(os.memfd_create("muster-key"), "w") as file:
@@ -349,7 +352,8 @@ def _trust(context: ssl.SSLContext, trusted: str) -> None:
 
 
 def _try(context: ssl.SSLContext) -> None:
-    """Completes a handshake between the context and a client in memory, without checking trust."""
+    """Completes a handshake in memory between the context and a client; the client does not check
+    trust."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
     client.verify_mode = ssl.CERT_NONE

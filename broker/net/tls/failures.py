@@ -1,4 +1,4 @@
-"""Converts errors of TLS handshakes and sessions to reasons for the operator."""
+"""Converts errors of TLS handshakes and sessions to reasons that an operator understands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LEFT: Final = "the peer closed the connection during the TLS handshake"
 
 
 class Failure(Exception):
-    """A failed handshake; the exception's text is the reason for the operator."""
+    """Raised if a handshake fails; the exception's text is the reason for the operator."""
 
 
 def reason_of(error: ssl.SSLError | Failure) -> str:
@@ -22,5 +22,5 @@ def reason_of(error: ssl.SSLError | Failure) -> str:
 
 
 def said_of(error: ssl.SSLError) -> str:
-    """Returns OpenSSL's reason, in lower case."""
+    """Returns the reason that OpenSSL reports, in lower case."""
     return (error.reason or str(error)).replace("_", " ").lower()

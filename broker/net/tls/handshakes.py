@@ -1,11 +1,11 @@
-"""Schedules the TLS handshakes of a broker, and ends handshakes that take too long.
+"""Schedules the TLS handshakes of a broker, and aborts handshakes that take too long.
 
-A step takes 1 to 2 ms of computation. Therefore an iteration of the loop runs one step of one
-handshake, and established connections are served in between. Addresses take turns: if a thousand
-clients connect at once from one address, their handshakes run one after the other, and a client
-from another address waits for one step, not for a thousand. A silent peer costs only memory, for
-ten seconds. Above `OPEN_MAX` handshakes, the oldest handshake of the address with the most
-handshakes is aborted.
+A step takes 1 to 2 ms of computation. Therefore an iteration of the loop runs only one step of one
+handshake, and established connections are served between the steps. The addresses take turns: if a
+thousand clients connect at once from one address, their handshakes run one after the other, and a
+client from another address waits for one step, not for a thousand. A peer that sends nothing uses
+only memory, for ten seconds. If more than `OPEN_MAX` handshakes are open, the oldest handshake of
+the address with the most handshakes is aborted.
 """
 
 from __future__ import annotations
@@ -19,47 +19,48 @@ from broker.loop.watchdog import Watchdog
 from broker.time import Time
 
 HANDSHAKE_S_MAX = 10
-"""Seconds after a peer's connection within which its handshake must finish."""
+"""The number of seconds after the start of a connection within which the handshake must finish."""
 OPEN_MAX = 2000
-"""Number of unfinished handshakes above which the oldest one of the busiest address is aborted."""
+"""The number of open handshakes above which the oldest handshake of the address with the most
+handshakes is aborted."""
 
 
 class Handshake(Protocol):
-    """An unfinished handshake."""
+    """A handshake that has not finished."""
 
     address: str
-    """The address under which the handshake's peer is counted."""
+    """The address of the peer, under which the handshake is counted."""
 
     @property
     def awaits_peer(self) -> bool:
-        """Whether the peer has to send the next message."""
+        """Returns True if the peer must send the next message of the handshake."""
 
     def give_up(self, reason: str) -> None:
-        """Closes the connection."""
+        """Aborts the handshake and closes the connection."""
 
 
 class Handshakes:
     """The handshakes of all listeners of one broker; only the event loop's thread may use it."""
 
     def __init__(self, time: Time, watchdog: Watchdog, now_s: Callable[[], int]) -> None:
-        """``now_s`` returns whole seconds of the monotonic clock; handshakes record their start
-        with it."""
+        """Creates the object; ``now_s`` returns the monotonic clock in whole seconds, which gives
+        the start time of a handshake."""
         self._ticks_ns = time.ticks_ns
         self._watchdog = watchdog
         self._now_s = now_s
         self._waiting: OrderedDict[str, deque[Callable[[], bool]]] = OrderedDict()
-        """Queued steps by address; the first address has the next turn."""
+        """The queued steps by address; the first address is the next whose step runs."""
         self._scheduled = False
         self._open: dict[str, dict[Handshake, int]] = {}
-        """Unfinished handshakes by address, oldest first, each with the second in which it
-        started."""
+        """The open handshakes by address, oldest first, each with the second in which it started.
+        """
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     def begun(self, handshake: Handshake) -> None:
-        """Adds a handshake."""
+        """Adds a handshake that has begun."""
         self._open.setdefault(handshake.address, {})[handshake] = self._now_s()
         self._count += 1
         if self._count > OPEN_MAX:
@@ -76,7 +77,7 @@ class Handshakes:
                 del self._open[handshake.address]
 
     def look(self) -> None:
-        """Aborts handshakes that take too long; called each second."""
+        """Aborts handshakes that take too long; called every second."""
         now_s = self._now_s()
         late = [
             each

@@ -1,10 +1,10 @@
 """TLS between the transport of a socket and the connection that speaks the Kafka protocol over it.
 
-The layer is the transport's protocol and the connection's transport. The connection object is made,
-and so admitted and counted, before the first byte of the handshake. The event loop runs handshakes
-step by step (`Handshakes`), each with a deadline; a failure is one log line. OpenSSL works on
-buffers in memory. Therefore the layer can read the first bytes and distinguish a client without TLS
-from a client with broken TLS.
+For the transport the layer is a protocol; for the connection the layer is a transport. The
+connection object is created, admitted and counted before the first byte of the handshake. The event
+loop runs handshakes step by step (`Handshakes`), each with a deadline; a failure causes one log
+line. OpenSSL works on buffers in memory. Therefore the layer can read the first bytes and
+distinguish a client without TLS from a client with broken TLS.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from broker.net.tls.wrapped import Wrapped
 
 RECORD_BYTES_MAX = 16 * 1024
-"""Longest content of a record (RFC 8446, section 5.1); OpenSSL decrypts one record at a time."""
+"""The maximum size in bytes of a record (RFC 8446, 5.1); OpenSSL decrypts one at a time."""
 RECEIVED_BYTES_MAX = 64 * 1024
-"""Bytes received during a handshake above which the peer is not read until the next step."""
+"""The received bytes above which, during a handshake, the socket waits for the next step."""
 AT_ONCE_BYTES = 64 * 1024
-"""Maximum number of bytes that one write encrypts at once; larger writes are queued."""
+"""The maximum number of bytes that one write encrypts immediately; larger writes are queued."""
 TURN_BYTES = 512 * 1024
-"""Bytes of queued writes encrypted in one turn: 16 MB at once held the loop for 69 ms."""
+"""The maximum number of bytes that one turn encrypts; 16 MB blocked the loop for 69 ms."""
 HANDSHAKE_RECORD = 0x16
 """The first byte that a TLS client sends (RFC 8446, section 5.1)."""
 _NO_TLS = b"\x15\x03\x03\x00\x02\x02\x0a"
-"""The alert "unexpected message": a TLS client disconnects, others report invalid data."""
+"""The TLS alert "unexpected message", which is sent to a client that does not use TLS."""
 
 
 class TlsLayer(asyncio.Protocol, asyncio.Transport):
@@ -49,55 +49,55 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         on_ready: Callable[[ssl.SSLObject], None],
         on_failure: Callable[[Failure], None],
     ) -> None:
-        """``on_ready`` is called when the handshake is done, and may reject the peer by raising
-        `Failure`. ``on_failure`` is called before the layer closes after a failed handshake."""
+        """Creates the layer. ``on_ready`` is called after the handshake, and may raise `Failure` to
+        reject the peer. ``on_failure`` is called after a failed handshake, before the close."""
         self._wrapped = wrapped
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._context = context
         self._tls: ssl.SSLObject
-        """The session, made when the first bytes arrive, so that a silent peer costs little."""
+        """The TLS session, created when the first bytes arrive: a silent peer costs little."""
         self._handshakes = handshakes
         self._on_ready = on_ready
         self._on_failure = on_failure
         self._transport: asyncio.Transport
         self._has_begun = False
-        """Whether the peer has sent a byte."""
+        """True if the peer has sent at least one byte."""
         self.is_ready = False
-        """Whether the handshake is done."""
+        """True if the handshake is done."""
         self.address = ""
-        """The address under which the peer is counted."""
+        """The address of the peer, under which the handshake is counted."""
         self._is_queued = False
-        """Whether a step of the handshake is queued."""
+        """True if a step of the handshake is in the queue."""
         self._has_answered = False
-        """Whether a step of the handshake has run."""
+        """True if a step of the handshake has run."""
         self._peer_has_left = False
-        """Whether the peer closed during the handshake, and its last bytes are not read yet."""
+        """True if the peer closed during the handshake and its last bytes have not been read."""
         self._has_ended = False
-        """Whether the peer or the layer has ended the session; nothing more is read."""
+        """True if the peer or the layer has ended the TLS session; nothing more is read."""
         self._last: ssl.SSLError | None = None
-        """The error after the last decrypted bytes: the peer's close, or invalid data."""
+        """The error after the last decrypted bytes: the peer's TLS close, or invalid data."""
         self._is_paused = False
-        """Whether the connection has paused reading."""
+        """True if the connection has paused reading."""
         self._is_direct = False
-        """Whether writes are encrypted and sent immediately, since no write is queued."""
+        """True if writes are encrypted and sent immediately, since no earlier write is queued."""
         self._unsent = Unsent()
-        """Queued writes."""
+        """The queued writes."""
         self._turn_bytes = 0
-        """Bytes of queued writes encrypted in this turn."""
+        """The number of bytes of queued writes that were encrypted in this turn."""
         self._has_turn = False
-        """Whether the next turn is scheduled."""
+        """True if the next turn is scheduled."""
         self._is_full = False
-        """Whether the transport has paused writing."""
+        """True if the transport has paused writing."""
         self._has_held = False
-        """Whether the layer has paused the connection's writing."""
+        """True if the layer has paused the writes of the connection."""
         self._is_leaving = False
-        """Whether the connection has closed, while its queued writes are still sent."""
+        """True if the connection has closed but its queued writes are still being sent."""
 
     # -- the transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Passes the new connection to the protocol above, which may reject it."""
+        """Passes the new connection to the wrapped protocol, which may reject the connection."""
         # uvloop's transport is not a subclass of asyncio.Transport.
         self._transport = cast(asyncio.Transport, transport)
         host, *_ = transport.get_extra_info("peername") or ("",)
@@ -131,7 +131,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
                 self._handshakes.step(self.address, self._shake)
 
     def eof_received(self) -> bool | None:
-        """Ends the session: the peer has closed its side without a TLS close, as many peers do."""
+        """Ends the session. Many peers close without a TLS close, as this peer did."""
         if self.is_ready:
             stays = self._wrapped.eof_received()
             if self._unsent and not stays:
@@ -149,7 +149,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends the session, since the peer is disconnected."""
+        """Ends the session, since the peer has disconnected."""
         self._end()
         self._handshakes.over(self)
         self._wrapped.connection_lost(exc)
@@ -160,15 +160,15 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._settle_pace()
 
     def resume_writing(self) -> None:
-        """Encrypts queued writes, since the peer reads again."""
+        """Encrypts queued writes, since the peer has resumed reading."""
         self._is_full = False
         self._encrypt()
 
     # -- the connection's calls
 
     def write(self, data: Buffer) -> None:
-        """Encrypts and sends data, over several turns if the data is large; ignored after the
-        session's end."""
+        """Encrypts and sends data, over several turns if the data is large; ignores data after the
+        end of the session."""
         if not self._is_direct or not 0 < len(data) <= AT_ONCE_BYTES:
             self.writelines((data,))
             return
@@ -187,7 +187,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._encrypt()
 
     def close(self) -> None:
-        """Sends a TLS close and closes the socket once everything is written, without waiting for
+        """Sends a TLS close and closes the socket after everything is written, without waiting for
         the peer's TLS close."""
         if self._unsent:
             self._is_leaving = self._has_ended = True
@@ -198,36 +198,36 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._transport.close()
 
     def abort(self) -> None:
-        """Closes the socket at once."""
+        """Closes the socket immediately."""
         self._end()
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """Whether the socket is being closed."""
+        """Returns True if the socket is being closed."""
         return self._is_leaving or self._transport.is_closing()
 
     def pause_reading(self) -> None:
-        """Stops passing bytes to the connection until `resume_reading`."""
+        """Stops passing bytes to the connection until `resume_reading` is called."""
         self._is_paused = True
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Passes bytes to the connection again, beginning with those received during the pause."""
+        """Resumes passing bytes to the connection, first the bytes received during the pause."""
         self._is_paused = False
         self._transport.resume_reading()
         if self.is_ready and (self._last or self._incoming.pending or self._tls.pending()):
             asyncio.get_running_loop().call_soon(self._read)
 
     def is_reading(self) -> bool:
-        """Whether the connection receives bytes."""
+        """Returns True if the connection receives bytes."""
         return not self._is_paused
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Sets the number of unsent bytes above which the connection's writing is paused."""
+        """Sets the number of unsent bytes above which the layer pauses the connection's writing."""
         self._transport.set_write_buffer_limits(high, low)
 
     def get_write_buffer_size(self) -> int:
-        """Returns the number of bytes that the kernel has not accepted; most of them are
+        """Returns the number of bytes that the kernel has not accepted yet; most of these bytes are
         encrypted."""
         return self._transport.get_write_buffer_size() + self._unsent.size_bytes
 
@@ -249,7 +249,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
 
     @property
     def awaits_peer(self) -> bool:
-        """Whether the peer has to send the next message of the handshake."""
+        """Returns True if the peer must send the next message of the handshake."""
         return not self._is_queued
 
     def give_up(self, reason: str) -> None:
@@ -289,8 +289,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         return True
 
     def _read(self) -> None:
-        """Passes decrypted bytes to the connection unless reading is paused, then the end of the
-        stream."""
+        """Passes decrypted bytes to the connection, and then the end of the stream, unless reading
+        is paused."""
         if self._is_paused or self._has_ended:
             return
         data = self._decrypted()
@@ -306,8 +306,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             self._send()
 
     def _decrypted(self) -> bytes:
-        """Returns all received data in one piece, so that the connection need not join a request
-        that spans several records."""
+        """Returns all received data as one bytes object, so that the connection does not need to
+        join a request that spans several records."""
         tls, pieces = self._tls, []
         try:
             while self._last is None:
@@ -384,7 +384,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             self._transport.write(data)
 
     def _break_off(self, error: ssl.SSLError) -> None:
-        """Ends the connection after invalid TLS data."""
+        """Ends the connection, since the peer sent invalid TLS data."""
         self._end()
         self._send()  # the alert for the peer
         self._on_failure(Failure(f"the TLS session failed: {said_of(error)}"))

@@ -1,5 +1,5 @@
-"""TLS on one listener: the context for new connections, principals from certificates, and
-failures."""
+"""TLS on one listener: the context for new connections, the mapping of certificates to principals,
+and the handling of failures."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class TlsListener:
     ) -> None:
         self.endpoint = endpoint
         self.made = made
-        """The TLS of new connections; existing connections keep the TLS with which they were
-        made."""
+        """The TLS context of new connections; existing connections keep the context with which they
+        were created."""
         self.done = self.failed = 0
-        """Number of handshakes that succeeded, and number that failed."""
+        """The number of handshakes that succeeded, and the number of handshakes that failed."""
         self._rules = rules
         self._lines = lines
 
     def layer(self, wrapped: Wrapped, connection: Connection, handshakes: Handshakes) -> TlsLayer:
-        """Makes the TLS layer between a transport and ``wrapped``, the protocol of
+        """Creates the TLS layer between a transport and ``wrapped``, the protocol of
         ``connection``."""
         return TlsLayer(
             wrapped,
@@ -56,7 +56,7 @@ class TlsListener:
         self.done += 1
 
     def _name(self, certificate: bytes) -> str:
-        """Returns the user to which a certificate's subject maps. Raises Failure if no rule
+        """Returns the user name to which a certificate's subject maps. Raises Failure if no rule
         matches."""
         subject = subject_of(certificate)
         name = self._rules.map(subject)

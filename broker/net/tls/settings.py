@@ -1,4 +1,4 @@
-"""Kafka's TLS settings of one listener."""
+"""Reads Kafka's TLS settings of one listener."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from security.name_mapping import parse_mapping_rules
 
 
 def open_tls(endpoint: Endpoint, settings: ListenerSettings, lines: FailureLines) -> TlsListener:
-    """Makes the TLS of a listener; reads its files. Raises TlsError."""
+    """Reads the files of a listener and creates its TLS object. Raises TlsError."""
     rules = parse_mapping_rules(settings["ssl.principal.mapping.rules"])
     return TlsListener(endpoint, listener_tls(tls_settings(endpoint, settings)), rules, lines)
 
 
 def tls_settings(endpoint: Endpoint, settings: ListenerSettings) -> TlsSettings:
-    """Returns the settings ``ssl.*`` of a listener."""
+    """Returns the ``ssl.*`` settings of a listener."""
     return TlsSettings(
         keystore_location=settings["ssl.keystore.location"] or "",
         keystore_password=settings["ssl.keystore.password"] or "",
@@ -34,9 +34,9 @@ def tls_settings(endpoint: Endpoint, settings: ListenerSettings) -> TlsSettings:
 
 
 def client_auth(endpoint: Endpoint, settings: ListenerSettings) -> str:
-    """Returns ssl.client.auth: whether clients must send a certificate.
+    """Returns the value of ssl.client.auth, which says whether clients must send a certificate.
 
-    On a SASL listener only the listener's own setting counts (KIP-684).
+    On a SASL listener only the listener's own setting has an effect (KIP-684).
     """
     if endpoint.has_sasl:
         return settings.own("ssl.client.auth") or "none"

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from protocol.buffer import Buffer
 
 RECORD_BYTES = 16 * 1024
-"""Bytes of content in a record. Writes of 500 bytes cost three times as much in separate
-records."""
+"""The number of bytes of content in a record. Writes of 500 bytes cost three times as much if each
+write has its own record."""
 
 
 class Unsent:
-    """A queue of writes."""
+    """A queue of writes that have not been encrypted."""
 
     def __init__(self) -> None:
         self._chunks: deque[memoryview] = deque()
@@ -41,6 +41,6 @@ class Unsent:
         return chunk
 
     def clear(self) -> None:
-        """Drops all writes."""
+        """Removes all writes."""
         self._chunks.clear()
         self.size_bytes = 0

@@ -1,4 +1,4 @@
-"""The methods of a connection that the TLS layer calls."""
+"""The interface of a connection that the TLS layer calls."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Protocol
 
 
 class Wrapped(Protocol):
-    """The connection that communicates through the TLS layer."""
+    """The connection above the TLS layer."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called when the socket is accepted, before any byte arrives."""
 
     def data_received(self, data: bytes) -> None:
-        """Called with decrypted bytes."""
+        """Called with decrypted bytes from the peer."""
 
     def eof_received(self) -> bool | None:
-        """Called when the peer has closed its side."""
+        """Called when the peer has closed its half of the connection."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called when the connection is closed."""
 
     def pause_writing(self) -> None:
-        """Called when the peer does not read the sent bytes."""
+        """Called when the peer does not read the bytes that were sent."""
 
     def resume_writing(self) -> None:
-        """Called when the peer reads again."""
+        """Called when the peer has resumed reading."""
