@@ -1,7 +1,7 @@
-"""The checkpoints of the data directory: recovery point, high watermark and log start offsets.
+"""The checkpoints of the data directory: recovery points, high watermarks and log start offsets.
 
-The next start reports each partition that a checkpoint lists but that does not exist. The
-directories of logs are therefore fsynced before a checkpoint lists their partitions, so that a
+If a partition in a checkpoint does not exist, the next start reports the partition as missing.
+Therefore the directories of logs are fsynced before a checkpoint lists their partitions, so that a
 power loss can't remove a listed directory.
 """
 
@@ -42,9 +42,9 @@ class Checkpoints:
         self._directory = directory
         self._writing = Lock()
         self.outdated: set[str] = set()
-        """Deleted topics that a checkpoint may still name."""
+        """The deleted topics that a checkpoint may still list."""
         self.made: dict[TopicPartition, Partition] = {}
-        """New partitions that are not visible yet."""
+        """The new partitions that are not visible yet."""
         self._read: dict[str, Mapping[TopicPartition, int]] = {name: {} for name in FILES}
         self._cleaned: Mapping[TopicPartition, int] = {}
         self._cleaned_unknown = 0
@@ -52,7 +52,8 @@ class Checkpoints:
     # -- at the start
 
     def read(self) -> None:
-        """Reads the checkpoints of the last process. Raises CorruptLog, which says what to do."""
+        """Reads the checkpoints that the previous process wrote. Raises CorruptLog, whose text says
+        what to do."""
         for name in FILES:
             path = self._path(name)
             try:
@@ -70,11 +71,12 @@ class Checkpoints:
             self._cleaned, self._cleaned_unknown = {}, LONG_MAX
 
     def named(self) -> dict[TopicPartition, str]:
-        """Returns each listed partition with the name of one checkpoint that lists it."""
+        """Returns each partition that a checkpoint lists, with the name of one checkpoint that
+        lists it."""
         return {key: name for name in reversed(FILES) for key in self._read[name]}
 
     def expected(self, key: TopicPartition) -> Expected:
-        """Returns the offsets that the checkpoints had for a log when `read` was called."""
+        """Returns the offsets of a log that the checkpoints contained when `read` was called."""
         return Expected(
             self._read[RECOVERY_POINT].get(key, 0),
             self._read[HIGH_WATERMARK].get(key, 0),
@@ -86,7 +88,7 @@ class Checkpoints:
     # -- while the broker runs
 
     def add(self, partitions: Collection[Partition]) -> None:
-        """Writes new partitions to a checkpoint before they are used. Raises OSError."""
+        """Adds new partitions to a checkpoint before they are used. Raises OSError."""
         with self._writing:
             self._sync_names(partitions)
             self.made.update({(each.topic, each.index): each for each in partitions})
@@ -95,14 +97,16 @@ class Checkpoints:
             write_offsets(self._fs, path, offsets)
 
     def shown(self, topic: str) -> list[TopicPartition]:
-        """Removes from `made`, and returns, the partitions of a topic that is now visible."""
+        """Removes the partitions of a topic that has become visible from `made`, and returns
+        them."""
         keys = [key for key in list(self.made) if key[0] == topic]
         for key in keys:
             self.made.pop(key, None)
         return keys
 
     def take_back(self, topic: str) -> None:
-        """Removes from `made` and the file the partitions of a topic that could not be created."""
+        """Removes the partitions of a topic that could not be created from `made` and from the
+        file."""
         keys = set(self.shown(topic))
         path = self._path(RECOVERY_POINT)
         with self._writing, suppress(OSError):  # the disk that failed before may fail again
@@ -132,9 +136,10 @@ class Checkpoints:
             self.outdated.clear()
 
     def lower(self, key: TopicPartition, recovery_point: int) -> None:
-        """Lowers a log's recovery point on disk, before the log is truncated below this point.
+        """Lowers a log's recovery point on disk, before the log is truncated below the recovery
+        point.
 
-        Without this the next start would report the truncated records as lost. Raises OSError.
+        Otherwise the next start would report the truncated records as lost. Raises OSError.
         """
         path = self._path(RECOVERY_POINT)
         with self._writing:
@@ -143,7 +148,8 @@ class Checkpoints:
                 write_offsets(self._fs, path, {**offsets, key: recovery_point})
 
     def _sync_names(self, partitions: Collection[Partition]) -> None:
-        """Fsyncs the directories of logs and the data directory, before a checkpoint lists them."""
+        """Fsyncs the directories of logs and the data directory, before a checkpoint lists the
+        logs."""
         logs = [partition.log for partition in partitions]
         ours = [log for log in logs if self._directory in log.segments.unsynced_directories]
         if ours:  # one fsync of the data directory is enough for all logs
@@ -155,9 +161,10 @@ class Checkpoints:
                 log.sync_names()
 
     def forget(self, topic: str) -> None:
-        """Removes a deleted topic from the checkpoints, since a new topic of its name starts at 0.
+        """Removes a deleted topic from the checkpoints, since the offsets of a new topic with the
+        same name start at 0.
 
-        Raises OSError; the next write of the checkpoints then removes the topic.
+        On OSError, which this method raises, the next write of the checkpoints removes the topic.
         """
         with self._writing:
             self.outdated.add(topic)
@@ -170,7 +177,8 @@ class Checkpoints:
             self._keep(lambda key: key not in partitions)
 
     def write_high_watermarks(self, partitions: Callable[[], Iterable[Partition]]) -> None:
-        """Writes only the high watermarks; ``partitions`` is as in `write`. Raises OSError."""
+        """Writes only the high watermarks; ``partitions`` has the same meaning as in `write`.
+        Raises OSError."""
         with self._writing:
             there = list(partitions())
             self._sync_names(there)

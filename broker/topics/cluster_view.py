@@ -1,8 +1,8 @@
 """The cluster's brokers and leaders, for responses to clients.
 
-`AloneView` shows a standalone broker as the whole cluster. In a cluster the view is exactly the
-metadata that the controller sent last (`broker/cluster/metadata_cache.py`), so that all brokers
-return the same.
+`AloneView` represents a standalone broker as the whole cluster. In a cluster the view contains
+exactly the metadata that the controller sent last (`broker/cluster/metadata_cache.py`), so that all
+brokers return the same metadata.
 """
 
 from __future__ import annotations
@@ -18,45 +18,47 @@ NO_LEADER = -1
 
 
 class PartitionView(NamedTuple):
-    """A partition as responses to clients describe it, with the ids of brokers."""
+    """The state of a partition as responses to clients describe it."""
 
     leader: int
-    """The leader's id, or NO_LEADER."""
+    """The broker id of the leader, or NO_LEADER."""
     leader_epoch: int
     replicas: Sequence[int]
-    """The replicas; the first is the preferred leader."""
+    """The broker ids of the replicas; the first replica is the preferred leader."""
     isr: Sequence[int]
-    """The in-sync replicas."""
+    """The broker ids of the in-sync replicas."""
     offline: Sequence[int] = ()
-    """The replicas on brokers that are down."""
+    """The broker ids of the replicas whose brokers are down."""
 
 
 class ClusterView(Protocol):
-    """The data for responses to metadata requests. ``listener`` is the name of a listener."""
+    """The data for responses to metadata requests. The parameter ``listener`` is always the name of
+    a listener."""
 
     @property
     def controller_id(self) -> int:
-        """The controller's broker id, -1 if unknown."""
+        """The broker id of the controller; -1 if unknown."""
 
     @property
     def has_brokers(self) -> bool:
-        """Whether a live broker is known."""
+        """True if at least one live broker is known."""
 
     async def await_brokers(self, timeout: asyncio.Timeout) -> bool:
-        """Waits until a live broker is known; False on timeout."""
+        """Waits until a live broker is known; returns False after the timeout."""
 
     def brokers(self, listener: str) -> Sequence[BrokerNode]:
-        """Returns the live brokers that have the listener, ordered by id."""
+        """Returns the addresses on the listener of all live brokers that have it, ordered by broker
+        id."""
 
     def node(self, node_id: int, listener: str) -> BrokerNode | None:
-        """Returns a live broker's address on the listener."""
+        """Returns a live broker's address on the listener; None if unknown."""
 
     def partition(self, topic: str, index: int) -> PartitionView | None:
-        """Returns a partition; None if it is not known yet."""
+        """Returns the state of a partition; None if the partition is not known yet."""
 
 
 class AloneView:
-    """The view of a standalone broker, which leads all partitions and is their only replica."""
+    """The view of a standalone broker, which leads all partitions and has their only replicas."""
 
     has_brokers = True
     """Implements `ClusterView.has_brokers`."""
@@ -64,7 +66,7 @@ class AloneView:
     def __init__(
         self, node_id: int, logs: LogManager, node_of: Callable[[str], BrokerNode]
     ) -> None:
-        """``node_of`` returns this broker's address on a listener."""
+        """Creates the view; ``node_of`` returns this broker's address on a listener."""
         self.controller_id = node_id
         self._replicas = (node_id,)
         self._logs = logs

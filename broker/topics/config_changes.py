@@ -54,15 +54,16 @@ GROUP_RESOURCE = 32
 EVERY_BROKER = ""
 
 Rows = Callable[[str], Setting]
-"""Returns the row of a setting that can be changed, by name; raises BadValue for others."""
+"""A function that returns the row of a setting that can be changed, by name; raises BadValue for
+other names."""
 Current = Callable[[str], str]
-"""Returns the current value of a setting as text, by name."""
+"""A function that returns the current value of a setting as text, by name."""
 Edit = Callable[[Mapping[str, str], Rows, Current], dict[str, str]]
-"""Returns a resource's own settings after the change; raises BadValue."""
+"""A function that returns a resource's own settings after the change; raises BadValue."""
 
 
 class ConfigRefused(Exception):
-    """A change was rejected; the settings of the resource are unchanged."""
+    """Raised if a change was rejected; the settings of the resource are unchanged."""
 
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(message)
@@ -71,18 +72,19 @@ class ConfigRefused(Exception):
 
 
 class SettingsStore(Protocol):
-    """Stores the own settings of topics and brokers.
+    """Stores the settings that topics and brokers override.
 
-    `TopicAdmin` stores them in files, `ClusterConfigs` in ZooKeeper. After OSError or CannotChange
-    nothing has changed.
+    `TopicAdmin` stores these settings in files, `ClusterConfigs` stores them in ZooKeeper. After
+    OSError or CannotChange nothing has changed.
     """
 
     @property
     def changing(self) -> asyncio.Lock:
-        """Held during a change, from the read of the old settings to the write of the new ones."""
+        """The lock for a change, from the read of the old settings to the write of the new
+        settings."""
 
     async def stored_topic(self, topic: Topic) -> Mapping[str, str]:
-        """Returns a topic's current own settings. Raises CannotChange."""
+        """Returns the settings that a topic currently overrides. Raises CannotChange."""
 
     async def stored_broker(self, name: str) -> Mapping[str, str]:
         """Returns the own settings of this broker (``name`` is its id) or of all brokers ("").
@@ -94,10 +96,11 @@ class SettingsStore(Protocol):
         """Stores the own settings of ``topic``, and applies the settings on this broker."""
 
     async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
-        """Stores the settings of this broker or of all brokers ("")."""
+        """Stores the own settings of this broker or of all brokers ("")."""
 
     async def stored_group(self, group_id: str) -> Mapping[str, str]:
-        """The own settings of a group, which need not exist. Raises CannotChange."""
+        """Returns the own settings of a group, which does not need to exist. Raises
+        CannotChange."""
 
     async def alter_group(self, group_id: str, settings: Mapping[str, str]) -> None:
         """Stores the own settings of a group."""
@@ -107,7 +110,8 @@ class Prepares(Protocol):
     """Reads files and host names to which settings refer, before the settings are applied."""
 
     async def prepared(self, config: Config) -> Any:
-        """Reads the data to which ``config`` refers. Raises BadValue if the data can't be used."""
+        """Reads and returns the data to which ``config`` refers. Raises BadValue if the data can't
+        be used."""
 
     def use(self, fresh: Any) -> None:
         """Applies the prepared data."""
@@ -125,7 +129,8 @@ class ConfigChanges:
         apply: Callable[[], None],
         preparing: Sequence[Prepares] = (),
     ) -> None:
-        """``apply`` passes the current settings to the parts that keep copies of them."""
+        """Creates the object; ``apply`` passes the current settings to the parts of the broker that
+        keep copies of settings."""
         self._preparing = preparing
         self._config = config
         self._registry = registry
@@ -134,9 +139,10 @@ class ConfigChanges:
         self._apply = apply
 
     async def change(self, kind: int, name: str, edit: Edit, validate_only: bool) -> None:
-        """Changes the own settings of one resource; with ``validate_only`` only checks them.
+        """Changes the own settings of one resource; if ``validate_only`` is true, only checks the
+        change.
 
-        On ConfigRefused nothing is changed.
+        After ConfigRefused nothing has changed.
         """
         async with self._store.changing:
             try:
@@ -252,9 +258,10 @@ class ConfigChanges:
             )
 
     async def reload(self, fresh: Config) -> None:
-        """Applies the dynamic settings of a properties file that was read again, and logs them.
+        """Applies and logs the dynamic settings of a properties file that was read again.
 
-        Settings stored by AlterConfigs take precedence. If any value is invalid, none is applied.
+        Settings stored by AlterConfigs take precedence. If any value is invalid, no value is
+        applied.
         """
         config = self._config
         names = {*BROKER, *config.given, *fresh.given}
@@ -292,7 +299,7 @@ class ConfigChanges:
 
 
 def wrong_broker(ours: str, name: str) -> str | None:
-    """Returns the error if ``name`` is not ``ours``, the id of this broker; None if it is."""
+    """Returns an error text if ``name`` is not ``ours``, the id of this broker; otherwise None."""
     if not name.isdecimal():
         return f"Broker id must be an integer, but it is: {name}"
     if name.lstrip("0").rjust(1, "0") != ours:
@@ -305,11 +312,11 @@ def _text(setting: Setting, value: Any) -> str:
 
 
 def restore(config: Config, registry: StoredRegistry, directory: str) -> None:
-    """Applies stored dynamic configs at the start, before the logs are opened.
+    """Applies the stored dynamic configs at the start, before the logs are opened.
 
-    Settings that contradict the broker's properties are logged and left out until another change
-    corrects them. Raises BadConfig for an invalid security setting, which only another version of
-    Muster can have stored.
+    Settings that contradict the broker's properties are logged, and are not applied until another
+    change corrects them. Raises BadConfig for an invalid security setting, which only another
+    version of Muster can have stored.
     """
     mend_policies(registry)
     stored = registry.broker_configs
@@ -322,9 +329,10 @@ def restore(config: Config, registry: StoredRegistry, directory: str) -> None:
 
 
 def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, str]) -> Config:
-    """Returns a copy of ``config`` with the valid dynamic configs of all brokers and of this one.
+    """Returns a copy of ``config`` with the valid dynamic configs of all brokers and of this
+    broker.
 
-    Invalid dynamic configs are logged and left out.
+    Invalid dynamic configs are logged and omitted.
     """
     fitting = config.with_dynamic({}, {})
     kept: tuple[dict[str, str], dict[str, str]] = ({}, {})
@@ -357,9 +365,9 @@ def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, s
 
 
 def fitting_topic(config: Config, name: str, configs: Mapping[str, str]) -> dict[str, str]:
-    """Returns a topic's own settings without invalid settings, which are logged.
+    """Returns a topic's own settings without the invalid settings, which are logged.
 
-    Another program may have written the settings.
+    Invalid settings are possible because another program may have written them.
     """
     kept: dict[str, str] = {}
     for key, text in configs.items():

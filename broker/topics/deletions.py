@@ -1,10 +1,10 @@
-"""Completes topic deletions: removes the directories, the offsets, and then the registry entry.
+"""Completes topic deletions: removes the directories, the offsets, and finally the registry entry.
 
-A marked topic counts as deleted even if the disk then fails: failed steps are retried at growing
-intervals and at the next start. A new topic may use the name once the directories are renamed, so
-that two logs never share a file, and once the loaded shards have dropped the committed offsets. The
-registry entry is removed when every shard has dropped the committed offsets
-(`broker/cores/groups/dropped_offsets.py`).
+A topic that is marked as deleted counts as deleted even if a later step fails: failed steps are
+retried at growing intervals and at the next start. A new topic may use the name after two steps:
+the directories are renamed, so that two logs never share a file, and the loaded shards have dropped
+the committed offsets. The registry entry is removed when every shard has dropped the committed
+offsets (`broker/cores/groups/dropped_offsets.py`).
 """
 
 from __future__ import annotations
@@ -35,26 +35,27 @@ class _Deleted(NamedTuple):
 
     topic: Topic
     partitions: Sequence[Partition]
-    """The partitions of the topic; empty if the previous process deleted the topic."""
+    """The partitions of the topic; empty if the topic was deleted in the previous process."""
     delay_ms: int
-    """Milliseconds until the topic's files are removed: `file.delete.delay.ms`."""
+    """The number of milliseconds until the topic's files are removed: `file.delete.delay.ms`."""
     tag: str
     """32 hexadecimal digits that the names of the renamed directories contain."""
 
 
 class CommittedOffsets(Protocol):
-    """The committed offsets of deleted topics, and the shards that drop them."""
+    """Finds and drops the committed offsets of deleted topics, in the shards that contain them."""
 
     def left(self, topic: str) -> Mapping[int, int]:
-        """Returns, for each shard that must still drop offsets of a topic, the log offset before
-        which the shard drops commits."""
+        """Returns the log offset of each shard that must still drop offsets of a topic; the shard
+        drops the commits before this offset."""
 
     async def drop(self, topics: Iterable[str], slices: Slices) -> None:
-        """Drops the offsets of topics that no longer accept commits; returns when done."""
+        """Drops the offsets of topics that no longer accept commits; returns when the offsets are
+        dropped."""
 
 
 class Deletions:
-    """The deleted topics of one broker; only the event loop's thread may use it."""
+    """The deletions of topics on one broker; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -74,20 +75,20 @@ class Deletions:
         self._slicer = slicer
         self._background = background
         self._left: dict[str, _Deleted] = {}
-        """Deleted topics that still occupy their names, by name."""
+        """The deleted topics that still occupy their names, by name."""
         self._retries: set[asyncio.Task[None]] = set()
 
     def __contains__(self, name: str) -> bool:
-        """Whether a deletion still occupies the name."""
+        """Returns True if a deleted topic still occupies the name."""
         return name in self._left
 
     def offsets_left(self, name: str) -> Mapping[int, int]:
-        """Returns by shard the log offset below which commits for the topic name belong to deleted
-        topics and must still be dropped."""
+        """Returns a log offset for each shard: commits before this offset for the topic name belong
+        to deleted topics and must still be dropped."""
         return self._offsets.left(name)
 
     def resume(self) -> None:
-        """Continues the deletions of the previous process, which the shards know already.
+        """Continues the deletions of the previous process; the shards already know these deletions.
 
         Called before commits are accepted. Raises OSError.
         """
@@ -104,27 +105,30 @@ class Deletions:
                 self.dropped(topic.name)
 
     async def stop(self) -> None:
-        """Ends the retries; the next start of the broker continues the deletions."""
+        """Stops the retries; the next start of the broker continues the deletions."""
         for task in self._retries:
             task.cancel()
         if self._retries:
             await asyncio.wait(self._retries)
 
     def add(self, topic: Topic, partitions: Sequence[Partition], delay_ms: int) -> _Deleted:
-        """Adds a topic that is marked and hidden; its name is occupied from now on."""
+        """Adds a topic that has been marked as deleted and hidden; from now on the deletion
+        occupies the topic's name."""
         deleted = _Deleted(topic, partitions, delay_ms, self._time.fresh_id().hex())
         self._left[topic.name] = deleted
         return deleted
 
     def begin(self, topic: Topic) -> None:
-        """Adds a topic that is marked and was never visible; its files are removed at once."""
+        """Adds a topic that was marked as deleted before it became visible; removes its files
+        immediately."""
         self._background.spawn(self.finish(self.add(topic, (), 0)))
 
     async def finish(self, deleted: _Deleted) -> None:
-        """Removes the files, committed offsets and registry entry of a topic, now or in retries.
+        """Removes the files, committed offsets and registry entry of a topic; failed steps are
+        retried later.
 
         When this method returns, all loaded shards have dropped the committed offsets, so that a
-        new topic of the same name has none.
+        new topic with the same name has no committed offsets.
         """
         name = deleted.topic.name
         away = await self._move_away(deleted)
@@ -151,7 +155,8 @@ class Deletions:
             wait_ms = min(max(2 * wait_ms, RETRY_MS_FIRST), RETRY_MS_MAX)
 
     async def _move_away(self, deleted: _Deleted) -> bool:
-        """Renames the directories and schedules their removal; False if the renames failed."""
+        """Renames the directories and schedules their removal; returns False if the renames
+        failed."""
         try:
             directories = await self._disk_changes.run(
                 self._logs.retire, deleted.topic, deleted.partitions, deleted.tag
@@ -167,9 +172,9 @@ class Deletions:
         return True
 
     async def _forget(self, topic: Topic) -> bool:
-        """Removes the registry entry; returns False if that fails.
+        """Removes the registry entry; returns False if the removal fails.
 
-        While shards must still drop offsets, returns True without a removal.
+        If shards must still drop offsets, removes nothing and returns True.
         """
         if self._offsets.left(topic.name):
             return True
@@ -187,7 +192,8 @@ class Deletions:
         return True
 
     def dropped(self, name: str) -> None:
-        """Called when all shards have dropped the offsets of the topics deleted under a name."""
+        """Called when all shards have dropped the offsets of the topics that were deleted under a
+        name."""
         deleted = self._registry.dying.get(name)
         if deleted is not None and name not in self._left:
             self._background.spawn(self._forget_or_not(deleted.topic))
@@ -197,9 +203,10 @@ class Deletions:
 
 
 def remove_leftovers(registry: StoredRegistry, logs: LogManager, time: Time) -> None:
-    """Removes directories of topics that the previous process deleted, before logs are opened.
+    """Removes the directories of topics that the previous process deleted; called before logs are
+    opened.
 
-    Directories that can't be removed are tried again later.
+    The removal of directories that can't be removed is tried again later.
     """
     try:
         for topic, _ in registry.dying.values():

@@ -1,7 +1,7 @@
-"""The last stable offset: read_committed consumers read only records before it.
+"""The last stable offset: read_committed consumers read only records before this offset.
 
 The last stable offset is the first offset of the oldest transaction that is open or whose marker is
-not stable yet. Without such a transaction it is the high watermark.
+not stable yet. Without such a transaction, the last stable offset equals the high watermark.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from log.partition_log import PartitionLog
 
 
 class LastStable:
-    """The last stable offset of one log; callers pass the high watermark."""
+    """Computes the last stable offset of one log; callers pass the high watermark."""
 
     __slots__ = ("_at", "_log", "held")
 
     def __init__(self, log: PartitionLog, high_watermark: int) -> None:
         self._log = log
         self._at = self.offset(high_watermark)
-        """The last stable offset at the last check."""
+        """The last stable offset that the last check computed."""
         self.held = bool(log.producers.open_transactions or log.producers.ended)
-        """Whether a transaction keeps the last stable offset below the high watermark."""
+        """True if a transaction keeps the last stable offset below the high watermark."""
 
     def offset(self, high_watermark: int) -> int:
-        """Returns the last stable offset for this high watermark."""
+        """Returns the last stable offset for the high watermark ``high_watermark``."""
         log = self._log
         stable = min(high_watermark, log.first_unstable_offset)
         ended = log.producers.ended
@@ -33,7 +33,7 @@ class LastStable:
         return stable
 
     def moved(self, before: int, high_watermark: int) -> bool:
-        """Updates the last stable offset; returns whether the last stable offset has risen.
+        """Updates the last stable offset; returns True if the last stable offset has advanced.
 
         ``before`` is the previous high watermark.
         """

@@ -1,4 +1,4 @@
-"""The partitions of this broker: opening, settings, checkpoints, closing.
+"""The partitions of this broker: opens and closes their logs, applies settings, writes checkpoints.
 
 Owns the checkpoints and the clean-shutdown marker of the data directory. Lookups run on the event
 loop; `open_all`, `make` and `close_all` may block, and the caller chooses their thread.
@@ -38,7 +38,7 @@ _CLOSING_THREADS = 8
 
 
 class LeftBehind(OSError):
-    """A new topic could not be created, and its files could not be removed either."""
+    """Raised if a new topic could not be created and its files could not be removed either."""
 
 
 class LogManager:
@@ -55,7 +55,7 @@ class LogManager:
         self.services = services
         self.checkpoints = Checkpoints(fs, directory)
         self.was_clean = False
-        """Whether the last process shut down cleanly."""
+        """True if the previous process shut down cleanly."""
 
     # -- lookups
 
@@ -65,7 +65,7 @@ class LogManager:
         return None if entry is None else entry.partition(index)
 
     def settings(self, topic: str) -> dict[str, Any] | None:
-        """Returns a topic's effective settings; None if the topic does not exist."""
+        """Returns the settings that are in effect for a topic; None if the topic does not exist."""
         entry = self.topics.get(topic)
         return None if entry is None else entry.settings
 
@@ -75,13 +75,13 @@ class LogManager:
             yield from entry.partitions
 
     def serves(self, partition: Partition) -> bool:
-        """Whether the broker serves this object, so that only this object writes the log."""
+        """Returns True if the broker serves this object, the only writer of the log."""
         return self.get(partition.topic, partition.index) is partition
 
     # -- opening
 
     def open_all(self, topics: Iterable[Topic], *, in_cluster: bool = False) -> None:
-        """Opens the logs of all partitions, or in a cluster those on disk, several at a time.
+        """Opens the logs of all partitions (in a cluster, of partitions on disk) concurrently.
 
         Raises CorruptLog and BadDirectory for damaged or missing logs, and OSError.
         """
@@ -151,7 +151,7 @@ class LogManager:
     ) -> KnownMissing:
         """Raises BadDirectory for missing partitions; returns the names that may be missing.
 
-        ``there`` has all names in the directory.
+        ``there`` contains all names in the directory.
         """
         named = self.checkpoints.named()
         self.checkpoints.outdated = {name for name, _ in named} - topics.keys()
@@ -207,7 +207,7 @@ class LogManager:
         return Partition(log, services, writes, self.serves)
 
     def _finish_deletions(self, partitions: Iterable[Partition]) -> None:
-        """Removes the segments that the last process marked as deleted."""
+        """Removes the segments that the previous process marked as deleted."""
         for partition in partitions:
             log = partition.log
             log.segments.purge(now_ms=0)
@@ -219,9 +219,9 @@ class LogManager:
                 )
 
     def make(self, topic: Topic, indexes: Iterable[int] | None = None) -> TopicLogs:
-        """Makes directories and logs of partitions, by default of all; `show` makes them visible.
+        """Creates directories and logs, by default of all partitions; `show` makes them visible.
 
-        On OSError all new directories are removed again; on LeftBehind some directories remain.
+        After OSError all new directories are removed; after LeftBehind some directories remain.
         """
         entry = self._entry(topic)
         made: list[str] = []
@@ -237,7 +237,7 @@ class LogManager:
         return entry
 
     def _make(self, entry: TopicLogs, partition: int, made: list[str]) -> Partition:
-        """Makes a partition; adds its directory to ``made`` first.
+        """Creates the log of a partition; first adds its directory to ``made``.
 
         A directory that already contains a log is rejected and not changed.
         """
@@ -261,7 +261,7 @@ class LogManager:
         return self._partition(log)
 
     def _unmake(self, made: Iterable[str], error: OSError) -> None:
-        """Removes directories after `make` has failed. Raises LeftBehind."""
+        """Removes directories after a failure of `make`. Raises LeftBehind."""
         try:
             for directory in made:
                 if self.fs.exists(directory):
@@ -270,7 +270,7 @@ class LogManager:
             raise LeftBehind(error.errno, error.strerror, error.filename) from stays
 
     def show(self, entry: TopicLogs) -> None:
-        """Makes the partitions that `make` returned visible, after the existing ones."""
+        """Makes the partitions that `make` returned visible, after the existing partitions."""
         old = self.topics.get(entry.topic.name)
         if old is not None:
             entry.add(old.partitions)
@@ -288,7 +288,7 @@ class LogManager:
             partition.log.config = config
 
     def log_config(self, settings: Mapping[str, Any]) -> LogConfig:
-        """Returns the settings of a topic that concern its logs."""
+        """Returns the settings of a topic that affect its logs."""
         return log_config(settings, self.config)
 
     def _entry(self, topic: Topic) -> TopicLogs:
@@ -303,10 +303,10 @@ class LogManager:
     # -- closing and deleting
 
     def close_all(self) -> None:
-        """Flushes and closes every log, writes the checkpoints and the clean-shutdown marker.
+        """Flushes and closes all logs; writes the checkpoints and the clean-shutdown marker.
 
         Several logs are closed at a time, since a disk handles many fsyncs at once. If a log has
-        failed, or fails now, the marker is not written, so that the next start recovers all logs.
+        failed or fails now, the marker is not written, so that the next start recovers all logs.
         """
         clean = all(self.time.threads(_CLOSING_THREADS, "closing").map(_close, self.all()))
         try:
@@ -333,8 +333,8 @@ class LogManager:
     def retire(self, topic: Topic, partitions: Iterable[Partition], tag: str) -> list[str]:
         """Closes a deleted topic's partitions and renames their directories; returns the new paths.
 
-        ``tag`` is 32 hexadecimal digits: as in Kafka, the names are ``topic-N.<tag>-delete``.
-        On OSError this method may be called again with the same tag.
+        ``tag`` is 32 hexadecimal digits: as in Kafka, the new names are ``topic-N.<tag>-delete``.
+        After an OSError this method may be called again with the same tag.
         """
         for partition in partitions:
             partition.close(clean=False)
@@ -349,7 +349,7 @@ class LogManager:
         return [path for path in self.leftovers() if path.endswith(f".{tag}{DELETED_SUFFIX}")]
 
     def leftovers(self) -> list[str]:
-        """Returns the remaining directories of deleted topics."""
+        """Returns the directories of deleted topics that still exist."""
         return [
             self._path(name)
             for name in self.fs.list(self.directory)
@@ -370,7 +370,7 @@ def _names(words: str) -> set[str]:
 
 
 def _close(partition: Partition) -> bool:
-    """Closes one partition; returns whether all its records are on disk."""
+    """Closes one partition; returns True if all its records are on disk."""
     in_order = not partition.log.failed_for_good
     try:
         partition.close(clean=in_order)

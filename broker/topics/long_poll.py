@@ -1,10 +1,10 @@
-"""Fetches that wait for data.
+"""Fetch requests that wait for data.
 
-A waiting Fetch is woken by an append to one of its partitions, by the flush that the append
-requires, by the deletion of a partition, or by its deadline. A read_committed Fetch is woken when
-the last stable offset advances, and not by appends to open transactions. Appends of one turn wake a
-Fetch once, at the end of the turn. An append wakes a follower's Fetch before the append is stable.
-One timer serves all deadlines.
+Four events wake a waiting Fetch: an append to one of its partitions, the flush that this append
+requires, the deletion of a partition, and the deadline of the Fetch. A read_committed Fetch is
+woken when the last stable offset advances, and not by appends to open transactions. Appends of one
+turn wake a Fetch once, at the end of the turn. An append wakes a follower's Fetch before the append
+is stable. One timer serves all deadlines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ Partition = tuple[str, int]
 
 
 class Waiter:
-    """One parked Fetch. ``wake(due)`` is called when enough data may exist, or at the deadline."""
+    """One parked Fetch. ``wake(due)`` is called when enough data may exist, or at the deadline with
+    ``due`` true."""
 
     __slots__ = (
         "committed", "deadline_ms", "done", "missing_bytes", "partitions", "to_end", "wake",
@@ -40,17 +41,18 @@ class Waiter:
     ) -> None:
         self.partitions = frozenset(partitions)
         self.deadline_ms = deadline_ms
-        """The deadline on the monotonic clock."""
+        """The deadline in monotonic ms."""
         self.missing_bytes = missing_bytes
-        """Bytes that must arrive before the Fetch is read again."""
+        """The number of bytes that must be appended before the Fetch reads again."""
         self.wake = wake
-        """Called with True at the deadline; answers the request, or lets the request wait on."""
+        """A function that answers the request or continues the wait; its argument is True at the
+        deadline."""
         self.committed = committed
-        """Whether the Fetch reads only below the last stable offset."""
+        """True if the Fetch reads only records before the last stable offset."""
         self.to_end = to_end
-        """Whether the Fetch reads up to the log end offset, as followers do."""
+        """True if the Fetch reads up to the log end offset, as followers do."""
         self.done = False
-        """Whether the wait has ended."""
+        """True if the wait has ended."""
 
 
 class LongPolls:
@@ -67,10 +69,10 @@ class LongPolls:
         self._errors = errors or InternalErrors()
         self._by_partition: defaultdict[Partition, dict[Waiter, None]] = defaultdict(dict)
         self.by_topic: Counter[str] = Counter()
-        """By topic, the number of waits for its partitions."""
+        """The number of waits for partitions of each topic, by topic."""
         self._heap: list[tuple[int, int, Waiter]] = []
         self._stale = 0
-        """Entries of the heap whose waiter is done."""
+        """The number of entries of the heap whose waiter is done."""
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
         self._woken: dict[Waiter, None] = {}
@@ -80,11 +82,11 @@ class LongPolls:
         return len({waiter for waiters in self._by_partition.values() for waiter in waiters})
 
     def until_ms(self, wait_ms: int) -> int:
-        """Returns the deadline (monotonic ms) of a wait that starts now."""
+        """Returns the deadline (monotonic ms) of a wait that starts now and lasts ``wait_ms``."""
         return self._time.now().mono_ms + wait_ms
 
     def wait(self, waiter: Waiter) -> None:
-        """Adds ``waiter`` until `forget` removes it."""
+        """Adds ``waiter``, which remains until `forget` removes it."""
         for partition in waiter.partitions:
             self._by_partition[partition][waiter] = None
             self.by_topic[partition[0]] += 1
@@ -115,7 +117,8 @@ class LongPolls:
     def appended(self, topic: str, partition: int, size_bytes: int, committed: bool = True) -> None:
         """Counts an append of ``size_bytes`` of readable records, and wakes waiting Fetches.
 
-        Without ``committed`` the records are at or after the first offset of an open transaction.
+        If ``committed`` is false, the records are at or after the first offset of an open
+        transaction.
         """
         waiters = self._by_partition.get((topic, partition))
         if not waiters:
@@ -128,7 +131,7 @@ class LongPolls:
                 self._wake_soon(waiter)
 
     def appended_behind(self, topic: str, partition: int, size_bytes: int) -> None:
-        """Counts an append of ``size_bytes`` that only followers may read yet."""
+        """Counts an append of ``size_bytes`` that only followers may read for now."""
         for waiter in self._by_partition.get((topic, partition), ()):
             if waiter.to_end:
                 waiter.missing_bytes -= size_bytes
@@ -136,32 +139,33 @@ class LongPolls:
                     self._wake_soon(waiter)
 
     def wake_partition(self, topic: str, partition: int, committed: bool = True) -> None:
-        """Wakes the consumers of a partition after an append, whatever its size.
+        """Wakes the consumers that wait for a partition after an append of any size.
 
-        Without ``committed`` the records are at or after the first offset of an open transaction.
+        If ``committed`` is false, the records are at or after the first offset of an open
+        transaction.
         """
         for waiter in self._by_partition.get((topic, partition), ()):
             if (committed or not waiter.committed) and not waiter.to_end:
                 self._wake_soon(waiter)
 
     def wake_committed(self, topic: str, partition: int) -> None:
-        """Wakes the read_committed consumers of a partition."""
+        """Wakes the read_committed consumers that wait for a partition."""
         for waiter in self._by_partition.get((topic, partition), ()):
             if waiter.committed:
                 self._wake_soon(waiter)
 
     def wake_all(self, topic: str, partition: int) -> None:
-        """Wakes all readers of a partition, such as after a change of its leader."""
+        """Wakes all waiters of a partition, for example after a change of its leader."""
         for waiter in self._by_partition.get((topic, partition), ()):
             self._wake_soon(waiter)
 
     def wake(self, waiter: Waiter) -> None:
-        """Wakes one reader if it still waits."""
+        """Wakes one waiter, unless its wait has ended."""
         if not waiter.done:
             self._wake_soon(waiter)
 
     def wake_topic(self, topic: str) -> None:
-        """Wakes all readers of a topic, such as after its deletion."""
+        """Wakes all waiters of a topic, for example after its deletion."""
         if topic not in self.by_topic:
             return
         for (name, _), waiters in list(self._by_partition.items()):
@@ -170,7 +174,7 @@ class LongPolls:
                     self._wake_soon(waiter)
 
     def stop(self) -> None:
-        """Answers all waiting Fetches when the broker stops."""
+        """Ends all waits and answers their requests, since the broker is stopping."""
         if self._timer is not None:
             self._timer.cancel()
         for _, _, waiter in list(self._heap):
@@ -193,7 +197,7 @@ class LongPolls:
         self._watchdog.ended("long polls", began_ns)
 
     def _wake(self, waiter: Waiter, due: bool) -> None:
-        """Wakes one reader; an exception of the reader does not affect other readers."""
+        """Wakes one waiter; an exception of this waiter does not affect other waiters."""
         try:
             waiter.wake(due)
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`

@@ -1,7 +1,7 @@
 """The recurring work on logs: retention, expiry of producers, checkpoints, overdue flushes.
 
 Retention runs in the loop's thread, as appends do, and lets requests run between two logs. Work
-that waits for the disk runs in a thread.
+that waits for the disk runs in another thread.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ logger = structlog.get_logger(__name__)
 
 _CROWDS_S = 1.0
 _ROOM = 20
-"""A divisor: 1/20 of the limit of producers is freed in addition to the surplus, so that the next
-check need not remove producers again."""
+"""A divisor: in addition to the surplus, 1/20 of the limit of producers is removed, so that the
+next check does not need to remove producers again."""
 
 
 class Maintenance:
@@ -44,7 +44,7 @@ class Maintenance:
         self.checkpoints_written = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._unflushed_ms: dict[Partition, int] = {}
-        """By partition, the time (monotonic ms) since which unflushed records are known."""
+        """The time (monotonic ms) since when records are known to be unflushed, by partition."""
 
     def start(self) -> None:
         """Starts the recurring work."""
@@ -78,7 +78,7 @@ class Maintenance:
         ]
 
     def stop(self) -> None:
-        """Ends the work; afterwards only the code that closes the logs writes to the logs."""
+        """Stops the work; afterwards only the code that closes the logs writes to them."""
         for task in self._tasks:
             task.cancel()
         for partition in self._logs.all():
@@ -87,7 +87,8 @@ class Maintenance:
     # -- retention and checkpoints
 
     async def run_retention(self) -> None:
-        """Deletes segments by retention, and removes files of segments deleted earlier."""
+        """Deletes segments by retention, and removes the files of segments that were deleted
+        earlier."""
         slices = self._slicer.work("retention")
         for partition in list(self._logs.all()):
             if slices.over:
@@ -120,7 +121,7 @@ class Maintenance:
         self.retention_runs += 1
 
     def _retention_idle_ms(self) -> int | None:
-        """Returns the milliseconds until retention has work; see `Background.every`."""
+        """Returns the number of milliseconds until retention has work; see `Background.every`."""
         now_ms = self._time.now().wall_ms
         times = []
         for partition in self._logs.all():
@@ -136,14 +137,14 @@ class Maintenance:
         return min(times, default=None)
 
     def _producers_idle_ms(self) -> int | None:
-        """Returns 0 if any producer can expire, since each round checks all producers, else None.
-        For `Background.every`."""
+        """Returns 0 if any producer can expire, since each round checks all producers, else None;
+        see `Background.every`."""
         return (
             0 if any(each.log.producers.without_transaction for each in self._logs.all()) else None
         )
 
     async def expire_producers(self) -> None:
-        """Removes producers idle for longer than producer.id.expiration.ms."""
+        """Removes producers that have been idle for longer than producer.id.expiration.ms."""
         slices = self._slicer.work("producers")
         for partition in list(self._logs.all()):
             for _ in partition.log.expire_producers(self._time.now().wall_ms):
@@ -154,7 +155,7 @@ class Maintenance:
         slices.end()
 
     async def tend_crowds(self) -> None:
-        """Writes pending producer snapshots, and removes producers above the limit."""
+        """Writes pending producer snapshots, and removes the producers above the limit."""
         slices = self._slicer.work("producers")
         unwritten: list[Partition] = []
         counts: dict[Partition, int] = {}
@@ -193,7 +194,8 @@ class Maintenance:
             log.image_written(image)
 
     async def _forget_surplus(self, counts: Mapping[Partition, int], limit: int) -> None:
-        """Removes the longest idle producers of the partitions with the most producers."""
+        """Removes producers of the partitions with the most producers, the longest idle producers
+        first."""
         slices = self._slicer.work("producers")
         keep = level(counts.values(), limit - limit // _ROOM)
         fullest = max(counts, key=lambda partition: counts[partition])
@@ -222,7 +224,8 @@ class Maintenance:
     # -- flushes
 
     def _flush_period_ms(self) -> int:
-        """Returns the ms between checks of flush.ms: half of the shortest flush.ms, 10 to 1000.
+        """Returns the interval in ms between two checks of flush.ms: half of the shortest flush.ms,
+        at least 10 and at most 1000.
 
         Kafka checks every log.flush.scheduler.interval.ms, by default never, whatever the value of
         flush.ms is.
@@ -252,7 +255,7 @@ class Maintenance:
 
 
 def level(counts: Iterable[int], limit: int) -> int:
-    """Returns the largest cap such that the counts, each reduced to the cap, sum to at most
+    """Returns the largest cap for which the sum of the counts, each limited to the cap, is at most
     ``limit``."""
     ascending = sorted(counts)
     for index, count in enumerate(ascending):

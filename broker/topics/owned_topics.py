@@ -1,11 +1,12 @@
-"""The topics that coordinators own: their settings at creation, and the settings they must keep.
+"""The topics that coordinators own: their settings at creation, and the settings that must not
+change.
 
 Every committed offset is a record of ``__consumer_offsets``, and every transaction is a record of
 ``__transaction_state``. Retention that deletes old segments would delete live state: the
 coordinator would return the state from memory until the next start, and then lose it. The
 ``cleanup.policy`` of these topics is therefore always ``compact``, whatever the source of the
-settings. Clients can't delete these topics or add partitions, since the partition count maps keys
-to partitions.
+settings. Clients can't delete these topics or add partitions, since the partition count determines
+the partition of each key.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ logger = structlog.get_logger(__name__)
 POLICY = "cleanup.policy"
 _COMPACT = "compact"
 _REPLICAS = 1
-"""The replicas that a standalone broker can have."""
+"""The number of replicas that a standalone broker can have."""
 
 
 @slotted(frozen=True)
@@ -35,19 +36,20 @@ class OwnedTopic:
     name: str
     owner: str
     keeps: str
-    """The contents of the topic's records, as a noun for messages."""
+    """The name for the contents of the topic's records in messages, a noun."""
     keys: str
-    """The keys that determine the partition of a record, as a noun for messages."""
+    """The name in messages for the keys that determine the partition of a record, a noun."""
     partitions_setting: str
     replication_setting: str
     segment_setting: str
     """The name of the broker setting for the topic's segment size."""
     min_isr_setting: str | None = None
     configs: Mapping[str, str] = field(default_factory=dict)
-    """Further settings at creation, as in Kafka."""
+    """The further settings that the topic gets at creation, as in Kafka."""
 
     def created_with(self, config: Config, replicas: int = _REPLICAS) -> dict[str, str]:
-        """Returns the settings at creation, as in Kafka, for this number of replicas."""
+        """Returns the settings that the topic gets at creation with this number of replicas, as in
+        Kafka."""
         configs = {
             POLICY: _COMPACT,
             **self.configs,
@@ -58,12 +60,12 @@ class OwnedTopic:
         return configs
 
     def partitions(self, config: Config) -> int:
-        """Returns the partition count at creation."""
+        """Returns the number of partitions with which the topic is created."""
         count: int = config[self.partitions_setting]
         return count
 
     def log_replication(self, config: Config) -> None:
-        """Logs if the topic gets fewer replicas than configured."""
+        """Logs a line if the topic gets fewer replicas than configured."""
         name = self.replication_setting
         if config[name] > _REPLICAS:
             logger.info(
@@ -71,7 +73,8 @@ class OwnedTopic:
             )
 
     def warn_about_partitions(self, config: Config, there: int) -> None:
-        """Logs if the configured partition count is not ``there``, the count of the topic."""
+        """Logs a warning if the configured partition count is not ``there``, the count that the
+        topic has."""
         name = self.partitions_setting
         if config.is_given(name) and config[name] != there:
             logger.warning(
@@ -114,10 +117,10 @@ OWNED: Mapping[str, OwnedTopic] = {
 
 
 def keep_compact(name: str, configs: Mapping[str, str]) -> dict[str, str]:
-    """Returns the own settings of topic ``name``, for an owned topic with a cleanup policy.
+    """Returns the own settings of the topic ``name``; an owned topic always gets a cleanup policy.
 
-    An absent policy becomes ``compact``, the only default of an owned topic. Raises BadValue for a
-    policy that would lose records.
+    If the policy is absent, it becomes ``compact``, the only default of an owned topic. Raises
+    BadValue for a policy that would lose records.
     """
     own = dict(configs)
     owned = OWNED.get(name)
@@ -134,7 +137,7 @@ def keep_compact(name: str, configs: Mapping[str, str]) -> dict[str, str]:
 
 
 def mend_policies(registry: StoredRegistry) -> None:
-    """Restores the policy of owned topics that an older Muster let users change.
+    """Restores the cleanup policy of owned topics, which an older Muster let users change.
 
     Called before the logs are opened. The policy takes effect even if it can't be stored.
     """

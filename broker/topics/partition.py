@@ -1,13 +1,14 @@
 """A partition: its log, the end of its stable records, and replies that wait for stable records.
 
-*Stable* records are acknowledged and visible to readers (law 2). A record is stable once it is
-appended or, if the topic's flush settings require a flush, once it is flushed. Only this module
+*Stable* records are acknowledged and visible to readers (law 2). A record is stable when it is
+appended or, if the topic's flush settings require a flush, when it is flushed. Only this module
 decides whether a record is stable: Produce and the shards of the offsets topic call `when_stable`,
-which delivers a reply once its records are stable.
+which delivers a reply when its records are stable.
 
-A partition flushes its log when a flush is due, and waiting replies share a flush. After a failed
-write it retries at growing intervals until a write succeeds (law 6). Only the event loop's thread
-may use a partition; `log` documents which methods of a log may run in other threads.
+A partition flushes its log when the flush settings require a flush, and waiting replies share a
+flush. After a failed write it retries at growing intervals until a write succeeds (law 6). Only the
+event loop's thread may use a partition; `log` documents which methods of a log may run in other
+threads.
 """
 
 from __future__ import annotations
@@ -38,17 +39,18 @@ logger = structlog.get_logger(__name__)
 
 PROBE_MS_FIRST = 200
 PROBE_MS_MAX = 2_000
-"""The longest interval between tries to write after a failure."""
+"""The longest interval in ms between two attempts to write after a failure."""
 
 NEVER = 1 << 62
 
 Reply = Any
-"""The reply for a ticket; each kind of ticket has its own type."""
+"""The reply for a ticket; its type depends on the type of the ticket."""
 OnFailure = Callable[[Any, Exception], Any]
-"""Makes the error reply for records that did not become stable, from their reply and an exception,
-which is a `NotYetStable` if the records may still become stable."""
+"""A function that returns the error reply for records that did not become stable. Its arguments are
+their reply and an exception, which is a `NotYetStable` if the records may still become stable."""
 Waiting = tuple[int, int, Sequence[tuple[Ticket, Reply]], OnFailure]
-"""The awaited offset, the deadline (monotonic ms), the replies, and the maker of error replies."""
+"""The offset up to which records must be stable, the deadline (monotonic ms), the replies, and the
+function that returns error replies."""
 
 
 def all_of_them(_: Waiting) -> bool:
@@ -57,31 +59,32 @@ def all_of_them(_: Waiting) -> bool:
 
 
 class NotYetStable(Exception):
-    """Records are not stable yet, but may become stable later."""
+    """Raised if records are not stable yet, but may become stable later."""
 
 
 class StableTooLate(NotYetStable):
-    """Records were not stable at the deadline of their reply."""
+    """Raised if records were not stable at the deadline of their reply."""
 
 
 class Owner(Protocol):
-    """The only writer of a partition's log: a coordinator's shard."""
+    """A coordinator's shard, which is the only writer of the log of its partition."""
 
     producers: AcceptedProducers
-    """The producer states, which include records accepted but not yet appended."""
+    """The producer states, which include records that the owner accepted but has not yet appended.
+    """
 
     def log_failed(self) -> None:
-        """Called when the log has failed for good."""
+        """Called when the log has failed permanently."""
 
     def in_sync_changed(self) -> None:
-        """Called when `Partition.enough_in_sync` may have changed."""
+        """Called when the value of `Partition.enough_in_sync` may have changed."""
 
 
 class Partition:
     """One partition that this broker serves."""
 
     is_replica: ClassVar[bool] = False
-    """Whether the partition is a `Replica`, as in a cluster; `replica_of` casts it."""
+    """True if the partition is a `Replica`, as in a cluster; `replica_of` casts it."""
 
     def __init__(
         self,
@@ -103,38 +106,39 @@ class Partition:
         self._services = services
         self._is_served = is_served
         self._active_from = log.active.base_offset
-        """The base offset of the active segment at the last append."""
+        """The base offset that the active segment had at the last append."""
         self._waiting: deque[Waiting] = deque()
-        """Waiting replies, ordered by offset."""
+        """The waiting replies, ordered by offset."""
         self._flush_task: Task[None] | None = None
         self._flushing = False
-        """Whether a flush runs in a thread or starts in the next iteration of the loop."""
+        """True if a flush runs in a thread or will start in the next iteration of the loop."""
         self._promised = False
-        """Whether replies wait for a due flush, even if new settings require no flush."""
+        """True if replies wait for a flush that must run even if new settings require no flush."""
         self._probe: Task[None] | None = None
         self._hurry: Event | None = None
-        """Set to end the pause before the next try to write."""
+        """An event that ends the pause before the next attempt to write."""
         self._timer: TimerHandle | None = None
-        """Fires at the earliest deadline of the waiting replies."""
+        """The timer that fires at the earliest deadline of the waiting replies."""
         self._timer_ms = NEVER
         """The time at which the timer fires (monotonic ms)."""
         self.owner: Owner | None = None
-        """The shard that alone writes the log; None if producers may write it."""
+        """The shard that is the only writer of the log; None if producers may write to the log."""
 
     # -- the view of readers
 
     @property
     def leader_epoch(self) -> int:
-        """The leader epoch of appended batches; 0 in a log without one."""
+        """The leader epoch of batches that are appended; 0 in a log without leader epochs."""
         return max(self.log.epochs.latest, 0)
 
     @property
     def enough_in_sync(self) -> bool:
-        """Whether enough replicas are in sync for the records of the log's owner."""
+        """Returns True if enough replicas are in sync for appends of the log's owner."""
         return self.acks_all_error() == NONE
 
     def acks_all_error(self) -> int:
-        """Returns the error that a Produce with acks=all gets now; NONE: it may append."""
+        """Returns the error with which a Produce with acks=all would now be rejected; NONE if it
+        may append."""
         return NONE
 
     def _in_sync_changed(self) -> None:
@@ -143,11 +147,12 @@ class Partition:
 
     @property
     def epoch_end(self) -> int:
-        """The end offset of the newest leader epoch, for OffsetsForLeaderEpoch."""
+        """The end offset of the newest leader epoch in the log, for OffsetsForLeaderEpoch."""
         return self.high_watermark
 
     def serving_error(self, current_leader_epoch: int) -> int:
-        """Returns the error for a request with this leader epoch (KIP-320), or NONE.
+        """Returns the error for a request with the leader epoch ``current_leader_epoch`` (KIP-320),
+        or NONE.
 
         The epoch is -1 if the client sent no epoch.
         """
@@ -158,12 +163,13 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which read_committed consumers read."""
+        """The last stable offset: read_committed consumers read only records before it."""
         return self._stable.offset(self.high_watermark)
 
     def producers_of(self, producer_id: int) -> ProducerStates:
-        """Returns the states against which a producer's batches are checked: the states of the
-        owner, if any, since the owner may have accepted batches before the append (law 13)."""
+        """Returns the states against which a producer's batches are checked. If the log has an
+        owner, these are the owner's states, since the owner may have accepted batches that are not
+        appended yet (law 13)."""
         owner = self.owner
         return self.log.producers if owner is None else owner.producers.of(producer_id)
 
@@ -178,7 +184,7 @@ class Partition:
     ) -> AppendInfo:
         """Appends a producer's batches; raises the exceptions of `PartitionLog.append`.
 
-        If the high watermark is then after the batches, they are stable.
+        After the append, the batches are stable if the high watermark is after them.
         """
         writes, ticks_ns = self.writes, self._services.time.ticks_ns
         began_ns = ticks_ns()
@@ -194,12 +200,12 @@ class Partition:
         return info
 
     append_for_all = append
-    """Appends with acks=all; without other replicas this is the same as `append`."""
+    """Appends with acks=all; on a standalone broker this is the same as `append`."""
 
     def append_marker(self, marker: Marker, now_ms: int) -> AppendInfo:
         """Appends a transaction marker; raises the exceptions of `PartitionLog.append_marker`.
 
-        If the high watermark is then after the marker, it is stable.
+        After the append, the marker is stable if the high watermark is after it.
         """
         try:
             info = self.log.append_marker(marker, self.leader_epoch, now_ms)
@@ -210,7 +216,8 @@ class Partition:
         return info
 
     def appended(self, size_bytes: int) -> None:
-        """Handles ``size_bytes`` of new records: they are stable now, or a flush starts."""
+        """Handles an append of ``size_bytes``: the records become stable immediately, or a flush
+        starts."""
         log = self.log
         end_offset = log.log_end_offset
         if end_offset - log.recovery_point < log.config.flush_messages:
@@ -230,10 +237,11 @@ class Partition:
                 self._arm(self._waiting[-1][1])
 
     def bytes_for_waiters(self, size_bytes: int) -> int:
-        """Returns the bytes to count for waiting fetches after an append of ``size_bytes``.
+        """Returns the number of bytes that is counted for waiting fetches after an append of
+        ``size_bytes``.
 
         An append to a new segment satisfies every waiting fetch: the fetch positions are now in an
-        older segment, where a fetch never waits.
+        older segment, and a fetch from an older segment never waits.
         """
         active_from = self.log.segments.active.base_offset
         if active_from == self._active_from:
@@ -242,11 +250,12 @@ class Partition:
         return NEVER
 
     def delete_records(self, offset: int) -> int:
-        """Calls `PartitionLog.delete_records` for records below the high watermark."""
+        """Deletes records before ``offset``, which must not be above the high watermark; see
+        `PartitionLog.delete_records`."""
         return self.log.delete_records(offset, self.high_watermark)
 
     def append_failed(self, error: Exception) -> None:
-        """Handles a failed append of the log's owner: its unwritten records are lost.
+        """Handles a failed append of the log's owner, whose unwritten records are lost.
 
         Replies to written records continue to wait. Writes are retried until one succeeds; see
         `writable`.
@@ -257,7 +266,8 @@ class Partition:
         self.poisoned(LogPoisoned(str(error), final=self.log.failed_for_good))
 
     def close(self, clean: bool = True) -> None:
-        """Closes the log; if ``clean``, flushes it first. Raises LogPoisoned, OSError."""
+        """Closes the log; if ``clean`` is true, flushes the log first. Raises LogPoisoned and
+        OSError."""
         self.log.close(clean)
         if clean:
             self.high_watermark = self.log.log_end_offset
@@ -271,9 +281,9 @@ class Partition:
         on_failure: OnFailure,
         deadline_ms: int = NEVER,
     ) -> None:
-        """Delivers each ticket's reply once all records below ``offset`` are stable.
+        """Delivers each ticket's reply when all records before ``offset`` are stable.
 
-        If the records can't become stable, or are not stable by ``deadline_ms`` (monotonic), the
+        If the records can't become stable, or are not stable at ``deadline_ms`` (monotonic), the
         ticket gets the result of ``on_failure``. Records that are not in the log yet must be
         appended in this turn.
         """
@@ -285,7 +295,8 @@ class Partition:
                 self._await_stable(deadline_ms)
 
     def keeps(self, offset: int) -> bool:  # noqa: ARG002
-        """Whether the record at ``offset`` may be acknowledged now to a producer with acks=1."""
+        """Returns True if the record at ``offset`` may be acknowledged now to a producer with
+        acks=1."""
         return False
 
     def when_acknowledged(
@@ -297,8 +308,9 @@ class Partition:
         *,
         by_all: bool,  # noqa: ARG002
     ) -> None:
-        """Delivers a producer's reply as `when_stable` does. In a cluster the reply waits for the
-        leader's flush, or with ``by_all`` for all in-sync replicas, at most ``timeout_ms``."""
+        """Delivers a producer's reply as `when_stable` does. In a cluster the reply waits at most
+        ``timeout_ms``: for the leader's flush, or for all in-sync replicas if ``by_all`` is true.
+        """
         self.when_stable(offset, (reply,), on_failure)
 
     def _await_stable(self, deadline_ms: int) -> None:
@@ -308,7 +320,7 @@ class Partition:
 
     @property
     def waiting(self) -> int:
-        """The number of waiting replies."""
+        """The number of replies that wait."""
         return sum([len(replies) for _, _, replies, _ in self._waiting])
 
     def _release(self) -> None:
@@ -319,7 +331,8 @@ class Partition:
             self._deliver(waiting.popleft()[2])
 
     def fail_unwritten(self, error: Exception) -> None:
-        """Fails the replies for records that were never appended and that the owner has dropped."""
+        """Fails the replies for records that were never appended, and that the owner has
+        dropped."""
         if self._waiting:
             self._release()
             end_offset = self.log.log_end_offset
@@ -354,7 +367,7 @@ class Partition:
             self._deliver([(ticket, on_failure(reply, error)) for ticket, reply in replies])
 
     def _deliver(self, replies: Iterable[tuple[Ticket, Reply]]) -> None:
-        """Delivers replies; an exception of a ticket does not affect the others."""
+        """Delivers replies; an exception of one ticket does not affect the other replies."""
         for ticket, reply in replies:
             try:
                 ticket.take(reply)
@@ -365,7 +378,7 @@ class Partition:
 
     @property
     def is_flushing(self) -> bool:
-        """Whether a flush of the log is in progress."""
+        """Returns True if a flush of the log is in progress."""
         return self._flushing
 
     def flush_soon(self) -> None:
@@ -397,7 +410,8 @@ class Partition:
         self._flush_task = self._services.spawn(self._flush_while_due(), "flush")
 
     async def _flush_while_due(self) -> None:
-        """Flushes until no flush is due; records appended during a flush share the next flush."""
+        """Flushes until no more flush is required; records that are appended during a flush are
+        part of the next flush."""
         ticks_ns = self._services.time.ticks_ns
         try:
             due = True
@@ -422,14 +436,15 @@ class Partition:
             self._flush_task = None
 
     async def settled(self) -> None:
-        """Waits until no flush is in progress."""
+        """Waits until no flush of this partition is in progress."""
         if self._flush_task is not None:
             await wait((self._flush_task,))
 
     # -- failures
 
     def poisoned(self, error: LogPoisoned) -> None:
-        """Handles a failed write or flush: stops the broker, or retries until a write succeeds."""
+        """Handles a failed write or flush: stops the broker, or retries the write until it
+        succeeds."""
         if self.log.failed_for_good:
             is_served = self._is_served(self)
             if is_served:
@@ -445,16 +460,17 @@ class Partition:
 
     @property
     def is_probing(self) -> bool:
-        """Whether writes are being retried after a failure."""
+        """Returns True if writes are being retried after a failure."""
         return self._probe is not None
 
     def probe_now(self) -> None:
-        """Retries a failed write at once, since the disk may have space again."""
+        """Retries a failed write immediately, since the disk may have space again."""
         if self._hurry is not None:
             self._hurry.set()
 
     async def writable(self) -> bool:
-        """Waits until writes succeed; False if they never will or the retries were stopped."""
+        """Waits until writes succeed; returns False if the log has failed permanently or the
+        retries were stopped."""
         if self._probe is not None:
             await wait((self._probe,))
         return self.log.poisoned is None
@@ -484,7 +500,7 @@ class Partition:
             self._probe = self._hurry = None
 
     def stop(self) -> None:
-        """Stops the retries; afterwards only the code that closes the log may write the log."""
+        """Stops the retries; afterwards only the code that closes the log may write to the log."""
         if self._probe is not None:
             self._probe.cancel()
         if self._timer is not None:

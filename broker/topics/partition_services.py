@@ -18,15 +18,15 @@ class PartitionServices:
     """The services that all partitions of a broker share."""
 
     in_cluster: ClassVar[bool] = False
-    """Whether the object is a `ReplicaServices`."""
+    """True if the object is a `ReplicaServices`."""
     time: Time
     spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]]
-    """Runs a background task, which handles its own errors."""
+    """Starts a background task; the task must handle its own errors."""
     errors: InternalErrors
     long_polls: LongPolls
     fail: Callable[[str], None]
-    """Stops the broker for a reason."""
+    """Stops the broker; the argument is the reason."""
     writes: Writes
-    """The cost of writes to topics that are not in `owned_writes`."""
+    """Durations and sizes of writes to the topics that are not in `owned_writes`."""
     owned_writes: Mapping[str, Writes]
-    """The cost of writes to each coordinator topic."""
+    """Durations and sizes of writes to the topics of coordinators, by topic."""

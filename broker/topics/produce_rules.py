@@ -43,7 +43,8 @@ def codec_of(compression_type: str) -> int | None:
 
 
 def level_of(codec: int | None, settings: Mapping[str, Any]) -> int | None:
-    """Returns the topic's compression level for a codec; None without a codec or levels."""
+    """Returns the topic's compression level for a codec; None without a codec, or if the codec has
+    no levels."""
     return None if codec not in _LEVELS else int(settings[_LEVELS[codec]])
 
 

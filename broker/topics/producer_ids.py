@@ -1,9 +1,11 @@
-"""Producer ids: each block is reserved durably before its ids are used, and never reused.
+"""Producer ids: each block is reserved durably before its ids are used, and is never reserved
+again.
 
-A request takes an id from memory. When nine tenths of a block are used, the next block is reserved
+A request gets an id from memory. When nine tenths of a block are used, the next block is reserved
 in the background, so that only the first request waits for a block. A failed reservation is retried
-until it succeeds; if no id is left, requests get a retriable error. A standalone broker reserves
-blocks on its disk; in a cluster `broker/cluster/coordinators/producer_id_blocks.py` reserves them.
+until it succeeds; if no id is available, requests get a retriable error. A standalone broker
+reserves blocks on its disk; in a cluster `broker/cluster/coordinators/producer_id_blocks.py`
+reserves blocks.
 """
 
 from __future__ import annotations
@@ -19,15 +21,16 @@ from transactions.producer_ids import REFILL_BELOW, ProducerIds
 logger = structlog.get_logger(__name__)
 
 BLOCK = 1000
-"""Producer ids in a block, as in Kafka."""
+"""The number of producer ids in a block, as in Kafka."""
 Reserve = Callable[[], Awaitable[range]]
-"""Reserves a block; raises OSError if that is not possible now."""
+"""A function that reserves a block; raises OSError if the reservation is not possible now."""
 RETRY_S = 0.05
-"""Seconds before a failed reservation is retried, as in Kafka."""
+"""The number of seconds before a failed reservation is retried, as in Kafka."""
 
 
 class ProducerIdPool:
-    """The reserved ids, and their refill; only the event loop's thread may use it."""
+    """The producer ids that are reserved, and the reservation of more ids; only the event loop's
+    thread may use it."""
 
     def __init__(
         self,
@@ -36,29 +39,32 @@ class ProducerIdPool:
         spawn: Callable[[Coroutine[None, None, None], str], asyncio.Task[None]],
     ) -> None:
         self.ids = ProducerIds()
-        """The reserved ids; after a caller has taken one, it must call `refill`."""
+        """The reserved ids; a caller that has taken an id must call `refill`."""
         self._reserve = reserve
         self._time = time
         self._spawn = spawn
         self._refilling: asyncio.Task[None] | None = None
         self._tried: asyncio.Future[bool] | None = None
-        """Whether the first try of the last refill has reserved a block."""
+        """A future for the first attempt of the last refill; the result is True if a block was
+        reserved."""
 
     def refill(self) -> None:
-        """Starts to reserve a block if one is needed; returns at once."""
+        """Starts to reserve a block if a block is needed; returns immediately."""
         if self.ids.left < REFILL_BELOW and self._refilling is None:
             self._tried = asyncio.get_running_loop().create_future()
             self._refilling = self._spawn(self._refill(self._tried), "producer ids")
 
     async def ready(self) -> bool:
-        """Whether an id is available; if not, waits for one try to reserve a block."""
+        """Returns True if an id is available; if no id is available, first waits for one attempt to
+        reserve a block."""
         if self.ids.left:
             return True
         self.refill()
         return self._tried is not None and await asyncio.shield(self._tried)
 
     async def take(self) -> int | None:
-        """Returns a new id, unique across restarts; None if no block can be reserved now."""
+        """Returns a new id, which is unique across restarts; None if no block can be reserved
+        now."""
         fresh = self.ids.take()
         while fresh is None and await self.ready():
             fresh = self.ids.take()  # None if other waiting calls have used up the block

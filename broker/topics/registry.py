@@ -1,9 +1,9 @@
 """The registry: topics with their ids, settings and partitions.
 
 `Registry` is the interface of lookups. For a standalone broker,
-`broker/topics/directory/embedded_registry.py` implements it in files of the data directory; for a
-cluster, `broker/cluster/topics/cluster_registry.py` implements it from the controller's metadata
-and the settings in ZooKeeper. Handlers work with either.
+`broker/topics/directory/embedded_registry.py` implements the interface in files of the data
+directory; for a cluster, `broker/cluster/topics/cluster_registry.py` implements it from the
+controller's metadata and the settings in ZooKeeper. Handlers work with both implementations.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from protocol.slotted import slotted
 OFFSETS_TOPIC = "__consumer_offsets"
 NAME_LENGTH_MAX = 249
 NAMED_MAX = 20
-"""Partitions that one log line names."""
+"""The maximum number of partitions that one log line names."""
 TRANSACTION_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, "__share_group_state"})
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
@@ -33,7 +33,8 @@ class Topic:
 
     name: str
     topic_id: bytes
-    """16 bytes; all zero for a topic without an id, created before Kafka 2.8."""
+    """The topic id, 16 bytes; all bytes are zero for a topic without an id, which was created
+    before Kafka 2.8."""
     partitions: int
     configs: Mapping[str, str] = field(default_factory=dict)
     """The topic's own settings as text; the broker's defaults apply to all other settings."""
@@ -41,15 +42,15 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        """Whether only the broker itself may write to the topic."""
+        """Returns True if only the broker itself may write to the topic."""
         return self.name in INTERNAL_TOPICS
 
     def with_configs(self, configs: Mapping[str, str]) -> Topic:
-        """Returns a copy with other own settings."""
+        """Returns a copy of the topic with the own settings ``configs``."""
         return replace(self, configs=dict(configs))
 
     def with_partitions(self, partitions: int) -> Topic:
-        """Returns a copy with more partitions."""
+        """Returns a copy of the topic with ``partitions`` partitions."""
         return replace(self, partitions=partitions)
 
 
@@ -58,9 +59,9 @@ class DeletedTopic(NamedTuple):
 
     topic: Topic
     offsets_below: Mapping[int, int] | None = None
-    """By partition of ``__consumer_offsets``: the log offset below which commits for the topic's
-    name belong to this topic, and not to a newer topic of the same name. Partitions whose shard has
-    dropped these commits are omitted. None while no newer topic exists."""
+    """For each partition of ``__consumer_offsets``: the log offset before which commits for the
+    topic's name belong to this topic, and not to a newer topic of the same name. Partitions whose
+    shard has dropped these commits are omitted. None if no newer topic exists."""
 
 
 class BrokerNode(NamedTuple):
@@ -76,36 +77,38 @@ class Features(NamedTuple):
     """The finalized features of the cluster (KIP-584)."""
 
     epoch: int
-    """Increases with each change; clients use the levels with the highest epoch."""
+    """A number that increases with each change; clients use the levels with the highest epoch."""
     levels: Mapping[str, int]
-    """Levels by feature name; features of level 0 are off and omitted."""
+    """The levels by feature name; features with level 0 are disabled and are omitted."""
 
 
 NO_FEATURES = Features(0, {})
 
 
 OldOffset = tuple[str, str, int, int]
-"""Group, topic, partition and offset."""
+"""A committed offset: group, topic, partition and offset."""
 Place = tuple[str, int]
-"""Topic and partition."""
+"""A partition: topic and partition number."""
 
 
 class OldOffsets(Protocol):
-    """The offsets of OffsetCommit and OffsetFetch v0, which Kafka keeps in ZooKeeper.
+    """The offsets of OffsetCommit and OffsetFetch v0, which Kafka stores in ZooKeeper.
 
-    `broker/topics/directory/consumer_paths.py` keeps them in a file,
+    `broker/topics/directory/consumer_paths.py` stores these offsets in a file,
     `broker/cluster/topics/consumer_paths.py` in ZooKeeper's consumer paths.
     """
 
     def keep(self, entries: list[OldOffset]) -> Future[Exception | None]:
-        """Stores offsets; the future's result is None, or the error if they are not stored."""
+        """Stores offsets; the future's result is None, or the error if the offsets were not
+        stored."""
 
     def fetch(self, group_id: str, places: Sequence[Place]) -> Future[Mapping[Place, int]]:
-        """Returns the last committed offsets; partitions without one are omitted."""
+        """Returns the last committed offsets; partitions without a committed offset are omitted."""
 
 
 OnChanged = Callable[[str, Topic | None], None]
-"""Called with the name of a topic and its new state; None: it was deleted."""
+"""A function that is called with the name of a topic and its new state; None if the topic was
+deleted."""
 
 
 def _ignore(_name: str, _topic: Topic | None) -> None:
@@ -113,15 +116,15 @@ def _ignore(_name: str, _topic: Topic | None) -> None:
 
 
 class Registry(Protocol):
-    """The lookups that handlers and logs need; all are cheap."""
+    """The lookups that handlers and logs need; every lookup is cheap."""
 
     @property
     def node_id(self) -> int:
-        """This broker's id."""
+        """The id of this broker."""
 
     @property
     def cluster_id(self) -> str:
-        """The cluster id, 22 characters."""
+        """The cluster id, which has 22 characters."""
 
     @property
     def features(self) -> Features:
@@ -133,14 +136,14 @@ class Registry(Protocol):
 
     @property
     def partition_counts(self) -> Mapping[str, int]:
-        """The partition count of each of `topics`."""
+        """The number of partitions of each topic in `topics`."""
 
     @property
     def group_configs(self) -> Mapping[str, Mapping[str, str]]:
-        """The own settings of groups as text, by group id."""
+        """The settings that groups override, as text, by group id."""
 
     on_changed: OnChanged
-    """Called after each change of `topics`; the broker sets it."""
+    """A function that is called after each change of `topics`; the broker sets this attribute."""
 
     def topic(self, name: str) -> Topic | None:
         """Returns the topic with the name; None if it does not exist."""
@@ -163,24 +166,24 @@ class TopicLookups:
         self.partition_counts: dict[str, int] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
         self.on_changed: OnChanged = _ignore
-        """Called after each change of the topics that are visible to clients."""
+        """A function that is called after each change of the topics that are visible to clients."""
         self._by_id: dict[bytes, Topic] = {}
 
     def topic(self, name: str) -> Topic | None:
-        """Implements Registry.topic."""
+        """Implements `Registry.topic`."""
         return self.topics.get(name)
 
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
-        """Implements Registry.topic_by_id."""
+        """Implements `Registry.topic_by_id`."""
         return self._by_id.get(topic_id)
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """Implements Registry.topic_name."""
+        """Implements `Registry.topic_name`."""
         topic = self._by_id.get(topic_id)
         return None if topic is None else topic.name
 
     def topic_id(self, name: str) -> bytes | None:
-        """Implements Registry.topic_id."""
+        """Implements `Registry.topic_id`."""
         topic = self.topics.get(name)
         return None if topic is None else topic.topic_id
 
@@ -188,72 +191,75 @@ class TopicLookups:
 class StoredRegistry(Registry, Protocol):
     """The registry of a standalone broker, which stores topics and settings on its disk.
 
-    Changes are durable when the methods return. A change that raises OSError has no effect, on disk
-    or in memory; after NotSettled its effect is unknown, and the broker stops. Only
-    `broker/topics/topic_admin.py` changes the registry, one change at a time.
+    Changes are durable when the methods return. A change that raises OSError has no effect on disk
+    or in memory; after NotSettled it is unknown whether the change is on disk, and the broker
+    stops. Only `broker/topics/topic_admin.py` changes the registry, one change at a time.
     """
 
     @property
     def broker_configs(self) -> Mapping[str, Mapping[str, str]]:
-        """The dynamic broker configs as text, by broker id; "" for the default of all brokers."""
+        """The dynamic broker configs as text, by broker id; the key "" is for the default of all
+        brokers."""
 
     @property
     def dying(self) -> Mapping[str, DeletedTopic]:
-        """Deleted topics whose `forget` is pending, by name."""
+        """The deleted topics for which `forget` has not been called, by name."""
 
     def store(self, topic: Topic, offsets_below: Mapping[int, int] | None = None) -> None:
-        """Stores a new or changed topic durably; it is not visible until `show`.
+        """Stores a new or changed topic durably; the topic is not visible until `show` is called.
 
         ``offsets_below`` is recorded for a deleted topic of the same name. The method blocks: it is
         called outside the event loop.
         """
 
     def show(self, topic: Topic) -> None:
-        """Makes a stored topic visible, in place of its previous state."""
+        """Makes a stored topic visible; replaces its previous state."""
 
     def take_back(self, name: str, before: Topic | None) -> None:
-        """Undoes a `store` before `show`; ``before`` is the topic's previous state.
+        """Undoes a `store` for which `show` has not been called; ``before`` is the topic's previous
+        state.
 
         After an OSError the next change undoes the `store` on disk. Called outside the event loop.
         """
 
     def mark_deleted(self, name: str) -> None:
-        """Marks a topic as deleted, durably; the topic stays visible.
+        """Durably marks a topic as deleted; the topic remains visible.
 
         Called outside the event loop.
         """
 
     def hide(self, name: str) -> None:
-        """Makes a marked topic invisible."""
+        """Makes a topic invisible that is marked as deleted."""
 
     def forget(self, topic: Topic) -> None:
-        """Removes a deleted topic's entry, durably. Called outside the event loop.
+        """Durably removes a deleted topic's entry. Called outside the event loop.
 
-        Does nothing if another topic of the same name has been deleted since.
+        Does nothing if another topic of the same name has been deleted since then.
         """
 
     def bound_offsets(self, name: str, offsets_below: Mapping[int, int]) -> None:
-        """Replaces the bounds of a deleted topic's remaining offsets, durably."""
+        """Durably replaces the log offsets up to which offsets of a deleted topic must still be
+        dropped."""
 
     def store_broker_configs(self, broker: str, configs: Mapping[str, str]) -> None:
-        """Stores a broker's dynamic configs ("": the default of all brokers), durably.
+        """Durably stores the dynamic configs of a broker, or of all brokers if ``broker`` is "".
 
         Called outside the event loop.
         """
 
     def store_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
-        """Stores the own settings of a group, durably. Outside the event loop."""
+        """Durably stores the own settings of a group. Called outside the event loop."""
 
     def reserve_producer_ids(self, count: int) -> range:
-        """Reserves new producer ids, durably. Called outside the event loop."""
+        """Durably reserves new producer ids. Called outside the event loop."""
 
 
 class BadDirectory(Exception):
-    """The data directory can't be used; the text is one sentence for the operator."""
+    """Raised if the data directory can't be used; the text is one sentence for the operator."""
 
 
 class BadTopicName(ValueError):
-    """An invalid topic name; the text is Kafka's."""
+    """Raised for an invalid topic name; the text is the same as in Kafka."""
 
 
 def check_topic_name(name: str) -> None:
@@ -275,7 +281,8 @@ def check_topic_name(name: str) -> None:
 
 
 def colliding(name: str, topics: Mapping[str, Topic]) -> list[str]:
-    """Returns the topics whose metric names collide: names that differ only in '.' or '_'."""
+    """Returns the topics whose names collide in metrics with ``name``: names that differ only in
+    '.' and '_'."""
     if "." not in name and "_" not in name:
         return []
     plain = name.replace(".", "_")
@@ -309,13 +316,14 @@ def partition_name(topic: str, partition: int) -> str:
 
 
 def named(places: Sequence[tuple[str, int]]) -> list[str]:
-    """Returns the names of the first `NAMED_MAX` partitions, for a log line."""
+    """Returns the names of at most `NAMED_MAX` partitions, for a log line."""
     names = [partition_name(*each) for each in places[:NAMED_MAX]]
     return names + ["..."] * (len(places) > NAMED_MAX)
 
 
 def partition_of(directory: str) -> tuple[str, int] | None:
-    """Returns the topic and partition of a directory name; None if it is not a partition's."""
+    """Returns the topic and partition that a directory name contains; None if the directory does
+    not belong to a partition."""
     topic, dash, number = directory.rpartition("-")
     if not dash or not topic or not number.isascii() or not number.isdigit():
         return None

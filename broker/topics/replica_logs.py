@@ -1,8 +1,9 @@
 """Creates and removes the logs of this broker's replicas in a cluster, partition by partition.
 
 In a cluster the controller decides which partitions have a replica on this broker. The first
-request that names a partition creates its log. The log of a deleted replica is closed at once, its
-directory is renamed to ``…-delete``, and its files are removed after ``file.delete.delay.ms``.
+request that names a partition creates its log. When a replica is deleted, its log is closed
+immediately, its directory is renamed to ``…-delete``, and its files are removed after
+``file.delete.delay.ms``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ logger = structlog.get_logger(__name__)
 
 
 class _Dropped(NamedTuple):
-    """A deleted replica, or a directory of a partition that is not open."""
+    """A replica that was deleted, or the directory of a partition whose log is not open."""
 
     topic: str
     number: int
@@ -39,7 +40,8 @@ class _Dropped(NamedTuple):
 
 
 class ReplicaLogs:
-    """The replicas on this broker; only the event loop's thread may use it, one call at a time."""
+    """The replicas on this broker; only the event loop's thread may use it, with only one call at a
+    time."""
 
     def __init__(
         self, logs: LogManager, changes: DiskChanges, time: Time, background: Background
@@ -50,7 +52,8 @@ class ReplicaLogs:
         self._background = background
 
     def get(self, topic: str, index: int) -> Replica | None:
-        """Returns the replica of a partition; None if this broker has none."""
+        """Returns this broker's replica of a partition; None if this broker has no replica of
+        it."""
         found = self._logs.get(topic, index)
         assert found is None or isinstance(found, Replica)
         return found
@@ -67,12 +70,12 @@ class ReplicaLogs:
         return None if entry is None else entry.topic
 
     async def make(self, topic: Topic, indexes: Sequence[int]) -> None:
-        """Creates the logs of new replicas. On OSError no log is created."""
+        """Creates the logs of new replicas. After an OSError no log has been created."""
         entry = await self._changes.run(self._logs.make, topic, indexes)
         self._logs.show(entry)
 
     async def identify(self, name: str, topic_id: bytes) -> None:
-        """Stores the id of a topic that had none. Raises OSError."""
+        """Stores the id of a topic that previously had no id. Raises OSError."""
         entry = self._logs.topics[name]
         directories = [each.log.directory for each in entry.partitions]
 
@@ -90,9 +93,10 @@ class ReplicaLogs:
             entry.topic = entry.topic.with_partitions(partitions)
 
     async def drop(self, places: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Renames the directories of replicas, open or not; returns the partitions that failed.
+        """Renames the directories of replicas, whether their logs are open or not; returns the
+        partitions for which this failed.
 
-        Lookups do not find the replicas after the call.
+        After the call, lookups do not find the replicas.
         """
         by_delay: dict[int, list[_Dropped]] = {}
         for topic, index in places:
@@ -108,7 +112,8 @@ class ReplicaLogs:
         return left
 
     def _hide(self, partition: Partition) -> int:
-        """Hides a partition from requests; returns the delay in ms until its files are removed."""
+        """Makes a partition invisible to requests; returns the delay in ms after which its files
+        are removed."""
         entry = self._logs.topics[partition.topic]
         entry.remove(partition.index)
         if not entry.partitions:
@@ -122,7 +127,8 @@ class ReplicaLogs:
     ) -> list[str]:
         """Closes logs and renames their directories; returns the new paths. Thread-safe.
 
-        Adds failed partitions to ``left``; ``tag`` is as in `LogManager.retire`.
+        Adds the partitions for which this failed to ``left``; ``tag`` has the same meaning as in
+        `LogManager.retire`.
         """
         logs = self._logs
         away: list[str] = []

@@ -17,7 +17,7 @@ from protocol.slotted import slotted
 
 
 class CannotJoin(Exception):
-    """The broker can't join the cluster; the text is one sentence for the operator."""
+    """Raised if the broker can't join the cluster; the text is one sentence for the operator."""
 
 
 @slotted(frozen=True)
@@ -36,4 +36,4 @@ class StartupParts:
     partition_services: PartitionServices
     """The services that all partitions share."""
     fail: Callable[[str], None]
-    """Stops the broker for a reason."""
+    """Stops the broker; the argument is the reason."""

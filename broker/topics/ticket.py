@@ -1,4 +1,4 @@
-"""Tickets: a reply reaches its request or its caller through a ticket."""
+"""Tickets: a ticket passes a reply to the request or to the caller that waits for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ Reply = TypeVar("Reply")
 
 
 class Ticket(Protocol):
-    """One request, or one of the calls that a request makes. Hashable, compared by identity."""
+    """One request, or one of the calls that a request makes. Tickets are hashable and compared by
+    identity."""
 
     def take(self, reply: Any) -> None:
         """Receives the reply; called once, in the event loop's thread."""

@@ -1,7 +1,7 @@
-"""Creates, deletes and grows topics of a standalone broker, one change at a time: first on disk,
-then visible.
+"""Creates and deletes topics of a standalone broker and adds partitions, one change at a time:
+first on disk, then visible.
 
-A thread works on the disk, so that requests do not wait while many partitions are created.
+A thread works on the disk, so that requests do not wait when many partitions are created.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ logger = structlog.get_logger(__name__)
 
 
 class TopicAdmin:
-    """Implements `TopicChanges` and `SettingsStore`; no other code changes registry and logs."""
+    """Implements `TopicChanges` and `SettingsStore`; no other code changes the registry and the
+    logs."""
 
     is_controller = True
     """Implements `TopicChanges.is_controller`."""
@@ -59,8 +60,9 @@ class TopicAdmin:
         on_deleted: Iterable[Callable[[Topic], None]],
         internal_errors: InternalErrors,
     ) -> None:
-        """``serve`` has, for each coordinator's topic, the function that starts its shards after
-        the topic is created; the functions ``on_deleted`` are called after a topic is deleted."""
+        """Creates the object. ``serve`` contains, for the topic of each coordinator, the function
+        that starts its shards after the topic is created; the functions ``on_deleted`` are called
+        after a topic is deleted."""
         self._config = config
         self._registry = registry
         self._logs = logs
@@ -71,9 +73,10 @@ class TopicAdmin:
         self.on_deleted = list(on_deleted)
         self._internal_errors = internal_errors
         self._pending: dict[str, asyncio.Future[Topic]] = {}
-        """Topics in creation, by name, so that calls for the same topic share the result."""
+        """The topics that are being created, by name, so that calls for the same topic share the
+        result."""
         self.changing = asyncio.Lock()
-        """Held during a change or deletion, from the read of the old state to the write of the new
+        """The lock for a change or deletion, from the read of the old state to the write of the new
         state."""
 
     # -- creating
@@ -190,9 +193,10 @@ class TopicAdmin:
         return self._config.dynamic_own if name else self._config.dynamic_default
 
     async def alter(self, topic: Topic) -> None:
-        """Stores the own settings of ``topic``, which were checked, and applies them.
+        """Stores the own settings of ``topic``, which were already checked, and applies the
+        settings.
 
-        The caller has held `changing` since it read the old settings. Raises OSError.
+        The caller must have acquired `changing` before it read the old settings. Raises OSError.
         """
         await self._disk_changes.run(self._registry.store, topic)
         self._registry.show(topic)
@@ -200,7 +204,7 @@ class TopicAdmin:
         logger.info("settings changed", topic=topic.name, configs=dict(topic.configs))
 
     async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
-        """Stores the dynamic configs of a broker ("": the default of all brokers). Raises
+        """Stores the dynamic configs of a broker, or of all brokers if ``name`` is "". Raises
         OSError."""
         await self._disk_changes.run(self._registry.store_broker_configs, name, settings)
         shown = without_secrets(settings)
@@ -258,20 +262,20 @@ class TopicAdmin:
     # -- deleting
 
     async def led(self, topics: Mapping[str, int], timeout_ms: int) -> Collection[str]:  # noqa: ARG002
-        """Implements `TopicChanges.led`: this broker leads all that it has created."""
+        """Implements `TopicChanges.led`: this broker leads all topics that it has created."""
         return ()
 
     async def gone(self, names: Collection[str], timeout_ms: int) -> Collection[str]:  # noqa: ARG002
-        """Implements `TopicChanges.gone`: a topic is gone when `delete` returns."""
+        """Implements `TopicChanges.gone`: a topic is deleted when `delete` returns."""
         return ()
 
     async def delete(self, name: str) -> Topic:
         """Deletes a topic; its files are removed ``file.delete.delay.ms`` later.
 
-        Raises NoSuchTopic, and OSError if the topic could not be marked as deleted and is
-        unchanged. While the mark is being written, the topic accepts records and commits as if they
-        had arrived before the request. A marked topic is deleted; files that can't be removed now
-        are removed later.
+        Raises NoSuchTopic; raises OSError if the topic could not be marked as deleted and is
+        unchanged. As long as the mark is being written, the topic accepts records and commits as if
+        they had arrived before the request. A topic with the mark is deleted; files that can't be
+        removed now are removed later.
         """
         registry = self._registry
         async with self.changing:

@@ -1,6 +1,6 @@
-"""The interface through which handlers create, grow and delete topics.
+"""The interface through which handlers create topics, add partitions and delete topics.
 
-`broker/topics/topic_admin.py` implements it on a standalone broker's disk;
+`broker/topics/topic_admin.py` implements the interface on the disk of a standalone broker;
 `broker/cluster/topics/cluster_topics.py` writes ZooKeeper's nodes, to which the controller reacts.
 """
 
@@ -13,59 +13,67 @@ from broker.topics.owned_topics import OwnedTopic
 from broker.topics.registry import Topic
 
 PARTITIONS_MAX = 10_000
-"""The most partitions of one topic, and of all new topics of one request, as in Kafka."""
+"""The maximum number of partitions of one topic, and of all new topics of one request, as in Kafka.
+"""
 LEFT_TO_BROKER = -1
 """The replication factor that selects the broker's default."""
 
 Assignment = Sequence[Sequence[int]]
-"""The broker ids of each partition's replicas; the first is the preferred leader."""
+"""The broker ids of each partition's replicas; the first replica is the preferred leader."""
 
 
 class TopicExists(Exception):
-    """The topic exists, or is being created."""
+    """Raised if the topic exists or is being created."""
 
 
 class NoSuchTopic(Exception):
-    """The topic does not exist, or is being deleted."""
+    """Raised if the topic does not exist or is being deleted."""
 
 
 class BadFactor(ValueError):
-    """An invalid replication factor, or one above the number of brokers; the text is Kafka's."""
+    """Raised for a replication factor that is invalid or above the number of brokers; the text is
+    Kafka's."""
 
 
 class BadAssignment(ValueError):
-    """An invalid assignment of replicas; the text is one sentence."""
+    """Raised for an invalid assignment of replicas; the text is one sentence."""
 
 
 class BeingReassigned(Exception):
-    """The topic's replicas are being reassigned: its ZooKeeper node must not be written now."""
+    """Raised if the topic's replicas are being reassigned, so that its ZooKeeper node must not be
+    written now."""
 
 
 class CannotChange(Exception):
-    """The change is not possible now, but may be possible later. The text has the reason."""
+    """Raised if the change is not possible now, but may be possible later. The text contains the
+    reason."""
 
 
 class TopicChanges(Protocol):
-    """Changes of topics. Callers first call the checks, which raise the other errors."""
+    """Changes of topics. Callers first call the methods that check; these raise the other
+    errors."""
 
     @property
     def is_controller(self) -> bool:
-        """Whether clients may send topic changes to this broker: in a cluster, the controller."""
+        """True if clients may send topic changes to this broker; in a cluster this is only the
+        controller."""
 
     def check_new(self, name: str) -> None:
-        """Raises BadTopicName or TopicExists if ``name`` can't be created."""
+        """Raises BadTopicName or TopicExists if a topic with the name ``name`` can't be created."""
 
     def collisions(self, name: str) -> list[str]:
-        """Returns the topics whose metric names would collide with those of ``name``."""
+        """Returns the topics whose names in metrics would collide with the name in metrics of
+        ``name``."""
 
     def placed(self, partitions: int, factor: int) -> Assignment:
-        """Chooses brokers for the replicas of a new topic. Raises BadFactor, CannotChange."""
+        """Returns brokers for the replicas of a new topic. Raises BadFactor and CannotChange."""
 
     def check_assignment(self, assignment: Assignment) -> None:
-        """Raises BadAssignment if a new topic can't have these replicas."""
+        """Raises BadAssignment if a new topic can't have the replicas in ``assignment``."""
 
     def check_more(self, name: str, first: int, assignment: Assignment) -> None:
-        """Raises BadAssignment if partitions from ``first`` on can't have these replicas."""
+        """Raises BadAssignment if the new partitions, from the number ``first`` on, can't have
+        these replicas."""
 
     async def create(
         self,
@@ -74,39 +82,45 @@ class TopicChanges(Protocol):
         configs: Mapping[str, str],
         assignment: Assignment | None = None,
     ) -> Topic:
-        """Creates a topic; without an ``assignment``, with the default replication factor.
+        """Creates a topic; if ``assignment`` is None, the topic gets the default replication
+        factor.
 
-        In a cluster the topic may not exist yet when this returns: see `led`. Raises BadTopicName,
-        TopicExists, BadValue, BadFactor, CannotChange, OSError.
+        In a cluster the topic may not exist yet when this method returns: see `led`. Raises
+        BadTopicName, TopicExists, BadValue, BadFactor, CannotChange and OSError.
         """
 
     async def ensure(self, name: str) -> Topic | None:
-        """Returns the topic, or None until it exists; creates a missing topic with the defaults.
+        """Returns the topic if it exists. Otherwise starts to create the topic with the defaults,
+        and returns None if it does not exist yet.
 
-        Raises the exceptions of `create`. Calls `ensure_owned` for a coordinator's topic.
+        Raises the exceptions of `create`. Calls `ensure_owned` for the topic of a coordinator.
         """
 
     async def ensure_owned(self, owned: OwnedTopic) -> Topic | None:
-        """Does the same as `ensure` for a coordinator's topic; a returned topic has its shards."""
+        """Does the same as `ensure` for the topic of a coordinator; when a topic is returned, its
+        shards exist."""
 
     async def add_partitions(
         self, name: str, total: int, assignment: Assignment | None = None
     ) -> Topic:
-        """Grows a topic to ``total`` partitions; ``assignment`` is that of the new partitions.
+        """Increases the number of partitions of a topic to ``total``; ``assignment`` contains the
+        replicas of the new partitions.
 
-        Raises NoSuchTopic, BadFactor, BeingReassigned, CannotChange, OSError.
+        Raises NoSuchTopic, BadFactor, BeingReassigned, CannotChange and OSError.
         """
 
     async def delete(self, name: str) -> Topic:
-        """Deletes a topic; in a cluster this returns before the deletion is complete: see `gone`.
+        """Deletes a topic; in a cluster this method returns before the deletion is complete: see
+        `gone`.
 
-        Raises NoSuchTopic, CannotChange, OSError.
+        Raises NoSuchTopic, CannotChange and OSError.
         """
 
     async def led(self, topics: Mapping[str, int], timeout_ms: int) -> Collection[str]:
-        """Waits until each partition of the topics has a leader; ``topics`` has partition counts.
+        """Waits until each partition of the topics has a leader; ``topics`` contains the partition
+        counts.
 
-        Returns the topics that lack a leader at the timeout.
+        Returns the topics of which a partition has no leader at the timeout.
         """
 
     async def gone(self, names: Collection[str], timeout_ms: int) -> Collection[str]:
@@ -127,7 +141,8 @@ def check_factor(factor: int, brokers: int) -> None:
 def check_replicas(
     partition: int, broker_ids: Sequence[int], known: Collection[int] | None = None
 ) -> None:
-    """Raises BadAssignment for invalid replicas of a partition; ``known`` are the valid ids."""
+    """Raises BadAssignment if the replicas of a partition are invalid; ``known`` contains the valid
+    broker ids."""
     unknown = [each for each in broker_ids if known is not None and each not in known]
     if not broker_ids:
         problem = f"The assignment of partition {partition} has no replicas."

@@ -1,1 +1,1 @@
-"""The cleaner of a broker: the choice of dirty logs, the worker process, the swap of segments."""
+"""The cleaner of a broker: chooses dirty logs, runs the worker process, swaps segments."""

@@ -1,7 +1,7 @@
 """Stores each log's first dirty offset in cleaner-offset-checkpoint, and counts dirty bytes.
 
-The file has Kafka's format and only saves work: if it is missing or damaged, cleaning starts from
-the beginning of each log.
+The file has Kafka's format and only saves work: if the file is missing or damaged, cleaning starts
+at the log start offset of each log.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ logger = structlog.get_logger(__name__)
 
 
 class CleanerCheckpoint:
-    """The cleaner checkpoint of one broker; only `write` may run outside the event loop."""
+    """The cleaner checkpoint of one broker; only `write` may be called outside the event loop."""
 
     def __init__(self, logs: LogManager) -> None:
         self._logs = logs
         self._path = os.path.join(logs.directory, CLEANER_OFFSET)
         self._first_dirty: dict[TopicPartition, int] = {}
-        """The first dirty offset of each log that was ever cleaned."""
+        """The first dirty offset of each log that has been cleaned at least once."""
         self._writing = Lock()
 
     def read(self) -> None:
-        """Reads the offsets of existing topics from the file. Raises OSError."""
+        """Reads the offsets from the file, for topics that exist. Raises OSError."""
         try:
             self._first_dirty = read_offsets(self._logs.fs, self._path)
         except CorruptLog as damage:
@@ -80,7 +80,8 @@ class CleanerCheckpoint:
         )
 
     def changes_in_ms(self, log: PartitionLog, now_ms: int) -> int | None:
-        """Returns the ms after which time alone changes `judge` or rolls the log; None: never."""
+        """Returns the number of ms after which the result of `judge` changes, or the log rolls, if
+        nothing is appended; None means never."""
         facts = segment_facts(log.segments)
         return changes_in_ms(facts, log.active.first_timestamp_ms, log.config, now_ms)
 
@@ -92,7 +93,8 @@ class CleanerCheckpoint:
         return max(checkpoint, log.log_start_offset)
 
     def dirty_bytes(self, log: PartitionLog) -> int:
-        """Returns the bytes that have not been cleaned yet, including the active segment's.
+        """Returns the number of bytes that have not been cleaned yet, including the bytes of the
+        active segment.
 
         Bytes from the first offset of an open transaction on are not counted.
         """

@@ -1,8 +1,8 @@
 """Runs a cleaner process and communicates with it.
 
-The first job starts the process, and the broker kills the process after an idle minute. When the
-broker exits, the stdin of the process closes, and the process exits too. The broker kills a process
-that fails or sends no report for `SILENCE_S`; the next job starts a new process.
+The first job starts the process, and the broker kills the process after it was idle for a minute.
+When the broker exits, the stdin of the process closes, and the process exits too. The broker kills
+a process that fails or sends no report for `SILENCE_S`; the next job starts a new process.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ T = TypeVar("T")
 
 IDLE_S = 60.0
 SILENCE_S = 300.0
-"""Seconds without a report after which the process counts as stuck. The process reports each
-second, except during an fsync, which may take minutes."""
+"""The number of seconds without a report after which the process counts as stuck. The process sends
+a report every second, except during an fsync, which may take minutes."""
 _LINE_BYTES_MAX = 64 * 1024 * 1024
 
 
 class CleaningFailed(Exception):
-    """A cleaning has failed; the text is the reason."""
+    """Raised if a cleaning has failed; the text is the reason."""
 
 
 class CleanerWorker:
-    """One process, which cleans one partition at a time."""
+    """A cleaner process, which cleans one partition at a time."""
 
     def __init__(self, time: Time) -> None:
         self._time = time
@@ -50,7 +50,7 @@ class CleanerWorker:
         self._killed: Process | None = None
         self._idle: asyncio.TimerHandle | None = None
         self.busy = False
-        """Whether a job is running."""
+        """True if a job is running."""
         self.silence_s = SILENCE_S
 
     @property
@@ -64,11 +64,12 @@ class CleanerWorker:
         on_group: Callable[[CleanedGroup], Awaitable[None]],
         producers: Iterable[Mapping[int, tuple[int, int]]] = (),
     ) -> CleanDone:
-        """Runs ``job``; awaits ``on_group`` for each cleaned group while the next is cleaned.
+        """Runs ``job``; for each cleaned group, awaits ``on_group`` while the process cleans the
+        next group.
 
         ``producers`` are sent in pieces, so that the loop can run other work between the pieces.
-        Raises CleaningFailed and the exceptions of ``on_group``. Unless the process itself has
-        reported the failure, it is killed, and the next job starts a new process.
+        Raises CleaningFailed and the exceptions of ``on_group``. After a failure that the process
+        itself has not reported, the process is killed, and the next job starts a new process.
         """
         if self._idle is not None:
             self._idle.cancel()
@@ -150,7 +151,7 @@ class CleanerWorker:
             self._killed = process
 
     async def stop(self) -> None:
-        """Kills the process, and returns once it has exited."""
+        """Kills the process, and returns when the process has exited."""
         self._end()
         if self._killed is not None:
             await self._killed.wait()

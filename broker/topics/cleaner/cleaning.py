@@ -1,11 +1,11 @@
 """Schedules compaction: chooses partitions to clean, and swaps their segments.
 
-A `Cleaner`, usually a separate process (cleaner_worker.py), writes the cleaned segments. Swapping
-the segments takes a few renames in the event loop's thread. The coordinators' topics have their own
-schedule and process: their owners know which records are live, and a partition is rolled and
-cleaned when its dead records outweigh its live records, so that disk use is proportional to live
-data. A partition that can't be cleaned is shown in the log, in the metrics and in /healthz, and is
-retried at growing intervals.
+A `Cleaner`, usually a separate process (cleaner_worker.py), writes the cleaned segments. The swap
+of the segments takes a few renames in the event loop's thread. The topics of the coordinators have
+another schedule and a separate process: the coordinators know which records are live, and a
+partition is rolled and cleaned when its dead records outweigh its live records, so that disk use is
+proportional to live data. A partition that can't be cleaned is reported in the log, in the metrics
+and in /healthz, and is retried at growing intervals.
 """
 
 from __future__ import annotations
@@ -37,39 +37,39 @@ from protocol.slotted import slotted
 logger = structlog.get_logger(__name__)
 
 OWNED_CHECK_MS = 100
-"""Milliseconds between checks of the owned partitions' weight."""
+"""The number of milliseconds between two checks of the sizes of owned partitions."""
 OWNED_DEAD_BYTES_MIN = 1024 * 1024
 OWNED_WAIT_MS = 10_000
 OWNED_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
-"""Dirty bytes from which an owned partition with more dead than live records is cleaned at once;
-with fewer bytes the cleaning waits `OWNED_WAIT_MS`. At thousands of commits a second, a cleaning
-after each MiB took a sixth of all CPU time."""
+"""If an owned partition has more dead than live records and at least this number of dirty bytes, it
+is cleaned immediately; with fewer bytes the cleaning waits `OWNED_WAIT_MS`. With thousands of
+commits per second, a cleaning after each MiB used a sixth of all CPU time."""
 OWNED_RETRY_MS = 1000
 OWNED_RETRY_MS_MAX = 60_000
 """The longest wait in ms before a failed cleaning of an owned partition is retried. The wait is
-short, since commits continue and the log grows by megabytes a second."""
+short, since commits continue and the log grows by megabytes per second."""
 RETRY_MS_MAX = 600_000
 _THROTTLE_MAX = 1e300
 
 
 class Owner(Protocol):
-    """The coordinator whose state is in the records of a topic."""
+    """The coordinator whose state the records of a topic contain."""
 
     @property
     def settling(self) -> bool:
-        """Whether partitions are being loaded or were loaded recently; cleaning then waits."""
+        """Returns True if partitions are loading or were loaded recently; cleaning then waits."""
 
     def hosts(self, partition: int) -> bool:
-        """Whether this coordinator hosts the partition, which then has the owners' schedule."""
+        """Returns True if this coordinator hosts the partition and so schedules its cleaning."""
 
     def live_records(self, partition: int) -> int | None:
-        """Returns about how many records are not superseded; None: the partition is not served."""
+        """Returns the approximate number of records that are not superseded; None if not hosted."""
 
     def oldest_needed(self, log: PartitionLog) -> int:
-        """Returns the log offset of the newest snapshot; later tombstones must be kept."""
+        """Returns the offset of the newest snapshot; later tombstones must be kept."""
 
     async def before_exchange(self, log: PartitionLog) -> None:
-        """Waits until segments of the log below the active segment may be replaced."""
+        """Waits until the log's segments before the active segment may be replaced."""
 
 
 class Cleaner(Protocol):
@@ -77,7 +77,7 @@ class Cleaner(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a job is running."""
+        """Returns True if a job is running."""
 
     async def clean(
         self,
@@ -85,20 +85,20 @@ class Cleaner(Protocol):
         on_group: Callable[[CleanedGroup], Awaitable[None]],
         producers: Iterable[Mapping[int, tuple[int, int]]] = (),
     ) -> CleanDone:
-        """Runs ``job``; awaits ``on_group`` for each cleaned group while the next is cleaned.
+        """Runs ``job``; for each cleaned group, awaits ``on_group`` while the next is cleaned.
 
         ``producers`` are added to the job in pieces, so that the loop can run other work between
         the pieces. Raises CleaningFailed and the exceptions of ``on_group``; the job then ends.
         """
 
     async def stop(self) -> None:
-        """Ends the job, and returns once it has ended."""
+        """Stops the job, and returns when the job has ended."""
 
 
 @slotted
 class Trouble:
-    """The reason why a partition could not be cleaned, the number of failures in succession, and
-    the time of the next try (monotonic ms)."""
+    """The reason why a partition could not be cleaned, the number of consecutive failures, and the
+    time of the next attempt (monotonic ms)."""
 
     reason: str
     failures: int
@@ -106,7 +106,7 @@ class Trouble:
 
 
 class Cleaning:
-    """The compaction of one broker's logs; only the event loop's thread may use it."""
+    """Schedules the compaction of one broker's logs; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Cleaning:
         background: Background,
         new_worker: Callable[[], Cleaner],
     ) -> None:
-        """``owners`` has the owners by topic; other topics are cleaned by their dirty ratio."""
+        """Creates the object; ``owners`` contains the owner of each owned topic."""
         self._config = config
         self._logs = logs
         self.checkpoint = checkpoint
@@ -129,12 +129,12 @@ class Cleaning:
         self.troubles: dict[TopicPartition, Trouble] = {}
         """The partitions whose last cleaning failed."""
         self._paused: dict[TopicPartition, int] = {}
-        """The time (monotonic ms) before which a log is not cleaned again: an open transaction or
-        too young records have stopped its last cleaning."""
+        """The time (monotonic ms) before which a log is not cleaned again, because an open
+        transaction or too recent records stopped its last cleaning."""
         self._dirty = DirtyLogs(logs, checkpoint, owners, self._waits_ms)
         self._heavy_since: dict[TopicPartition, int] = {}
-        """The time (monotonic ms) since which an owned partition's dead records outweigh its live
-        ones."""
+        """The time (monotonic ms) since when an owned partition's dead records have outweighed its
+        live records."""
         self.workers = (new_worker(), new_worker())
         self._tasks: list[asyncio.Task[None]] = []
         self.swaps = SegmentSwaps(logs, time, self._before_exchange)
@@ -156,7 +156,7 @@ class Cleaning:
             ]
 
     async def stop(self) -> None:
-        """Ends the work; a swap of segments in progress is completed first."""
+        """Stops the work; first completes a swap of segments that is in progress."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -173,7 +173,7 @@ class Cleaning:
         clean: Callable[[], Awaitable[bool]],
         idle_ms: Callable[[], int | None] | None = None,
     ) -> asyncio.Task[None]:
-        """Starts a task that repeatedly pauses, and then cleans until no log is due."""
+        """Starts a task that repeatedly pauses and then cleans logs until no log needs cleaning."""
 
         async def clean_all() -> None:
             while await clean():
@@ -186,7 +186,7 @@ class Cleaning:
         self.failures += 1
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Drops the state of a deleted topic."""
+        """Removes the state of a deleted topic."""
         self.checkpoint.forget(topic.name)
         for of_partition in (self.troubles, self._paused):
             for key in [key for key in of_partition if key[0] == topic.name]:
@@ -196,7 +196,7 @@ class Cleaning:
     # -- the choice
 
     async def clean_owned(self) -> bool:
-        """Rolls and cleans the owned partition with the largest log among those that are due."""
+        """Rolls and cleans the largest owned partition that needs cleaning."""
         due = []
         for topic, owner in self._owners.items():
             entry = self._logs.topics.get(topic)
@@ -230,10 +230,10 @@ class Cleaning:
         )
 
     def _is_heavy(self, log: PartitionLog, live: int) -> bool:
-        """Whether the dead records of a log outweigh its ``live`` records, and have at least 1 MiB.
+        """Returns True if the dead records outweigh the ``live`` records and have at least 1 MiB.
 
-        The size of the live records is estimated from their number and the mean size of the records
-        that were appended since the last cleaning.
+        The size of the live records is their number times the mean size of the records that were
+        appended since the last cleaning.
         """
         size = log.size_bytes
         if size < OWNED_DEAD_BYTES_MIN:
@@ -247,7 +247,7 @@ class Cleaning:
         )
 
     async def clean_dirtiest(self) -> bool:
-        """Cleans the due log with the largest dirty ratio; False if none is due."""
+        """Cleans the dirtiest log that needs cleaning; returns False if no log needs it."""
         dirtiest = self._dirty.dirtiest(self._time.now(), self._roll)
         if dirtiest is None:
             return False
@@ -283,7 +283,7 @@ class Cleaning:
     # -- the work
 
     async def _clean(self, partition: Partition, worker: Cleaner, roll: bool) -> bool:
-        """Cleans one log; returns whether the caller should clean another log at once."""
+        """Cleans one log; returns True if the caller should immediately clean another log."""
         log = partition.log
         if roll and not self._roll(log):
             return False
@@ -310,7 +310,7 @@ class Cleaning:
         return False
 
     async def _clean_rolled(self, partition: Partition, worker: Cleaner) -> bool:
-        """Cleans the segments before the active one. Raises the error of a failed cleaning."""
+        """Cleans the segments before the active segment. Raises the error of a failed cleaning."""
         log = partition.log
         found = self.checkpoint.judge(log, self._time.now().wall_ms)
         job = self._job(log, found)

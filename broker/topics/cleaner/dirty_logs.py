@@ -1,6 +1,6 @@
-"""Chooses the next log to clean by dirty ratio, and computes when the next log is due.
+"""Chooses the next log to clean by dirty ratio, and computes when the next log must be cleaned.
 
-Partitions that a coordinator owns have another schedule, which is in cleaning.py.
+The partitions of coordinators have another schedule, which is in cleaning.py.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from protocol.now import Now
 
 
 class Hosting(Protocol):
-    """The owner of some partitions of a topic."""
+    """The coordinator that owns some partitions of a topic."""
 
     def hosts(self, partition: int) -> bool:
-        """Whether the owner's schedule cleans the partition."""
+        """Returns True if the partition is cleaned by the schedule for owned partitions."""
 
 
 class DirtyLogs:
-    """The compacted logs of one broker, except those of owned partitions.
+    """The compacted logs of one broker, except the logs of owned partitions.
 
     ``waits_ms`` returns the time (monotonic ms) before which a log must not be cleaned, or 0.
     """
@@ -42,7 +42,8 @@ class DirtyLogs:
         self._waits_ms = waits_ms
 
     def dirtiest(self, now: Now, roll: Callable[[PartitionLog], bool]) -> Partition | None:
-        """Returns the due log with the largest dirty ratio, overdue logs first; None: none is due.
+        """Returns the partition whose log should be cleaned next; None if no log needs cleaning.
+        Logs beyond `max.compaction.lag.ms` are first, then the log with the largest dirty ratio.
 
         ``roll`` is called for a log whose active segment is older than `max.compaction.lag.ms`.
         """
@@ -59,7 +60,8 @@ class DirtyLogs:
         return max(due, key=lambda entry: entry[:2])[2] if due else None
 
     def idle_ms(self, now: Now) -> int | None:
-        """Returns the milliseconds until a log is due if nothing is appended; None: never."""
+        """Returns the number of milliseconds until a log needs cleaning if nothing is appended;
+        None means never."""
         times = []
         for partition in self._compacted():
             log = partition.log

@@ -1,6 +1,6 @@
-"""Replaces old segments by cleaned ones, concurrently with appends, reads and deletions.
+"""Replaces old segments by cleaned segments, concurrently with appends, reads and deletions.
 
-While a log is marked as swapping, its segments are not deleted, and the broker does not stop.
+As long as a log is marked as swapping, its segments are not deleted, and the broker does not stop.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from log.segment import LOG, Segment, file_name
 
 
 class Abandoned(Exception):
-    """The log was changed or deleted during its cleaning; this is not an error."""
+    """Raised if the log was changed or deleted during its cleaning, which is not an error."""
 
 
 class SegmentSwaps:
-    """The segment swaps of one broker; only the event loop's thread may use it."""
+    """Swaps segments of one broker's logs; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -33,7 +33,8 @@ class SegmentSwaps:
         time: Time,
         before_exchange: Callable[[PartitionLog], Awaitable[None]],
     ) -> None:
-        """``before_exchange`` is awaited with a log before its segments are replaced."""
+        """Creates the object; ``before_exchange`` is awaited with a log before its segments are
+        replaced."""
         self._logs = logs
         self._time = time
         self._before_exchange = before_exchange
@@ -45,9 +46,11 @@ class SegmentSwaps:
             await asyncio.wait(self._swaps)
 
     async def replace(self, partition: Partition, group: CleanedGroup, truncations: int) -> None:
-        """Replaces source segments by their cleaned segment. Raises Abandoned, LogPoisoned.
+        """Replaces source segments by the segment that was cleaned from them. Raises Abandoned and
+        LogPoisoned.
 
-        ``truncations`` is the log's count of truncations when the sources were read.
+        ``truncations`` is the number of truncations of the log at the time when the sources were
+        read.
         """
         log = partition.log
         await self._before_exchange(log)
@@ -84,9 +87,10 @@ class SegmentSwaps:
         log.segments.pending_deletes += undeleted  # the next retention run tries again
 
     def _swap_failed(self, partition: Partition, group: CleanedGroup, error: Exception) -> None:
-        """Fails the log for good if a new file may be in use, since only a restart repairs that.
+        """Fails the log permanently if a new file may be in use, since only a restart repairs such
+        a log.
 
-        Before that, a failed swap changes nothing.
+        If no new file is in use, the failed swap has changed nothing.
         """
         log = partition.log
         path = os.path.join(log.directory, file_name(group.base_offset, LOG))
@@ -95,5 +99,6 @@ class SegmentSwaps:
             raise LogPoisoned(str(log.poisoned), final=True) from error
 
     def is_ours(self, partition: Partition) -> bool:
-        """Whether the broker still serves the partition, and its log has not failed for good."""
+        """Returns True if the broker still serves the partition and its log has not failed
+        permanently."""
         return not partition.log.failed_for_good and self._logs.serves(partition)

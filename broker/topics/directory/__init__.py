@@ -1,1 +1,2 @@
-"""The data directory: its identity, the registry of topics, and stray directories."""
+"""The data directory: its identity, the registry of topics, and directories that do not belong to a
+topic."""

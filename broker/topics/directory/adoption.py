@@ -23,11 +23,11 @@ from log.files.filesystem import FileSystem, read_whole
 from protocol.properties import parse
 
 KEEP_ALL = {"retention.bytes": "-1", "retention.ms": "-1"}
-"""The settings of an adopted topic. Its former retention is unknown and may have been unlimited."""
+"""The settings of an adopted topic: its former retention is unknown and may have been unlimited."""
 
 
 class Found:
-    """Reads the contents of one data directory; writes nothing."""
+    """Reads the contents of one data directory without writing anything."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Found:
         self._internal_configs = internal_configs
 
     def topics(self, listed: Collection[str], missing: KnownMissing) -> list[Topic]:
-        """Returns the topics on disk that are not ``listed``, by name. Raises BadDirectory."""
+        """Returns the topics on disk whose names are not ``listed``. Raises BadDirectory."""
         names = self._fs.list(self._directory)
         found: dict[str, list[int]] = {}
         for name in names:
@@ -79,7 +79,8 @@ class Found:
         return any(inside.endswith(".log") for inside in names)
 
     def _id_on_disk(self, name: str, partitions: Iterable[int]) -> bytes:
-        """Returns the topic id in the partitions; a new id if Kafka before 2.8 wrote them."""
+        """Returns the topic id in the directories of the partitions; a new id if Kafka before 2.8
+        wrote the directories."""
         ids = {
             topic_id
             for partition in partitions
@@ -93,7 +94,8 @@ class Found:
         return ids.pop() if ids else self._new_id()
 
     def _id_of_partition(self, name: str, partition: int) -> bytes | None:
-        """Returns the topic id in a partition's directory; None without a `MARK_FILE`."""
+        """Returns the topic id in a partition's directory; None if the directory has no
+        `MARK_FILE`."""
         path = os.path.join(self._directory, f"{name}-{partition}", MARK_FILE)
         if not self._fs.exists(path):
             return None

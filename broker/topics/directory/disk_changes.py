@@ -17,8 +17,8 @@ class DiskChanges:
     """Runs changes one at a time in a thread; use it only from the event loop's thread."""
 
     def __init__(self, time: Time, fail: Callable[[str], None]) -> None:
-        """``fail`` stops the broker; it is called when it is unknown whether a change of the topic
-        list is on the disk."""
+        """Creates the object; ``fail`` stops the broker, and is called when it is unknown whether a
+        change of the topic list is on the disk."""
         self._time = time
         self._fail = fail
         self._disk = Lock()

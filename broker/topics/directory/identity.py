@@ -1,6 +1,8 @@
-"""The identity in a data directory: ``meta.properties``, with broker id and cluster id.
+"""The identity of the broker in a data directory: ``meta.properties``, with broker id and cluster
+id.
 
-The file has the format of a Kafka broker with ZooKeeper (version 0); KRaft's format is read too.
+The file has the format of a Kafka broker with ZooKeeper (version 0); KRaft's format can also be
+read.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ from protocol.properties import parse, render
 
 
 class Identity(NamedTuple):
-    """A broker's ids, from its data directory and its configuration."""
+    """The ids of a broker, from its data directory and its configuration."""
 
     node_id: int | None
-    """The broker id in the directory, else the configured broker id; None if both are absent."""
+    """The broker id in the directory; if the directory has none, the configured broker id; None if
+    neither exists."""
     cluster_id: str | None
     """The cluster id in the directory; None if it is absent."""
     properties: Mapping[str, str]
@@ -29,7 +32,7 @@ class Identity(NamedTuple):
 def read_identity(
     fs: FileSystem, directory: str, broker_id: int | None, missing: KnownMissing
 ) -> Identity:
-    """Reads the ids; ``broker_id`` is the configured broker id. Raises BadDirectory."""
+    """Reads the ids; ``broker_id`` is the broker id in the configuration. Raises BadDirectory."""
     path = os.path.join(directory, META_FILE)
     if fs.exists(path):
         there = parse(read_whole(fs, path).decode())
@@ -52,7 +55,7 @@ def read_identity(
 def keep_identity(
     fs: FileSystem, directory: str, identity: Identity, node_id: int, cluster_id: str
 ) -> None:
-    """Writes the ids that the directory lacks. Raises OSError."""
+    """Writes the ids that are not in the directory yet. Raises OSError."""
     there = identity.properties
     has_id = "node.id" in there or "broker.id" in there
     if not has_id or "cluster.id" not in there:

@@ -1,8 +1,8 @@
-"""Finds partitions and files that are missing, according to other files of the data directory.
+"""Finds partitions and files that are missing although other files of the data directory list them.
 
 Missing data is never treated as empty: the broker does not start, and reports the missing data, the
-file that lists the data, and what to do. `log.recovery.missing` names data that is known to be
-lost.
+file that lists the data, and what to do. `log.recovery.missing` names the data that the operator
+knows to be lost.
 """
 
 from __future__ import annotations
@@ -26,20 +26,24 @@ TOPICS_FILE = "topics.json"
 CONFIGS_FILE = "configs.json"
 META_FILE = "meta.properties"
 FOUND_BESIDE = (CONFIGS_FILE, CONSUMERS_FILE, TOPICS_FILE + SPARE)
-"""Files that show that a ``topics.json`` existed, since Muster writes them only after it."""
+"""The files whose existence shows that ``topics.json`` existed, since Muster writes them only after
+``topics.json``."""
 SECURED_FILES = ("acls.json", "quotas.json", "tokens.json", "users.json")
-"""Security files: if one is lost, principals may do what was denied to them before."""
+"""The security files: if a security file is lost, principals may perform operations that were
+denied before."""
 VOUCHED_FOR = (CONFIGS_FILE, CONSUMERS_FILE, *SECURED_FILES, *CHECKPOINTS)
-"""Files whose existence ``topics.json`` records."""
+"""The files of which ``topics.json`` records whether they exist."""
 SETTING = "log.recovery.missing"
 _NAMED_MAX = 5
-"""The most names that a message lists."""
+"""The maximum number of names that a message lists."""
 _GOING_SUFFIXES = ("-delete", "-stray", "-future")
-"""Suffixes of directories that Kafka or Muster has renamed; their partitions are not missing."""
+"""The suffixes of directories that Kafka or Muster has renamed; the partitions of these directories
+are not missing."""
 
 
 class KnownMissing:
-    """The names in `log.recovery.missing`: TOPIC-PARTITION, TOPIC-* or a file of the directory."""
+    """The names in `log.recovery.missing`: TOPIC-PARTITION, TOPIC-* or the name of a file in the
+    directory."""
 
     def __init__(self, words: str = "") -> None:
         self.names = {word.strip() for word in words.split(",") if word.strip()}
@@ -56,11 +60,12 @@ def check_partitions(
     partitions: Mapping[str, int],
     known: KnownMissing,
 ) -> None:
-    """Raises BadDirectory if a topic's partition is in a checkpoint but has no directory.
+    """Raises BadDirectory if a partition of an existing topic is in a checkpoint but has no
+    directory.
 
-    ``there`` has the names in ``directory``; ``named`` maps each partition in the checkpoints to
-    the name of a checkpoint; ``partitions`` has the partition counts of the existing topics. Other
-    topics in ``named`` were deleted.
+    ``there`` contains the names in ``directory``; ``named`` maps each partition in the checkpoints
+    to the name of a checkpoint; ``partitions`` contains the partition counts of the existing
+    topics. Topics in ``named`` that are not in ``partitions`` were deleted.
     """
     names = set(there)
     _refuse(
@@ -84,9 +89,10 @@ def check_adopted(
 ) -> None:
     """Raises BadDirectory if a partition of an adopted topic is in a checkpoint but not on disk.
 
-    ``found`` has the partition counts of the adopted topics on disk; the other arguments are as in
-    `check_partitions`. With ``no_list`` each topic in a checkpoint must exist. A partition whose
-    directory Kafka has renamed, such as for deletion, is not missing.
+    ``found`` contains the partition counts of the adopted topics on disk; the other arguments have
+    the same meaning as in `check_partitions`. If ``no_list`` is true, each topic in a checkpoint
+    must exist. A partition whose directory Kafka has renamed, for example for deletion, is not
+    missing.
     """
     aside = {name.rpartition(".")[0] for name in there if name.endswith(_GOING_SUFFIXES)}
     missing = {}
@@ -110,7 +116,8 @@ def _refuse(directory: str, missing: Mapping[str, str], known: KnownMissing) -> 
 
 
 def check_numbers(directory: str, topic: str, found: Sequence[int], known: KnownMissing) -> None:
-    """Raises BadDirectory if the partition numbers found of a topic have gaps."""
+    """Raises BadDirectory if the numbers of the partitions that were found for a topic have
+    gaps."""
     names = [partition_name(topic, number) for number in range(max(found)) if number not in found]
     gaps = [name for name in names if name not in known]
     if gaps:
@@ -119,10 +126,11 @@ def check_numbers(directory: str, topic: str, found: Sequence[int], known: Known
 
 
 def check_identity(fs: FileSystem, directory: str, known: KnownMissing) -> dict[str, str]:
-    """Returns the properties that are known although ``meta.properties`` does not exist.
+    """Returns the properties that are known if ``meta.properties`` does not exist.
 
-    The file is created before ``topics.json``, so an existing ``topics.json`` raises BadDirectory.
-    If `log.recovery.missing` lists the file, the cluster id in ``topics.json`` is returned.
+    ``meta.properties`` is created before ``topics.json``; therefore, raises BadDirectory if
+    ``topics.json`` exists. But if `log.recovery.missing` lists ``meta.properties``, returns the
+    cluster id that ``topics.json`` contains.
     """
     topics = os.path.join(directory, TOPICS_FILE)
     if not fs.exists(topics):
@@ -142,7 +150,8 @@ def check_identity(fs: FileSystem, directory: str, known: KnownMissing) -> dict[
 def check_files(
     fs: FileSystem, directory: str, vouched_for: Iterable[str], known: KnownMissing
 ) -> None:
-    """Raises BadDirectory if ``topics.json``, or a file that it lists, is missing or empty."""
+    """Raises BadDirectory if ``topics.json``, or a file that ``topics.json`` lists, is missing or
+    empty."""
     topics = os.path.join(directory, TOPICS_FILE)
     if not fs.exists(topics) and TOPICS_FILE not in known:
         for name in FOUND_BESIDE:

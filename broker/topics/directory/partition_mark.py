@@ -1,4 +1,5 @@
-"""``partition.metadata``: the topic id of a partition's directory (Kafka 2.8, KIP-516)."""
+"""``partition.metadata``: the file with the topic id in the directory of a partition (Kafka 2.8,
+KIP-516)."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ def partition_metadata(topic_id: bytes) -> bytes:
 
 
 def mark(fs: FileSystem, directory: str, topic_id: bytes) -> None:
-    """Writes the file unless the topic has no id, as in clusters before Kafka 2.8.
+    """Writes the file, unless the topic has no id, as in clusters before Kafka 2.8.
 
-    The file is not fsynced: a power loss may leave a part of it. Raises OSError.
+    The file is not fsynced: after a power loss the file may be incomplete. Raises OSError.
     """
     if topic_id != ZERO_UUID:
         path = os.path.join(directory, FILE)
@@ -29,7 +30,8 @@ def mark(fs: FileSystem, directory: str, topic_id: bytes) -> None:
 
 
 def mark_of(fs: FileSystem, directory: str) -> bytes | None:
-    """Returns the topic id in a directory's file; None if the file is missing or incomplete."""
+    """Returns the topic id in the file of a directory; None if the file is missing or
+    incomplete."""
     path = os.path.join(directory, FILE)
     text = read_whole(fs, path).decode("ascii", "replace") if fs.exists(path) else ""
     found = _WHOLE.fullmatch(text)
@@ -37,7 +39,8 @@ def mark_of(fs: FileSystem, directory: str) -> bytes | None:
 
 
 def check_mark(fs: FileSystem, directory: str, topic: Topic) -> None:
-    """Writes the file if it is missing or incomplete. Raises BadDirectory for another topic id."""
+    """Writes the file if it is missing or incomplete. Raises BadDirectory if the file contains
+    another topic id."""
     if topic.topic_id == ZERO_UUID:
         return
     found = mark_of(fs, directory)

@@ -2,9 +2,9 @@
 
 The file has a spare: a second file whose blocks are already allocated. A change is padded with
 spaces to the size of the spare, written into the spare and fsynced; then the spare is renamed over
-the file, atomically and without a new block. The replaced file becomes the next spare. This works
-for formats that ignore trailing blanks, such as JSON. A copy-on-write file system (btrfs, ZFS) may
-need a new block; the change then fails, and the file is unchanged.
+the file, atomically and without a new block. The replaced file becomes the next spare. This method
+works for formats that ignore trailing blanks, such as JSON. A copy-on-write file system (btrfs,
+ZFS) may need a new block; the change then fails, and the file is unchanged.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ _BLOCK_BYTES = 4096
 
 
 class NotSettled(OSError):
-    """The directory could not be fsynced: after a power loss either the old or the new file may
-    exist. Nothing may be acknowledged any more."""
+    """Raised if the directory could not be fsynced: after a power loss either the old or the new
+    file may exist. Nothing may be acknowledged any more."""
 
 
 class ReservedFile:
-    """A file with a spare, used by one thread at a time; `keep_spare` makes or finds the spare."""
+    """A file with a spare; only one thread at a time may use it. `keep_spare` creates or finds the
+    spare."""
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         self.path = path
         self._fs = fs
         self._spare = path + SPARE
         self._spare_bytes = 0
-        """Size of the spare, whose bytes have all been written once; 0 if no spare is usable."""
+        """The size in bytes of the spare, of which every byte has been written once; 0 if no spare
+        is usable."""
         self._unsettled: NotSettled | None = None
 
     def read(self) -> bytes | None:
@@ -41,7 +43,8 @@ class ReservedFile:
         return read_whole(self._fs, self.path) if self._fs.exists(self.path) else None
 
     def keep_spare(self) -> None:
-        """Finds the spare of the previous process, or makes a spare of twice the contents' size."""
+        """Finds the spare that the previous process left, or creates a spare of twice the size of
+        the contents."""
         fs = self._fs
         # A crash during `replace` may have left this second name of the file.
         fs.remove(self.path + _BEFORE)
@@ -49,10 +52,11 @@ class ReservedFile:
         self._make_spare(len((self.read() or b"").rstrip()))
 
     def replace(self, data: bytes, *, has_secrets: bool = False) -> None:
-        """Replaces the contents by ``data``; durable when this returns.
+        """Replaces the contents by ``data``; the change is durable when this method returns.
 
-        With ``has_secrets`` other users can't read the new file, even if they could read the old.
-        On OSError the file is unchanged. NotSettled is final: every later call raises it too.
+        If ``has_secrets`` is true, other users can't read the new file, even if they could read the
+        old file. After an OSError the file is unchanged. NotSettled is final: every later call
+        raises it again.
         """
         if self._unsettled is not None:
             raise self._unsettled
@@ -98,7 +102,8 @@ class ReservedFile:
             raise
 
     def _keep_name(self) -> str | None:
-        """Links a second name to the file, to keep the file's blocks; None if the link fails."""
+        """Links a second name to the file, so that the file's blocks are not freed; returns the
+        name, or None if the link fails."""
         before = self.path + _BEFORE
         try:
             self._fs.remove(before)
@@ -108,7 +113,8 @@ class ReservedFile:
         return before
 
     def _settle(self, before: str | None) -> None:
-        """Fsyncs the new name. On failure restores the file ``before`` and raises NotSettled."""
+        """Fsyncs the directory after the rename. If the fsync fails, restores the file ``before``
+        and raises NotSettled."""
         try:
             self._fs.fsync_directory(os.path.dirname(self.path))
         except OSError as error:
@@ -123,7 +129,7 @@ class ReservedFile:
             raise self._unsettled from error
 
     def _make_spare(self, used: int) -> None:
-        """Makes a spare of twice ``used`` bytes unless it exists. Raises OSError."""
+        """Creates a spare of twice ``used`` bytes, unless the spare exists. Raises OSError."""
         size = _room_for(used)
         if self._spare_bytes >= size:
             return
@@ -150,5 +156,5 @@ class ReservedFile:
 
 
 def _room_for(used: int) -> int:
-    """Returns twice ``used``, rounded up to whole blocks."""
+    """Returns twice ``used``, rounded up to a multiple of the block size."""
     return -(-2 * used // _BLOCK_BYTES) * _BLOCK_BYTES

@@ -1,4 +1,4 @@
-"""Batches v0 commits: commits that arrive during a write share the next write."""
+"""Batches v0 commits: commits that arrive during a write are written together by the next write."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class SharedWrites:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         written: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """``write`` stores commits in order; the callers that wait for them get its exceptions.
-        ``written`` runs after each successful write."""
+        """Creates the object. ``write`` stores commits in order; the callers that wait for these
+        commits get its exceptions. ``written`` is called after each successful write."""
         self._write = write
         self._spawn = spawn
         self._after = written

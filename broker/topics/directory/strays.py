@@ -1,7 +1,8 @@
-"""Strays: partitions of a topic that was deleted and recreated while this broker was down.
+"""Strays: partitions of a topic that was deleted and recreated when this broker was down.
 
-The cluster now has another topic of the same name. The next start renames the directories of the
-deleted topic, as Kafka does, and never removes them, since an operator may need the records.
+The cluster now has another topic with the same name. The next start renames the directories of the
+deleted topic, as Kafka does, and never removes these directories, since an operator may need the
+records.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ def put_strays_aside(
     topics: Mapping[str, Topic],
     forget: Callable[[Collection[TopicPartition]], None],
 ) -> int:
-    """Renames directories whose topic id is not that of the existing topic; returns their number.
+    """Renames each directory whose topic id is not the id of the existing topic; returns the number
+    of renamed directories.
 
     ``forget`` removes the partitions from the checkpoints before the renames, so that no later
-    start reports them as missing. Raises OSError.
+    start reports these partitions as missing. Raises OSError.
     """
     strays: dict[TopicPartition, bytes] = {}
     for name in fs.list(directory):
@@ -62,11 +64,11 @@ def put_strays_aside(
 def put_away_among(
     fs: FileSystem, directory: str, names: Iterable[str], topics: Mapping[str, Topic], suffix: str
 ) -> list[str]:
-    """Returns the partitions whose replica was deleted and whose directory ends with ``suffix``.
+    """Returns the partitions whose replica was deleted: their directory name ends with ``suffix``.
 
-    If the disk was full, a checkpoint may still list these partitions. ``names`` has all names in
-    the directory. Only directories with the id of the existing topic count, so that lost partitions
-    of a recreated topic are reported as missing.
+    If the disk was full, a checkpoint may still list these partitions. ``names`` contains all names
+    in the directory. Only directories with the id of the existing topic are considered, so that
+    lost partitions of a recreated topic are reported as missing.
     """
     found = []
     for name in names:
@@ -81,9 +83,10 @@ def put_away_among(
 
 
 def strays_among(names: Iterable[str], is_here: Callable[[str, int], bool]) -> list[str]:
-    """Returns the names of strays and of partitions without an assigned replica on this broker.
+    """Returns the names of strays, and the names of partitions for which no replica is assigned to
+    this broker.
 
-    ``is_here`` returns whether the cluster has a replica of a partition on this broker.
+    ``is_here`` returns True if the cluster has a replica of a partition on this broker.
     """
     found = []
     for name in names:

@@ -1,1 +1,1 @@
-"""Replicas in a cluster: leaders, followers, and what they know about each other."""
+"""Replicas in a cluster: leaders, followers, and the state that each has about the others."""

@@ -23,10 +23,11 @@ class Follows(Protocol):
     """A follower's fetch session, which contains this partition."""
 
     used_ms: int
-    """The arrival time of the last request (monotonic ms)."""
+    """The arrival time of the session's last request (monotonic ms)."""
 
     def stirred(self, wanted: Any, *, wake: bool) -> None:
-        """Called when an idle partition changes; ``wanted`` is the object passed to `add`."""
+        """Called when an idle partition changes; ``wanted`` is the object that was passed to
+        `add`."""
 
 
 class IdleFollowers:
@@ -41,10 +42,10 @@ class IdleFollowers:
         return replica_id in self._known
 
     def add(self, led: LedReplicas, replica_id: int, session: Follows, wanted: Any) -> bool:
-        """Adds a caught-up follower, whose requests then skip the partition until `stir`.
+        """Adds a caught-up follower, whose requests then skip the partition until `stir` is called.
 
-        False if the follower must read each time, so that it can join the ISR: it is not in sync,
-        or an ISR change is pending.
+        Returns False if the follower must read each time so that it can join the ISR: the follower
+        is not in sync, or an ISR change is pending.
         """
         if led.pending is not None or replica_id not in led.state.isr:
             return False
@@ -52,7 +53,8 @@ class IdleFollowers:
         return True
 
     def appended(self, led: LedReplicas) -> None:
-        """Notifies all followers of an append that ``led`` does not know yet, and removes them."""
+        """Notifies all followers of an append of which ``led`` does not have the offset yet, and
+        removes the followers."""
         if self._known:
             for replica_id, (session, _) in self._known.items():
                 led.had_all(replica_id, session.used_ms)
@@ -60,6 +62,7 @@ class IdleFollowers:
             self._known.clear()
 
     def stir(self, *, wake: bool) -> None:
-        """Notifies all followers; with ``wake`` their waiting requests read the partition."""
+        """Notifies all followers; if ``wake`` is true, their waiting requests read the
+        partition."""
         for session, wanted in self._known.values():
             session.stirred(wanted, wake=wake)

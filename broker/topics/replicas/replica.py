@@ -62,7 +62,8 @@ class Replica(Partition):
         high_watermark: int,
         lower_recovery_point: Callable[[tuple[str, int], int], None],
     ) -> None:
-        """``lower_recovery_point`` lowers the recovery point in the checkpoint; it blocks."""
+        """Creates the replica; ``lower_recovery_point`` lowers the recovery point in the
+        checkpoint, and blocks."""
         stable = follower_high_watermark(high_watermark, log.log_end_offset, log.log_start_offset)
         super().__init__(log, services, writes, is_served, stable)
         log.committed_offset = stable
@@ -71,21 +72,22 @@ class Replica(Partition):
         self.totals = services.totals
         self.role = Role.UNASSIGNED
         self.state: PartitionState | None = None
-        """The state that the controller sent last, with later ISR changes."""
+        """The state that the controller sent last, updated by later ISR changes."""
         self.led: LedReplicas | None = None
         """The leader's view of the replicas; None if this broker is not the leader."""
         self._unflushed: deque[tuple[int, tuple[Ticket, Reply], OnFailure]] = deque()
-        """Replies of acks=1 that wait until the leader has flushed their records, by offset."""
+        """The replies to producers with acks=1 that wait until the leader has flushed their
+        records, by offset."""
         self.quiet = IdleFollowers()
 
     # -- roles
 
     def lead(self, state: PartitionState) -> bool:
-        """Makes this broker the leader in the epoch of ``state``; returns False if it was the
-        leader before.
+        """Makes this broker the leader in the epoch of ``state``; returns False if the broker was
+        already the leader.
 
-        Truncations made as a follower are fsynced first, unless the fetcher has fsynced them. On
-        LogPoisoned the epoch could not be written, and this broker does not lead.
+        First fsyncs the truncations that were made as a follower, unless the fetcher has fsynced
+        them. After LogPoisoned the epoch could not be written, and this broker is not the leader.
         """
         now_ms = self._services.time.now().mono_ms
         end_offset = self.log.log_end_offset
@@ -112,13 +114,13 @@ class Replica(Partition):
         return True
 
     def follow(self, state: PartitionState) -> None:
-        """Makes this broker a follower, even if the partition has no leader: from then on only the
+        """Makes this broker a follower, even if the partition has no leader. From then on only the
         fetcher writes the log."""
         self._leave(Role.FOLLOWER, f"Another broker is now the leader of {self.name}.")
         self.state = state
 
     def stand_by(self) -> None:
-        """Makes the replica unassigned until the controller assigns a role."""
+        """Makes the replica unassigned until the controller assigns another role."""
         self._leave(Role.UNASSIGNED, f"This broker is no longer the leader of {self.name}.")
 
     def offline(self) -> None:
@@ -135,11 +137,12 @@ class Replica(Partition):
 
     @property
     def leader_epoch(self) -> int:
-        """The leader epoch of LeaderAndIsr; NO_EPOCH before the first one."""
+        """The leader epoch of the last LeaderAndIsr request; NO_EPOCH before the first request."""
         return NO_EPOCH if self.state is None else self.state.leader_epoch
 
     def serving_error(self, current_leader_epoch: int) -> int:
-        """Extends `Partition.serving_error`; NOT_LEADER_OR_FOLLOWER if another broker leads."""
+        """Extends `Partition.serving_error`; returns NOT_LEADER_OR_FOLLOWER if another broker is
+        the leader."""
         if self.role is Role.OFFLINE:
             return KAFKA_STORAGE_ERROR
         if self.state is None:
@@ -195,7 +198,7 @@ class Replica(Partition):
             raise NotLeader(f"This broker is not the leader of {self.name}.")
 
     def appended(self, size_bytes: int) -> None:
-        """Handles new records: wakes followers, whose fetches make the records stable."""
+        """Handles an append: wakes the followers, whose fetches make the records stable."""
         log = self.log
         if self.led is not None:
             self.quiet.appended(self.led)
@@ -209,13 +212,15 @@ class Replica(Partition):
                 self._arm(self._waiting[-1][1])
 
     def delete_records(self, offset: int) -> int:
-        """Implements `Partition.delete_records`; the next fetches return the new start offset."""
+        """Implements `Partition.delete_records`; responses to later fetches contain the new log
+        start offset."""
         low_watermark = super().delete_records(offset)
         self.quiet.stir(wake=False)
         return low_watermark
 
     def keeps(self, offset: int) -> bool:
-        """Implements `Partition.keeps`: True if no flush is due, or the record is fsynced."""
+        """Implements `Partition.keeps`: returns True if no flush is required, or if the record is
+        fsynced."""
         return not self.log.flush_due or offset < self.log.recovery_point
 
     def when_acknowledged(
@@ -236,8 +241,8 @@ class Replica(Partition):
             self._promise_flush()
 
     def _reply_flushed(self, error: Exception | None = None) -> None:
-        """Delivers replies of acks=1 whose records are flushed; with ``error``, fails all replies
-        of acks=1."""
+        """Delivers the replies to producers with acks=1 whose records are flushed; if ``error`` is
+        set, fails all replies to producers with acks=1."""
         waiting = self._unflushed
         while waiting and (error is not None or waiting[0][0] <= self.log.recovery_point):
             _, (ticket, reply), on_failure = waiting.popleft()
@@ -259,33 +264,34 @@ class Replica(Partition):
         self._arm(deadline_ms)
 
     def _refuse_waiting(self) -> None:
-        """Fails waiting replies if this broker is not the leader."""
+        """Fails the waiting replies if this broker is not the leader."""
         if self.led is None:
             self._fail_waiting(NotLeader(f"This broker is not the leader of {self.name}."))
 
     @property
     def epoch_end(self) -> int:
-        """The log end offset: a new leader may not know yet that its records are committed, and a
-        reader must not treat records after the high watermark as lost."""
+        """The log end offset. It is used because a new leader may not know yet that its records are
+        committed, and a reader must not treat records after the high watermark as lost."""
         return self.log.log_end_offset
 
     @property
     def end_is_unknown(self) -> bool:
-        """Whether the high watermark of this new leader is below the start offset of its epoch, so
-        that more records may be committed than the leader knows."""
+        """Returns True if the high watermark of this new leader is below the start offset of its
+        epoch, so that more records may be committed than the leader knows."""
         return self.led is not None and self.high_watermark < self.led.epoch_start_offset
 
     def follower_error(self, replica_id: int) -> int:
-        """Returns the error of a fetch by another replica, or NONE.
+        """Returns the error for a fetch by another replica, or NONE.
 
-        UNKNOWN_LEADER_EPOCH for a replica that is not assigned, which may know a newer epoch.
+        The error for a replica that is not assigned is UNKNOWN_LEADER_EPOCH, since that replica may
+        know a newer epoch.
         """
         if self.led is None:
             return NOT_LEADER_OR_FOLLOWER
         return NONE if replica_id in self.led.followers else UNKNOWN_LEADER_EPOCH
 
     def advance(self) -> None:
-        """Implements `Partition.advance`: flushed records are stable once all in-sync replicas
+        """Implements `Partition.advance`: flushed records become stable when all in-sync replicas
         have them."""
         self._reply_flushed()
         if self.led is not None:
@@ -298,14 +304,16 @@ class Replica(Partition):
         self._take(self.led.follower_fetched(replica_id, offset, self.log.log_end_offset, now_ms))
 
     def tick(self) -> None:
-        """Checks for in-sync replicas that lag; called each half of replica.lag.time.max.ms."""
+        """Checks for in-sync replicas that lag; called at intervals of half of
+        replica.lag.time.max.ms."""
         if self.led is not None:
             self.led.rules = self._services.rules(self.topic)
             self._take(self.led.tick(self._services.time.now().mono_ms))
             self._in_sync_changed()
 
     def isr_written(self, partition_epoch: int) -> None:
-        """Applies the wanted ISR, which was written as version ``partition_epoch``."""
+        """Applies the ISR that this leader requested, which was written as version
+        ``partition_epoch``."""
         if self.led is not None:
             now_ms = self._services.time.now().mono_ms
             self._services.report_isr_change(self, self.led, now_ms)
@@ -314,7 +322,7 @@ class Replica(Partition):
             self._in_sync_changed()
 
     def isr_refused(self, error_code: int) -> None:
-        """Handles an ISR change that ZooKeeper or the controller rejected."""
+        """Handles the rejection of an ISR change by ZooKeeper or the controller."""
         if self.led is not None:
             self.totals.failed_changes += 1
             self._take(self.led.isr_refused(error_code))
@@ -325,7 +333,8 @@ class Replica(Partition):
         self._raise_to(step.high_watermark)
 
     def _raise_to(self, replicated: int) -> None:
-        """Advances the high watermark to ``replicated``, or less while a due flush is not done."""
+        """Advances the high watermark to ``replicated``; to a lower offset if a required flush is
+        not done."""
         log = self.log
         stable = min(replicated, log.recovery_point if log.flush_due else log.log_end_offset)
         if stable > self.high_watermark:
@@ -345,7 +354,7 @@ class Replica(Partition):
         """Appends batches from a leader's response, which begin at this log's end.
 
         Returns the number of bytes appended; the remaining bytes need another call. Raises
-        NotFollower, LogPoisoned, and CorruptRecords with the log unchanged.
+        NotFollower and LogPoisoned; raises CorruptRecords without changing the log.
         """
         self._followed()
         log = self.log
@@ -378,16 +387,17 @@ class Replica(Partition):
         )
 
     def truncate_for_leader(self, offset: int) -> int:
-        """Truncates the log to ``offset``, since the leader lacks the rest; returns the new end.
+        """Truncates the log to ``offset``, since the leader does not have later records; returns
+        the new log end offset.
 
-        Raises NotFollower; LogPoisoned, also if the log is only busy at the moment.
+        Raises NotFollower, and LogPoisoned, which may also mean that the log is temporarily busy.
         """
         end_offset = self._cut(offset, self.log.truncate_to)
         self._follow_to(self.high_watermark)
         return end_offset
 
     def start_at(self, offset: int) -> None:
-        """Drops all records, since the leader's log starts at ``offset``.
+        """Removes all records, since the leader's log starts at ``offset``.
 
         Raises the exceptions of `truncate_for_leader`.
         """
@@ -395,7 +405,7 @@ class Replica(Partition):
         self._follow_to(offset)
 
     def _cut(self, offset: int, cut: Callable[[int, int], int]) -> int:
-        """Truncates the log by ``cut``, after lowering the recovery point in the checkpoint."""
+        """Lowers the recovery point in the checkpoint, and then truncates the log with ``cut``."""
         self._followed()
         log = self.log
         try:
@@ -418,6 +428,6 @@ class Replica(Partition):
         return self.state
 
     def close(self, clean: bool = True) -> None:
-        """Implements `Partition.close`, but does not raise the high watermark, since unreplicated
-        records are not committed."""
+        """Implements `Partition.close`, but does not advance the high watermark, since records that
+        are not replicated are not committed."""
         self.log.close(clean)

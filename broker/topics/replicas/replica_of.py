@@ -1,4 +1,4 @@
-"""Casts a partition to a replica, without importing the code of clusters."""
+"""Casts a partition to a replica without importing the code of clusters."""
 
 from __future__ import annotations
 
@@ -11,5 +11,6 @@ if TYPE_CHECKING:
 
 
 def replica_of(partition: Partition | None) -> Replica | None:
-    """Returns the partition as a `Replica`; None on a standalone broker or without a partition."""
+    """Returns the partition as a `Replica`; None if the broker is standalone or ``partition`` is
+    None."""
     return cast("Replica", partition) if partition is not None and partition.is_replica else None

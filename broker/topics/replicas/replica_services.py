@@ -16,29 +16,32 @@ from replication.values import PartitionState, Rules
 
 
 class LedPartition(Protocol):
-    """A partition as the writer of its in-sync replicas sees it; `Replica` implements it."""
+    """The methods of a partition that the writer of its in-sync replicas uses; `Replica` implements
+    them."""
 
     topic: str
     index: int
     state: PartitionState | None
-    """The controller's last state, updated by later ISR changes."""
+    """The state that the controller sent last, updated by later ISR changes."""
 
     @property
     def led(self) -> object | None:
-        """The leader's view of the other replicas; None if this broker does not lead it."""
+        """The leader's view of the other replicas; None if this broker is not the leader."""
 
     def isr_written(self, partition_epoch: int) -> None:
-        """Called when ZooKeeper has the wanted ISR, as version ``partition_epoch``."""
+        """Called when ZooKeeper contains the requested ISR, as version ``partition_epoch``."""
 
     def isr_refused(self, error_code: int) -> None:
-        """Called when the ISR change was rejected; the partition may request it again at once."""
+        """Called when the ISR change was rejected; the partition may request the change again
+        immediately."""
 
 
 class IsrWriter(Protocol):
     """Writes in-sync replicas to ZooKeeper for the leaders of partitions."""
 
     def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
-        """Starts a write of ``isr`` over version ``expected_epoch`` of the partition's state.
+        """Starts to write ``isr``, which replaces version ``expected_epoch`` of the partition's
+        state.
 
         The writer reports the result to the partition, which has at most one change in progress.
         """
@@ -46,17 +49,17 @@ class IsrWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaServices(PartitionServices):
-    """The services of partitions, and further services that only replicas need."""
+    """The services of all partitions, and the services that only replicas need."""
 
     in_cluster: ClassVar[bool] = True
     node_id: int
     rules: Callable[[str], Rules]
-    """Returns a topic's current rules."""
+    """A function that returns a topic's current rules."""
     isr_writer: IsrWriter
     quotas: ReplicationQuotas
     totals: ReplicationTotals = field(default_factory=ReplicationTotals)
     observe: Callable[[Event], None] = lambda _: None
-    """Called with events of in-sync replicas."""
+    """A function that is called with events of in-sync replicas."""
 
     def report_isr_change(
         self,
@@ -65,10 +68,10 @@ class ReplicaServices(PartitionServices):
         now_ms: int,
         told: PartitionState | None = None,
     ) -> None:
-        """Reports and counts replicas that are about to leave or join the ISR, while their lag is
-        known.
+        """Logs and counts the replicas that leave or join the ISR; called before the change is
+        applied, when their lag is still known.
 
-        ``told`` is the controller's state; None: the ISR that the leader wanted was written.
+        ``told`` is the controller's state; None if the ISR that the leader requested was written.
         """
         after = told
         if after is None and led.pending is not None:

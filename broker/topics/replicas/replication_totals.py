@@ -1,4 +1,4 @@
-"""Counters of replication on this broker, for the metrics."""
+"""Counts of replication on this broker, for the metrics."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from replication.values import PartitionState
 
 @dataclass(slots=True)
 class ReplicationTotals:
-    """Counters since the process began."""
+    """Counts since the process began."""
 
     bytes_in: int = 0
-    """Bytes of batches that followers on this broker have fetched."""
+    """The number of bytes of batches that followers on this broker have fetched."""
     bytes_out: int = 0
-    """Bytes of batches sent to followers."""
+    """The number of bytes of batches that were sent to followers."""
     reassignment_bytes_in: int = 0
-    """The part of `bytes_in` for replicas that a reassignment adds."""
+    """The part of `bytes_in` that was fetched for replicas that a reassignment is adding."""
     reassignment_bytes_out: int = 0
-    """The part of `bytes_out` for replicas that a reassignment adds."""
+    """The part of `bytes_out` that was sent to replicas that a reassignment is adding."""
     shrinks: int = 0
-    """ISR changes by leaders on this broker that removed replicas."""
+    """The number of ISR changes by leaders on this broker that removed replicas."""
     expands: int = 0
     failed_changes: int = 0
-    """ISR changes that were rejected."""
+    """The number of ISR changes that were rejected."""
 
     def taken(self, state: PartitionState | None, node_id: int, size_bytes: int) -> None:
-        """Counts batches that a follower on this broker has appended."""
+        """Counts batches that a follower on this broker has fetched and appended."""
         self.bytes_in += size_bytes
         if state is not None and node_id in state.adding:
             self.reassignment_bytes_in += size_bytes
 
     def given(self, state: PartitionState | None, replica_id: int, size_bytes: int) -> None:
-        """Counts batches sent to a follower."""
+        """Counts batches that were sent to a follower."""
         self.bytes_out += size_bytes
         if state is not None and replica_id in state.adding:
             self.reassignment_bytes_out += size_bytes

@@ -1,4 +1,5 @@
-"""This broker's roles for a partition in a cluster, and the errors for a wrong role."""
+"""The roles that this broker can have for a partition in a cluster, and the errors for a wrong
+role."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from protocol.errors import NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER
 
 
 class Role(Enum):
-    """This broker's role for a partition."""
+    """The role of this broker for a partition."""
 
     UNASSIGNED = "unassigned"
     LEADER = "leader"
@@ -18,18 +19,18 @@ class Role(Enum):
 
 
 class NotLeader(AppendRefused):
-    """This broker does not lead the partition, or no longer leads it."""
+    """Raised if this broker is not the leader of the partition, or is no longer its leader."""
 
     def __init__(self, message: str) -> None:
         super().__init__(NOT_LEADER_OR_FOLLOWER, message)
 
 
 class NotEnoughReplicas(AppendRefused):
-    """Fewer replicas are in sync than `min.insync.replicas` requires."""
+    """Raised if fewer replicas are in sync than `min.insync.replicas` requires."""
 
     def __init__(self, message: str) -> None:
         super().__init__(NOT_ENOUGH_REPLICAS, message)
 
 
 class NotFollower(Exception):
-    """This broker is not a follower of the partition."""
+    """Raised if this broker is not a follower of the partition."""
