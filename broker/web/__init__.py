@@ -2,10 +2,10 @@
 
 Where to change:
 
-- readers over HTTP, and what they may not see: `broker/web/readers/`: `authentication.py`,
+- readers over HTTP, and what they may not see: in `broker/web/readers/`: `authentication.py`,
   `users.py`; `reader.py`, `redaction.py`. Then docs/use/http-api.md,
   `tests/broker/web/readers/test_readers.py`.
-- the page: `broker/web/page/`: `place.js` the address, `dom.js` durations and charts, `table.js`
-  tables, `verdicts.js` and `commands.js` problems and commands to copy, `peek.js` a record. Then
-  `tests/page`, `make pictures`.
+- the page: in `broker/web/page/`: `place.js` for the address, `dom.js` for durations and charts,
+  `table.js` for tables, `verdicts.js` and `commands.js` for problems and commands to copy,
+  `peek.js` for a record. Then `tests/page`, `make pictures`.
 """

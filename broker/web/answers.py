@@ -19,12 +19,13 @@ ALONE = "this broker is standalone: zookeeper.connect is not set"
 
 
 def refused(status: int, sentence: str) -> Response:
-    """Returns an error response with a message."""
+    """Returns an error response with the status and the message ``sentence``."""
     return JSONResponse({"error": sentence}, status)
 
 
 def unreadable(what: str, hosted: HostedShard[Any] | None) -> Response | None:
-    """Returns the error response about ``what`` if its shard can't be read; None if it can."""
+    """Returns the error response about ``what`` if its shard can't be read; None if the shard can
+    be read."""
     if hosted is not None and hosted.phase is Phase.LOADING:
         return refused(503, f"{what}: the coordinator partition is loading; try again")
     if hosted is not None and hosted.log.unreadable is not None:
@@ -35,36 +36,36 @@ def unreadable(what: str, hosted: HostedShard[Any] | None) -> Response | None:
 def forbidden(
     reader: Reader, kind: ResourceType, name: str, operation: Operation = Operation.DESCRIBE
 ) -> Response:
-    """Returns the response to a reader without permission; it is the same whether the resource
-    exists or not."""
+    """Returns the response to a reader without permission. The response is the same whether the
+    resource exists or not."""
     return refused(403, reader.denied(operation, kind, name))
 
 
 def for_cluster(request: Request) -> Response | None:
-    """Returns the error response to a reader without DESCRIBE on the cluster; None if the reader
-    has this right."""
+    """Returns an error response if the reader does not have DESCRIBE on the cluster, else None."""
     reader = reader_of(request.scope)
     return None if reader.sees_cluster else forbidden(reader, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def path_parts(raw: bytes, prefix: bytes) -> list[str]:
-    """Returns the segments of a path after ``prefix``; an id may contain an encoded slash."""
+    """Returns the segments of a path after ``prefix``, decoded; an id may contain an encoded
+    slash."""
     return [unquote(part) for part in raw.removeprefix(prefix).decode("latin-1").split("/")]
 
 
 def whole_number(text: str) -> int | None:
-    """Returns a number from 0; None for other texts, or if there are more digits than in an
-    offset."""
+    """Returns the number, at least 0, that ``text`` contains; None for other texts, or if the text
+    has more digits than an offset."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 32 else None
 
 
 def listing(
     slicer: Slicer, head: dict[str, Any], **lists: Iterator[dict[str, Any] | None]
 ) -> Response:
-    """Returns a JSON object with the fields of ``head``, and with lists of rows, each under its
-    name.
+    """Returns a JSON object with the fields of ``head``, and with a list of rows for each keyword
+    argument.
 
-    The rows are made in slices while the response is sent. A None among the rows is skipped.
+    The rows are created in slices as the response is sent. A None among the rows is skipped.
     """
 
     async def body() -> AsyncIterator[str]:

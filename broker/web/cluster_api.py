@@ -1,7 +1,7 @@
 """`/api/cluster...`: the cluster as this broker knows it, with causes.
 
-Each broker reports its own observations: the controller knows why leaders moved, a leader knows why
-a replica is out of sync. All responses are bounded. A standalone broker returns 404.
+Each broker reports its own observations: the controller knows why leaders changed, a leader knows
+why a replica is out of sync. All responses have a maximum size. A standalone broker returns 404.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ _PREFIX = b"/api/cluster/"
 STRAYS_MAX = 100
 NOT_FOLLOWED_MAX = 100
 PARTITIONS_MAX = 1000
-"""The maximum number of partitions with problems that are listed; further ones are only counted."""
+"""The maximum number of partitions with problems that are listed; further partitions are only
+counted."""
 
 
 def routes(sources: Sources) -> list[Route]:
-    """The routes of the API."""
+    """Returns the routes of the API."""
     api = ClusterApi(sources)
     return [
         Route("/api/cluster", api.cluster),
@@ -55,16 +56,16 @@ def routes(sources: Sources) -> list[Route]:
 
 
 class ClusterApi:
-    """The handlers; each reads in the loop's own thread, in slices."""
+    """The handlers for the cluster; each handler reads in the loop's thread, in slices."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._looking = Lock()
-        """A lock, so that only one check at a time reads ZooKeeper."""
+        """A lock that lets only one check at a time read ZooKeeper."""
 
     async def cluster(self, request: Request) -> Response:
-        """Returns the cluster: brokers, the controller with its pending and waiting work, and
-        problems."""
+        """Returns the cluster: the brokers, the controller with its pending and waiting work, and
+        the problems."""
         if (answer := for_cluster(request)) is not None:
             return answer
         member = self.sources.member
@@ -79,7 +80,8 @@ class ClusterApi:
         return JSONResponse(redacted(reader_of(request.scope), view))
 
     async def _first(self, rows: Iterator[View | None], at_most: int) -> tuple[list[View], int]:
-        """Returns the first rows, and the number of further rows; a None is not a row."""
+        """Returns the first ``at_most`` rows, and the number of further rows; a None is not counted
+        as a row."""
         found, more = list[View](), 0
         slices = self.sources.slicer.work("/api")
         for row in rows:
@@ -93,8 +95,8 @@ class ClusterApi:
         return found, more
 
     async def check(self, request: Request) -> Response:
-        """Returns the problems that only this broker can detect; ``nodes=true`` also checks the
-        nodes in ZooKeeper."""
+        """Returns the problems that only this broker can detect; the query ``nodes=true`` also
+        checks the nodes in ZooKeeper."""
         if (answer := for_cluster(request)) is not None:
             return answer
         member = self.sources.member

@@ -1,4 +1,4 @@
-"""The state of the broker for /healthz."""
+"""The health of the broker for /healthz."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from broker.metrics.sources import Sources
 
 
 def health(sources: Sources) -> dict[str, Any]:
-    """Returns ``state``, which is loading, ready or poisoned, and further fields with the progress
-    or the reason.
+    """Returns ``state`` (loading, ready or poisoned), and further fields with the progress or the
+    reason.
 
-    The fields also name partitions that can't be cleaned or read. These do not change the state: a
-    restart would not help, and the broker serves all other partitions.
+    The fields also name partitions that can't be cleaned or read. Such partitions do not change the
+    state: a restart would not help, and the broker serves all other partitions.
     """
     beside: dict[str, Any] = {}
     if uncleanable := sources.cleaning.uncleanable():
@@ -40,13 +40,13 @@ def health(sources: Sources) -> dict[str, Any]:
 
 
 def is_loading(sources: Sources) -> bool:
-    """Returns whether a coordinator is still loading partitions."""
+    """Returns True if a coordinator is still loading partitions."""
     return sources.groups.life.loading or sources.transactions.life.loading
 
 
 def load_progress(sources: Sources) -> dict[str, Any]:
-    """Returns the progress of loading groups; ``transactions`` has the progress of loading
-    transactional ids."""
+    """Returns the progress of loading groups; the field ``transactions`` contains the progress of
+    loading transactional ids."""
     hosted_shards = sources.transactions.hosted_shards
     transactions = {"transactions": progress(hosted_shards)} if hosted_shards else {}
     return {**progress(sources.groups.hosted_shards), **transactions}

@@ -1,8 +1,8 @@
 """The HTTP server, and `/metrics` for Prometheus.
 
-The server is starlette on uvicorn, in the broker's event loop. The broker keeps control of signals
-and logging. The module is imported only after the broker listens, since the import takes longer
-than the start of a broker. Connections that arrive before the end of the import wait.
+The server is starlette on uvicorn, in the broker's event loop. The broker, not uvicorn, handles
+signals and logging. The module is imported only after the broker listens, since the import takes
+longer than the start of a broker. Connections that arrive before the end of the import wait.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from broker.web.readers.reader import reader_of
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 GRACE_S = 1
-"""How long a stop waits for unfinished responses, in seconds."""
+"""The number of seconds for which a stop waits for unfinished responses."""
 
 Render = Callable[[], AsyncIterator[bytes]]
 
@@ -52,7 +52,8 @@ class _QuietServer(uvicorn.Server):
 
 
 def timed(application: ASGIApp, watchdog: Watchdog) -> ASGIApp:
-    """Returns ``application``, with a watchdog that measures each piece of work on a request."""
+    """Returns an application that runs ``application`` and whose pieces of work for each request
+    the watchdog measures."""
 
     async def measured(scope: Scope, receive: Receive, send: Send) -> None:
         async def answer() -> None:
@@ -64,7 +65,7 @@ def timed(application: ASGIApp, watchdog: Watchdog) -> ASGIApp:
 
 
 def scrapes(render: Render) -> Route:
-    """Returns the route of `/metrics`."""
+    """Returns the route of `/metrics`, whose text ``render`` yields."""
 
     async def metrics(request: Request) -> Response:
         reader, scrape = reader_of(request.scope), render()
@@ -90,8 +91,8 @@ class HttpServer:
         with_verbs: bool = False,
         layer: Layer | None = None,
     ) -> None:
-        """``with_verbs``: the server serves /test, whose requests have bodies. ``layer`` creates
-        the layer between a socket and a connection, such as TLS."""
+        """Creates the server. If ``with_verbs`` is true, the server handles /test, whose requests
+        have bodies. ``layer`` creates the layer between a socket and a connection, such as TLS."""
         self._socket = bound
         connection = partial(BoundedConnection, limits=limits, time=time)
         protocol = connection if layer is None else partial(_layered, layer, connection)
@@ -112,13 +113,14 @@ class HttpServer:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to accept connections, in the running loop."""
+        """Begins to accept connections, in the running loop."""
         self._task = asyncio.get_running_loop().create_task(
             self._server.serve(sockets=[self._socket])
         )
 
     async def stop(self) -> None:
-        """Close the socket and its connections; unfinished scrapes have GRACE_S seconds to end."""
+        """Closes the socket and its connections; unfinished scrapes have GRACE_S seconds to
+        finish."""
         self._server.should_exit = True
         if self._task is not None:
             await self._task

@@ -1,8 +1,8 @@
-"""`/api/...`: groups, topics and the broker as JSON; the fields are in docs/use/http-api.md.
+"""`/api/...`: groups, topics and the broker as JSON; docs/use/http-api.md describes the fields.
 
-All requests are reads, and a broker shows only the groups that it coordinates. Long responses are
-made in slices, so that a listing of all groups does not delay other requests. A group id is one
-segment of the path, percent encoded.
+All requests only read data, and a broker returns only the groups that it coordinates. Long
+responses are created in slices, so that a list of all groups does not delay other requests. A group
+id is one segment of the path, percent encoded.
 """
 
 from __future__ import annotations
@@ -60,11 +60,12 @@ _PREFIX = b"/api/groups/"
 _TOPICS = b"/api/topics/"
 
 Parts = tuple[dict[str, Any], dict[str, Iterator[dict[str, Any]]]]
-"""A response: its fields, and its lists of rows, which are made while the response is sent."""
+"""A response: its fields, and its lists of rows, which are created as the response is sent."""
 
 
 class WholePath(PathConvertor):
-    """Matches the rest of a path, including line ends, which a group id may contain."""
+    """A path converter that matches the rest of a path, including line ends, which a group id may
+    contain."""
 
     regex = "(?s:.*)"
 
@@ -73,7 +74,7 @@ register_url_convertor("whole", WholePath())
 
 
 def routes(sources: Sources) -> list[Route]:
-    """The routes of the API."""
+    """Returns the routes of the API."""
     api = GroupsApi(sources)
     return [
         Route("/api/groups", api.groups),
@@ -158,8 +159,8 @@ class GroupsApi:
         }
 
     async def _journal(self, hosted: HostedGroups | None, group_id: str, last: int) -> Parts | None:
-        """Returns a group's journal with the last rebalances; None if neither the journal nor the
-        group exists."""
+        """Returns a group's journal with its last ``last`` rebalances; None if neither the journal
+        nor the group exists."""
         judgement = await self._judged(hosted, group_id)
         head = journal_head(self.sources, hosted, group_id)
         if head is None:
@@ -179,7 +180,7 @@ class GroupsApi:
         return judgement
 
     async def expiring(self, request: Request) -> Response:
-        """Returns the offsets that retention will remove soon, with the reason."""
+        """Returns the offsets that retention will soon remove, with the reason."""
         try:
             within_ms = int(request.query_params.get("within_ms", DAY_MS))
         except ValueError:
@@ -256,8 +257,8 @@ class GroupsApi:
         return listing(self.sources.slicer, view, **lists)
 
     async def of_broker(self, request: Request) -> Response:
-        """Returns the broker; a reader without DESCRIBE on the cluster gets only its id and
-        state."""
+        """Returns the state of the broker; if the reader does not have DESCRIBE on the cluster,
+        only its id and state."""
         sources = self.sources
         if not reader_of(request.scope).sees_cluster:
             return JSONResponse(which_broker(sources))

@@ -1,9 +1,9 @@
 """An HTTP connection of uvicorn with limits on unfinished requests and unread responses.
 
-uvicorn waits without limit for the rest of a request, and for a peer to read a response. Here a
-request must be complete within a time limit, a response that the peer does not read is dropped, and
-the number of connections is bounded, so that HTTP does not use up the file descriptors that Kafka's
-listeners need.
+uvicorn waits without limit for the rest of a request, and for a peer to read a response. With this
+class, a request must be complete within a time limit, a response that the peer does not read is
+dropped, and the number of connections has a limit. Therefore HTTP does not use up the file
+descriptors that Kafka's listeners need.
 """
 
 from __future__ import annotations
@@ -18,38 +18,40 @@ from broker.time import Time
 from security.principal import Principal
 
 _AWAITED = (h11.IDLE, h11.SEND_BODY, h11.ERROR)
-"""The states in which the peer must send data."""
+"""The states of a connection in which the peer must send data."""
 
 
 CERTIFIED = "muster.certified"
-"""The key in the state of a request under which the principal of the connection's certificate is
+"""The key in the state of a request under which the principal in the connection's certificate is
 stored."""
 
 
 class HttpLimits(NamedTuple):
-    """The limits of connections."""
+    """The limits of HTTP connections."""
 
     connections: int = 128
-    """The maximum number of simultaneous connections; `/api/live` has at most 32 of them."""
+    """The maximum number of simultaneous connections; at most 32 of these connections may be to
+    `/api/live`."""
     request_s: float = 10.0
-    """The maximum time from the start of the connection, or the last response, to the end of a
-    request, in seconds."""
+    """The maximum number of seconds from the start of the connection, or from the last response, to
+    the end of a request."""
     idle_s: int = 5
-    """The idle time after which a connection is closed, in seconds."""
+    """The number of seconds without a request after which a connection is closed."""
     unread_s: float = 30.0
-    """The time within which a peer must read ``unread_bytes``, or all waiting data, in seconds."""
+    """The number of seconds within which a peer must read ``unread_bytes``, or all waiting data."""
     unread_bytes: int = 16384
     head_bytes: int = 16384
-    """The maximum size of a request's line and headers, in bytes."""
+    """The maximum size in bytes of the request line and the headers."""
 
 
 HTTP_LIMITS = HttpLimits()
 
 
 class BoundedConnection(H11Protocol):
-    """uvicorn's connection within ``limits``.
+    """A connection of uvicorn that enforces ``limits``.
 
-    One timer runs while the peer must send, another while the peer must read.
+    One timer runs as long as the peer must send data, another timer runs as long as the peer must
+    read data.
     """
 
     def __init__(self, *args: Any, limits: HttpLimits, time: Time, **more: Any) -> None:
@@ -57,18 +59,19 @@ class BoundedConnection(H11Protocol):
         self._limits = limits
         self._time = time
         self._late: asyncio.TimerHandle | None = None
-        """The timer for the rest of a request; set while a request is awaited."""
+        """The timer for the rest of a request; set as long as the connection waits for a request.
+        """
         self._unread: asyncio.TimerHandle | None = None
-        """The timer for reading; set while much data, or the end of the last response, waits for
-        the peer."""
+        """The timer for reading; set as long as much data, or the end of the last response, waits
+        for the peer to read it."""
         self._since_s = 0.0
-        """When the broker began to wait for data from the peer."""
+        """The time at which the broker began to wait for data from the peer, in seconds."""
         self._left = 0
-        """The number of bytes that the peer had not read at the last check."""
+        """The number of bytes that the peer had not yet read at the last check."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept a connection; if there are too many, close the connection that has waited
-        longest."""
+        """Accepts a connection; if there are too many connections, closes the connection that has
+        waited longest."""
         super().connection_made(transport)
         self._await_request()
         if len(self.connections) > self._limits.connections:
@@ -81,7 +84,7 @@ class BoundedConnection(H11Protocol):
 
     @property
     def principal(self) -> Principal | None:
-        """The principal of the peer's certificate; None without a certificate."""
+        """The principal that the peer's certificate contains; None without a certificate."""
         found = self.app_state.get(CERTIFIED)
         assert found is None or isinstance(found, Principal)
         return found
@@ -92,7 +95,7 @@ class BoundedConnection(H11Protocol):
 
     @property
     def client_host(self) -> str:
-        """The peer's address in the form of Kafka's connections."""
+        """The peer's address, in the same form as for Kafka connections."""
         return f"/{self.client[0]}" if self.client else "/"
 
     @property
@@ -101,13 +104,13 @@ class BoundedConnection(H11Protocol):
         return ":".join(map(str, self.client or ()))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timers."""
+        """Stops the timers."""
         self._stop_waiting()
         self._stop_looking()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Continue a request; the timer runs until the request is complete."""
+        """Continues a request; the timer runs until the request is complete."""
         super().data_received(data)
         if self.conn.their_state not in _AWAITED:
             self._stop_waiting()
@@ -115,7 +118,7 @@ class BoundedConnection(H11Protocol):
             self._await_request()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, or for the peer to read the end of the response."""
+        """Waits for the next request, or until the peer has read the end of the response."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._await_reading()
@@ -123,12 +126,12 @@ class BoundedConnection(H11Protocol):
             self._await_request()
 
     def pause_writing(self) -> None:
-        """Start the timer for reading, since much data waits for the peer."""
+        """Starts the timer for reading, since much data waits for the peer."""
         super().pause_writing()
         self._await_reading()
 
     def resume_writing(self) -> None:
-        """Stop the timer for reading, since the peer has read most of the data."""
+        """Stops the timer for reading, since the peer has read most of the data."""
         super().resume_writing()
         if not self.transport.is_closing():
             self._stop_looking()

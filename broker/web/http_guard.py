@@ -1,12 +1,13 @@
-"""Refuses requests that a browser sends for web pages of other sites.
+"""Rejects requests that a browser sends on behalf of web pages of other sites.
 
-Without authentication, a page that a developer opens must not be able to read a broker on the
-developer's loopback or private network. Browsers separate pages by the host names in their
-addresses, but an attacker can let a name resolve to this machine (DNS rebinding). A name in
-``Host`` must therefore be known here; an IP address can't be rebound. Responses do not allow other
-origins (CORS). Requests from pages of other sites are also refused, since they would cost work or a
-connection of ``/api/live``. Requests have no body, since the API is read-only; only the verbs under
-``/test`` of a broker that runs with ``--test`` change anything, and web pages may not use them.
+Without authentication, a page that a developer opens must not be able to read data of a broker on
+the developer's loopback interface or private network. Browsers isolate pages by the host names in
+their addresses, but an attacker can make a name resolve to this machine (DNS rebinding). Therefore
+a name in ``Host`` must be an allowed name; an IP address can't be rebound. Responses do not allow
+other origins (CORS). Requests from pages of other sites are also rejected, since they would cost
+work or a connection of ``/api/live``. Requests have no body, since the API only reads data; only
+the verbs under ``/test`` of a broker that runs with ``--test`` change data, and web pages may not
+use these verbs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from broker.config.http_settings import is_loopback
 
 _HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::\d*)?")
 _LOGGED_MAX = 20
-"""The maximum number of refused names that are logged, each once."""
+"""The maximum number of rejected host names that are logged, each of them once."""
 _SHOWN_MAX = 100
 _VERBS = "/test"
 WITHOUT_TEST = "this broker runs without --test: only `muster serve --test` serves /test"
@@ -32,10 +33,11 @@ logger = structlog.get_logger(__name__)
 
 
 class Hosts:
-    """The host names at which HTTP is served; ``allowed`` is the setting ``http.allowed.hosts``.
+    """The host names under which HTTP is available; ``allowed`` is the setting
+    ``http.allowed.hosts``.
 
-    A name without a dot is accepted if the listener is not on loopback: sites on the internet do
-    not have such names, but containers and machines of the same network often do.
+    If the listener is not on loopback, a name without a dot is accepted: sites on the internet do
+    not have such names, but containers and machines in the same network often do.
     """
 
     def __init__(self, listener: str, names: Iterable[str], allowed: str) -> None:
@@ -47,7 +49,7 @@ class Hosts:
         self._short = not is_loopback(listener)
 
     def has(self, host: str) -> bool:
-        """Return whether ``host``, the value of a Host header, is an allowed name or an IP
+        """Returns True if ``host``, the value of a Host header, is an allowed name or an IP
         address."""
         found = _HOST.fullmatch(host.strip().lower())
         if found is None:
@@ -61,7 +63,8 @@ class Hosts:
 
 
 class Guard:
-    """The ASGI application ``inner``; requests from pages of other sites are refused."""
+    """An ASGI application that passes requests to ``inner``, except requests from pages of other
+    sites, which it rejects."""
 
     def __init__(self, inner: ASGIApp, hosts: Hosts, *, with_verbs: bool = False) -> None:
         self._inner = inner
@@ -70,7 +73,7 @@ class Guard:
         self._logged: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve or refuse one request."""
+        """Handles or rejects one request."""
         refused = self._refusal(scope["path"], dict(scope["headers"]))
         if refused is None:
             await self._inner(scope, receive, send)
@@ -111,8 +114,8 @@ class Guard:
 
 
 def _is_foreign(headers: dict[bytes, bytes]) -> bool:
-    """Return whether a page of another site sends the request; a link that a user follows does not
-    count."""
+    """Returns True if a page of another site sends the request; a link that a user follows is not
+    such a request."""
     return (
         headers.get(b"sec-fetch-site") == b"cross-site"
         and headers.get(b"sec-fetch-mode") != b"navigate"

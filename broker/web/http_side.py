@@ -1,9 +1,9 @@
-"""The HTTP part of a broker: samples and verdicts from the start, a server from the first
-connection.
+"""The HTTP part of a broker: takes samples and verdicts from the start on, and runs a server from
+the first connection on.
 
-The import of the HTTP libraries takes as long as the start of a broker, and a quarter of its
-memory. A thread therefore imports them when the first connection arrives, while the loop serves
-Kafka's clients.
+The import of the HTTP libraries takes as long as the start of a broker, and a quarter of the memory
+of a broker. A thread therefore imports the libraries when the first connection arrives; the loop
+serves Kafka's clients at the same time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class HttpSide:
     """The HTTP part of one broker on a listening socket, from `start` to `stop`.
 
-    ``host`` is the host of ``http.listener``; ``opened`` is called with the pages when they exist.
+    ``host`` is the host of ``http.listener``; ``opened`` is called with the pages when they have
+    been created.
     """
 
     def __init__(
@@ -44,13 +45,14 @@ class HttpSide:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start sampling, judging groups, and waiting for a connection, in the running loop."""
+        """Starts to take samples, to judge groups, and to wait for a connection, in the running
+        loop."""
         self._sources.trends.start()
         self._sources.verdicts.start()
         self._task = self._sources.watchdog.task("http", self._open())
 
     async def stop(self) -> None:
-        """Stop waiting for a connection, or stop the server and its connections."""
+        """Stops waiting for a connection, or stops the server and its connections."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -70,7 +72,7 @@ class HttpSide:
         site.start()
 
     def _make(self) -> Site:
-        """Create the site in a thread; its constructor reads only parts of the broker that never
+        """Creates the site in a thread; the constructor reads only parts of the broker that never
         change."""
         from broker.web.site import Site
 
@@ -78,7 +80,7 @@ class HttpSide:
 
 
 async def _readable(bound: socket.socket) -> None:
-    """Wait for a connection without accepting it."""
+    """Waits for a connection without accepting it."""
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
     loop.add_reader(bound, asked.set)

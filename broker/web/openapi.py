@@ -1,7 +1,7 @@
 """`/api/openapi.json`: the description of the HTTP API, in OpenAPI 3.1.
 
-The file is written by hand. `tests/broker/web/test_openapi.py` compares it with the routes, and
-every response in the tests of this room is checked against the schemas of the file.
+The file is written by hand. `tests/broker/web/test_openapi.py` compares the file with the routes,
+and the tests in `tests/broker/web` check every response against the schemas in the file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 
 def routes() -> list[Route]:
-    """Returns the route of the description."""
+    """Returns the route of `/api/openapi.json`."""
     return [Route("/api/openapi.json", _description)]
 
 

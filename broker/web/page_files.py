@@ -1,8 +1,8 @@
-"""The files of the page, read once, and response headers that prevent a browser from running other
-code.
+"""The files of the page, which are read once, and response headers that prevent a browser from
+running other code.
 
-The files are in broker/web/page/, plain HTML, CSS and JavaScript without a build. The page gets
-names of groups and clients as JSON and inserts them as text, never as markup; the
+The files in broker/web/page/ are plain HTML, CSS and JavaScript without a build step. The page gets
+names of groups and clients as JSON and inserts the names as text, never as markup; the
 Content-Security-Policy is a second protection.
 """
 
@@ -78,7 +78,7 @@ class PageFiles:
         return [Route("/", self.index), Route("/page/{name}", self.file)]
 
     async def index(self, request: Request) -> Response:
-        """Returns the page to browsers, and the list of paths to other clients."""
+        """Returns the page to browsers, and a list of paths to other clients."""
         if "text/html" not in request.headers.get("accept", ""):
             return PlainTextResponse(_PLAIN, headers={"vary": "accept"})
         answer = self._answer(request, "index.html")

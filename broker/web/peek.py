@@ -1,9 +1,10 @@
-"""One record of a topic in readable form, such as the record at which a consumer is stuck.
+"""Returns one record of a topic in readable form, for example the record at which a consumer is
+stuck.
 
-`GET /api/topics/TOPIC/PARTITION/record?offset=N` returns the record at N, or the next record if the
-cleaner removed that record or N is a marker. A disk thread reads the batch and the worker decodes
-it, one at a time for all clients: a batch may decompress to 100 MiB. The response has up to 4 KiB
-of the key, of the value and of each header.
+`GET /api/topics/TOPIC/PARTITION/record?offset=N` returns the record at offset N; if the cleaner
+removed that record or N is a marker, it returns the next record. A disk thread reads the batch and
+the worker decodes it, one batch at a time for all clients: a batch may decompress to 100 MiB. The
+response contains up to 4 KiB of the key, of the value and of each header.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ from protocol.records.find import Found, find_record
 from protocol.records.stored import read_stored, validate_stored
 
 SHOWN_BYTES = 4096
-"""The maximum number of bytes shown of a key, a value, a header's name or a header's value."""
+"""The maximum number of bytes that are shown of a key, a value, a header's name or a header's
+value."""
 HEADERS_SHOWN = 32
 BATCHES_PASSED = 1000
 """The maximum number of batches without a record (markers, or batches that the cleaner emptied)
 that one request skips."""
 _INTEGER_MAX = 2**53 - 1
-"""The largest integer that JavaScript and many other languages do not round."""
+"""The largest integer up to which JavaScript and many other languages represent every integer
+exactly."""
 
 View = dict[str, Any]
 
@@ -51,7 +54,7 @@ class Peek:
         self._one = asyncio.Lock()
 
     async def answer(self, topic: str, partition: str, offset: str | None) -> Response:
-        """Returns the record, or an error with the reason why no record is shown."""
+        """Returns the record, or an error with the reason why a record can't be returned."""
         if topic in INTERNAL_TOPICS:
             return refused(
                 403,
@@ -97,7 +100,7 @@ class Peek:
         return JSONResponse(view, headers={"cache-control": "no-store"})
 
     async def _next(self, partition: Partition, offset: int) -> View | None:
-        """Returns the first record at or after ``offset``; None at the end of the log."""
+        """Returns the first record at or after ``offset``; None if such a record does not exist."""
         disk, worker = self._sources.disk_reads, self._sources.worker
         wanted = offset
         for _ in range(BATCHES_PASSED):
@@ -119,20 +122,21 @@ class Peek:
 
 
 def _read(partition: Partition, offset: int, end_offset: int) -> bytes:
-    """Runs in a thread; returns the batch that contains ``offset``, or the next batch; b"" at the
-    end."""
+    """Returns the batch that contains ``offset``, or the next batch; b"" if neither exists. Runs in
+    a thread."""
     return partition.log.read(offset, 1, max_offset=end_offset).data
 
 
 def _look(data: bytes, header: BatchHeader, offset: int) -> View | None:
-    """Runs in a thread; returns the view of one record of a batch."""
+    """Returns the view of the record at or after ``offset`` in a batch; None if such a record does
+    not exist. Runs in a thread."""
     validate_stored(data, header)
     found = find_record(data, header, offset, HEADERS_SHOWN)
     return None if found is None else record_view(found)
 
 
 def record_view(found: Found) -> View:
-    """Returns the view of a record, with long parts shortened."""
+    """Returns the view of a record; long keys, values and headers are shortened."""
     return {
         "offset": found.offset,
         "timestamp_ms": found.timestamp if found.timestamp >= 0 else None,
@@ -151,7 +155,7 @@ def record_view(found: Found) -> View:
 
 
 def bytes_view(data: Buffer | None) -> View | None:
-    """Returns bytes as text, JSON and hex, as far as possible; None for null."""
+    """Returns bytes as text, as JSON and as hex, if they can be converted; None for null."""
     if data is None:
         return None
     shown = bytes(data[:SHOWN_BYTES])
@@ -167,8 +171,8 @@ def bytes_view(data: Buffer | None) -> View | None:
 
 
 def _text(shown: bytes, is_whole: bool) -> str | None:
-    """Returns the text if ``shown`` is valid UTF-8 without control characters, else None; an
-    incomplete character at the end is omitted."""
+    """Returns the text if ``shown`` is valid UTF-8 without control characters, else None. Omits an
+    incomplete character at the end."""
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(shown, final=is_whole)
     except UnicodeDecodeError:
@@ -177,8 +181,8 @@ def _text(shown: bytes, is_whole: bool) -> str | None:
 
 
 def _json(text: str) -> Any:
-    """Returns the text parsed as JSON; None if it is not JSON, or if a client would read different
-    values."""
+    """Returns the text parsed as JSON; None if the text is not JSON, or if clients may read other
+    values from this JSON."""
     try:
         return json.loads(
             text,

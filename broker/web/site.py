@@ -53,7 +53,8 @@ class Pages:
         self.live = Live(partial(find, sources), sources.time.real, sources.slicer)
 
     def routes(self) -> list[Route]:
-        """Returns all routes. The handlers of routes with restricted data check `reader_of`."""
+        """Returns all routes. The handlers of routes with restricted data check the rights of the
+        reader from `reader_of`."""
         sources = self._sources
         return [
             scrapes(lambda: render(sources)),
@@ -74,14 +75,14 @@ class Pages:
         return timed(Compressed(served, sources.time), sources.watchdog)
 
     async def stop(self) -> None:
-        """Disconnect the clients of /api/live."""
+        """Disconnects the clients of /api/live."""
         await self.live.stop()
 
 
 @cache
 def _page_files() -> PageFiles:
-    """Returns the page's files, which are the same for all brokers of a process; compressing them
-    takes 40 ms."""
+    """Returns the page's files, which all brokers of a process share, since their compression takes
+    40 ms."""
     return PageFiles()
 
 
@@ -125,24 +126,24 @@ class Site:
         self._server = HttpServer(bound, application, hosts, sources.time.real, layer=layer)
 
     def start(self) -> None:
-        """Begin to accept connections, in the running loop."""
+        """Begins to accept connections, in the running loop."""
         self._server.start()
 
     async def stop(self) -> None:
-        """Stop the server and its connections; callers disconnect the clients of /api/live
+        """Stops the server and its connections; the caller must disconnect the clients of /api/live
         first."""
         await self._server.stop()
 
 
 def probes(sources: Sources) -> list[Route]:
     """Returns the routes of `/livez` (must the broker be restarted?), `/readyz` (can clients use
-    it?) and `/healthz` (the reason).
+    the broker?) and `/healthz` (the reason).
 
-    While a broker loads, it is live but not ready: a restart would begin the load again. If a
-    log accepts no writes, the broker is live and ready: it probes that log, and serves reads,
-    heartbeats and all other logs; `/healthz` returns 503. A broker that can't continue, and
-    stops, is not live. If authentication is enabled, anonymous readers get the state without
-    the reason.
+    A broker that is loading is live but not ready: a restart would begin the load again. If a log
+    accepts no writes, the broker is live and ready: it probes that log, and serves reads,
+    heartbeats and all other logs; `/healthz` returns 503. A broker that can't continue and is
+    stopping is not live. If authentication is enabled, anonymous readers get the state without the
+    reason.
     """
 
     async def livez(request: Request) -> Response:

@@ -1,5 +1,5 @@
-"""`/api/transactions...` and `/api/held`: transactions, their histories, and the partitions that
-they hold back."""
+"""`/api/transactions...` and `/api/held`: transactions, their histories, and the partitions whose
+last stable offset they hold back."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ class TransactionsApi:
         return listing(self.sources.slicer, redacted(reader, view), partition_list=rows)
 
     async def held(self, request: Request) -> Response:
-        """Returns the partitions that transactions hold back; or for one partition, the transaction
-        that holds it back, if any."""
+        """Returns the partitions whose last stable offset a transaction holds back; for one
+        partition, returns the transaction, if any."""
         sources = self.sources
         topic, index = request.query_params.get("topic"), request.query_params.get("partition")
         reader = reader_of(request.scope)

@@ -1,1 +1,1 @@
-"""Live events: the watched rows and their changes."""
+"""Live events: the rows that clients watch, and the changes of these rows."""

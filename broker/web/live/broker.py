@@ -1,4 +1,4 @@
-"""The head and the rows of `/api/live` for the broker."""
+"""The head and the rows of the channel of `/api/live` for the broker."""
 
 from __future__ import annotations
 
@@ -15,28 +15,27 @@ from verdicts.spelling import plain_host
 
 CLIENTS_SHOWN = 100
 CONNECTIONS_READ = 2_000
-"""The maximum number of connections that one update reads to show the sessions of clients."""
+"""The maximum number of connections that one update reads for the sessions of clients."""
 DENIALS_SHOWN = 20
 
 
 class TheBroker(Source):
-    """The broker: tables ``api``, ``client`` (connected clients) and ``denial`` (the last
-    denials).
-    """
+    """The data about the broker: tables ``api``, ``client`` (connected clients) and ``denial`` (the
+    last denials)."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._numbers = count()
         self._denials: dict[tuple[str, ...], int] = {}
-        """The number of each denial at the last update. Row keys are numbers, since a key must not
-        contain a name that the reader may not see."""
+        """The number in the row key of each denial at the last update. Row keys are numbers, since
+        a key must not contain a name that the reader may not see."""
 
     def head(self) -> View:
-        """Returns the broker without its tables."""
+        """Returns the data about the broker without its tables."""
         return broker_view(self.sources)
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields the rows of APIs with requests, of connected clients and of denials."""
+        """Yields a row for each API with requests, each connected client and each denial."""
         for row in api_rows(self.sources):
             yield Row("api", row["api"], (row["requests"],), partial(dict, row))
         yield None

@@ -1,6 +1,5 @@
-"""The live view of a cluster: leaders, replicas out of sync, the controller's waits, with
-causes.
-"""
+"""The live view of a cluster: leaders, replicas that are out of sync, and the controller's waits,
+with their causes."""
 
 from __future__ import annotations
 
@@ -27,19 +26,20 @@ if TYPE_CHECKING:
 View = dict[str, Any]
 
 PARTITIONS_MAX = 5000
-"""The maximum number of partitions that are shown; partitions with problems are always shown."""
+"""The maximum number of partitions that are shown; partitions with problems are shown even beyond
+this number."""
 
 
 class TheCluster(Source):
-    """The cluster: tables ``broker``, ``partition``, ``wait`` and ``entry``."""
+    """The data about the cluster: tables ``broker``, ``partition``, ``wait`` and ``entry``."""
 
     def __init__(self, sources: Sources, member: ClusterBroker) -> None:
         self.sources = sources
         self.member = member
 
     def head(self) -> View:
-        """Returns the cluster without its tables, and without values that change only with the
-        clock."""
+        """Returns the data about the cluster without its tables, and without values that change
+        only because time passes."""
         view = cluster_view(self.sources, self.member)
         for each in ("now_ms", "brokers", "journal"):
             del view[each]
@@ -50,8 +50,8 @@ class TheCluster(Source):
         return view
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields the brokers, the partitions, the controller's waits, and the last entries of the
-        journal."""
+        """Yields a row for each broker, partition and wait of the controller, and for the last
+        entries of the journal."""
         view = cluster_view(self.sources, self.member)
         for each in view["brokers"]:
             yield Row("broker", str(each["broker"]), None, partial(dict, each))

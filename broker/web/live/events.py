@@ -1,9 +1,10 @@
-"""`/api/live`: server-sent events; their format is in docs/use/http-api.md.
+"""`/api/live`: server-sent events; docs/use/http-api.md describes their format.
 
-A *channel* is a head and rows of named tables, which broker/web/live/rows.py makes. One task for
-each channel reads the channel's source in slices, at most once in ``TICK_S``, and less often if
-reading would use more than a twentieth of a core. Changes are encoded once for all clients. A
-client that reads too slowly gets the full state again when it continues.
+A *channel* consists of a head and rows of named tables, which broker/web/live/rows.py creates. One
+task for each channel reads the channel's source in slices, at most once per ``TICK_S``, and less
+often if the reads would use more than a twentieth of a core. Changes are encoded once for all
+clients. A client that reads too slowly gets the full state again when it has read its queued
+events.
 """
 
 from __future__ import annotations
@@ -27,29 +28,32 @@ from broker.web.readers.reader import Reader, reader_of
 
 TICK_S = 1.0
 SOONEST_S = 0.2
-"""The shortest time between two updates after an event, in seconds."""
+"""The minimum number of seconds between two updates after an event."""
 CLIENTS_MAX = 32
 EVENTS_QUEUED_MAX = 64
-"""The maximum number of queued events of a client; a client with more is `behind`."""
+"""The maximum number of queued events of a client; a client that exceeds this number is `behind`.
+"""
 ROWS_PER_EVENT = 500
 PING_S = 5.0
 SEND_S_MAX = 30.0
-"""How long a client may take to read one event before it is disconnected, in seconds."""
+"""The maximum number of seconds that a client may take to read one event before it is disconnected.
+"""
 STANDS_S = 10.0
-"""The time between two checks of a reader's login, in seconds."""
+"""The number of seconds between two checks of a reader's login."""
 _IDLE_PER_BUSY = 20
 
 logger = structlog.get_logger(__name__)
 
 Watched = tuple[str, object]
-"""The value of ``watch``, and a key that is equal for readers with the same rights."""
+"""The value of the query parameter ``watch``, and a key that is equal for readers with the same
+rights."""
 Place = tuple[str, str]
-"""The name of a table, and the key of a row in the table."""
+"""The position of a row: the name of the table, and the key of the row in the table."""
 
 
 class Row(NamedTuple):
-    """A row of a channel; ``make`` is called to make the row if ``token`` has changed or is
-    None."""
+    """A row of a channel. The function ``make`` creates the row's data if ``token`` has changed or
+    is None."""
 
     table: str
     key: str
@@ -58,7 +62,7 @@ class Row(NamedTuple):
 
 
 class Source(Protocol):
-    """The data of a channel, which is read in the loop's thread."""
+    """The data of a channel; only the loop's thread reads it."""
 
     @property
     def epoch(self) -> int:
@@ -66,18 +70,19 @@ class Source(Protocol):
         return 0
 
     async def prepare(self, slices: Slices) -> None:
-        """Prepare slow data before an update; most sources do not need this."""
+        """Prepares data that takes long to read before an update; most sources do not need this
+        method."""
         del slices
 
     def head(self) -> dict[str, Any]:
-        """Returns the small part of the state, which is sent with each update."""
+        """Returns the small part of the data that is sent with each update."""
 
     def rows(self) -> Iterator[Row | None]:
         """Yields the rows of the tables, and None where a slice may end."""
 
     def topics_named(self, row: Row | None) -> Iterable[str]:
-        """Returns the topics that texts in a row, or in the head if ``row`` is None, may name in
-        addition to the fields."""
+        """Returns the topics that the texts of a row may name, in addition to the row's fields; the
+        texts of the head if ``row`` is None."""
         del row
         return ()
 
@@ -88,10 +93,10 @@ class Client:
     def __init__(self) -> None:
         self.queue: asyncio.Queue[bytes] = asyncio.Queue(EVENTS_QUEUED_MAX)
         self.behind = True
-        """Whether the client needs the full state, because events were dropped."""
+        """True if the client needs the full state, because events were dropped."""
 
     def offer(self, event: bytes) -> None:
-        """Queue an event, unless too many events are queued."""
+        """Adds an event to the queue, unless too many events are queued."""
         try:
             self.queue.put_nowait(event)
         except asyncio.QueueFull:
@@ -99,28 +104,28 @@ class Client:
 
 
 class Channel:
-    """The state at the last update as JSON texts, and the clients that watch it."""
+    """The data at the last update as JSON texts, and the clients that watch the channel."""
 
     def __init__(self, source: Source, time: Time, slicer: Slicer) -> None:
         self.source = source
         self.clients: set[Client] = set()
         self.read = asyncio.Event()
-        """Set after the first update."""
+        """An event that is set after the first update."""
         self.wake = asyncio.Event()
-        """Set when an event has happened."""
+        """An event that is set when the channel should be updated soon."""
         self.task: asyncio.Task[None] | None = None
         self._time = time
         self._slicer = slicer
         self._pause_s = 0.0
-        """The shortest time until the next update, in seconds; the first update is made at once."""
+        """The minimum number of seconds until the next update; 0 before the first update."""
         self._epoch = 0
-        """The source's epoch at the beginning of the last update."""
+        """The epoch of the source at the beginning of the last update."""
         self._head = ""
         self._rows: dict[Place, tuple[object, str]] = {}
-        """The token and the encoded row, by table and key."""
+        """The token and the encoded data of each row, by table and row key."""
 
     async def run(self) -> None:
-        """Update repeatedly until the task is cancelled."""
+        """Updates the channel repeatedly until the task is cancelled."""
         await repeat(self._time, lambda: self._pause_s, self._look_again, _look_failed)
 
     async def _look_again(self) -> None:
@@ -134,8 +139,8 @@ class Channel:
         self.read.set()
 
     async def look(self) -> float:
-        """Read the source and send the changes; returns how long this blocked the loop, in
-        seconds."""
+        """Reads the source and sends the changes; returns the number of seconds for which this
+        blocked the loop."""
         slices = self._slicer.work("/api/live")
         self._epoch = self.source.epoch
         before = self._rows
@@ -168,8 +173,8 @@ class Channel:
         return slices.end()
 
     async def looked(self) -> None:
-        """Wait for the first update, or if rights have changed, for an update that began after the
-        change."""
+        """Waits for the first update; if rights have changed, waits for an update that began after
+        the change."""
         await self.read.wait()
         while self._epoch != self.source.epoch:
             self.read.clear()
@@ -177,7 +182,7 @@ class Channel:
             await self.read.wait()
 
     def everything(self) -> Iterator[bytes]:
-        """Yields the events with the full current state."""
+        """Yields events that contain the full current state."""
         return self._events([text for _, text in self._rows.values()], reset=True)
 
     def _events(self, rows: list[str], *, reset: bool) -> Iterator[bytes]:
@@ -192,13 +197,13 @@ class Channel:
 
 
 class Live:
-    """The ASGI application of `/api/live`, and all channels of a broker."""
+    """The ASGI application of `/api/live`, which manages all channels of a broker."""
 
     def __init__(
         self, find: Callable[[str, Reader], Source | None], time: Time, slicer: Slicer
     ) -> None:
         self.channels: dict[Watched, Channel] = {}
-        """The channels that have clients."""
+        """The channels that have at least one client."""
         self.clients = 0
         self._find = find
         self._time = time
@@ -206,12 +211,12 @@ class Live:
         self._open: set[asyncio.Task[Any]] = set()
 
     def happened(self) -> None:
-        """Update every channel soon."""
+        """Makes every channel update soon, since an event has happened."""
         for channel in self.channels.values():
             channel.wake.set()
 
     async def stop(self) -> None:
-        """Disconnect every client."""
+        """Disconnects every client."""
         tasks = list(self._open)
         for task in tasks:
             task.cancel()
@@ -219,7 +224,7 @@ class Live:
             await asyncio.wait(tasks)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one client until it disconnects."""
+        """Sends events to one client until the client disconnects."""
         asked = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
         watch = asked.get("watch", ["groups"])[0]
         reader = reader_of(scope)
@@ -274,7 +279,7 @@ class Live:
 
 
 async def _write(time: Time, channel: Channel, client: Client, reader: Reader, send: Send) -> None:
-    """Write the channel's events to one client, while its reader's login is valid."""
+    """Writes the channel's events to one client as long as the login of its reader is valid."""
     headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     # Sent at once: the client learns that it is connected, and how soon to reconnect.

@@ -1,8 +1,8 @@
 """The heads and the rows of `/api/live` for groups, topics and the broker.
 
-Each row has a token, which contains everything that the row depends on. A row is made again only
-when its token has changed. Values are the same as in the rest of the API, but times are points in
-time, not durations, so that a row does not change with the clock alone.
+Each row has a token, which contains everything on which the row depends. A row is created again
+only if its token has changed. Values are the same as in the rest of the API, except that the rows
+contain points in time instead of durations, so that a row does not change only because time passes.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ from verdicts.names import Verdict
 
 REBALANCES_SHOWN = 24
 LOOKUP_S_MAX = 0.2
-"""How long an update waits for lookups of record ages; ages found later are in the next update."""
+"""The maximum number of seconds for which an update waits for lookups of record ages; ages that are
+found later are in the next update."""
 JUDGED_EVERY_S = 5.0
-"""The time between two judgements of the watched group, in seconds: its sentences contain times
+"""The number of seconds between two judgements of the watched group, whose sentences contain times
 that change."""
 
 
@@ -64,8 +65,8 @@ def find(sources: Sources, watch: str, reader: Reader) -> Source | None:
 def _found(sources: Sources, watch: str) -> Source | None:
     """Returns the source of ``watch``; None if ``watch`` is unknown.
 
-    ``watch`` is groups, groups/GROUP, transactions, transactions/ID, topics, topics/TOPIC, broker,
-    or cluster if the broker is in one.
+    ``watch`` is groups, groups/GROUP, transactions, transactions/ID, topics, topics/TOPIC, or
+    broker; in a cluster it may also be cluster.
     """
     kind, slash, name = watch.partition("/")
     if kind == "groups":
@@ -80,18 +81,18 @@ def _found(sources: Sources, watch: str) -> Source | None:
 
 
 class Groups(Source):
-    """The summary of every group: table ``group``."""
+    """The data about all groups: table ``group`` has the summary of each group."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._unread: dict[str, tuple[Any, int | None]] = {}
-        """For each group: the wall time of its oldest unread record, and the (lag, sample) for
-        which that time was found."""
+        """For each group: the wall time of its oldest unread record, and the pair (lag, sample) for
+        which this time was found."""
         self._stale: dict[str, tuple[HostedGroups, Any]] | None = None
         """The groups whose lag changed at the last update; None before the first update."""
 
     async def prepare(self, slices: Slices) -> None:
-        """Find the age of the oldest unread record of groups whose lag has changed."""
+        """Finds the age of the oldest unread record for each group whose lag has changed."""
         if self._stale is None:  # a client that has just connected gets the ages at once
             await slices.through(self.rows())
         stale, self._stale = self._stale or {}, {}
@@ -105,9 +106,8 @@ class Groups(Source):
             await self._look(slices, group_id, *found)
 
     async def _look(self, slices: Slices, group_id: str, hosted: HostedGroups, stamp: Any) -> None:
-        """Find the time of a group's oldest unread record; if an age is unknown, the group stays
-        stale.
-        """
+        """Finds the time of a group's oldest unread record; if an age is unknown, the group remains
+        stale."""
         lags = self.sources.lags
         unknown = lags.times.unknown
         since_ms: list[int] = []
@@ -123,7 +123,7 @@ class Groups(Source):
         self._unread[group_id] = (stamp if is_known else None, oldest_ms)
 
     def head(self) -> View:
-        """Returns whether groups may be missing from the list."""
+        """Returns a head that says whether groups may be missing from the list."""
         runtime = self.sources.groups
         return {"loading": runtime.life.loading, "unreadable": runtime.life.unreadable()}
 
@@ -160,7 +160,7 @@ class Groups(Source):
                 yield Row("group", group.group_id, token, make)
 
     def topics_named(self, row: Row | None) -> Iterable[str]:
-        """Returns the topics of the row's group."""
+        """Returns the topics of the group in the row."""
         return () if row is None else _topics_named(self.sources, row.key)
 
     def _row(
@@ -173,7 +173,8 @@ class Groups(Source):
 
 
 class OneGroup(Source):
-    """A group: tables ``member``, ``offset``, ``rebalance``, and ``journal`` of one row."""
+    """The data of one group: tables ``member``, ``offset`` and ``rebalance``, and ``journal``,
+    which has one row."""
 
     def __init__(self, sources: Sources, group_id: str) -> None:
         self.sources = sources
@@ -181,11 +182,11 @@ class OneGroup(Source):
         self._judgement: Judgement | None = None
         self._judged_s = 0.0
         self._judged_in: tuple[object, int] | None = None
-        """The state and the generation in which the group was judged; in another state or
-        generation the judgement is obsolete."""
+        """The state and the generation in which the group was judged; if either changes, the
+        judgement is obsolete."""
 
     async def prepare(self, slices: Slices) -> None:
-        """Judge the group, and look up the ages of the first unread records.
+        """Judges the group, and looks up the ages of the first unread records.
 
         The ages of a busy group always change; the group is judged only every few seconds.
         """
@@ -211,7 +212,8 @@ class OneGroup(Source):
         return None if hosted is None or group is None else (hosted, group)
 
     def head(self) -> View:
-        """Returns the group without its tables; ``exists`` is false if the group does not exist."""
+        """Returns the data about the group without its tables; ``exists`` is false if the group
+        does not exist."""
         found, hosted = self._group(), self._hosted()
         head: View = {
             "group": self.group_id,
@@ -233,7 +235,8 @@ class OneGroup(Source):
         return head
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields members, offsets, rebalances, and the rest of the journal."""
+        """Yields a row for each member, offset and rebalance, and a row for the rest of the
+        journal."""
         found = self._group()
         journal = journal_head(self.sources, self._hosted(), self.group_id)
         if journal is not None:
@@ -306,7 +309,7 @@ def _rebalance(make: Callable[[], View]) -> View:
 
 
 def _without_spans(awaited: list[View]) -> None:
-    """Remove the texts about awaited members, since they contain durations."""
+    """Removes the texts about awaited members, since these texts contain durations."""
     for each in awaited:
         del each["words"]
         if each["last_heard_ms"] is not None:
@@ -320,14 +323,14 @@ def _offset(
 
 
 def _with_point(row: View, since_ms: int | None) -> View:
-    """Replace the duration in a row, which grows with the clock, by a point in time."""
+    """Replaces the duration in a row, which increases as time passes, by a point in time."""
     del row["lag_seconds"]
     row["unread_since_ms"] = since_ms
     return row
 
 
 class Topics(Source):
-    """The summary of every topic: table ``topic``."""
+    """The data about all topics: table ``topic`` has the summary of each topic."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
@@ -343,21 +346,22 @@ class Topics(Source):
 
 
 class OneTopic(Source):
-    """A topic: tables ``partition``, ``setting`` and ``group`` (groups with offsets in it)."""
+    """The data of one topic: tables ``partition``, ``setting`` and ``group`` (groups with offsets
+    in the topic)."""
 
     def __init__(self, sources: Sources, name: str) -> None:
         self.sources = sources
         self.name = name
 
     def head(self) -> View:
-        """Returns the topic's summary; ``exists`` is false if the topic does not exist."""
+        """Returns the summary of the topic; ``exists`` is false if the topic does not exist."""
         entry = self.sources.logs.topics.get(self.name)
         if entry is None:
             return {"topic": self.name, "exists": False}
         return {**topic_summary(entry), "exists": True}
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields partitions, settings and groups."""
+        """Yields a row for each partition, setting and group."""
         entry = self.sources.logs.topics.get(self.name)
         if entry is None:
             return
@@ -375,6 +379,6 @@ def _given(row: View) -> Any:
 
 
 def _steady(wall_ms: int) -> int:
-    """Returns the time rounded to 100 ms, since the difference of two clocks in whole milliseconds
-    varies by 1 ms."""
+    """Returns the time rounded to 100 ms, since the difference between two clocks in whole
+    milliseconds varies by 1 ms."""
     return wall_ms // 100 * 100

@@ -1,7 +1,7 @@
 """`/api/live` for a reader with restricted rights, which are checked at each update.
 
 Rows that the reader may not see are omitted, so that a row disappears when the right is revoked.
-Rows are made again when rights may have changed. Keys are not redacted: if the key of a row
+When rights may have changed, all rows are created again. Keys are not redacted: if the key of a row
 contains a name that the reader may not see, the row is omitted.
 """
 
@@ -28,7 +28,8 @@ _FIELD_OF = {"groups": "group", "transactions": "id", "topics": "topic"}
 
 
 class SeenBy(Source):
-    """The source ``inner`` of ``watch``, without data that ``reader`` may not see."""
+    """A source that returns the data of ``inner``, the source of ``watch``, without the data that
+    ``reader`` may not see."""
 
     def __init__(self, inner: Source, watch: str, reader: Reader) -> None:
         self._inner = inner
@@ -41,12 +42,12 @@ class SeenBy(Source):
         return self._reader.epoch
 
     async def prepare(self, slices: Slices) -> None:
-        """Prepare ``inner``."""
+        """Prepares ``inner`` for the next update."""
         await self._inner.prepare(slices)
 
     def _may(self) -> bool:
-        """Returns whether the reader may see the watched object. Every reader may see lists, whose
-        rows are filtered."""
+        """Returns True if the reader may see the watched object. Every reader may see lists, since
+        their rows are filtered."""
         if self._kind not in _KINDS:
             return self._reader.sees_cluster
         return not self._of_one or self._sees(self._kind, self._name)
@@ -58,7 +59,8 @@ class SeenBy(Source):
         return reader.sees_topic(name) if kind == "topics" else reader.sees_transactional_id(name)
 
     def head(self) -> View:
-        """Returns the head; without permission, ``denied`` names the missing right."""
+        """Returns the head; if the reader does not have permission, ``denied`` names the missing
+        right."""
         reader = self._reader
         if self._may():
             found: View = redacted(reader, self._inner.head(), self._inner.topics_named(None))
@@ -71,7 +73,7 @@ class SeenBy(Source):
         return head
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields the rows that the reader may see, redacted."""
+        """Yields the rows that the reader may see, without names that the reader may not see."""
         if not self._may():
             return
         epoch = self._reader.epoch
@@ -91,7 +93,7 @@ class SeenBy(Source):
         return redaction.of(row.make())
 
     def _sees_row(self, row: Row) -> bool:
-        """Returns whether the reader may see the object that the row's key names."""
+        """Returns True if the reader may see the object that the row's key names."""
         reader = self._reader
         match row.table:
             case "group":
@@ -112,5 +114,5 @@ class SeenBy(Source):
 
 
 def _topic(place: str) -> str:
-    """Returns the topic in a partition's name such as ``orders-0``."""
+    """Returns the topic in the name of a partition, such as ``orders-0``."""
     return place.rpartition("-")[0]

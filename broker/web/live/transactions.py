@@ -1,7 +1,7 @@
 """The heads and the rows of `/api/live` for transactions.
 
-As in broker/web/live/rows.py, a row is made again only when its token has changed. Times are
-timestamps, not durations, so that a row does not change as time passes.
+As in broker/web/live/rows.py, a row is created again only if its token has changed. Rows contain
+timestamps instead of durations, so that a row does not change only because time passes.
 """
 
 from __future__ import annotations
@@ -29,26 +29,28 @@ from broker.web.views.transactions import (
 from transactions.transaction import Transaction
 
 HELD_MS = 1_000
-"""The minimum time for which a partition must be held back to be shown: most transactions end
-earlier."""
+"""The minimum number of ms for which a partition's last stable offset must be held back before the
+partition is shown: most transactions end earlier."""
 
 
 class Transactions(Source):
-    """Tables ``transaction``, one row per transactional id, and ``held``, partitions held back."""
+    """All transactions: table ``transaction`` has a row per transactional id, and table ``held``
+    has a row per partition whose last stable offset is held back."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
 
     async def prepare(self, slices: Slices) -> None:
-        """Find the transactional ids of the producers of open transactions."""
+        """Finds the transactional ids of the producers of open transactions."""
         await slices.through(self.sources.lso_blockers.refresh())
 
     def head(self) -> View:
-        """Returns whether ids may be missing from the list."""
+        """Returns a head that says whether ids may be missing from the list."""
         return listing_head(self.sources)
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields one row for each id, and one for each partition that is held back."""
+        """Yields a row for each transactional id, and a row for each partition whose last stable
+        offset is held back."""
         for hosted in readable(self.sources):
             for known in list(hosted.core.view.transactions.values()):
                 token = (known.value, known.client)
@@ -75,7 +77,7 @@ class Transactions(Source):
 
 
 class OneTransaction(Source):
-    """A transactional id: tables ``partition``, ``story`` and ``refused``."""
+    """One transactional id: tables ``partition``, ``story`` and ``refused``."""
 
     def __init__(self, sources: Sources, transactional_id: str) -> None:
         self.sources = sources
@@ -86,7 +88,7 @@ class OneTransaction(Source):
         return None if hosted is None else hosted.core.view.get(self.transactional_id)
 
     def head(self) -> View:
-        """Returns the id's summary; ``exists`` is false if the id is unknown."""
+        """Returns the summary of the transactional id; ``exists`` is false if the id is unknown."""
         known = self._known()
         hosted = self.sources.transactions.hosted_for(self.transactional_id)
         journal = self.sources.transaction_journal.get(self.transactional_id)
@@ -99,8 +101,8 @@ class OneTransaction(Source):
         return head if known is None else {**head, **transaction_row(known)}
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields the partitions of the open transaction, the recorded transactions and the refused
-        requests."""
+        """Yields a row for each partition of the open transaction, each recorded transaction and
+        each error of rejected requests."""
         known = self._known()
         for row in partition_rows(self.sources, known):
             place = f"{row['topic']}-{row['partition']}"
@@ -117,7 +119,7 @@ class OneTransaction(Source):
 
 
 def without_spans(row: View) -> View:
-    """Remove the fields that change only with the clock."""
+    """Removes the fields that change only because time passes."""
     row.pop("sentence", None)
     for each in row["waits"]:
         if not each["over"]:

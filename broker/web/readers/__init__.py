@@ -1,1 +1,1 @@
-"""Readers of the HTTP side: their authentication and their rights."""
+"""Readers of the HTTP pages and the API: their authentication and their rights."""

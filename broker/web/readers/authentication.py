@@ -1,15 +1,16 @@
-"""Authentication over HTTP, if it is enabled, before any page is made.
+"""Authentication over HTTP, if it is enabled; it happens before any response is created.
 
 /healthz, /livez and /readyz are public, and show an anonymous reader only the broker's state. The
-token of /metrics gives access only to that path. All other paths need a principal, from a client
-certificate or from a name and password, for which a browser prompts and which it sends again with
-each request. Muster sets no cookies, so that a page of another site can't send requests as the
-reader (`broker/web/http_guard.py` refuses such requests with a browser's credentials).
+token of /metrics gives access only to /metrics. All other paths need a principal, either from a
+client certificate, or from a name and password. A browser prompts for the name and password, and
+sends them again with each request. Muster sets no cookies, so that a page of another site can't
+send requests in the name of the reader (`broker/web/http_guard.py` rejects such requests with a
+browser's credentials).
 
-Guessing is limited together with logins at Kafka's listeners: the response to a failed login is
+Guesses are limited together with logins at Kafka's listeners: the response to a failed login is
 delayed. After a few failures of a user from an address, further passwords of that user are checked
-one by one, with pauses; the same applies to tokens. A scraper whose token was right a short time
-ago does not wait.
+one by one, with pauses. Tokens are limited in the same way. A scraper that recently sent the right
+token does not wait.
 """
 
 from __future__ import annotations
@@ -41,29 +42,29 @@ OPEN: Final = frozenset(("/healthz", "/livez", "/readyz"))
 METRICS: Final = "/metrics"
 TOKEN: Final = "token"
 _TOKENS_NAME: Final = "\0token of /metrics"
-"""The name under which failures of tokens are counted. No user can have this name, since names in
-PLAIN can't contain this byte."""
+"""The user name under which failures of tokens are counted. No real user can have this name, since
+names in PLAIN can't contain its first byte."""
 _CHECKS_MAX: Final = 64
-"""The maximum number of passwords that are checked at the same time; further requests are
-refused."""
+"""The maximum number of passwords that are checked at the same time; further requests are rejected.
+"""
 _WAITING_MAX: Final = 8
-"""The maximum number of requests from one address that wait for a check, of 128 connections in
-total; further requests that would have to wait are refused."""
+"""The maximum number of requests from one address that wait for a check, out of 128 connections in
+total; further requests that would have to wait are rejected."""
 _KNOWN_S: Final = 600.0
-"""How long the right token, once accepted from an address, is accepted from that address without
-waiting, in seconds. From another address it waits, so that a guess is not confirmed at once. (A
-token is long and random. A password may not be: a right password always waits while passwords of
-its user fail.)"""
+"""The number of seconds for which the right token is accepted from an address without a wait, after
+it was accepted from this address once. From another address the right token waits, so that a guess
+is not confirmed immediately. (A token is long and random, but a password may not be. Therefore a
+right password always waits if checks of its user's passwords are failing.)"""
 _KNOWN_MAX: Final = 1000
-"""The maximum number of remembered addresses that sent the right token."""
+"""The maximum number of remembered addresses that have sent the right token."""
 
 
 class HttpAccess(NamedTuple):
-    """The configuration of readers' logins. The repr omits the token."""
+    """The configuration of the authentication of readers. The repr omits the token."""
 
     ways: frozenset[str]
     token: str | None
-    """The token of /metrics."""
+    """The token that gives access to /metrics; None if no token is configured."""
     users: HttpUsers
     authorizer: Callable[[], Authorizer]
     failure_delay_ms: int
@@ -81,7 +82,7 @@ class _Refused(Exception):
 
 
 class Authenticated:
-    """The ASGI application ``inner``, restricted to authenticated readers."""
+    """An ASGI application that passes requests of authenticated readers to ``inner``."""
 
     def __init__(self, inner: ASGIApp, access: HttpAccess, time: Time) -> None:
         self._inner = inner
@@ -93,10 +94,10 @@ class Authenticated:
         self._waiting = Counter[str]()
         """The number of requests that wait for a check, by address."""
         self._token_right_s: OrderedDict[str, float] = OrderedDict()
-        """The time when an address last sent the right token, by address."""
+        """The time at which the right token was last received from each address."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve or refuse one request."""
+        """Handles or rejects one request."""
         try:
             reader = await self._reader(scope)
         except _Refused as refused:
@@ -198,7 +199,7 @@ class Authenticated:
         return principal
 
     async def _turn(self, host: str, name: str) -> None:
-        """Wait until a password or token for ``name`` from this address may be checked."""
+        """Waits until a password or token for ``name`` from the address ``host`` may be checked."""
         network = network_of(host)
         wait_ms = self._guesses.wait_ms(
             network,
@@ -231,8 +232,8 @@ async def _always() -> bool:
 
 
 def _authorization(scope: Scope) -> tuple[str, str] | None:
-    """Returns the scheme, in lower case, and the rest of the Authorization header; None without the
-    header."""
+    """Returns the scheme, in lower case, and the rest of the Authorization header; None if the
+    header is missing."""
     for name, value in scope["headers"]:
         if name == b"authorization":
             scheme, _, rest = value.decode("latin-1").strip().partition(" ")

@@ -1,15 +1,15 @@
 """The readers of HTTP and their rights, which match the rights for ListGroups and Metadata.
 
-  | shown | needs |
-  |---|---|
-  | a group | DESCRIBE on it, or DESCRIBE on the cluster |
-  | a topic | DESCRIBE on it |
-  | a record | READ on its topic |
-  | a transactional id | DESCRIBE on it |
-  | the broker, its clients, the cluster | DESCRIBE on the cluster |
+| shown | needs |
+|---|---|
+| a group | DESCRIBE on the group, or DESCRIBE on the cluster |
+| a topic | DESCRIBE on the topic |
+| a record | READ on its topic |
+| a transactional id | DESCRIBE on the transactional id |
+| the broker, its clients, the cluster | DESCRIBE on the cluster |
 
-Rights are checked at each use, so that a revoked right ends with the next update. Without
-authentication, every reader sees everything.
+Rights are checked at each use, so that the revocation of a right takes effect at the next update.
+Without authentication, every reader sees everything.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _READER: Final = "muster.reader"
 
 
 class Reader:
-    """A reader who sees everything."""
+    """A reader with all rights; subclasses restrict the rights."""
 
     is_stranger = False
     """True for an anonymous reader, who sees only the broker's state."""
@@ -43,46 +43,46 @@ class Reader:
 
     @property
     def sees_everything(self) -> bool:
-        """Whether the reader has all rights, so that no right needs a check."""
+        """True if the reader has all rights, so that no check is needed."""
         return True
 
     async def stands(self) -> bool:
-        """Returns whether the reader's login is still valid."""
+        """Returns True if the reader's login is still valid."""
         return True
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """Returns whether the reader has a right on a resource."""
+        """Returns True if the reader may perform the operation on the resource."""
         del operation, kind, name
         return True
 
     def describes(self, kind: ResourceType, name: str) -> bool:
-        """Returns whether the reader may see a group, topic or transactional id."""
+        """Returns True if the reader may see the group, topic or transactional id."""
         return self.may(Operation.DESCRIBE, kind, name)
 
     @property
     def sees_cluster(self) -> bool:
-        """Returns whether the reader may see the broker, its clients and the cluster."""
+        """Returns True if the reader may see the broker, its clients and the cluster."""
         return self.describes(ResourceType.CLUSTER, CLUSTER_NAME)
 
     def sees_group(self, name: str) -> bool:
-        """Returns whether ListGroups would show the group to the reader."""
+        """Returns True if ListGroups would return the group to the reader."""
         return self.sees_cluster or self.describes(ResourceType.GROUP, name)
 
     def sees_topic(self, name: str) -> bool:
-        """Returns whether Metadata would show the topic to the reader."""
+        """Returns True if Metadata would return the topic to the reader."""
         return self.describes(ResourceType.TOPIC, name)
 
     def sees_transactional_id(self, name: str) -> bool:
-        """Returns whether ListTransactions would show the id to the reader."""
+        """Returns True if ListTransactions would return the transactional id to the reader."""
         return self.describes(ResourceType.TRANSACTIONAL_ID, name)
 
     def denied(self, operation: Operation, kind: ResourceType, name: str) -> str:
-        """Returns the error for a request that names a resource to which the reader does not have
-        the right."""
+        """Returns the error text for a request that names a resource on which the reader does not
+        have the right."""
         return self.sentence(operation, kind, name)
 
     def sentence(self, operation: Operation, kind: ResourceType, name: str) -> str:
-        """Returns the text that names the missing right."""
+        """Returns the text that names the right that the reader does not have."""
         what = "the cluster" if kind is ResourceType.CLUSTER else f"{spelled(kind).lower()} {name}"
         return f"{self.name} may not {spelled(operation)} {what}"
 
@@ -90,8 +90,8 @@ class Reader:
 
 
 EVERYTHING: Final = Reader()
-"""The reader with all rights: every reader if authentication is off, and a reader with the token of
-/metrics."""
+"""The reader with all rights: every reader if authentication is off, and a reader that sent the
+token of /metrics."""
 
 
 class Stranger(Reader):
@@ -102,11 +102,11 @@ class Stranger(Reader):
 
     @property
     def sees_everything(self) -> bool:
-        """Always false."""
+        """Always False."""
         return False
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """Always false."""
+        """Returns False."""
         del operation, kind, name
         return False
 
@@ -115,14 +115,14 @@ STRANGER: Final = Stranger()
 
 
 class Asker:
-    """An HTTP client with the attributes of a Kafka connection that an authorizer uses."""
+    """An HTTP client, with those attributes of a Kafka connection that an authorizer reads."""
 
     def __init__(self, principal: Principal, host: str) -> None:
         self.principal = principal
         self.client_host = f"/{host}"
         self.client_id = "http"
         self.verdicts: object | None = None
-        """The authorizer's cache, as in `Connection`."""
+        """The data that the authorizer caches, as in `Connection`."""
 
 
 class JudgedReader(Reader):
@@ -135,7 +135,7 @@ class JudgedReader(Reader):
         authorizer: Authorizer,
         stands: Callable[[], Awaitable[bool]],
     ) -> None:
-        """``stands`` returns whether the login is still valid."""
+        """Creates the reader; the function ``stands`` returns True if the login is still valid."""
         self._asker: Any = Asker(principal, host)
         self._authorizer = authorizer
         self._stands = stands
@@ -144,21 +144,21 @@ class JudgedReader(Reader):
 
     @property
     def epoch(self) -> int:
-        """The epoch of the authorizer."""
+        """The epoch of the authorizer, which changes when ACLs may have changed."""
         return self._authorizer.epoch
 
     @property
     def sees_everything(self) -> bool:
-        """Whether the authorizer allows everything."""
+        """True if the authorizer allows the principal every operation."""
         return not self._authorizer.judges
 
     async def stands(self) -> bool:
-        """Whether the login would succeed again."""
+        """Returns True if the login is still valid."""
         return await self._stands()
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """Returns the authorizer's current decision, without a line in the audit log: a list omits
-        denied rows."""
+        """Returns the authorizer's current decision. Writes no line to the audit log, since a list
+        omits denied rows."""
         return self._allowed(operation, kind, name, is_logged=False)
 
     def denied(self, operation: Operation, kind: ResourceType, name: str) -> str:
@@ -175,13 +175,13 @@ class JudgedReader(Reader):
 
 
 def reader_of(scope: Scope) -> Reader:
-    """Returns the reader of a request, which `broker/web/readers/authentication.py` sets if
-    authentication is enabled."""
+    """Returns the reader of a request; if authentication is enabled,
+    `broker/web/readers/authentication.py` has set this reader."""
     found = scope.get(_READER, EVERYTHING)
     assert isinstance(found, Reader)
     return found
 
 
 def set_reader(scope: Scope, reader: Reader) -> None:
-    """Set the reader of a request, for `reader_of`."""
+    """Sets the reader of a request, which `reader_of` then returns."""
     scope[_READER] = reader

@@ -1,12 +1,12 @@
-"""Removes the data from a view that the reader may not see.
+"""Removes data from a view if the reader may not see the data.
 
 A group that a reader may describe can have offsets in topics that the reader may not see, and
-sentences about these topics. A transaction can have partitions of such topics, and groups that
-wait. Rows about such topics and groups are removed, names in lists are removed, and in sentences
-`HIDDEN` replaces the name.
+sentences about these topics. A transaction can include partitions of such topics, and can block
+such groups. Rows about these topics and groups are removed, their names are removed from lists, and
+`HIDDEN` replaces their names in sentences.
 
-A sentence is read word by word, and a name is checked when it occurs: a group may have thousands of
-topics, and its sentences name a few.
+A sentence is read word by word, and a name is checked only when it occurs: a group may have
+thousands of topics, but its sentences name a few.
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ _KIND_OF: Final[Mapping[str, str]] = {
     "id": _ID,
     "transactional_id": _ID,
 }
-"""The kind of the names in each field."""
+"""The kind of names that each field contains."""
 _KIND_OF_TYPE: Final[Mapping[str, str]] = {
     "Topic": _TOPIC,
     "Group": _GROUP,
     "TransactionalId": _ID,
 }
-"""The kind of the names in the field ``name``, by the value of the field ``resource_type``."""
+"""The kind of names that the field ``name`` contains, by the value of the field ``resource_type``.
+"""
 _BY_TOPIC: Final = "partitions"
 """The field that may contain an object with topics as keys."""
 _WORD: Final = re.compile(r"[\w.-]+")
-"""Matches a word of a sentence. Every topic name is one word, and so are most group ids and
-transactional ids."""
+"""Matches a word in a sentence. Every topic name is one word; most group ids and transactional ids
+are one word."""
 _BY_ITSELF: Final = re.compile(r"(?:[-:]\d[\d,-]*)?(?![\w-]|\.\w)")
-"""Matches after a whole name: optional partition numbers, then the end of the word."""
+"""Matches the text that may follow a whole name: optional partition numbers, then the end of the
+word."""
 _HERE: Final = "\0"
-"""The placeholder for `HIDDEN` during the search, since the text of `HIDDEN` also contains
-words."""
+"""A placeholder for `HIDDEN` during the search, since the text of `HIDDEN` also contains words."""
 
 Row = dict[str, Any]
 
@@ -52,23 +53,23 @@ Row = dict[str, Any]
 def redacted(
     reader: Reader, view: Any, topics: Iterable[str] = (), groups: Iterable[str] = ()
 ) -> Any:
-    """Returns a view without the data that the reader may not see; its texts may name ``topics``
-    and ``groups``."""
+    """Returns a view without the data that the reader may not see. The texts of the view may name
+    ``topics`` and ``groups``."""
     return Redaction(reader, topics, groups).of(view)
 
 
 class Redaction:
-    """Removes the data from several views that one reader may not see.
+    """Removes from several views the data that one reader may not see.
 
-    Each name is checked once. All views must therefore be shown at about the same time, such as the
-    rows of one group.
+    Each name is checked only once. Therefore all views must be shown at about the same time, such
+    as the rows of one group.
     """
 
     def __init__(
         self, reader: Reader, topics: Iterable[str] = (), groups: Iterable[str] = ()
     ) -> None:
-        """The texts of each view may name ``topics`` and ``groups``, in addition to the names in
-        the view's fields."""
+        """Creates the object. The texts of each view may name ``topics`` and ``groups``, in
+        addition to the names in the view's fields."""
         self._hidden = None if reader.sees_everything else _Hidden(reader, topics, groups)
 
     def of(self, view: Any) -> Any:
@@ -81,7 +82,7 @@ class Redaction:
         return _without(view, "", hidden)
 
     def rows(self, rows: Iterator[Row | None]) -> Iterator[Row | None]:
-        """Yields rows without the data that the reader may not see, and None in place of a hidden
+        """Yields rows without the data that the reader may not see; yields None instead of a hidden
         row."""
         hidden = self._hidden
         for row in rows:
@@ -92,15 +93,15 @@ class Redaction:
 
 
 class _Hidden:
-    """The names in views, and those names that one reader may not see."""
+    """The names that occur in views, and the names among them that one reader may not see."""
 
     def __init__(self, reader: Reader, topics: Iterable[str], groups: Iterable[str]) -> None:
         self._named = {_TOPIC: set(topics), _GROUP: set(groups), _ID: set[str]()}
         self._all = (self._named[_TOPIC] | self._named[_GROUP]) - {""}
         self._lengths = sorted(set(map(len, self._all)))
-        """The lengths of all names, ascending."""
+        """The distinct lengths of all names, in ascending order."""
         self._phrases = sorted(filter(_is_phrase, self._named[_GROUP]), key=len, reverse=True)
-        """The names of more than one word, longest first."""
+        """The names that have more than one word, the longest name first."""
         self._sees: Mapping[str, Callable[[str], bool]] = {
             _TOPIC: reader.sees_topic,
             _GROUP: reader.sees_group,
@@ -129,15 +130,15 @@ class _Hidden:
         return hidden
 
     def from_sentence(self, text: str) -> str:
-        """Returns the sentence with hidden names replaced, if they are whole words or precede a
-        partition number."""
+        """Returns the sentence; each hidden name that is a whole word or precedes a partition
+        number is replaced."""
         for name in self._phrases:
             if name in text and self._hides_any(name):
                 text = _without_phrase(text, name)
         return _WORD.sub(self._shown, text).replace(_HERE, HIDDEN)
 
     def _shown(self, found: re.Match[str]) -> str:
-        """Returns the word, with `HIDDEN` in place of the longest prefix that is a hidden name."""
+        """Returns the word; the longest prefix that is a hidden name is replaced by `HIDDEN`."""
         word, end = found.group(), 0
         for length in self._lengths:
             if length > len(word):
@@ -156,8 +157,8 @@ class _Hidden:
 
 
 def _is_phrase(name: str) -> bool:
-    """Returns whether a group id or transactional id has more than one word; a topic name has one
-    word."""
+    """Returns True if a group id or transactional id has more than one word; a topic name always
+    has one word."""
     return bool(name) and _WORD.fullmatch(name) is None
 
 
@@ -193,8 +194,8 @@ def _names(view: Any, field: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _resource(view: dict[str, Any]) -> tuple[str, str]:
-    """Returns kind and name of the resource that a row, such as a denial, is about; "" if there is
-    none."""
+    """Returns the kind and the name of the resource of a row, for example of a denial; "" if the
+    row has no resource."""
     kind, name = _KIND_OF_TYPE.get(view.get("resource_type", ""), ""), view.get("name")
     return (kind, name) if isinstance(name, str) else ("", "")
 
@@ -220,8 +221,8 @@ def _without(view: Any, field: str, hidden: _Hidden) -> Any:
 
 
 def _is_of(each: Any, field: str, hidden: _Hidden) -> bool:
-    """Returns whether a row, or a name in a list, is hidden. The row of a blocking transaction is
-    kept, without the id."""
+    """Returns True if a row, or a name in a list, is hidden. The row of a blocking transaction is
+    not hidden, but its id is."""
     if isinstance(each, dict):
         return hidden.hides(_TOPIC, each.get("topic")) or hidden.hides(_GROUP, each.get("group"))
     return field in _KIND_OF and hidden.hides(_KIND_OF[field], each)

@@ -1,10 +1,10 @@
 """Names and passwords over HTTP: the users are the users of the broker's listeners.
 
 The settings of SASL listeners contain the passwords of PLAIN. The broker does not know the
-passwords of SCRAM: a thread hashes the given password and compares the hash with the stored
-credential. A right password is remembered for a while, as a digest with a key of this process,
-since a browser sends the password with each request, and a hash takes milliseconds. The digest is
-dropped when the credentials of the user change.
+passwords of SCRAM: a thread hashes the password that the client sent, and compares the hash with
+the stored credential. A right password is remembered for a while as a digest with a key of this
+process, since a browser sends the password with each request, and a hash takes milliseconds. The
+digest is removed when the credentials of the user change.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from broker.config.config import Config
 
 REMEMBERED_S: Final = 30.0
-"""How long a right password is not hashed again, in seconds, if the user's credentials do not
-change."""
+"""The number of seconds for which a right password is not hashed again if the user's credentials do
+not change."""
 REMEMBERED_MAX: Final = 1000
 _NOBODYS: Final = b"\0"
-"""The value with which the password of an unknown user is compared; no password contains this
+"""The value that is compared with the password of an unknown user; no real password contains this
 byte."""
 _DECOY_CREDENTIAL: Final = ScramCredential(bytes(16), b"", b"", ITERATIONS_MIN)
 """The credential that is used for an unknown user, so that the check takes as long as for a known
@@ -49,14 +49,16 @@ class HttpUsers(Protocol):
     """The users who may log in by name and password."""
 
     def remembered(self, name: str, password: str) -> Principal | None:
-        """Returns the principal if this password was right a short time ago, else None."""
+        """Returns the principal if this password was recently checked and right, else None."""
 
     async def check(self, name: str, password: str) -> Principal | None:
-        """Returns the principal; None for an unknown user or a wrong password."""
+        """Returns the principal if the password is right; None for an unknown user or a wrong
+        password."""
 
 
 class ListenerUsers:
-    """Users of PLAIN and SCRAM; ``scram`` returns the credentials of a user, empty if unknown."""
+    """The users of PLAIN and SCRAM; the function ``scram`` returns the SCRAM credentials of a
+    user."""
 
     def __init__(
         self,
@@ -69,14 +71,14 @@ class ListenerUsers:
         self._time = time
         self._key = time.fresh_id() + time.fresh_id()
         self._good: OrderedDict[bytes, tuple[float, Credentials]] = OrderedDict()
-        """For each digest of a name with its password: the time until which no new check is needed,
-        and the credentials for which the password was right."""
+        """The time until which no new check is needed, and the credentials for which the password
+        was right, by digest of a name and its password."""
 
     def _digest(self, name: str, password: str) -> bytes:
         return hmac.digest(self._key, f"{name}\0{password}".encode(), "sha256")
 
     def remembered(self, name: str, password: str) -> Principal | None:
-        """Returns the principal if this password was right a short time ago, else None."""
+        """Returns the principal if this password was recently checked and right, else None."""
         found = self._good.get(self._digest(name, password))
         if found is None:
             return None
@@ -85,7 +87,8 @@ class ListenerUsers:
         return user(name) if is_good else None
 
     async def check(self, name: str, password: str) -> Principal | None:
-        """Returns the principal; None for an unknown user or a wrong password."""
+        """Returns the principal if the password is right; None for an unknown user or a wrong
+        password."""
         known = self.remembered(name, password)
         if known is not None:
             return known
@@ -116,8 +119,8 @@ class ListenerUsers:
 
 
 def _fits(credentials: Credentials, password: bytes) -> bool:
-    """Runs in a thread; returns whether one of the credentials matches. All credentials belong to
-    one user, and mostly to one password."""
+    """Returns True if one of the credentials matches the password. All credentials belong to one
+    user, and usually to one password. Runs in a thread."""
     for mechanism, kept in credentials.items():
         salted = mechanism.salted_password(password, kept.salt, kept.iterations)
         made = credential(mechanism, salted, kept.salt, kept.iterations)
@@ -127,7 +130,7 @@ def _fits(credentials: Credentials, password: bytes) -> bool:
 
 
 def _mechanisms(config: Config) -> Iterator[tuple[str, str]]:
-    """Yields each listener with each of its SASL mechanisms."""
+    """Yields the name of each listener with each of its SASL mechanisms."""
     for endpoint in config.listeners:
         if endpoint.has_sasl:
             for name in config.of_listener(endpoint.name)["sasl.enabled.mechanisms"].split(","):
@@ -135,7 +138,7 @@ def _mechanisms(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def plain_users(config: Config) -> Iterator[Mapping[str, str]]:
-    """Yields the passwords by user, for each listener with PLAIN."""
+    """Yields a mapping from user to password for each listener with PLAIN."""
     for listener, name in _mechanisms(config):
         if name == PLAIN:
             text = config.of_mechanism(listener, PLAIN).own("sasl.jaas.config")
@@ -143,7 +146,8 @@ def plain_users(config: Config) -> Iterator[Mapping[str, str]]:
 
 
 def scram_users(config: Config, users: Users) -> Callable[[str], Credentials]:
-    """Returns a function that returns a user's credentials for the mechanisms of the listeners.
+    """Returns a function that returns a user's credentials for the SCRAM mechanisms of the
+    listeners.
 
     For an unknown user the function returns a credential that no password matches, so that the
     duration of the check does not reveal whether the user exists.

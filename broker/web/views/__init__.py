@@ -1,1 +1,1 @@
-"""The content of the page and /api, as plain values for JSON."""
+"""The content of the page and of /api, as plain values for JSON."""

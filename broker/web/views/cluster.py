@@ -1,6 +1,5 @@
-"""The content of `/api/cluster`: leaders, replicas out of sync, the controller's waits, with
-causes.
-"""
+"""The content of `/api/cluster`: leaders, replicas that are out of sync, and the controller's
+waits, with their causes."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ WAITS_MAX = 100
 
 
 def cluster_view(sources: Sources, member: ClusterBroker) -> View:
-    """Returns the cluster as this broker knows it, without partitions."""
+    """Returns the cluster as this broker knows it; the result does not include partitions."""
     journal, cache = member.keeper.journal, member.cache
     told = journal.last(CONTROLLER, Kind.CONTROLLER)
     return {
@@ -69,7 +68,8 @@ def _brokers(member: ClusterBroker) -> Iterator[View]:
 
 
 def doing_view(member: ClusterBroker) -> View | None:
-    """Returns the controller's pending work; None if this broker is not the controller."""
+    """Returns the work that the controller has pending; None if this broker is not the
+    controller."""
     term = member.host.term
     if term is None:
         return None
@@ -98,8 +98,8 @@ def doing_view(member: ClusterBroker) -> View | None:
 
 
 def waits_rows(member: ClusterBroker, only: str | None = None) -> Iterator[View | None]:
-    """Yields the controller's waits, for all topics or only for ``only``, and None where a slice
-    may end."""
+    """Yields the controller's waits, for all topics or only for the topic ``only``; yields None
+    where a slice may end."""
     term = member.host.term
     if term is None:
         return
@@ -122,8 +122,8 @@ def waits_rows(member: ClusterBroker, only: str | None = None) -> Iterator[View 
 
 
 def troubled_rows(sources: Sources, member: ClusterBroker) -> Iterator[View | None]:
-    """Yields the partitions without a leader or with replicas out of sync, and None for each other
-    partition."""
+    """Yields the partitions that have no leader or a replica out of sync; yields None for every
+    other partition."""
     for name, topic in list(member.cache.topics.items()):
         for index in sorted(topic.partitions):
             shown = member.cache.partition(name, index)
@@ -136,8 +136,8 @@ def troubled_rows(sources: Sources, member: ClusterBroker) -> Iterator[View | No
 def partition_view(
     sources: Sources, member: ClusterBroker, topic: str, index: int, shown: PartitionView
 ) -> View:
-    """Returns a partition: its leader, since when and why it leads, and the replicas that are out
-    of sync."""
+    """Returns a partition: its leader, since when and why this broker is the leader, and the
+    replicas that are out of sync."""
     moved = member.keeper.journal.last(of_partition(topic, index), Kind.LEADER)
     if moved is not None and moved.leader != shown.leader:
         moved = None  # this broker has no replica, and was not notified of a later change
@@ -162,7 +162,7 @@ def _out(shown: PartitionView) -> list[int]:
 def _out_view(
     sources: Sources, member: ClusterBroker, topic: str, index: int, replica: int
 ) -> View:
-    """Returns a replica that is out of sync: since when, why, and its present lag."""
+    """Returns a replica that is out of sync: since when, why, and its current lag."""
     known = _left(member, of_partition(topic, index), replica)
     view: View = {
         "broker": replica,
@@ -189,7 +189,7 @@ def _out_view(
 
 
 def _left(member: ClusterBroker, name: str, replica: int) -> Happened | None:
-    """Returns the journal entry of the ISR change or leader change by which a replica left the ISR;
+    """Returns the journal entry of the change of ISR or leader by which a replica left the ISR;
     None if unknown."""
     last = member.keeper.journal.last(name, Kind.ISR, replica)
     moved = member.keeper.journal.last(name, Kind.LEADER)
@@ -204,7 +204,7 @@ def _left(member: ClusterBroker, name: str, replica: int) -> Happened | None:
 
 
 def entry_view(entry: Happened) -> View:
-    """Returns an entry of the journal."""
+    """Returns the view of an entry in the journal."""
     return {
         "at_ms": entry.at_ms,
         "kind": entry.kind.value,
@@ -223,14 +223,16 @@ def entry_view(entry: Happened) -> View:
 
 
 def known_or_none(number: int) -> int | None:
-    """Returns the id of a broker or an epoch; None for -1, which means unknown."""
+    """Returns ``number``, which is the id of a broker or an epoch; None if it is -1, which means
+    unknown."""
     return None if number < 0 else number
 
 
 def held_up(missing: MissingLogs, fetchers: Fetchers, topic: str, index: int) -> str | None:
-    """Returns why this broker's follower replica does not advance, which the leader can't know.
+    """Returns the reason why this broker's follower replica does not advance; the leader does not
+    know this reason.
 
-    Returns None if the replica is being fetched, or if this broker does not follow the
+    Returns None if the replica is being fetched, or if this broker is not a follower of the
     partition.
     """
     why_missing = missing.why_missing(topic, index)

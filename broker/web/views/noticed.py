@@ -1,4 +1,4 @@
-"""The counts in a group's journal that are not about rebalances, as plain values for JSON."""
+"""The counts in a group's journal that do not concern rebalances, as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ View = dict[str, Any]
 
 
 def rejected(journal: GroupJournal, *, joins: bool) -> list[View]:
-    """Returns the refused commits or joins, by error and client, latest last."""
+    """Returns the rejected commits or joins, by error and client; the most recent is last."""
     rows = []
     for kept in journal.rejected:
         key = kept.key
@@ -59,7 +59,7 @@ def moved_back(moved: MovedBack) -> View:
 
 
 def loss(lost: Lost) -> View:
-    """Returns the view of an operation because of which the group misses records."""
+    """Returns the view of an operation that made the group miss records."""
     event = lost.event
     return {
         "at_ms": lost.at_ms,
@@ -120,7 +120,7 @@ def flapping(each: Flapping) -> View:
 
 
 def returning(each: RestartingMember) -> View:
-    """Returns the view of a client that returned under new member ids."""
+    """Returns the view of a client that rejoined under new member ids."""
     ways = tuple(each.ways.items())
     return {
         "instance": each.instance,

@@ -1,6 +1,6 @@
-"""Connected clients with principal and listener, and denied operations.
+"""Connected clients with their principals and listeners, and denied operations.
 
-Fields: docs/use/http-api.md.
+docs/use/http-api.md describes the fields.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ SESSIONS_MAX = 10
 """The maximum number of sessions of one client that are shown, by principal and listener."""
 
 Session = tuple[str, str, str]
-"""A principal, a listener and its security protocol."""
+"""A principal, a listener, and the listener's security protocol."""
 
 
 def sessions(sources: Sources, read_max: int | None = None) -> dict[Client, Counter[Session]]:
     """Returns the number of connections of each client, by principal and listener.
 
-    At most ``read_max`` connections are read.
+    Reads at most ``read_max`` connections.
     """
     found: dict[Client, Counter[Session]] = {}
     for each in list(islice(sources.server.connections, read_max)):
@@ -51,7 +51,7 @@ def session_views(counts: Counter[Session]) -> list[View]:
 
 
 def denial_view(denial: Denial) -> View:
-    """Returns one denied operation of one client, with its count."""
+    """Returns the view of one denied operation of one client, with the number of its denials."""
     return {
         "principal": denial.principal,
         "host": denial.host,

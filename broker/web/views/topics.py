@@ -1,6 +1,6 @@
 """Topics, partitions and the broker itself as plain values for JSON.
 
-Fields: docs/use/http-api.md.
+docs/use/http-api.md describes the fields.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def partition_view(partition: Partition) -> View:
 
 
 def not_here(sources: Sources, entry: TopicLogs, asked: str, number: int | None) -> str:
-    """Returns why the partition ``asked`` of a topic can't be shown."""
+    """Returns the reason why the partition ``asked`` of a topic can't be shown."""
     name, count = entry.topic.name, entry.topic.partitions
     if number is None or number >= count:
         return f"{name} does not have partition {asked[:32]}, only 0 to {count - 1}"
@@ -72,7 +72,8 @@ def not_here(sources: Sources, entry: TopicLogs, asked: str, number: int | None)
 
 
 def readers(sources: Sources, topic: str) -> Iterator[View | None]:
-    """Yields the groups that have committed offsets in ``topic``, and None for each other group."""
+    """Yields the groups that have committed offsets in ``topic``; yields None for every other
+    group."""
     for hosted in readable(sources.groups):
         for group in list(hosted.core.view.groups.values()):
             found = sources.lags.in_topic(hosted, group.group_id, topic)
@@ -91,7 +92,7 @@ def readers(sources: Sources, topic: str) -> Iterator[View | None]:
 
 
 def which_broker(sources: Sources) -> View:
-    """Returns the broker's identity, which Metadata shows to every client."""
+    """Returns the broker's identity, which the Metadata API also returns to every client."""
     host, port = sources.advertised.first
     return {
         "broker": sources.registry.node_id,
@@ -103,7 +104,7 @@ def which_broker(sources: Sources) -> View:
 
 
 def broker_view(sources: Sources) -> View:
-    """Returns the broker's present state."""
+    """Returns the current state of the broker."""
     hosted_shards = sources.groups.hosted_shards
     server, trends = sources.server, sources.trends
     state = health(sources)
@@ -132,7 +133,7 @@ def broker_view(sources: Sources) -> View:
 
 
 def unsupported_rows(sources: Sources) -> Iterator[View]:
-    """Yields the clients' requests that this broker does not support, newest first."""
+    """Yields the clients' requests that this broker does not support, the most recent first."""
     for wanted in sources.server.unsupported.wanted()[:UNSUPPORTED_MAX]:
         yield {
             "api": wanted.api,
@@ -146,7 +147,7 @@ def unsupported_rows(sources: Sources) -> Iterator[View]:
 
 
 def api_rows(sources: Sources) -> Iterator[View]:
-    """Yields the number of answered requests of each API, with their errors."""
+    """Yields the number of answered requests of each API, by error."""
     for key, errors in sources.server.errors.items():
         if errors:
             yield {
@@ -159,7 +160,7 @@ def api_rows(sources: Sources) -> Iterator[View]:
 
 
 def client_rows(sources: Sources) -> list[View]:
-    """Returns the traffic of each client, including disconnected clients."""
+    """Returns the traffic of each client, including clients that have disconnected."""
     server, open_now = sources.server, sessions(sources)
     return [
         {
@@ -173,7 +174,7 @@ def client_rows(sources: Sources) -> list[View]:
 
 
 def topic_view(sources: Sources, name: str) -> View | None:
-    """Returns a topic without partitions and groups; None if the topic does not exist."""
+    """Returns a topic without its partitions and groups; None if the topic does not exist."""
     entry = sources.logs.topics.get(name)
     return None if entry is None else topic_summary(entry)
 
@@ -182,7 +183,7 @@ _SOURCES = {TOPIC_SOURCE: "topic", DEFAULT_SOURCE: "default"}
 
 
 def setting_rows(sources: Sources, name: str) -> Iterator[View]:
-    """Yields the settings of a topic, as in DescribeConfigs; ``source`` names where the value is
+    """Yields the settings of a topic, as in DescribeConfigs; ``source`` says where the value was
     set."""
     topic = sources.registry.topic(name)
     for entry in () if topic is None else topic_entries(sources.config, topic.configs):

@@ -1,7 +1,6 @@
-"""Sentences about transactions: the client, the outcome and its cause, and the groups that
-waited.
+"""Sentences about transactions: the client, the outcome and its cause, and the groups that waited.
 
-The fields of the API have the same facts (docs/use/http-api.md).
+The fields of the API contain the same facts (docs/use/http-api.md).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _NAMED = 3
 
 
 def client_named(client: Client) -> str:
-    """Returns a client's id and host as text; "" for the broker itself."""
+    """Returns the id and host of a client as text; "" for the broker itself."""
     if not client.client_id and not client.host:
         return ""
     at = f" on {plain_host(client.host)}" if client.host else ""
@@ -33,10 +32,10 @@ def held_back(
     now_ms: int,
     late: Sequence[tuple[str, int]] = (),
 ) -> str:
-    """Returns a sentence: the transaction that holds a partition back, the time until its timeout,
-    and the groups that wait.
+    """Returns a sentence about the transaction that holds back a partition's last stable offset,
+    the time until its timeout, and the groups that wait.
 
-    ``late`` has the partitions that could not append the transaction's marker.
+    ``late`` contains the partitions that could not append the transaction's marker.
     """
     producer = f"producer {blocker.producer_id}, epoch {blocker.producer_epoch}"
     for_ms = max(0, now_ms - blocker.since_ms)
@@ -141,7 +140,7 @@ def _ended(story: Story, now_ms: int) -> str:
 
 
 def _waited(waits: Iterable[Wait], now_ms: int, verb: str) -> list[str]:
-    """Returns the groups that waited, each with its longest wait."""
+    """Returns the groups that waited, each with its longest wait, as texts."""
     found: dict[str, list[Wait]] = {}
     for each in waits:
         found.setdefault(each.reader.group_id, []).append(each)
@@ -154,7 +153,7 @@ def _waited(waits: Iterable[Wait], now_ms: int, verb: str) -> list[str]:
 
 
 def waited_ms(wait: Wait, now_ms: int) -> int:
-    """Returns how long a reader was held back, or has been held back so far, in ms."""
+    """Returns the number of ms for which a reader waited, or has waited so far."""
     until_ms = wait.seen_ms if wait.over else now_ms
     return max(0, until_ms - wait.reader.since_ms)
 

@@ -1,5 +1,5 @@
-"""Transactions, and the partitions that they hold back, as plain values for JSON;
-docs/use/http-api.md has the fields."""
+"""Transactions, and the partitions whose last stable offset they hold back, as plain values for
+JSON; docs/use/http-api.md describes the fields."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from transactions.transaction import Transaction
 from verdicts.spelling import plain_host
 
 STEP = 200
-"""The number of partitions in one step."""
+"""The number of partitions that one step reads."""
 
 
 def readable(sources: Sources) -> list[HostedTransactions]:
-    """Returns the shards whose transactional ids can be read now."""
+    """Returns the shards whose transactional ids can currently be read."""
     return [each for each in sources.transactions.hosted_shards if each.phase in LOADED]
 
 
 def listing_head(sources: Sources) -> View:
-    """Returns whether ids may be missing from the list."""
+    """Returns a head that says whether ids may be missing from the list."""
     life = sources.transactions.life
     return {"loading": life.loading, "unreadable": life.unreadable()}
 
@@ -56,7 +56,7 @@ def transaction_row(known: Transaction) -> View:
 
 
 def client_view(client: Client, prefix: str = "") -> View:
-    """Returns a client as two fields; None for an unknown value."""
+    """Returns two fields with the client's id and host; an unknown value is None."""
     return {
         f"{prefix}client": client.client_id or None,
         f"{prefix}host": plain_host(client.host) or None,
@@ -76,8 +76,8 @@ def transactions(sources: Sources) -> Iterator[View]:
 def transaction_view(
     sources: Sources, known: Transaction | None, transactional_id: str
 ) -> View | None:
-    """Returns one transactional id with its recorded transactions, without partitions; None if the
-    id is unknown."""
+    """Returns one transactional id with its recorded transactions, without its partitions; None if
+    the id is unknown."""
     journal = sources.transaction_journal.get(transactional_id)
     if known is None and journal is None:
         return None
@@ -92,8 +92,8 @@ def transaction_view(
 
 
 def partition_rows(sources: Sources, known: Transaction | None) -> Iterator[View]:
-    """Yields the partitions of an open transaction, each with the number of offsets that are held
-    back."""
+    """Yields the partitions of an open transaction, each with the number of offsets that
+    read_committed consumers can't read yet."""
     if known is None or not known.is_open:
         return
     for topic, ids in known.partitions:
@@ -126,15 +126,15 @@ def _partition_row(partition: Partition, topic: str, known: Transaction) -> View
 def stories(
     sources: Sources, transactional_id: str, known: Transaction | None, now_ms: int
 ) -> list[View]:
-    """Returns the recorded transactions of an id, oldest first."""
+    """Returns the recorded transactions of a transactional id, oldest first."""
     journal = sources.transaction_journal.get(transactional_id)
     found = [] if journal is None else journal.stories()
     return [story_view(story, _is_over(story, known), now_ms) for story in found]
 
 
 def _is_over(story: Story, known: Transaction | None) -> bool:
-    """Returns whether the transaction ended in an earlier run of the broker, without a record of
-    its outcome."""
+    """Returns True if the transaction ended in an earlier run of the broker, so that its outcome
+    was not recorded."""
     is_open = known is not None and known.is_open and known.start_ms <= story.began_ms
     return not story.outcome.is_over and not is_open
 
@@ -172,7 +172,7 @@ def _by_topic(story: Story) -> list[View]:
 
 
 def wait_view(wait: Wait, now_ms: int) -> View:
-    """Returns the view of a group that a transaction held back."""
+    """Returns the view of a group that waited for a transaction."""
     reader = wait.reader
     return {
         "group": reader.group_id,
@@ -187,7 +187,7 @@ def wait_view(wait: Wait, now_ms: int) -> View:
 
 
 def refused_view(refused: Refusals) -> View:
-    """Returns the view of the requests that were refused with one error."""
+    """Returns the view of the requests that were rejected with one error."""
     return {
         "error": NAMES.get(refused.error_code, str(refused.error_code)),
         "count": refused.count,
@@ -204,7 +204,8 @@ def refused_view(refused: Refusals) -> View:
 
 
 def held_rows(sources: Sources) -> Iterator[View | None]:
-    """Yields the partitions that are held back, and None where a slice may end."""
+    """Yields the partitions whose last stable offset is held back; yields None where a slice may
+    end."""
     for _ in sources.lso_blockers.refresh():
         yield None
     for name, entry in list(sources.logs.topics.items()):
@@ -217,7 +218,7 @@ def held_rows(sources: Sources) -> Iterator[View | None]:
 
 
 def held_view(sources: Sources, topic: str, partition: Partition, blocker: LsoBlocker) -> View:
-    """Returns the view of one partition that is held back."""
+    """Returns the view of one partition whose last stable offset is held back."""
     now_ms = sources.time.now().wall_ms
     waits = _waits_at(sources, topic, partition.index, blocker)
     place = f"{topic}-{partition.index}"
@@ -255,8 +256,8 @@ def _waits_at(sources: Sources, topic: str, partition: int, blocker: LsoBlocker)
 
 
 def place_view(sources: Sources, topic: str, partition: Partition) -> View:
-    """Returns the transaction that holds one partition back, if any; callers run
-    `LsoBlockers.refresh` first."""
+    """Returns the transaction that holds back the last stable offset of one partition, if any; the
+    caller must first run `LsoBlockers.refresh`."""
     blocker = sources.lso_blockers.of(partition)
     view: dict[str, Any] = {"topic": topic, "partition": partition.index, "held": None}
     stable, end = partition.last_stable_offset, partition.high_watermark

@@ -1,4 +1,4 @@
-"""Verdicts as plain values for JSON; the fields are in docs/use/http-api.md."""
+"""Verdicts as plain values for JSON; docs/use/http-api.md describes the fields."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from verdicts.judge import Judgement
 from verdicts.spelling import plain_host
 
 FINDINGS_MAX = 32
-"""The maximum number of findings of a group that are shown; further findings are counted."""
+"""The maximum number of findings about a group that are shown; further findings are counted."""
 
 View = dict[str, Any]
 
 
 def verdict_of(sources: Sources, hosted: HostedGroups, group: GroupView) -> View:
-    """Returns the last verdict of a group, since when the group has it, and why."""
+    """Returns the last verdict about a group, the time since when the group has had it, and the
+    reasons."""
     held = sources.verdicts.of(hosted, group)
     return {
         "verdict": held.verdict,
@@ -31,7 +32,7 @@ def verdict_of(sources: Sources, hosted: HostedGroups, group: GroupView) -> View
 
 
 def findings_of(judgement: Judgement | None) -> View:
-    """Returns all findings about a group, worst first; empty for a deleted group."""
+    """Returns all findings about a group, the worst first; empty for a deleted group."""
     if judgement is None:
         return {"findings": [], "more_findings": 0}
     shown = [_finding(each) for each in judgement.first(FINDINGS_MAX)]
@@ -44,7 +45,8 @@ def _finding(finding: Finding) -> View:
 
 
 def never_committed(judgement: Judgement) -> Iterator[tuple[PartitionFacts, View]]:
-    """Yields the partitions in which the owning member has never committed, as rows of offsets."""
+    """Yields the partitions in which the member that owns them has never committed, as rows of
+    offsets."""
     for each in judgement.facts.partitions:
         if each.committed is None:
             yield (
