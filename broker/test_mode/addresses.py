@@ -1,10 +1,11 @@
-"""The addresses of a tested broker: the process binds them once, and each run listens on them.
+"""The addresses of a tested broker: the process binds the addresses once, and each run of the
+broker listens on them.
 
-A bound socket that does not listen keeps its port and refuses connections. On Linux a run can also
-bind the address and listen there if both sockets have SO_REUSEADDR. Between runs SO_REUSEADDR is
-off at the process's socket, so that no other process gets the port. Other systems do not allow a
-second socket: there this module closes its socket before a run, and binds the port again after the
-run.
+A bound socket that does not listen keeps its port and refuses connections. On Linux a run can bind
+the same address and listen there if both sockets have SO_REUSEADDR. Between runs, SO_REUSEADDR is
+off at the socket of the process, so that no other process gets the port. Other systems do not allow
+a second socket: on these systems this module closes its socket before a run, and binds the port
+again after the run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from broker.net.limits.connections import limits_of
 from broker.net.sockets import CannotListen, bind, taken
 
 _BOUND_TWICE = sys.platform == "linux"
-"""Whether two sockets may be bound to one address if at most one socket listens."""
+"""True if two sockets may be bound to one address as long as at most one of them listens."""
 _ADVICE = (
     "free the address, or choose another address with --listen; with port 0 the broker uses a free"
     " port"
@@ -30,20 +31,20 @@ _ADVICE_HTTP = (
 
 
 class Addresses:
-    """The addresses of Kafka's listeners and of HTTP."""
+    """The addresses of the Kafka listeners and of HTTP."""
 
     def __init__(self, config: Config) -> None:
-        """Binds every address. If one is not available, closes all sockets and raises
+        """Binds every address. If an address is not available, closes all sockets and raises
         CannotListen."""
         self._held: list[socket.socket] = []
         self.listeners: list[Endpoint] = []
-        """The endpoints of ``listeners``, with the bound ports."""
+        """The endpoints in the setting ``listeners``, with the bound ports."""
         self._limits = limits_of(config)
         host, port = parse_host_and_port(config["http.listener"])
         self.http_socket = self._take(host, port, _ADVICE_HTTP)
-        """A bound socket, on which the HTTP server listens as long as the process lives."""
+        """A bound socket, on which the HTTP server listens until the process ends."""
         self.http = Endpoint("", host, self.http_socket.getsockname()[1]).address
-        """The HTTP address, HOST:PORT."""
+        """The HTTP address in the form HOST:PORT."""
         try:
             for each in config.listeners:
                 bound = self._take(each.host, each.port, _ADVICE)
@@ -59,17 +60,17 @@ class Addresses:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The first listener's address, for clients."""
+        """The address of the first listener, which clients use as bootstrap.servers."""
         return self.listeners[0].address
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings that give these addresses to a run of the broker."""
+        """Returns the settings that make a run of the broker use these addresses."""
         named = [f"{each.name}://{each.address}" for each in self.listeners]
         return {"listeners": ",".join(named), "http.listener": "off"}
 
     def lend(self) -> None:
-        """Lets a run listen on the addresses until `hold` is called."""
+        """Lets a run of the broker listen on the addresses until `hold` is called."""
         if _BOUND_TWICE:
             for each in self._held:
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -77,7 +78,7 @@ class Addresses:
             self._let_go()
 
     def hold(self) -> None:
-        """Takes the addresses back after a run."""
+        """Reserves the addresses for this process again after a run."""
         if _BOUND_TWICE:
             for each in self._held:
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)

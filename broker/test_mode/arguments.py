@@ -1,7 +1,7 @@
 """The arguments of verbs: their kinds, and the checks of their values.
 
-An argument arrives as JSON in a body or as text in a query; each kind accepts both. The error for a
-wrong value is a sentence with the verb, the argument and the accepted values.
+An argument arrives as JSON in a body or as text in a query; each kind accepts both formats. The
+error for a wrong value is a sentence with the verb, the argument and the accepted values.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _SHOWN_MAX = 60
 
 
 class NotTaken(ValueError):
-    """A value does not have the argument's kind; the text completes the sentence "ARGUMENT: it must
-    be ...".
+    """Raised if a value does not have the argument's kind; the text completes the sentence
+    "ARGUMENT: it must be ...".
 
-    With ``full`` the text is the whole sentence after the colon.
+    If ``full`` is true, the text is the whole sentence after the colon.
     """
 
     def __init__(self, text: str, *, full: bool = False) -> None:
@@ -31,14 +31,14 @@ class NotTaken(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The accepted values of an argument."""
+    """A kind of arguments: the values that are accepted, and their conversion."""
 
     name: str
-    """The name in descriptions and errors, such as ``whole number``."""
+    """The name of the kind in descriptions and errors, such as ``whole number``."""
     take: Callable[[object], Any]
-    """Converts the JSON value for the verb's function; raises NotTaken."""
+    """A function that converts the JSON value for the verb's function; raises NotTaken."""
     from_text: Callable[[str], object] = str
-    """Converts the text of a query to JSON; raises ValueError."""
+    """A function that converts the text of a query to JSON; raises ValueError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,13 @@ class Argument:
     help: str
     required: bool = False
     default: Any = None
-    """The value if the argument is missing."""
+    """The value that is used if the argument is missing."""
     keyword: str = ""
-    """The parameter of the verb's function, if the name is a Python keyword."""
+    """The name of the parameter of the verb's function, if the argument's name is a Python keyword.
+    """
 
     def described(self) -> dict[str, Any]:
-        """The argument as GET /test describes it."""
+        """Returns the description of the argument for the response to GET /test."""
         shown = {"name": self.name, "type": self.kind.name, "required": self.required}
         if self.default is not None:
             shown["default"] = self.default
@@ -127,8 +128,8 @@ OBJECTS = Kind("list of objects", _objects, json.loads)
 
 
 def one_of(what: str, names: Iterable[str]) -> Kind:
-    """Returns the kind of arguments that accept one of ``names``, in any case; the verb gets the
-    name as spelled in ``names``."""
+    """Returns the kind of arguments that accept one of ``names``, in upper or lower case; the verb
+    gets the name as spelled in ``names``."""
     by_folded = {each.casefold(): each for each in names}
 
     def take(value: object) -> str:

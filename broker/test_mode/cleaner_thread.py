@@ -1,6 +1,6 @@
-"""Cleans logs in a thread, for files that no other process can see.
+"""Cleans logs in a thread of this process, because no other process can see the files.
 
-`CleanerThread` is a `broker.topics.cleaner.cleaning.Cleaner`.
+`CleanerThread` implements `broker.topics.cleaner.cleaning.Cleaner`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CleanerThread:
         self._work: _Work | None = None
         self._result: asyncio.Future[CleanDone] | None = None
         self.busy = False
-        """Whether a job is running."""
+        """True if a job is running."""
 
     async def clean(
         self,
@@ -37,7 +37,7 @@ class CleanerThread:
         on_group: Callable[[CleanedGroup], Awaitable[None]],
         producers: Iterable[Mapping[int, tuple[int, int]]] = (),
     ) -> CleanDone:
-        """Implements Cleaner.clean."""
+        """Implements `Cleaner.clean`."""
         self.busy = True
         try:
             for some in filter(None, producers):
@@ -76,7 +76,7 @@ class CleanerThread:
             raise CleaningFailed(f"{type(error).__name__}: {error}") from error
 
     async def stop(self) -> None:
-        """Implements Cleaner.stop."""
+        """Implements `Cleaner.stop`."""
         if self._work is not None and self._result is not None:
             self._work.stop()
             await asyncio.wait((self._result,))
@@ -84,11 +84,11 @@ class CleanerThread:
 
 
 class Stopped(Exception):
-    """The cleaning was cancelled."""
+    """Raised if the cleaning was cancelled."""
 
 
 class _Work:
-    """One job in its thread."""
+    """One cleaning job, which runs in a thread."""
 
     def __init__(
         self,
@@ -105,13 +105,13 @@ class _Work:
         self._stops = Condition()
 
     def stop(self) -> None:
-        """Makes the job end before its next slice; called from another thread."""
+        """Makes the job end before its next slice; called by another thread than the job's."""
         with self._stops:
             self._stopped = True
             self._stops.notify_all()
 
     def run(self) -> CleanDone:
-        """Runs the job."""
+        """Runs the job and returns its result."""
         began_s = self._clock_s()
         throttle = Throttle(self._job.bytes_per_second, lambda _: None, self._clock_s, self._sleep)
 

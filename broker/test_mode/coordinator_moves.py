@@ -1,7 +1,7 @@
-"""Moves a group's coordinator, makes it unavailable, or keeps it loading.
+"""Moves a group's coordinator, makes the coordinator unavailable, or keeps it loading.
 
 The coordinator is a shard, so that a move affects all groups of the same partition of
-`__consumer_offsets`, as in Kafka. By default there is one partition, and a move affects all
+`__consumer_offsets`, as in Kafka. By default the topic has one partition, and a move affects all
 groups.
 """
 
@@ -28,7 +28,7 @@ SERVES_WITHIN_S = 10
 
 
 class NotCoordinatorOnce(Fail):
-    """Returns NOT_COORDINATOR once to each connection that was open when a coordinator moved."""
+    """Returns NOT_COORDINATOR once on each connection that was open when a coordinator moved."""
 
     def __init__(self, connections: Iterable[object], partition: int, partitions: int) -> None:
         super().__init__(Filter(), NOT_COORDINATOR)
@@ -51,8 +51,8 @@ class NotCoordinatorOnce(Fail):
 
 
 def give_up(broker: Broker, hosted: HostedGroups) -> Callable[[], None]:
-    """Ends this broker's leadership of the shard; returns a function that restores the
-    leadership."""
+    """Ends this broker's leadership of the shard; returns a function that makes this broker the
+    leader again."""
     partition = hosted.partition
     broker.groups.resign(hosted.index)
 
@@ -64,14 +64,15 @@ def give_up(broker: Broker, hosted: HostedGroups) -> Callable[[], None]:
 
 
 def load(broker: Broker, hosted: HostedGroups) -> Callable[[], None]:
-    """Keeps the shard loading until the returned function is called."""
+    """Keeps the shard in the loading state until the returned function is called."""
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     broker.groups.life.reload(hosted, ended)
     return lambda: None if ended.done() else ended.set_result(None)
 
 
 async def serves(broker: Broker, partition: int) -> bool:
-    """Waits for a shard to be available; returns False after `SERVES_WITHIN_S`."""
+    """Waits until a shard is available; returns False if the shard is not available within
+    `SERVES_WITHIN_S`."""
     real = broker.time.real
     try:
         async with real.within(SERVES_WITHIN_S):

@@ -1,4 +1,4 @@
-"""The active faults; each has an id, arguments, a count of hits, and an end."""
+"""The active faults; each fault has an id, arguments, a number of hits, and an end."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 ALL = "all"
-"""The word that selects all faults in place of an id."""
+"""The word that selects all faults, used instead of an id."""
 
 
 class NoSuchFault(Exception):
-    """No active fault has this id; the fault may have ended."""
+    """Raised if no active fault has this id; the fault may have ended."""
 
 
 class Fault:
-    """One fault, from its start to its end."""
+    """One fault: its arguments, its hits and its end."""
 
     def __init__(self, kind: str, shown: Mapping[str, Any]) -> None:
         self.kind = kind
         self.shown = {name: value for name, value in shown.items() if value is not None}
-        """The arguments of the request that started the fault."""
+        """The arguments of the request that started the fault, for display."""
         self.fault_id = ""
-        """The id, assigned by `Faults.begin`."""
+        """The id of the fault, which `Faults.begin` assigns."""
         self.hits = 0
         """The number of requests or disk calls that the fault has affected."""
         self.is_over = False
         self.of_run = False
-        """Whether the fault ends with the run of the broker in which it started."""
+        """True if the fault ends with the run of the broker in which the fault started."""
         self._ends: list[Callable[[], object]] = []
 
     def on_end(self, end: Callable[[], object]) -> None:
-        """Registers a function that is called once when the fault ends, whatever the reason."""
+        """Registers a function that is called once when the fault ends for any reason."""
         self._ends.append(end)
 
     def finish(self) -> None:
@@ -41,12 +41,12 @@ class Fault:
                 end()
 
     def row(self) -> dict[str, Any]:
-        """The fault as a row of JSON."""
+        """Returns the fault as a JSON object."""
         return {"id": self.fault_id, "kind": self.kind, **self.shown, "hits": self.hits}
 
 
 class Faults:
-    """All active faults, in the order of their start."""
+    """All active faults, in the order in which they started."""
 
     def __init__(self) -> None:
         self._faults: dict[str, Fault] = {}
@@ -60,7 +60,7 @@ class Faults:
         return fault
 
     def end(self, fault_id: str) -> int:
-        """Ends a fault; returns its number of hits. Raises NoSuchFault."""
+        """Ends a fault; returns the number of its hits. Raises NoSuchFault."""
         fault = self._faults.pop(fault_id, None)
         if fault is None:
             raise NoSuchFault(
@@ -74,13 +74,13 @@ class Faults:
         return sum(self.end(fault_id) for fault_id in list(self._faults))
 
     def run_over(self) -> None:
-        """Ends the faults of a run when the run ends."""
+        """Ends the faults that belong to a run, when the run ends."""
         for fault in list(self._faults.values()):
             if fault.of_run:
                 self.end(fault.fault_id)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row of JSON for each fault."""
+        """Returns a JSON object for each fault."""
         return [fault.row() for fault in self._faults.values()]
 
     def __len__(self) -> int:

@@ -30,7 +30,8 @@ def hosted_of(broker: Broker, verb: str, group_id: str) -> HostedGroups:
 
 
 def group_of(broker: Broker, verb: str, group_id: str) -> tuple[HostedGroups, GroupView]:
-    """Returns a group and its shard. Raises NotNow if the group or the shard is not available."""
+    """Returns a group and its shard. Raises NotNow if the shard is not available or the group does
+    not exist."""
     hosted = hosted_of(broker, verb, group_id)
     group = hosted.core.view.groups.get(group_id)
     if group is None:
@@ -42,7 +43,7 @@ def group_of(broker: Broker, verb: str, group_id: str) -> tuple[HostedGroups, Gr
 
 
 def groups(broker: Broker) -> Iterator[tuple[HostedGroups, GroupView]]:
-    """All groups that this broker serves now."""
+    """Yields all groups that this broker currently coordinates."""
     for hosted in broker.groups.hosted_shards:
         if hosted.phase is Phase.ACTIVE:
             for group in list(hosted.core.view.groups.values()):
@@ -52,8 +53,8 @@ def groups(broker: Broker) -> Iterator[tuple[HostedGroups, GroupView]]:
 def member_of(
     broker: Broker, verb: str, name: str, group_id: str | None
 ) -> tuple[HostedGroups, GroupView, MemberView]:
-    """Returns the member with this member id, group.instance.id or client id; ``group_id`` None: in
-    any group.
+    """Returns the member whose member id, group.instance.id or client id is ``name``; if
+    ``group_id`` is None, searches all groups.
 
     Raises NotNow unless exactly one member is found.
     """
@@ -74,6 +75,6 @@ def member_of(
 
 
 def some_of(names: list[str]) -> str:
-    """Returns the first few names as text."""
+    """Returns a text with the first few of ``names``."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more

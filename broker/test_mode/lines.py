@@ -1,4 +1,4 @@
-"""Stores the last lines of the broker's log, for tests."""
+"""Stores the last lines of the broker's log, so that tests can read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class KeptLines(io.TextIOBase):
         """The number of lines that were written."""
 
     def write(self, text: str) -> int:
-        """Stores the lines that end in ``text``, and writes ``text`` to the other stream."""
+        """Stores the lines that are complete after ``text``, and writes ``text`` to the other
+        stream."""
         *whole, self._begun = (self._begun + text).split("\n")
         self.last.extend(whole)
         self.count += len(whole)
@@ -32,7 +33,7 @@ class KeptLines(io.TextIOBase):
         self._onward.flush()
 
     def isatty(self) -> bool:
-        """Whether the other stream is a terminal."""
+        """Returns True if the other stream is a terminal."""
         return self._onward.isatty()
 
     def fileno(self) -> int:

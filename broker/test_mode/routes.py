@@ -1,8 +1,9 @@
-"""The HTTP routes of a tested broker: verbs serve /test, the current run serves all other paths.
+"""The HTTP routes of a tested broker: verbs handle paths below /test, the current run handles all
+other paths.
 
-The HTTP server outlives every run. The arguments of a verb are a JSON object in the body of a
-request to /test, or its query if the body is empty. Every response is a JSON object, every error
-``{"error": ...}``.
+The HTTP server continues when a run ends. The arguments of a verb are a JSON object in the body of
+a request to /test, or the query of the request if the body is empty. Every response is a JSON
+object, and every error has the form ``{"error": ...}``.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Routes:
             return _refusal(500, f"internal error of the broker: {type(error).__name__}: {error}")
 
     def _find(self, method: str, path: str) -> tuple[Verb, Mapping[str, str]]:
-        """Returns the verb of a path, and the argument that the path contains."""
+        """Returns the verb for a method and path, and the arguments that the path contains."""
         found = self._by_place.get((method, path))
         if found is not None:
             return found, {}

@@ -1,9 +1,9 @@
-"""One run of a tested broker. A run corresponds to a process: it starts, and is stopped or
+"""One run of a tested broker. A run corresponds to a process: it starts, and it is stopped or
 killed.
 
 A `Broker` uses files, time, connections and tasks outside itself. Each run has its own views of
 these parts, which do not work after the end of the run: a killed run can't write, wait or send
-responses any more, while the process continues.
+responses any more, although the process continues.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 _WHOSE: ContextVar[Run | None] = ContextVar("run of a tested broker", default=None)
-"""The run whose code is running; tasks, timers and sockets that it creates inherit this value."""
+"""The run whose code is being executed; tasks, timers and sockets that this code creates inherit
+the value."""
 Result = TypeVar("Result")
 
 _ROUNDS = 100
-"""The number of turns of the loop within which the tasks of a killed run must end."""
+"""The number of iterations of the loop within which the tasks of a killed run must end."""
 
 
 class Run:
-    """A `Broker` with its view of the process; only the event loop's thread may use it."""
+    """A `Broker` with its own view of the process; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -49,10 +50,11 @@ class Run:
         interpose: Interpose,
         http: str,
     ) -> None:
-        """``http``: HOST:PORT of the server that serves the broker's pages.
+        """Creates the run. ``http`` is the address HOST:PORT of the server that serves the broker's
+        pages.
 
-        A thread, not a process, cleans logs, even on real disks: a process would not see the faults
-        of the disk.
+        A thread, not a process, cleans logs, even on real disks: a separate process would not be
+        affected by the faults of the disk.
         """
         self.time = RunTime(time)
         self.files = files
@@ -64,9 +66,9 @@ class Run:
             new_cleaner=partial(CleanerThread, self.time.real, files),
         )
         self.is_over = False
-        """Whether the run has ended: it can't write, wait or send responses any more."""
+        """True if the run has ended: it can't write, wait or send responses any more."""
         self.tasks: set[asyncio.Task[Any]] = set()
-        """The tasks in progress."""
+        """The tasks of the run that are not done."""
         self._system = Time()
         self._http = http
         self._pages: ASGIApp | None = None
@@ -89,12 +91,12 @@ class Run:
         await self.broker.start()
 
     async def stop(self) -> None:
-        """Stops the broker cleanly and writes all its state."""
+        """Stops the broker cleanly and writes its complete state."""
         await self._do(self.broker.stop())
         await self.kill()  # ends tasks for which the stop does not wait
 
     async def kill(self) -> None:
-        """Ends the run as SIGKILL does: the run does not write or log any more, and its connections
+        """Ends the run as SIGKILL does: the run writes and logs nothing more, and its connections
         are closed."""
         self.is_over = True
         self.files.kill()
@@ -110,7 +112,7 @@ class Run:
         self.broker.release()
 
     def within(self, work: Callable[[], Result]) -> Result:
-        """Calls ``work``; the tasks and timers that it starts end with the run."""
+        """Calls ``work``; the tasks and timers that ``work`` starts end when the run ends."""
         return self.context.copy().run(work)
 
     async def _do(self, work: Coroutine[Any, Any, None]) -> None:
@@ -146,7 +148,7 @@ class Run:
 
 
 def drop_lines_of_the_dead(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """A processor of log lines: drops the lines of a run that has ended."""
+    """Processes log lines: drops the lines of a run that has ended."""
     run = _WHOSE.get()
     if run is not None and run.is_over:
         raise structlog.DropEvent
@@ -154,7 +156,7 @@ def drop_lines_of_the_dead(_logger: Any, _method: str, event: EventDict) -> Even
 
 
 def register_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """Makes ``loop`` register each task with its run."""
+    """Makes ``loop`` register each new task with the run that creates the task."""
     loop.set_task_factory(_registered_task)  # type: ignore[arg-type]
 
 

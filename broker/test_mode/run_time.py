@@ -1,6 +1,6 @@
 """The time of one run of a tested broker: its timers and waits end with the run.
 
-`RunTime` is one run's view of the tested broker's time. A killed run must not be called again:
+`RunTime` is one run's view of the tested broker's time. No timer or wait may call a killed run:
 pending calls are recorded here and dropped when the run ends.
 """
 
@@ -23,10 +23,10 @@ Result = TypeVar("Result")
 
 
 class RunTime(Time):
-    """One run's view of a `Time`."""
+    """The view that one run has of a `Time`."""
 
     def __init__(self, whole: Time) -> None:
-        """``whole`` is the time that all runs share."""
+        """Creates the view; ``whole`` is the time that all runs share."""
         self._time = whole
         super().__init__(
             monotonic_s=whole.monotonic_s,
@@ -38,12 +38,12 @@ class RunTime(Time):
         self._real = self if whole.real is whole else RunTime(whole.real)
         self._is_over = False
         self._timers: WeakSet[asyncio.TimerHandle] = WeakSet()
-        """The pending timers, and some timers that have fired."""
+        """The pending timers; may also contain timers that have fired."""
         self._threads: list[Threads] = []
         self._processes: list[Process] = []
 
     def end(self) -> None:
-        """Ends the run: its timers are dropped, and no more work starts."""
+        """Ends the run: drops its timers, and prevents new work."""
         self._is_over = True
         for timer in list(self._timers):
             timer.cancel()

@@ -1,4 +1,5 @@
-"""`muster serve --test`: the process around a `TestedBroker`, from its addresses to its end.
+"""`muster serve --test`: the process of a `TestedBroker`, from the binding of its addresses to its
+end.
 
 The process writes one line of JSON to standard output when the broker accepts connections.
 """
@@ -37,26 +38,26 @@ STDIN = 0
 
 
 class CannotServe(Exception):
-    """The broker can't start; the text of the exception is one sentence."""
+    """Raised if the broker can't start; the text of the exception is one sentence."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command line."""
+    """The options of the command line of `muster serve --test`."""
 
     version: str
     directory: str | None
-    """The data directory; None: in memory."""
+    """The data directory; None if the data is in memory."""
     with_stdin: bool
-    """Whether the process ends when standard input closes."""
+    """True if the process ends when standard input closes."""
     ahead_ms: int
-    """How far the broker's clock is ahead of the system's clock at the start, in ms."""
+    """The difference in ms at the start between the broker's clock and the system's clock."""
     stands_at_ms: int | None
-    """The time in ms at which the wall clock is frozen at the start; None: the clock runs."""
+    """The time in ms at which the wall clock is frozen at the start; None if the clock runs."""
 
 
 def keep_lines() -> KeptLines:
-    """Stores the lines that are written to standard error from now on."""
+    """Begins to store the lines that are written to standard error."""
     lines = KeptLines(sys.stderr)
     sys.stderr = lines
     return lines
@@ -68,7 +69,7 @@ def serve_test(
     lines: KeptLines,
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None,
 ) -> None:
-    """Serves until a signal or the end of standard input. Raises CannotServe."""
+    """Serves until a signal arrives or standard input ends. Raises CannotServe."""
     time = MockTime()
     configure(time, config["log.format"], config["log.level"])
     structlog.configure(processors=[drop_lines_of_the_dead, *structlog.get_config()["processors"]])
@@ -110,7 +111,7 @@ async def _serve(
 
 
 async def _set_clock(time: MockTime, options: Options) -> None:
-    """Sets the clock to the time of an earlier process, before a broker has timers."""
+    """Sets the clock to the time that an earlier process had, before the broker sets timers."""
     try:
         if options.stands_at_ms is not None:
             time.freeze()
@@ -124,7 +125,7 @@ async def _set_clock(time: MockTime, options: Options) -> None:
 def _http_server(config: Config, tested: TestedBroker) -> HttpServer:
     """Returns the HTTP server of the process, which uses the system's time.
 
-    Runs in a thread: its imports take longer than the start of the broker, which already serves
+    Called in a thread: the imports take longer than the start of the broker, which already serves
     clients.
     """
     from broker.test_mode.routes import Routes
@@ -146,8 +147,8 @@ def _http_server(config: Config, tested: TestedBroker) -> HttpServer:
 
 
 _PATIENCE_S = 24 * 3600
-"""How long an HTTP connection may be idle, in seconds: the time between two verbs of a test may be
-long."""
+"""The number of seconds for which an HTTP connection may be idle, since the time between two verbs
+of a test may be long."""
 
 
 def _ready(tested: TestedBroker, options: Options) -> str:
@@ -163,7 +164,8 @@ def _ready(tested: TestedBroker, options: Options) -> str:
 
 
 def _end_with_stdin(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
-    """Sets ``ended`` when standard input closes; its data is ignored."""
+    """Sets ``ended`` when standard input closes; ignores the data that arrives on standard
+    input."""
 
     def readable() -> None:
         data = b""

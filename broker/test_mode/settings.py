@@ -17,12 +17,12 @@ DEFAULTS: Mapping[str, Value] = {
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
 }
-"""Default settings; every other source of settings overrides them."""
+"""The default settings; every other source of settings overrides them."""
 
 
 def check(config: Config) -> None:
-    """Raises WrongUse, with a message of one sentence, for settings that a broker for tests can't
-    have."""
+    """Raises WrongUse for settings that a broker for tests does not support; the message is one
+    sentence."""
     if config.is_in_cluster:
         raise WrongUse("--test: a broker for tests is standalone; remove zookeeper.connect")
     for each in config.listeners:

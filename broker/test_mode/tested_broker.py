@@ -1,8 +1,8 @@
 """The broker of a test, which has the same addresses in each of its runs.
 
-A `TestedBroker` owns the parts that outlive a run of the `Broker`: addresses, time, the disk,
-faults, the recorder of requests, the last log lines. Between runs the addresses stay bound and
-refuse connections.
+A `TestedBroker` owns the parts that remain when a run of the `Broker` ends: addresses, time, the
+disk, faults, the recorder of requests, the last log lines. Between runs the addresses remain bound
+and refuse connections.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from broker.test_mode.run import Run, register_tasks
 logger = structlog.get_logger(__name__)
 
 CANNOT_START = (BadConfig, BadDirectory, CannotListen, CorruptLog, DirectoryLocked)
-"""The exceptions of a start in addition to OSError; each message is a whole sentence."""
+"""The exceptions, in addition to OSError, with which a start may fail; each message is a whole
+sentence."""
 
 
 class TestedBroker:
     """The tested broker of one process; only the event loop's thread may use it."""
 
     __test__ = False
-    """False, so that pytest does not collect this class because of its name."""
+    """False, so that pytest does not collect this class as a test."""
 
     def __init__(
         self,
@@ -46,10 +47,11 @@ class TestedBroker:
         lines: KeptLines,
         time: MockTime | None = None,
     ) -> None:
-        """``directory`` is the data directory; None: the data is in memory."""
+        """Creates the tested broker; ``directory`` is the data directory, or None if the data is in
+        memory."""
         self.addresses = addresses
         self.lines = lines
-        """The last lines of the broker's log."""
+        """The last lines of the log of the broker."""
         self.time = time or MockTime()
         """The broker's time in all runs."""
         self.system = self.time.real
@@ -60,7 +62,7 @@ class TestedBroker:
         self.recorder = RequestRecorder(self.time)
         self.interposed = Interposed(self.recorder)
         self.ended = asyncio.Event()
-        """Set when the process must end."""
+        """An event that is set when the process must end."""
         self._settings = {
             **config.given,
             **addresses.settings,
@@ -70,14 +72,14 @@ class TestedBroker:
         self._failed: str | None = None
         """The reason why the last run failed, or why the next run could not start."""
         self._changing = asyncio.Lock()
-        """Held while a run starts or ends."""
+        """The lock that is acquired when a run starts or ends."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- the current run
 
     @property
     def is_running(self) -> bool:
-        """Whether a run is active."""
+        """Returns True if a run is active."""
         return self._run is not None
 
     @property
@@ -103,26 +105,26 @@ class TestedBroker:
     async def start(self) -> None:
         """Starts a run with the existing data, unless a run is active.
 
-        Raises CANNOT_START and OSError.
+        Raises OSError and the exceptions of CANNOT_START.
         """
         async with self._changing:
             if self._run is None:
                 await self._start()
 
     async def stop(self) -> None:
-        """Stops the run cleanly, as SIGTERM does; has no effect if no run is active."""
+        """Stops the run cleanly, as SIGTERM does; does nothing if no run is active."""
         async with self._changing:
             await self._end(Run.stop)
 
     async def kill(self) -> None:
-        """Kills the run as SIGKILL does: the run does not flush, write or send any more."""
+        """Kills the run as SIGKILL does: the run does not flush, write or send anything more."""
         async with self._changing:
             await self._end(Run.kill)
 
     async def reset(self) -> float:
-        """Replaces the broker by a new, empty broker; returns how long that took, in ms.
+        """Replaces the broker by a new broker without data; returns the duration in ms.
 
-        Raises NotNow, CANNOT_START and OSError.
+        Raises NotNow, OSError and the exceptions of CANNOT_START.
         """
         async with self._changing:
             began_ns = self.system.ticks_ns()
@@ -137,19 +139,20 @@ class TestedBroker:
             return (self.system.ticks_ns() - began_ns) / 1e6
 
     async def end(self) -> None:
-        """Ends the last run; data on a real disk is written."""
+        """Ends the last run; data on a real disk is written first."""
         async with self._changing:
             await self._end(Run.kill if self.disk.in_memory else Run.stop)
             self.addresses.close()
 
     def disk_has_room(self) -> None:
-        """Retries writes that wait for a full disk at once."""
+        """Immediately retries the writes that wait because the disk was full."""
         if self._run is not None:
             for partition in self._run.broker.logs.all():
                 partition.probe_now()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Runs ``work`` as a task that outlives runs; ``work`` must handle its own errors."""
+        """Runs ``work`` as a task that continues when a run ends; ``work`` must handle its own
+        errors."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -190,7 +193,7 @@ class TestedBroker:
             self.faults.run_over()
 
     async def _watch(self, run: Run) -> None:
-        """Ends a run whose broker has failed, as the process of such a broker ends."""
+        """Ends a run whose broker has failed; without test mode the process would end."""
         await run.broker.stopped.wait()
         async with self._changing:
             if self._run is run:

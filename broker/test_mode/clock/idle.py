@@ -1,10 +1,11 @@
-"""Detects when a broker is idle: when the work that a timer started is done.
+"""Detects when a broker is idle, which means that the work that a timer started is done.
 
 An event loop does not report whether callbacks are ready. `IdleWatch` counts the work that it can
 observe: work in threads, rounds of repeated work such as cleaning, and tasks that yield. The loop
-counts as idle when no such work has begun for `IDLE_ITERATIONS` iterations. That is more than the
-longest chain of callbacks: an expiry, the end of the turn, an append, its marker, the notified
-shard, the writes. The wait is bounded, since real clients send requests at any time.
+counts as idle if no such work has begun for `IDLE_ITERATIONS` iterations. This number exceeds the
+longest chain of callbacks: an expiry, the end of the turn, an append, its marker, the notification
+of the shard, the writes. The wait for the idle state has a limit, since real clients may send
+requests at any time.
 """
 
 from __future__ import annotations
@@ -16,31 +17,32 @@ from typing import Any
 from broker.time import Result, Threads, Time
 
 IDLE_ITERATIONS = 12
-"""Iterations of the loop without new work after which the broker counts as idle."""
+"""The number of iterations of the loop without new work after which the broker counts as idle."""
 _ITERATIONS_MAX = 2_000
 _WAITS_MAX = 200
-"""The maximum number of waits for work in threads: work and clients start further work."""
+"""The maximum number of consecutive waits for work in threads: such work, and clients, may start
+further work without end."""
 WITHIN_S = 30.0
-"""The longest wait for one step of an advance, in seconds: a disk may hang."""
+"""The maximum wait for one step of an advance, in seconds, since a disk may hang."""
 
 
 class IdleWatch:
-    """Observes the work in progress; only the event loop's thread may use it."""
+    """Observes the work that is in progress; only the event loop's thread may use it."""
 
     def __init__(self, real: Time) -> None:
         self._real = real
         self._begun = 0
-        """How often the loop was observed to be not idle."""
+        """The number of times that the loop was observed not to be idle."""
         self._work: set[asyncio.Future[Any]] = set()
-        """The work in threads and the rounds of repeated work that are in progress."""
+        """The work in threads, and the rounds of repeated work, that are in progress."""
         self._rounds: dict[asyncio.Task[Any], asyncio.Future[Any]] = {}
 
     def stirred(self) -> None:
-        """Records that the loop is not idle; called, for example, when a task yields."""
+        """Records that the loop is not idle; called, for example, if a task yields."""
         self._begun += 1
 
     def begins(self, work: asyncio.Future[Any]) -> None:
-        """Adds work in progress; it is removed when it is done."""
+        """Adds work to the work in progress; the work is removed when it is done."""
         self._begun += 1
         self._work.add(work)
         work.add_done_callback(self._ended)
@@ -50,7 +52,7 @@ class IdleWatch:
         self._work.discard(work)
 
     def round_begins(self) -> None:
-        """Marks the current task as working until `round_ends` or the end of the task."""
+        """Marks the current task as working until the task calls `round_ends` or ends."""
         task = asyncio.current_task()
         if task is not None and task not in self._rounds:
             done = asyncio.get_running_loop().create_future()
@@ -59,7 +61,7 @@ class IdleWatch:
             task.add_done_callback(self._round_over)
 
     def round_ends(self) -> None:
-        """Marks the current task as pausing."""
+        """Marks the current task as waiting for its next round."""
         task = asyncio.current_task()
         if task is not None:
             self._round_over(task)
@@ -72,7 +74,7 @@ class IdleWatch:
                 done.set_result(None)
 
     async def settle(self) -> None:
-        """Returns when the loop is idle, or after `WITHIN_S`."""
+        """Waits until the loop is idle, at most `WITHIN_S`."""
         try:
             async with self._real.within(WITHIN_S):
                 await self._settle()
@@ -80,7 +82,7 @@ class IdleWatch:
             self.forget()
 
     def forget(self) -> None:
-        """Stops waiting for the work in progress."""
+        """Stops observing the work that is in progress."""
         self._work.clear()
 
     async def _settle(self) -> None:
@@ -97,7 +99,7 @@ class IdleWatch:
 
 
 class NotedThreads(Threads):
-    """Threads whose work `IdleWatch` waits for."""
+    """Threads for work that `IdleWatch` observes."""
 
     def __init__(self, count: int, name: str, idle_watch: IdleWatch) -> None:
         super().__init__(count, name)

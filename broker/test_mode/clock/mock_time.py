@@ -1,15 +1,14 @@
-"""The clock of a broker in test mode, which runs with the system's clock, is frozen, or is
-advanced.
+"""The clock of a broker in test mode: it follows the system's clock, is frozen, or is advanced.
 
 Sessions, joins, transactions, offset expiry, retention and the cleaner's lags follow this clock.
 Long polls, closing connections, retried writes, snapshots and HTTP use `Time.real`, which a test
-can't change. The broker therefore serves clients while its clock is frozen.
+can't change. The broker therefore serves clients even if its clock is frozen.
 
-An advance runs the timers in the order of their deadlines. After each timer the advance waits until
-the work that the timer started is done (`clock/idle.py`). Rounds of repeated work that would find
-nothing are skipped (`clock/pauses.py`). Beyond `EXACT_STEPS` timers or `EXACT_S` seconds the clock
-advances in `LONG_STEPS` equal steps: the timers of one step run in order, and each reads the time
-of the end of the step.
+An advance runs the timers in the order of their deadlines. After each timer, the advance waits
+until the work that the timer started is done (`clock/idle.py`). Rounds of repeated work that would
+have no effect are skipped (`clock/pauses.py`). After `EXACT_STEPS` timers or `EXACT_S` seconds, the
+rest of the advance is done in `LONG_STEPS` equal steps: the timers of one step run in order, and
+each timer reads the time at the end of the step.
 
 An advance is not a pause of the broker (law 9): pauses are measured in real time.
 """
@@ -32,13 +31,15 @@ EXACT_STEPS = 10_000
 EXACT_S = 2.0
 LONG_STEPS = 250
 _HELD_NS_MAX = 2_000_000
-"""The longest time for which an advance skips pauses before it lets other work run."""
+"""The maximum time in nanoseconds for which an advance skips pauses before it lets other work run.
+"""
 
 
 class MockTime(Time):
     """The clock of one process.
 
-    Only the event loop's thread may use it, except for ``wall_s`` and the other plain readings.
+    Only the event loop's thread may use it; ``wall_s`` and the other methods that only read the
+    time are thread-safe.
     """
 
     __slots__ = (
@@ -74,21 +75,22 @@ class MockTime(Time):
         self._idle_watch = IdleWatch(real)
         self._sleepers: set[asyncio.Future[None]] = set()
         self._ahead_ms = self._wall_ahead_ms = 0
-        """The lead of each clock over the system's, in ms."""
+        """The differences in ms between this monotonic clock and the system's monotonic clock, and
+        between the two wall clocks."""
         self._stands: Now | None = None
-        """The time of both clocks while they do not run; None while they run."""
+        """The time of both clocks when they are frozen or being advanced; None when they run."""
         self._frozen = False
         self._moving = False
-        """Whether an advance is in progress."""
+        """True if an advance is in progress."""
         self._moves = asyncio.Lock()
         self._of: Now | None = None
         """The system's time from which ``_shown`` was computed."""
         self._shown = Now(0, 0)
         self._armed: asyncio.TimerHandle | None = None
-        """The only real timer; it is set for the first mock timer."""
+        """The only real timer, which is set for the mock timer with the earliest deadline."""
         self._armed_ms = 0
         self._look: asyncio.TimerHandle | None = None
-        """The real timer of the next check for changed lengths of pauses."""
+        """The real timer for the next check whether the lengths of pauses have changed."""
 
     # -- the clocks
 
@@ -99,12 +101,13 @@ class MockTime(Time):
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the clocks are frozen; only advances move them until `run` is called."""
+        """True if the clocks are frozen; then only advances change them, until `run` is called."""
         return self._frozen
 
     @property
     def ahead_ms(self) -> int:
-        """The lead of the wall clock over the system's, in ms; negative if it is behind."""
+        """The difference in ms between this wall clock and the system's wall clock; negative if
+        this clock shows an earlier time."""
         if self._stands is None:
             return self._wall_ahead_ms
         return self._stands.wall_ms - self._real.now().wall_ms
@@ -142,22 +145,22 @@ class MockTime(Time):
     # -- controlled by a test
 
     def freeze(self) -> None:
-        """Freezes both clocks; only `advance` and `set_wall` change them then."""
+        """Freezes both clocks; then only `advance` and `set_wall` change them."""
         self._frozen = True
         if not self._moving:
             self._stands = self.now()
             self._arm()
 
     def run(self) -> None:
-        """Lets both clocks run from their current time."""
+        """Makes both clocks run, beginning with their current time."""
         self._frozen = False
         if not self._moving:
             self._go_on()
 
     async def advance(self, ms: int) -> int:
-        """Advances both clocks by ``ms``; returns how many timers fired.
+        """Advances both clocks by ``ms``; returns the number of timers that fired.
 
-        When it returns, the work of these timers is done. Raises ValueError unless ``ms`` is
+        Returns only after the work of these timers is done. Raises ValueError unless ``ms`` is
         between 0 and ten years.
         """
         if not 0 <= ms <= MOVED_MS_MAX:
@@ -168,10 +171,11 @@ class MockTime(Time):
             return await self._advance(ms)
 
     async def set_wall(self, wall_ms: int) -> int:
-        """Sets the wall clock; returns how many timers fired.
+        """Sets the wall clock; returns the number of timers that fired.
 
-        A later time advances both clocks. An earlier time changes only the wall clock: timers keep
-        their remaining time. Raises ValueError for a time before 1970 or over ten years ahead.
+        A later time advances both clocks. An earlier time changes only the wall clock: the
+        remaining time of each timer does not change. Raises ValueError for a time before 1970 or
+        more than ten years in the future.
         """
         if wall_ms < 0:
             raise ValueError(f"can't set the wall clock to {wall_ms} ms: before 1970")
@@ -192,7 +196,7 @@ class MockTime(Time):
             return 0
 
     def abandon(self) -> None:
-        """Cancels all waits on the clock, because the broker that waits has ended."""
+        """Cancels all waits on the clock, because the broker whose tasks wait has ended."""
         self._timers.clear()
         self._pauses.clear()
         self._idle_watch.forget()
@@ -205,9 +209,9 @@ class MockTime(Time):
         self._armed = self._look = None
 
     def reset(self) -> None:
-        """Sets both clocks to the system's time, and lets them run.
+        """Sets both clocks to the system's time and makes them run.
 
-        Called between two brokers, since the monotonic clock may go back.
+        Called between two runs of a broker, since the monotonic clock may move backwards.
         """
         self.abandon()
         self._stands = self._of = None
@@ -308,7 +312,7 @@ class MockTime(Time):
     async def pause(
         self, pause_s: Callable[[], float], idle_ms: Callable[[], int | None] | None = None
     ) -> None:
-        """Implements `Time.pause`; pauses.py describes ``idle_ms``."""
+        """Implements `Time.pause`; `clock/pauses.py` describes ``idle_ms``."""
         if idle_ms is None:
             await super().pause(pause_s)
             return
@@ -334,7 +338,8 @@ class MockTime(Time):
     # -- the one real timer
 
     def _arm(self) -> None:
-        """Sets the real timer for the first mock timer, unless the clock does not run."""
+        """Sets the real timer for the mock timer with the earliest deadline, unless the clock is
+        frozen."""
         due_ms = None if self._moving else self._timers.next_ms()
         now_ms = self.now().mono_ms
         if due_ms is not None and self._stands is not None and due_ms > now_ms:

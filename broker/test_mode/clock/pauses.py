@@ -1,9 +1,9 @@
 """The pauses between rounds of repeated work: retention, cleaning, expiry of idle producers.
 
 Repeated work reports when its next round will have an effect if no other event happens. During an
-advance, a pause skips the rounds without effect; after any other event the work reports a new time.
-Each round with an effect therefore runs at its exact time, and an advance by a week does not run
-40,000 rounds.
+advance, a pause skips the rounds without effect. After any other event, the repeated work reports a
+new time. Therefore each round with an effect runs at its exact time, and an advance of one week
+does not run 40,000 rounds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Pause:
         self.over = asyncio.get_running_loop().create_future()
         self.timer: MockTimer | None = None
         self.is_put_off = False
-        """Whether the pause is prolonged: its timer skips rounds without effect."""
+        """True if the pause is prolonged, so that its timer skips rounds without effect."""
 
     def end(self) -> None:
         """Ends the pause, so that its task continues."""
@@ -40,7 +40,8 @@ class Pause:
     def first_end_ms(self, from_ms: int) -> int:
         """Returns the first possible end of the pause at or after ``from_ms``.
 
-        A round without effect takes no time, so that the possible ends are one length apart.
+        A round without effect takes no time, so that the interval between two possible ends is the
+        length of the pause.
         """
         length_ms = max(1, self.length_ms)
         ends = max(1, -((self.began_ms - from_ms) // length_ms))
@@ -48,7 +49,7 @@ class Pause:
 
 
 class Pauses:
-    """All pauses on one clock."""
+    """All pauses that use one clock."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
@@ -63,7 +64,7 @@ class Pauses:
         self._set(pause, pause.began_ms + pause.length_ms)
 
     def finish(self, pause: Pause) -> None:
-        """Removes a pause whose task continues or was cancelled."""
+        """Removes a pause that has ended or whose task was cancelled."""
         self._pauses.pop(pause, None)
         if pause.timer is not None:
             pause.timer.cancel()
@@ -73,8 +74,8 @@ class Pauses:
         return next((each for each in self._pauses if each.timer is timer), None)
 
     def puts_off(self, pause: Pause, now_ms: int) -> bool:
-        """Prolongs the pause if a round at ``now_ms`` would have no effect; returns whether it
-        did."""
+        """Prolongs the pause and returns True if a round at ``now_ms`` would have no effect; else
+        returns False."""
         idle_ms = pause.idle_ms()
         if idle_ms is not None and idle_ms <= 0:
             return False
@@ -83,14 +84,15 @@ class Pauses:
         return True
 
     def ask_again(self, now_ms: int) -> None:
-        """Sets prolonged pauses to their next possible end, because another event has happened."""
+        """Sets each prolonged pause to its next possible end, because another event has
+        happened."""
         for pause in self._pauses:
             if pause.is_put_off:
                 pause.is_put_off = False
                 self._set(pause, pause.first_end_ms(now_ms + 1))
 
     def altered(self) -> bool:
-        """Updates the lengths of the pauses; returns whether any has changed."""
+        """Updates the lengths of the pauses; returns True if any length has changed."""
         found = False
         for pause in self._pauses:
             length_ms = _milliseconds(pause.pause_s())
@@ -100,7 +102,7 @@ class Pauses:
         return found
 
     def clear(self) -> None:
-        """Cancels all pauses."""
+        """Removes all pauses and cancels their timers."""
         for pause in list(self._pauses):
             pause.over.cancel()
         self._pauses.clear()

@@ -12,8 +12,8 @@ _STALE_MIN = 64
 
 
 class MockTimer(asyncio.TimerHandle):
-    """A timer that `Time.call_later` returns; it fires at a monotonic millisecond of the mock
-    clock."""
+    """A timer that `Time.call_later` returns; its deadline is a time of the mock monotonic clock in
+    ms."""
 
     def __init__(
         self,
@@ -26,11 +26,11 @@ class MockTimer(asyncio.TimerHandle):
         super().__init__(due_ms / 1000, callback, args, loop)
         self.due_ms = due_ms
         self.is_set = True
-        """Whether `Timers.take` has not returned the timer yet."""
+        """True until `Timers.take` returns the timer."""
         self._timers = timers
 
     def cancel(self) -> None:
-        """Cancels the call."""
+        """Cancels the timer."""
         if not self.cancelled():
             asyncio.Handle.cancel(self)  # TimerHandle.cancel would notify the loop
             if self.is_set:
@@ -48,7 +48,8 @@ class MockTimer(asyncio.TimerHandle):
 
 
 class Timers:
-    """All timers of one clock. Timers of the same millisecond keep the order of their creation."""
+    """All timers of one clock. Timers with the same deadline fire in the order of their
+    creation."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, MockTimer]] = []
@@ -61,7 +62,7 @@ class Timers:
 
     @property
     def made(self) -> int:
-        """The number of timers created so far."""
+        """The number of timers that were created so far."""
         return self._made
 
     def add(
@@ -71,14 +72,14 @@ class Timers:
         args: tuple[Any, ...],
         loop: asyncio.AbstractEventLoop,
     ) -> MockTimer:
-        """Creates a timer."""
+        """Creates a timer and adds it to the heap."""
         timer = MockTimer(self, due_ms, callback, args, loop)
         self._made += 1
         heappush(self._heap, (due_ms, self._made, timer))
         return timer
 
     def next_ms(self) -> int | None:
-        """Returns the deadline of the first timer; None without timers."""
+        """Returns the earliest deadline of all timers; None if no timer is set."""
         heap = self._heap
         while heap and heap[0][2].cancelled():
             heappop(heap)
@@ -86,10 +87,11 @@ class Timers:
         return heap[0][0] if heap else None
 
     def take(self, now_ms: int, made_max: int | None = None) -> MockTimer | None:
-        """Removes and returns the first timer whose deadline has passed; None: no such timer.
+        """Removes and returns the first timer whose deadline has passed; None if no such timer
+        exists.
 
-        ``made_max``: only the first ``made_max`` timers that were created count, so that timers
-        created during a round wait for the next round.
+        With ``made_max``, only considers the first ``made_max`` timers that were created, so that
+        timers that are created during a round wait for the next round.
         """
         due_ms = self.next_ms()
         if due_ms is None or due_ms > now_ms:
@@ -101,7 +103,7 @@ class Timers:
         return timer
 
     def one_was_cancelled(self) -> None:
-        """Counts a cancelled timer; the heap is rebuilt before they accumulate."""
+        """Counts a cancelled timer, and rebuilds the heap before cancelled timers accumulate."""
         self._stale += 1
         if self._stale > _STALE_MIN and self._stale * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if not entry[2].cancelled()]
@@ -119,7 +121,8 @@ Later = Callable[[float, Callable[[], object]], asyncio.TimerHandle]
 
 
 class MockTimeout(asyncio.Timeout):  # type: ignore[misc]  # final only in the type stubs
-    """An asyncio timeout that a timer of the mock clock ends, not a timer of the loop."""
+    """An asyncio timeout that ends by a timer of the mock clock instead of a timer of the event
+    loop."""
 
     def __init__(self, seconds: float, call_later: Later) -> None:
         super().__init__(None)

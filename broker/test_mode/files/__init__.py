@@ -1,1 +1,1 @@
-"""The files of a broker in test mode, in memory or in a directory, and their faults."""
+"""The files of a broker in test mode, in memory or in a directory, and faults of the disk."""

@@ -1,5 +1,5 @@
-"""The disk of a tested broker, in memory or in a directory, and its faults; all runs use the same
-disk."""
+"""The disk of a tested broker, in memory or in a directory, and the faults of the disk; all runs
+use the same disk."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from broker.time import Time
 from log.files.filesystem import FileSystem, OsFileSystem, open_files_max
 
 MARK = ".muster-test"
-"""The name of a file that marks a data directory as empty when `--test` first used it: reset may
-empty such a directory."""
+"""The name of a file that marks a data directory that was empty when `--test` first used it; the
+verb reset may empty only such a directory."""
 _IN_MEMORY = "/data"
 
 
@@ -23,7 +23,8 @@ class Disk:
     """The data of a tested broker."""
 
     def __init__(self, directory: str | None, time: Time) -> None:
-        """Does not open files. ``directory`` is None if the data is in memory."""
+        """Creates the object without opening files. ``directory`` is None if the data is in
+        memory."""
         self.in_memory = directory is None
         self.directory = _IN_MEMORY if directory is None else os.path.abspath(directory)
         self.faults = DiskFaults()
@@ -32,7 +33,8 @@ class Disk:
         self._was_empty = False
 
     def files(self) -> FaultyFiles:
-        """The file system of a new run. Raises OSError if the directory can't be created."""
+        """Returns the file system for a new run. Raises OSError if the directory can't be
+        created."""
         if not self.in_memory:
             self._mark()
         return FaultyFiles(self._files, self.faults)

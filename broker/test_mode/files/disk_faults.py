@@ -1,5 +1,5 @@
-"""The faults of a disk: full, failing fsync. The faults apply to files in memory and to real files,
-and outlive the runs of the broker."""
+"""The faults of a disk: a full disk, and fsyncs that fail. The faults apply to files in memory and
+to real files, and remain active when a run of the broker ends."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ENDLESS = 1 << 62
 
 
 class DiskFault(Fault):
-    """A fault of the disk, which affects calls in any thread."""
+    """A fault of the disk; it affects calls in any thread."""
 
     def __init__(self, kind: str, code: int, times: int | None = None) -> None:
         super().__init__(kind, {"times": times})
         self.code = code
-        """The errno of the calls that fail because of this fault."""
+        """The errno with which calls fail because of this fault."""
         self.left = ENDLESS if times is None else times
-        """How many more calls will fail."""
+        """The number of further calls that will fail."""
 
 
 class DiskFaults:
@@ -33,11 +33,11 @@ class DiskFaults:
         self._fsync: list[DiskFault] = []
 
     def disk_full(self) -> DiskFault:
-        """Makes the disk full: no file grows and no name is added; reads and removals work."""
+        """Makes the disk full: no file grows and no name is added; reads and removals succeed."""
         return self._begin(self._full, DiskFault("disk_full", errno.ENOSPC))
 
     def fail_fsync(self, times: int | None = None) -> DiskFault:
-        """Makes the next ``times`` fsyncs of files and directories fail; None: all fsyncs."""
+        """Makes the next ``times`` fsyncs of files and directories fail; None means all fsyncs."""
         return self._begin(self._fsync, DiskFault("fail_fsync", errno.EIO, times))
 
     def end_all(self) -> None:
@@ -47,17 +47,17 @@ class DiskFaults:
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk is full."""
+        """Returns True if the disk is full."""
         return bool(self._full)
 
     # -- the calls of `FaultyFiles`
 
     def taking_more(self, path: str) -> None:
-        """Called when a file grows or a name is added. Raises OSError while the disk is full."""
+        """Called before a file grows or a name is added. Raises OSError if the disk is full."""
         self._meet(self._full, path)
 
     def syncing(self, path: str) -> None:
-        """Called at the fsync of a file or directory. Raises OSError if the fsync must fail."""
+        """Called before an fsync of a file or directory. Raises OSError if the fsync must fail."""
         self._meet(self._fsync, path)
 
     def _begin(self, kind: list[DiskFault], fault: DiskFault) -> DiskFault:

@@ -1,7 +1,7 @@
 """The files of one run of a broker, on a disk with faults, until the broker is killed.
 
-`FaultyFiles` wraps files in memory and real files. After `kill` the remaining threads of the killed
-broker can't change a file, and the locks of the broker are released. The next run gets a new
+`FaultyFiles` wraps files in memory and real files. After `kill`, threads of the killed broker that
+still run can't change a file, and the locks of the broker are released. The next run gets a new
 `FaultyFiles` on the same disk, with the same faults.
 """
 
@@ -17,7 +17,7 @@ from protocol.buffer import Buffer
 
 
 class FaultyFile:
-    """An open file of a disk with faults; implements File."""
+    """An open file on a disk with faults; implements `File`."""
 
     __slots__ = ("_file", "_files")
 
@@ -27,7 +27,7 @@ class FaultyFile:
 
     @property
     def file(self) -> File:
-        """The wrapped file, without faults."""
+        """The wrapped file, which has no faults."""
         return self._file
 
     @property
@@ -56,7 +56,7 @@ class FaultyFile:
         return self._file.read_cached(position, length)
 
     def write(self, position: int, data: Buffer) -> None:
-        """Implements File.write. Writes within the file's size succeed on a full disk too."""
+        """Implements `File.write`. On a full disk, writes within the file's size succeed."""
         with self._files.changing(self._file.path) as faults:
             if faults.is_full and position + len(data) > self._file.size():
                 faults.taking_more(self._file.path)
@@ -83,8 +83,8 @@ class FaultyFile:
 
 
 class _Change:
-    """A context for a change. `kill` does not interrupt the change: it takes effect before the
-    change or after it."""
+    """A context for a change of a file. `kill` does not interrupt the change: the kill takes effect
+    before or after the change."""
 
     __slots__ = ("_files", "_path")
 
@@ -105,13 +105,13 @@ class _Change:
 
 
 class FaultyFiles:
-    """Implements log.files.filesystem.FileSystem."""
+    """Implements `log.files.filesystem.FileSystem`."""
 
     def __init__(self, files: FileSystem, faults: DiskFaults) -> None:
         self._files = files
         self.faults = faults
         self.lock_of_changes = RLock()
-        """The lock held during each change, so that `kill` takes effect before or after the
+        """The lock that each change acquires, so that `kill` takes effect before or after the
         change."""
         self._is_dead = False
         self._locks: list[Lock] = []
@@ -124,13 +124,13 @@ class FaultyFiles:
                 lock.release()
 
     def check(self, path: str) -> DiskFaults:
-        """Returns the faults of the disk. Raises OSError if the broker was killed."""
+        """Returns the faults of the disk. Raises OSError if the broker has been killed."""
         if self._is_dead:
             raise OSError(errno.EIO, "the broker that opened the file was killed", path)
         return self.faults
 
     def changing(self, path: str) -> _Change:
-        """Returns the context for a change. Raises OSError if the broker was killed."""
+        """Returns the context for a change. Raises OSError if the broker has been killed."""
         return _Change(self, path)
 
     def open(self, path: str, create: bool = False) -> FaultyFile:

@@ -1,4 +1,5 @@
-"""The parts of files in memory: a file's bytes, a directory's names, and the used space."""
+"""The parts of files in memory: the bytes of a file, the names in a directory, and the used
+space."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ NAME_BYTES_MAX = 255
 
 
 def error(code: int, path: str, other: str | None = None) -> OSError:
-    """Returns an OSError with the system's text for ``code``; ``other`` is the target of a
+    """Returns an OSError with the system's text for ``code``; ``other`` is the new path of a
     rename."""
     if other is None:
         return OSError(code, os.strerror(code), path)
@@ -19,36 +20,37 @@ def error(code: int, path: str, other: str | None = None) -> OSError:
 
 
 class Capacity:
-    """The space that files use, without a list of files: each file releases its space when it is
-    deleted."""
+    """The space that files use, without a list of the files: each file releases its space when it
+    is deleted."""
 
     __slots__ = ("bytes_max", "lock", "taken_bytes")
 
     def __init__(self, bytes_max: int | None) -> None:
         self.bytes_max = bytes_max
-        """The capacity in bytes; None: unbounded."""
+        """The capacity in bytes; None means no limit."""
         self.taken_bytes = 0
         self.lock = RLock()
-        """Held during changes of a file, a name or the used space. Freeing a file needs no other
-        lock."""
+        """The lock for changes of a file, a name or the used space. Freeing the space of a file
+        needs no other lock."""
 
     def free_bytes(self, wanted: int) -> int:
-        """Returns how many of ``wanted`` bytes fit."""
+        """Returns the number of bytes, at most ``wanted``, that are free."""
         if self.bytes_max is None:
             return wanted
         return max(0, min(wanted, self.bytes_max - self.taken_bytes))
 
 
 class Inode:
-    """The bytes of a file. They are freed when the file has neither a name nor an open file
-    object."""
+    """The bytes of a file. The bytes are freed when the file has no name and no file object is
+    open."""
 
     __slots__ = ("capacity", "data", "is_locked", "modified_ms", "taken_bytes")
 
     def __init__(self, capacity: Capacity, now_ms: int) -> None:
         self.capacity = capacity
         self.data = bytearray()
-        """The contents; changed under the lock, but slices may be read without it."""
+        """The contents of the file; the lock protects changes, but slices may be read without the
+        lock."""
         self.taken_bytes = 0
         """The reserved space in bytes, at least the length of the file."""
         self.modified_ms = now_ms
@@ -59,8 +61,8 @@ class Inode:
             self.capacity.taken_bytes -= self.taken_bytes
 
     def write(self, position: int, data: Buffer) -> int:
-        """Writes the part of ``data`` that fits; returns the length of that part. The caller holds
-        the lock."""
+        """Writes as much of ``data`` as fits; returns the number of bytes written. The caller must
+        hold the lock."""
         if not data:
             return 0
         end = position + len(data)
@@ -80,8 +82,8 @@ class Inode:
         return len(data)
 
     def take(self, size: int) -> int:
-        """Grows the reserved space up to ``size`` bytes; returns its new size. The caller holds the
-        lock."""
+        """Increases the reserved space up to ``size`` bytes; returns its new size. The caller must
+        hold the lock."""
         more = self.capacity.free_bytes(size - self.taken_bytes)
         self.taken_bytes += more
         self.capacity.taken_bytes += more
@@ -89,7 +91,7 @@ class Inode:
 
     def truncate(self, size: int) -> bool:
         """Truncates or zero-pads the file to ``size`` bytes; returns False if the space is too
-        small. The caller holds the lock."""
+        small. The caller must hold the lock."""
         data = self.data
         if size > len(data):
             if self.taken_bytes < size > self.take(size):
@@ -103,7 +105,7 @@ class Inode:
 
 
 class Directory:
-    """The names in a directory."""
+    """The names that exist in a directory."""
 
     __slots__ = ("modified_ms", "names")
 

@@ -1,9 +1,9 @@
 """Files in memory, for a broker whose data is not needed after the test.
 
-`MemoryFiles` is a `log.files.filesystem.FileSystem`. It does not write to a disk, and its memory is
-freed with the last reference to it. Calls fail only when the capacity is used up; `faulty_files.py`
-adds the faults of a disk, to this file system and to real files. Errors are those that Linux raises
-for the same call.
+`MemoryFiles` implements `log.files.filesystem.FileSystem`. It does not write to a disk, and its
+memory is freed when the last reference to it is removed. Calls fail only if the capacity is used
+up; `faulty_files.py` adds the faults of a disk, to this file system and to real files. The errors
+are the errors that Linux raises for the same calls.
 
 Paths are absolute, without "." and "..", and do not end with a slash.
 """
@@ -23,7 +23,7 @@ LOCK = ".lock"
 
 
 class MemoryFile:
-    """An open file, which can be used even after its name is removed; implements File."""
+    """An open file, which can be used even after its name is removed; implements `File`."""
 
     __slots__ = ("_fs", "_inode", "path")
 
@@ -50,7 +50,8 @@ class MemoryFile:
         return bytes(self._inode.data[position : position + length])
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """Implements File.read_cached; returns a copy, which a truncation can't change."""
+        """Implements `File.read_cached`; returns a copy, which a later truncation does not
+        change."""
         if position < 0 or length < 0:
             raise error(errno.EINVAL, self.path)
         return self._inode.data[position : position + length]
@@ -89,11 +90,11 @@ class MemoryFile:
                 inode.take(size)
 
     def fsync(self) -> None:
-        """Implements File.fsync; has no effect in memory."""
+        """Implements `File.fsync`; has no effect in memory."""
 
 
 class MemoryLock:
-    """Implements log.files.filesystem.Lock."""
+    """Implements `log.files.filesystem.Lock`."""
 
     __slots__ = ("_inode",)
 
@@ -101,26 +102,27 @@ class MemoryLock:
         self._inode: Inode | None = inode
 
     def release(self) -> None:
-        """Implements Lock.release; a second call has no effect."""
+        """Implements `Lock.release`; a second call has no effect."""
         inode, self._inode = self._inode, None
         if inode is not None:
             inode.is_locked = False
 
 
 class MemoryFiles:
-    """Implements log.files.filesystem.FileSystem. ``time`` is the clock of modification times."""
+    """Implements `log.files.filesystem.FileSystem`. Modification times are times of the clock
+    ``time``."""
 
     def __init__(self, time: Time, capacity_bytes: int | None = None) -> None:
         self._time = time
         self.capacity = Capacity(capacity_bytes)
         self.names: dict[str, Inode] = {}
-        """The files by path; changed under the lock, and together with `directories`."""
+        """The files by path; changed only under the lock, and together with `directories`."""
         self.directories: dict[str, Directory] = {"/": Directory(self.wall_ms())}
         """The directories by path."""
         self._lock = self.capacity.lock
 
     def wall_ms(self) -> int:
-        """The wall clock in ms, for modification times."""
+        """Returns the wall clock's time in ms, for modification times."""
         return int(self._time.wall_s() * 1000)
 
     # -- log.files.filesystem.FileSystem
@@ -140,7 +142,8 @@ class MemoryFiles:
             return self.new_file(path, inode)
 
     def create_private(self, path: str) -> MemoryFile:
-        """Implements FileSystem.create_private; no other process can read any of the files."""
+        """Implements `FileSystem.create_private`. Here all files are private, since no other
+        process can read the memory."""
         with self._lock:
             if self.exists(path):
                 raise error(errno.EEXIST, path)
@@ -217,7 +220,7 @@ class MemoryFiles:
             self._leave(path)
 
     def fsync_directory(self, path: str) -> None:
-        """Implements FileSystem.fsync_directory; only checks that the directory exists."""
+        """Implements `FileSystem.fsync_directory`; only checks that the directory exists."""
         with self._lock:
             self._directory(path)
 
@@ -242,20 +245,20 @@ class MemoryFiles:
     # -- names; the caller holds the lock
 
     def new_inode(self) -> Inode:
-        """A new file without a name."""
+        """Creates a new file without a name."""
         return Inode(self.capacity, self.wall_ms())
 
     def new_file(self, path: str, inode: Inode) -> MemoryFile:
-        """An open file object for ``inode``."""
+        """Creates an open file object for ``inode``."""
         return MemoryFile(self, path, inode)
 
     def enter(self, path: str, inode: Inode) -> None:
-        """Adds a name for a file; an existing file of that name is replaced."""
+        """Adds the name ``path`` for a file; replaces an existing file of that name."""
         self.names[path] = inode
         self._note(path)
 
     def leave(self, path: str) -> None:
-        """Removes a file's name."""
+        """Removes the name ``path`` of a file."""
         del self.names[path]
         self._leave(path)
 
@@ -320,7 +323,8 @@ class MemoryFiles:
         return False
 
     def _place_error(self, path: str) -> int:
-        """Returns the errno with which creating ``path`` fails; 0 if ``path`` can be created."""
+        """Returns the errno with which the creation of ``path`` would fail; 0 if ``path`` can be
+        created."""
         above, _, name = path.rpartition("/")
         if (above or "/") not in self.directories:
             return errno.ENOTDIR if self._is_below_a_file(path) else errno.ENOENT

@@ -1,1 +1,1 @@
-"""Requests in test mode: faults that affect them, and a recording of each."""
+"""Requests in test mode: faults that affect requests, and a recording of each request."""

@@ -1,8 +1,9 @@
-"""Requests and responses as JSON, with the field names of the protocol tables.
+"""Converts requests and responses to JSON, with the field names of the protocol tables.
 
-Bytes are `{"text": ...}` if they are UTF-8 without control characters, else `{"base64": ...}`. A
-UUID is written as Kafka writes it. Records are listed by batch, the first `RECORDS_SHOWN` of each
-partition. Fields that a version lacks are omitted.
+Bytes are shown as `{"text": ...}` if they are UTF-8 without control characters, else as `{"base64":
+...}`. A UUID is written as Kafka writes it. Records are listed by batch; only the first
+`RECORDS_SHOWN` records of each partition are listed. Fields that do not exist in a version are
+omitted.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from protocol.records.stored import iter_stored, stored_records
 from protocol.schema import RECORDS, UUID, Api, Array, Field, Struct, Type, version_range
 
 RECORDS_SHOWN = 100
-"""The number of records that are shown for one partition of a request or response."""
+"""The maximum number of records that are shown for one partition of a request or response."""
 SHOWN_BYTES = 4096
-"""The number of bytes that are shown of a key, a value, or other bytes."""
+"""The maximum number of bytes that are shown of a key, a value, or another field of bytes."""
 _DECOMPRESSED_MAX = 16 * 1024 * 1024
 
 View = dict[str, Any]
 
 
 def request_view(api: Api, version: int, body: bytes) -> View:
-    """Returns the body of a request; ``{"unreadable": reason}`` if it can't be decoded."""
+    """Returns the body of a request as JSON; ``{"unreadable": reason}`` if it can't be decoded."""
     try:
         value = api.decode_request(version, body)
     except ProtocolError as error:
@@ -39,7 +40,7 @@ def request_view(api: Api, version: int, body: bytes) -> View:
 
 
 def answer_view(api: Api, version: int, frame: bytes) -> View:
-    """Returns the body of a response; ``frame`` begins with the response header."""
+    """Returns the body of a response as JSON; ``frame`` begins with the response header."""
     if api.key == API_VERSIONS.key and frame[4:6] == errors.UNSUPPORTED_VERSION.to_bytes(2):
         version = 0  # no client can read another version of this response
     try:
@@ -51,7 +52,8 @@ def answer_view(api: Api, version: int, frame: bytes) -> View:
 
 
 def error_names(view: Any) -> list[str]:
-    """Returns the names of all errors in a response, without repetition, the outermost first."""
+    """Returns the names of all errors in a response without duplicates; the errors at the outer
+    levels are first."""
     found: dict[str, None] = {}
     todo = [view]
     for part in todo:
@@ -67,7 +69,7 @@ def error_names(view: Any) -> list[str]:
 
 
 def whole(data: bytes | None) -> View | None:
-    """Returns bytes as text, or as base64 if they are not text."""
+    """Returns bytes as text, or as base64 if the bytes are not text."""
     if data is None:
         return None
     try:
@@ -80,20 +82,20 @@ def whole(data: bytes | None) -> View | None:
 
 
 def bytes_view(data: bytes | None) -> View | None:
-    """Returns the first `SHOWN_BYTES` bytes as `whole` does, with the total ``size`` if there are
-    more."""
+    """Returns the first `SHOWN_BYTES` bytes as `whole` does; if there are more bytes, adds the
+    total ``size``."""
     if data is None or len(data) <= SHOWN_BYTES:
         return whole(data)
     return {**(whole(data[:SHOWN_BYTES]) or {}), "size": len(data)}
 
 
 def uuid_text(data: bytes) -> str:
-    """Returns a UUID as Kafka's tools write it."""
+    """Returns a UUID in the form in which Kafka's tools write it."""
     return urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def record_view(record: Record, view: Callable[[bytes | None], View | None] = whole) -> View:
-    """Returns one record; ``view`` converts its bytes."""
+    """Returns one record as JSON; ``view`` converts its bytes."""
     return {
         "offset": record.offset,
         "timestamp_ms": record.timestamp if record.timestamp >= 0 else None,
@@ -129,7 +131,8 @@ def _value(type_: Type, version: int, value: Any) -> Any:
 
 
 def _records(data: bytes) -> View:
-    """Returns the batches of one partition, without records after the first `RECORDS_SHOWN`."""
+    """Returns the batches of one partition as JSON, without the records after the first
+    `RECORDS_SHOWN`."""
     records: list[Record] = []
     note: str | None = None
     try:

@@ -1,11 +1,12 @@
 """Builds error responses, including the parts that the protocol tables do not determine.
 
-Metadata lists the brokers: without them the client could not connect to any broker. A Fetch in a
-session names only changed partitions, so that the response has all partitions of the session, and
-the session continues. An unsupported ApiVersions is answered in version 0. For a Produce with
-acks=0 the connection is closed. If an empty list in a request selects everything, the response
-names all existing objects. AlterReplicaLogDirs groups topics by directory, but its response does
-not.
+- Metadata lists the brokers: without the brokers the client could not connect to any broker.
+- A Fetch request in a session names only changed partitions. The error response contains all
+  partitions of the session, and the session continues.
+- An ApiVersions request of an unsupported version is answered in version 0.
+- After a Produce request with acks=0 the connection is closed.
+- If an empty list in a request selects everything, the response names all existing objects.
+- AlterReplicaLogDirs requests group topics by directory, but the responses do not.
 """
 
 from __future__ import annotations
@@ -45,13 +46,14 @@ _OF_SESSIONS = frozenset(
         errors.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
-"""Errors of a whole Fetch; all other errors are set in the partitions."""
+"""The errors of a whole Fetch request; all other errors are set in the partitions."""
 
 _Respond = Callable[["Services", "Request", int], None]
 
 
 def respond_with(services: Services, request: Request, error_code: int) -> None:
-    """Answers a request with the error. Raises ProtocolError if the request can't be decoded."""
+    """Answers a request with the error ``error_code``. Raises ProtocolError if the request can't be
+    decoded."""
     respond = _ODD.get(request.served.api.key)
     if respond is None:
         request.respond(_plain(request, error_code, request.value), error_code)
@@ -60,8 +62,8 @@ def respond_with(services: Services, request: Request, error_code: int) -> None:
 
 
 def partitions_of_session(services: Services, value: Mapping[str, Any]) -> list[Wanted]:
-    """Returns the partitions of the session that an incremental Fetch continues; empty for other
-    requests."""
+    """Returns the partitions of the session that an incremental Fetch request continues; an empty
+    list for other requests."""
     if value["session_epoch"] in (INITIAL_EPOCH, FINAL_EPOCH):
         return []
     session = services.fetch_sessions.get(value["session_id"])
@@ -150,8 +152,8 @@ def _fetch(services: Services, request: Request, error_code: int) -> None:
 def _next_in_session(
     services: Services, request: Request, value: Mapping[str, Any]
 ) -> tuple[int, list[dict[str, Any]]]:
-    """Returns the session id of a Fetch, after advancing the session's epoch, and its topics as in
-    a full Fetch."""
+    """Advances the epoch of the session of a Fetch request; returns the session id, and the topics
+    in the form of a full Fetch request."""
     uses_ids = request.api_version >= _FIRST_WITH_TOPIC_IDS
     name = "topic_id" if uses_ids else "topic"
     wanted = [

@@ -1,12 +1,12 @@
 """The layer between the sockets and the APIs of a broker for tests.
 
-Every served API has its usual row with another handler, which first checks the rules. Every
-connection records each request and each response. A request that a rule holds also delays later
-requests of its connection, as in a slow broker; other connections continue. The held request is
-handled even after its client has disconnected: a slow broker also handles requests that a client
-has given up.
+In the table of every served API, a handler that first checks the rules replaces the usual handler.
+Every connection records each request and each response. If a rule delays a request, later requests
+of the same connection are also delayed, as in a slow broker; other connections continue. The
+delayed request is handled even if its client has disconnected: a slow broker also handles requests
+for which the client no longer waits.
 
-A delay is measured in the system's time even while the broker's clock is frozen, since the client's
+A delay is measured in the system's time even if the broker's clock is frozen, since the client's
 clock runs.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Interposed:
-    """The rules and the recorder of one tested broker, for all its runs.
+    """The rules and the recorder of one tested broker, for all runs of the broker.
 
     Implements `broker.net.interpose.Interpose`.
     """
@@ -40,11 +40,11 @@ class Interposed:
     def __init__(self, recorder: RequestRecorder) -> None:
         self.recorder = recorder
         self.connections: dict[TestedConnection, None] = {}
-        """Open connections in the order of their arrival."""
+        """The open connections in the order of their arrival."""
         self._rules: list[Rule] = []
 
     def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
-        """Returns the rows of the APIs, with handlers that check the rules first."""
+        """Returns the rows of the APIs, with handlers that first check the rules."""
         return {key: replace(row, handle=self._before(row.handle)) for key, row in served.items()}
 
     def connection(self, server: Server, listener: Listener) -> TestedConnection:
@@ -61,7 +61,8 @@ class Interposed:
 
     @contextmanager
     def holding_all(self) -> Iterator[None]:
-        """Holds requests that arrive inside the context, and handles them at its end."""
+        """Delays requests that arrive inside the context, and handles these requests at the end of
+        the context."""
         gate = Gate("hold", Filter(), {})
         self.begin(gate)
         try:
@@ -70,14 +71,15 @@ class Interposed:
             gate.finish()
 
     def disconnect(self, client_id: str | None = None) -> int:
-        """Closes the connections of one client, or all connections; returns their number."""
+        """Closes the connections of the client ``client_id``, or all connections if None; returns
+        the number of closed connections."""
         found = [each for each in self.connections if client_id in (None, each.client_id)]
         for connection in found:
             connection.abort()
         return len(found)
 
     def broker_gone(self) -> None:
-        """Drops the held requests, since the broker has stopped or was killed."""
+        """Drops the delayed requests, since the broker has stopped or was killed."""
         for rule in list(self._rules):
             if isinstance(rule, Gate):
                 rule.drop()
@@ -118,7 +120,8 @@ def _fail(error_code: int, services: Services, request: Request) -> None:
 
 
 def _handle_late(services: Services, request: Request, handle: Handler) -> None:
-    """Handles a held request as its connection would have done at its arrival."""
+    """Handles a delayed request in the way in which its connection would have handled it at its
+    arrival."""
     connection = request.connection
     assert isinstance(connection, TestedConnection)
     connection.unpark(request)
@@ -133,7 +136,7 @@ def _handle_late(services: Services, request: Request, handle: Handler) -> None:
 
 
 class TestedConnection(Connection):
-    """A connection that reports to the recorder and whose responses rules can hold."""
+    """A connection that reports to the recorder and whose responses a rule can delay."""
 
     __slots__ = ("_interposed", "silences")
     __test__ = False
@@ -142,11 +145,11 @@ class TestedConnection(Connection):
         super().__init__(server, listener)
         self._interposed = interposed
         self.silences = 0
-        """The number of rules that hold all responses of the connection."""
+        """The number of rules that currently delay all responses of the connection."""
         interposed.connections[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Extends `Connection.connection_lost`: records which requests are unanswered."""
+        """Extends `Connection.connection_lost`: records which requests have no response."""
         self._interposed.connections.pop(self, None)
         for request in self._slots:
             self._interposed.recorder.lost(request)
@@ -158,15 +161,15 @@ class TestedConnection(Connection):
         super().answered(request)
 
     def unpark(self, request: Request) -> None:
-        """Continues with later requests of the connection, unless ``request`` parks again."""
+        """Continues with later requests of the connection, unless ``request`` is parked again."""
         if self._parked is request:
             self._parked = None
             if not self.closed:
                 self.server.writes.touch(self)
 
     def speak(self) -> None:
-        """Counts the end of a rule that held responses; after the last rule, sends the held
-        responses."""
+        """Subtracts a rule that delayed responses and has ended; after the last such rule, sends
+        the delayed responses."""
         self.silences -= 1
         if not self.silences and not self.closed:
             self.server.writes.touch(self)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 _GROUPS = frozenset({"group_id", "groups", "groups_names"})
 _TOPICS = frozenset({"topic", "topic_name", "topic_names"})
 _NOT_TOPICS = frozenset({"protocols", "configs"})
-"""Arrays whose elements' names are not topic names."""
+"""The names of arrays whose elements have a field ``name`` that is not the name of a topic."""
 _GROUP_KEYS = 0
 _TOPIC_RESOURCE, _GROUP_RESOURCE = 2, 32
 
 
 def names_group(request: Request, group_id: str) -> bool:
-    """Returns whether the request names the group. Raises ProtocolError if the request can't be
+    """Returns True if the request names the group. Raises ProtocolError if the request can't be
     decoded."""
     return group_id in groups_of(request)
 
@@ -41,10 +41,10 @@ def groups_of(request: Request) -> Iterator[str]:
 
 
 def names_topic(services: Services, request: Request, topic: str) -> bool:
-    """Returns whether the request names the topic, by name or id. Raises ProtocolError if the
+    """Returns True if the request names the topic, by name or by id. Raises ProtocolError if the
     request can't be decoded.
 
-    An incremental Fetch names the topics of its session.
+    For an incremental Fetch request, the topics of its session count as named.
     """
     value = request.value
     there = services.registry.topic(topic)
@@ -66,8 +66,8 @@ def names_topic(services: Services, request: Request, topic: str) -> bool:
 
 
 def _named(value: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, int]]:
-    """Yields each plain value as (name of its array, name of its field, value, resource type of its
-    struct)."""
+    """Yields each plain value as a tuple: name of its array, name of its field, value, resource
+    type of its struct."""
     todo: list[tuple[str, Mapping[str, Any]]] = [("", value)]
     for above, struct in todo:
         kind = struct.get("resource_type", 0)

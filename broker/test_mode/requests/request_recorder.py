@@ -1,9 +1,9 @@
 """Records every request and its response as bytes, and decodes them on demand.
 
-If there are too many entries, or they use too much memory, the oldest entries are dropped and
-counted. If a response contains records that are read from files, only the first `SLICE_KEPT_BYTES`
-of each partition are kept. If a request or response is larger than `ENTRY_BYTES_MAX`, only its
-header is kept.
+If there are too many entries, or the entries use too much memory, the oldest entries are dropped
+and counted. If a response contains records that are read from files, only the first
+`SLICE_KEPT_BYTES` of each partition are recorded. If a request or response is larger than
+`ENTRY_BYTES_MAX`, only its header is recorded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BYTES_MAX = 64 * 1024 * 1024
 ENTRY_BYTES_MAX = 4 * 1024 * 1024
 SLICE_KEPT_BYTES = 64 * 1024
 _OVERHEAD_BYTES = 500
-"""Estimated memory of an entry in bytes, without its bodies."""
+"""The estimated memory of an entry in bytes, without the bodies of the request and response."""
 _LENGTH_BYTES = 4
 
 WAITS = "waits"
@@ -35,7 +35,7 @@ DISCONNECTED = "disconnected"
 
 
 class Entry:
-    """A recorded request with its response."""
+    """A recorded request and its response."""
 
     __slots__ = (
         "_body", "_missing", "_parts", "api", "at_ms", "bytes", "client_id", "correlation_id",
@@ -57,13 +57,14 @@ class Entry:
         body = request.buffer[request.position :]
         self._body: bytes | None = body if len(body) <= ENTRY_BYTES_MAX else None
         self._parts: list[bytes | int] | None = None
-        """The response's frame; a number is a count of dropped record bytes."""
+        """The parts of the response's frame: recorded bytes, or a number of record bytes that were
+        dropped."""
         self._missing = False
-        """Whether the response was too large to be kept."""
+        """True if the response was too large to be recorded."""
         self.bytes = _OVERHEAD_BYTES + len(self._body or b"")
 
     def answer(self, request: Request, took_ns: int) -> None:
-        """Records the response, and the time from the request to the response."""
+        """Records the response of the request and the time that the broker took."""
         self.took_ns = took_ns
         reply = request.reply
         assert reply is not None
@@ -80,7 +81,7 @@ class Entry:
             self.bytes += size
 
     def row(self) -> dict[str, Any]:
-        """The entry as a row of JSON, decoded."""
+        """Returns the entry as a JSON object, with decoded bodies."""
         row = self.short()
         row["request"] = None if self._body is None else request_view(
             self.api, self.version, self._body
@@ -96,7 +97,7 @@ class Entry:
         return row
 
     def short(self) -> dict[str, Any]:
-        """The entry as a row of JSON without its bodies."""
+        """Returns the entry as a JSON object, without bodies."""
         return {
             "seq": self.seq,
             "at_ms": self.at_ms,
@@ -111,7 +112,8 @@ class Entry:
         }
 
     def _frame(self) -> bytes:
-        """The response without its length prefix; dropped records are zero-filled."""
+        """Returns the frame of the response without its length prefix; dropped records are replaced
+        by zeros."""
         assert self._parts is not None
         frame = b"".join(part if isinstance(part, bytes) else bytes(part) for part in self._parts)
         return frame[_LENGTH_BYTES:]
@@ -122,22 +124,23 @@ class RequestRecorder:
 
     def __init__(self, time: Time) -> None:
         self.time = time
-        """The broker's time, from which `at_ms` is read."""
+        """The broker's time, from which the field `at_ms` is read."""
         self.dropped = 0
-        """The number of dropped entries."""
+        """The number of entries that were dropped."""
         self._entries: deque[Entry] = deque()
         self._bytes = 0
         self._next = 1
         self._open: dict[Request, Entry] = {}
-        """The entries without a response yet."""
+        """The entries whose request has no response yet, by request."""
         self._met: dict[Request, list[str]] = {}
 
     def met(self, request: Request, fault_id: str) -> None:
-        """Records that a fault affects a request; called while the request is handled."""
+        """Records that a fault affects a request; called when the request is handled."""
         self._met.setdefault(request, []).append(fault_id)
 
     def came(self, request: Request) -> None:
-        """Records a request after its handler has returned, with its response if there is one."""
+        """Records a request after its handler has returned, and its response if the response is
+        finished."""
         entry = Entry(self._next, self.time.now().wall_ms, request)
         entry.faults = self._met.pop(request, [])
         self._next += 1
@@ -167,7 +170,7 @@ class RequestRecorder:
             entry.outcome = DISCONNECTED
 
     def forget(self) -> None:
-        """Drops all entries; numbering continues."""
+        """Removes all entries; the numbers of later entries continue."""
         self._entries.clear()
         self._open.clear()
         self._met.clear()
@@ -176,8 +179,8 @@ class RequestRecorder:
     def entries(
         self, *, since: int = 0, client_id: str | None = None, api: Api | None = None
     ) -> list[Entry]:
-        """Returns the entries with numbers from ``since``, optionally only of one client or one
-        API."""
+        """Returns the entries from the number ``since`` on; optionally only those of one client or
+        of one API."""
         return [
             entry
             for entry in self._entries
@@ -188,7 +191,7 @@ class RequestRecorder:
 
     @property
     def next_seq(self) -> int:
-        """The number of the next entry."""
+        """The number that the next entry will get."""
         return self._next
 
     def _bound(self) -> None:

@@ -1,4 +1,4 @@
-"""The faults of requests: their filters, their counts, and their effects."""
+"""The faults of requests: which requests they affect, how many, and how."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class Silenced(Protocol):
-    """A connection whose responses rules may hold."""
+    """A connection whose responses rules may delay."""
 
     client_id: str
     silences: int
 
     def speak(self) -> None:
-        """Removes one rule that holds responses of the connection."""
+        """Subtracts one of the rules that delay the responses of the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Selects the requests of a rule: requests that match every field that is not None."""
+    """Selects the requests for a rule: a request must match every field that is not None."""
 
     api: Api | None = None
     group: str | None = None
@@ -41,7 +41,7 @@ class Filter:
     client_id: str | None = None
 
     def takes(self, services: Services, request: Request) -> bool:
-        """Returns whether a request matches. Raises ProtocolError if the request can't be
+        """Returns True if the request matches. Raises ProtocolError if the request can't be
         decoded."""
         return (
             (self.api is None or request.served.api is self.api)
@@ -52,11 +52,11 @@ class Filter:
 
     @property
     def is_of_clients(self) -> bool:
-        """Whether the filter matches all requests of a client, or all requests."""
+        """Returns True if the filter matches all requests of a client, or all requests."""
         return self.api is None and self.group is None and self.topic is None
 
     def shown(self) -> dict[str, Any]:
-        """The filter as a row of JSON."""
+        """Returns the filter as a JSON object."""
         api = None if self.api is None else self.api.name
         return {
             "api": api, "group": self.group, "topic": self.topic, "client_id": self.client_id
@@ -64,18 +64,20 @@ class Filter:
 
 
 class Held:
-    """A request that rules hold one after the other before it is handled."""
+    """A request that one or more rules delay, one rule after the other, before the request is
+    handled."""
 
     def __init__(self, request: Request, rules: list[Gate], finish: Callable[[], None]) -> None:
         self.request = request
         self._rules = rules
         self._finish: Callable[[], None] = partial(copy_context().run, finish)
-        """Handles the request in the context of its arrival, so that the tasks of the handler
-        belong to the broker, not to the caller that ends a rule."""
+        """A function that handles the request in the context of its arrival, so that the tasks of
+        the handler belong to the broker, not to the caller that ends a rule."""
         self.timer: TimerHandle | None = None
 
     def go_on(self) -> None:
-        """Passes the request to the next rule that holds it, or to its handler."""
+        """Passes the request to the next rule that delays it; after the last rule, to its
+        handler."""
         if self._rules:
             self._rules.pop(0).keep(self)
         else:
@@ -93,7 +95,7 @@ class Rule(Fault):
         self._times = times
 
     def meets(self, services: Services, request: Request) -> bool:
-        """Returns whether the rule applies to a request; if it does, counts the request."""
+        """Returns True if the rule applies to a request, and counts the request if so."""
         if self.is_over or (self._times is not None and self.hits >= self._times):
             return False
         if not self.which.takes(services, request):
@@ -103,7 +105,7 @@ class Rule(Fault):
 
 
 class Fail(Rule):
-    """Requests are answered with an error and not handled."""
+    """A rule that answers requests with an error, without handling them."""
 
     def __init__(self, which: Filter, error_code: int, times: int | None = None) -> None:
         super().__init__("fail", which, {"error": errors.NAMES[error_code]}, times)
@@ -111,7 +113,7 @@ class Fail(Rule):
 
 
 class Gate(Rule):
-    """A rule that holds requests, and releases them when it ends."""
+    """A rule that delays requests until the rule releases them or ends."""
 
     def __init__(
         self, kind: str, which: Filter, shown: dict[str, Any], times: int | None = None
@@ -120,27 +122,27 @@ class Gate(Rule):
         self._kept: dict[Held, None] = {}
 
     def keep(self, held: Held) -> None:
-        """Holds a request, or lets it continue if the rule has ended."""
+        """Delays a request; if the rule has ended, lets the request continue."""
         if self.is_over:
             held.go_on()
         else:
             self._kept[held] = None
 
     def let_go(self, held: Held) -> None:
-        """Lets a held request continue."""
+        """Lets a delayed request continue."""
         if held in self._kept:
             del self._kept[held]
             self._stop_timer(held)
             held.go_on()
 
     def finish(self) -> None:
-        """Ends the rule; all held requests continue in the order of their arrival."""
+        """Ends the rule; all delayed requests continue in the order of their arrival."""
         super().finish()
         for held in list(self._kept):
             self.let_go(held)
 
     def drop(self) -> None:
-        """Drops all held requests, because the broker has ended."""
+        """Drops all delayed requests, because the broker has ended."""
         for held in self._kept:
             self._stop_timer(held)
         self._kept.clear()
@@ -153,7 +155,8 @@ class Gate(Rule):
 
 
 class Delay(Gate):
-    """Requests are handled after ``ms`` of ``time``, the system's time, as by a slow broker."""
+    """A rule that handles requests after ``ms`` milliseconds of ``time``, which is the system's
+    time, as a slow broker does."""
 
     def __init__(self, which: Filter, ms: float, time: Time, times: int | None = None) -> None:
         super().__init__("delay", which, {"ms": ms}, times)
@@ -168,14 +171,15 @@ class Delay(Gate):
 
 
 class StopAnswering(Gate):
-    """Requests are read but not handled, and unsent responses to those clients are held."""
+    """A rule that reads requests but does not handle them, and also delays unsent responses to the
+    same clients."""
 
     def __init__(self, which: Filter, times: int | None = None) -> None:
         super().__init__("stop_answering", which, {}, times)
         self._silent: dict[Silenced, None] = {}
 
     def silence(self, connection: Silenced) -> None:
-        """Holds the responses of a connection until the rule ends, if the filter matches the
+        """Delays the responses of a connection until the rule ends, if the filter matches the
         connection."""
         client_id = self.which.client_id
         if self.which.is_of_clients and client_id in (None, connection.client_id):
@@ -187,7 +191,7 @@ class StopAnswering(Gate):
         super().keep(held)
 
     def finish(self) -> None:
-        """Extends `Gate.finish`: sends the held responses."""
+        """Extends `Gate.finish`: also sends the delayed responses."""
         for connection in self._silent:
             connection.speak()
         self._silent.clear()

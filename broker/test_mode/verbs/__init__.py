@@ -1,1 +1,2 @@
-"""The verbs of /test: plain functions over a TestedBroker, one module for each kind."""
+"""The verbs of /test: plain functions that act on a TestedBroker, one module for each group of
+verbs."""

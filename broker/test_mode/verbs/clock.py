@@ -1,7 +1,7 @@
-"""The verbs of time.
+"""The verbs that read and change the time.
 
-While the clocks are being advanced, the broker does not handle requests of clients: all timers of
-the advance fire before the next request is handled.
+During an advance of the clocks, the broker does not handle requests of clients: all timers of the
+advance fire before the next request is handled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from broker.test_mode.verbs.verb import Answer, Verb
 
 
 async def look(tested: TestedBroker) -> Answer:
-    """Return the time of both clocks."""
+    """Returns the time of both clocks."""
     time = tested.time
     now = time.now()
     return {
@@ -27,7 +27,7 @@ async def look(tested: TestedBroker) -> Answer:
 
 
 LOADED_WITHIN_S = 2.0
-"""The longest wait for the end of loading groups and transactional ids, in seconds."""
+"""The maximum number of seconds to wait until groups and transactional ids are loaded."""
 
 
 async def _loaded(tested: TestedBroker) -> None:
@@ -40,7 +40,7 @@ async def _loaded(tested: TestedBroker) -> None:
 
 
 async def advance(tested: TestedBroker, ms: int) -> Answer:
-    """Advance both clocks and run the timers that expire."""
+    """Advances both clocks and runs the timers whose deadlines are reached."""
     await _loaded(tested)
     try:
         with tested.interposed.holding_all():
@@ -51,19 +51,19 @@ async def advance(tested: TestedBroker, ms: int) -> Answer:
 
 
 async def freeze(tested: TestedBroker) -> Answer:
-    """Freeze both clocks."""
+    """Freezes both clocks."""
     tested.time.freeze()
     return await look(tested)
 
 
 async def run(tested: TestedBroker) -> Answer:
-    """Let both clocks run."""
+    """Makes both clocks run."""
     tested.time.run()
     return await look(tested)
 
 
 async def set_wall(tested: TestedBroker, wall_ms: int) -> Answer:
-    """Set the wall clock; a later time advances both clocks."""
+    """Sets the wall clock; a later time advances both clocks."""
     await _loaded(tested)
     try:
         with tested.interposed.holding_all():

@@ -25,7 +25,7 @@ _FILTERS = ("api", "group", "topic", "client_id")
 
 
 def which(given: Given) -> Filter:
-    """Return the filter of requests that a verb's arguments describe."""
+    """Returns the filter of requests that a verb's arguments describe."""
     api = given.get("api")
     return Filter(
         None if api is None else _APIS[api],
@@ -77,11 +77,11 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], _Make]] = {
     "moved": (("group",), (), _moved),
 }
 """For each kind of fault: the required arguments, the optional arguments, and the function that
-makes the fault."""
+creates the fault."""
 
 
 async def begin(tested: TestedBroker, kind: str, **given: Any) -> Answer:
-    """Start a fault."""
+    """Starts a fault of the given kind."""
     needed, taken, make = KINDS[kind]
     for name in needed:
         if given[name] is None:
@@ -102,12 +102,12 @@ async def begin(tested: TestedBroker, kind: str, **given: Any) -> Answer:
 
 
 async def look(tested: TestedBroker) -> Answer:
-    """Return the active faults."""
+    """Returns the active faults."""
     return {"faults": tested.faults.rows()}
 
 
 async def end(tested: TestedBroker, fault_id: str) -> Answer:
-    """End a fault and return how often it took effect."""
+    """Ends a fault and returns the number of its hits."""
     if fault_id == ALL:
         return {"hits": tested.faults.end_all()}
     try:
@@ -117,7 +117,7 @@ async def end(tested: TestedBroker, fault_id: str) -> Answer:
 
 
 async def disconnect(tested: TestedBroker, client_id: str | None) -> Answer:
-    """Close the connections of one client, or of all clients."""
+    """Closes the connections of one client, or of all clients."""
     return {"connections": tested.interposed.disconnect(client_id)}
 
 

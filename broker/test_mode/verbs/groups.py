@@ -1,4 +1,5 @@
-"""The verbs that change a group or its coordinator in ways that occur in production."""
+"""The verbs that change a group or its coordinator, in the ways in which they change in
+production."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ STABLE_WITHIN_S = 10
 
 
 async def rebalance(tested: TestedBroker, group: str) -> Answer:
-    """Begin a rebalance, unless one is in progress."""
+    """Begins a rebalance of the group, unless a rebalance is in progress."""
     verb = "POST /test/groups/rebalance"
     hosted, found = group_of(tested.broker, verb, group)
     if not found.members:
@@ -37,7 +38,7 @@ async def rebalance(tested: TestedBroker, group: str) -> Answer:
 
 
 async def expire(tested: TestedBroker, member: str, group: str | None) -> Answer:
-    """Expire a member's session."""
+    """Makes a member's session expire."""
     verb = "POST /test/groups/expire"
     hosted, found, there = member_of(tested.broker, verb, member, group)
     member_id = there.member_id
@@ -50,7 +51,7 @@ async def expire(tested: TestedBroker, member: str, group: str | None) -> Answer
 
 
 async def fence(tested: TestedBroker, group_instance_id: str, group: str | None) -> Answer:
-    """Fence a static member, as if another member had joined with the same group.instance.id."""
+    """Fences a static member, as if another member had joined with the same group.instance.id."""
     verb = "POST /test/groups/fence"
     found = member_of(tested.broker, verb, group_instance_id, group)[1]
     group_id = found.group_id
@@ -76,8 +77,8 @@ async def fence(tested: TestedBroker, group_instance_id: str, group: str | None)
 
 
 async def _stable(tested: TestedBroker, verb: str, group_id: str) -> None:
-    """Waits until the group is stable, since a fenced member would delay a rebalance in
-    progress."""
+    """Waits until the group is stable: during a rebalance, a fenced member would delay the end of
+    the rebalance."""
     try:
         async with tested.system.within(STABLE_WITHIN_S):
             while group_of(tested.broker, verb, group_id)[1].state.value != State.STABLE.value:
@@ -88,7 +89,7 @@ async def _stable(tested: TestedBroker, verb: str, group_id: str) -> None:
 
 
 async def move_coordinator(tested: TestedBroker, group: str, keep_away: bool) -> Answer:
-    """Move a group's coordinator; with ``keep_away``, until the returned fault is ended."""
+    """Moves a group's coordinator; with ``keep_away``, until the returned fault ends."""
     if keep_away:
         fault = await begin_away(tested, group)
         return {"id": fault.fault_id}
@@ -105,7 +106,8 @@ async def move_coordinator(tested: TestedBroker, group: str, keep_away: bool) ->
 
 
 async def begin_away(tested: TestedBroker, group: str) -> Fault:
-    """Answer NOT_COORDINATOR until the fault ends."""
+    """Starts a fault that answers the group's requests with NOT_COORDINATOR until the fault
+    ends."""
     broker, hosted = await _coordinator(tested, "POST /test/faults", group)
     fault = _of_coordinator("moved", group, None)
     lead = tested.run.within(lambda: give_up(broker, hosted))
@@ -113,7 +115,8 @@ async def begin_away(tested: TestedBroker, group: str) -> Fault:
 
 
 async def begin_loading(tested: TestedBroker, group: str, seconds: float | None) -> Fault:
-    """Keep the coordinator loading until the fault ends, or for ``seconds``."""
+    """Starts a fault that keeps the coordinator loading until the fault ends, or for
+    ``seconds``."""
     broker, hosted = await _coordinator(tested, "POST /test/faults", group)
     fault = _of_coordinator("loading", group, seconds)
     go_on = tested.run.within(lambda: load(broker, hosted))
@@ -136,7 +139,7 @@ def _of_coordinator(kind: str, group: str, seconds: float | None) -> Fault:
 
 
 def _begin(tested: TestedBroker, fault: Fault, back: on_command.Work) -> Fault:
-    """Starts a fault; when the fault ends, calls ``back``, unless the run of the broker has
+    """Starts a fault. When the fault ends, calls ``back``, unless the run of the broker has
     ended."""
     run = tested.run
 
@@ -149,8 +152,8 @@ def _begin(tested: TestedBroker, fault: Fault, back: on_command.Work) -> Fault:
 
 
 async def _coordinator(tested: TestedBroker, verb: str, group: str) -> tuple[Broker, HostedGroups]:
-    """Returns the shard of a group; the group may not exist yet. Raises NotNow if the shard is not
-    available."""
+    """Returns the broker and the shard of a group; the group may not exist yet. Raises NotNow if
+    the shard is not available."""
     broker = tested.broker
     if not broker.groups.is_started:
         services = cast(Services, broker.server.services)
@@ -162,7 +165,7 @@ async def _coordinator(tested: TestedBroker, verb: str, group: str) -> tuple[Bro
 
 
 def _do(tested: TestedBroker, hosted: HostedGroups, work: on_command.OnStep) -> None:
-    """Runs ``work`` on a shard that is available."""
+    """Runs ``work`` on the shard ``hosted``, which must be available."""
     groups = tested.broker.groups
     tested.run.within(lambda: do(groups, hosted, work))
 

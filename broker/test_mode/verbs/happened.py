@@ -1,7 +1,6 @@
 """The verbs that read: groups, members, committed offsets, the journal, records.
 
-For a group that does not exist, the verbs return an empty result, since the group may be created
-later.
+If a group does not exist, the verbs return an empty result, since the group may be created later.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from protocol.now import Now
 from protocol.records.stored import iter_stored, stored_records
 
 READ_BYTES = 1024 * 1024
-"""The number of bytes of a log that are read at a time."""
+"""The number of bytes of a log that one read returns at most."""
 
 
 async def groups(tested: TestedBroker, group: str | None) -> Answer:
-    """Return all groups, or one group."""
+    """Returns all groups, or one group."""
     where = tested.addresses.bootstrap_servers
     return {
         "groups": [
@@ -65,7 +64,7 @@ def _found(tested: TestedBroker, verb: str, group_id: str) -> tuple[HostedGroups
 
 
 async def members(tested: TestedBroker, group: str) -> Answer:
-    """Return a group's members; they have assignments only while the group is stable."""
+    """Returns a group's members; a member has an assignment only if the group is stable."""
     found = _found(tested, "GET /test/members", group)
     if found is None:
         return {"members": []}
@@ -109,7 +108,7 @@ def _subscription(group: GroupView, member: MemberView) -> list[str]:
 
 
 async def committed(tested: TestedBroker, group: str) -> Answer:
-    """Return a group's committed offsets with their lag."""
+    """Returns a group's committed offsets with their lag."""
     found = _found(tested, "GET /test/committed", group)
     if found is None:
         return {"offsets": []}
@@ -133,7 +132,7 @@ async def committed(tested: TestedBroker, group: str) -> Answer:
 
 
 async def journal(tested: TestedBroker, group: str) -> Answer:
-    """Return a group's rebalances and their causes, oldest first."""
+    """Returns a group's rebalances and their causes, oldest first."""
     broker = tested.broker
     return {"events": events(broker.sources, broker.groups.hosted_for(group), group)}
 
@@ -141,7 +140,7 @@ async def journal(tested: TestedBroker, group: str) -> Answer:
 async def records(
     tested: TestedBroker, topic: str, partition: int | None, first: int, limit: int
 ) -> Answer:
-    """Return a topic's records by partition, with whole keys and values."""
+    """Returns a topic's records by partition, with whole keys and values."""
     verb = "GET /test/records"
     entry = tested.broker.logs.topics.get(topic)
     if entry is None:
@@ -164,7 +163,7 @@ async def records(
 
 
 def _records(partition: Partition, first: int) -> Iterator[list[dict[str, Any]]]:
-    """Yields the readable records from an offset on, a few batches at a time."""
+    """Yields the readable records from the offset ``first`` on, a few batches at a time."""
     log = partition.log
     offset = max(first, log.log_start_offset)
     while offset < partition.high_watermark:

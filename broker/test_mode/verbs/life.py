@@ -1,4 +1,4 @@
-"""The verbs of the broker's process: reset, stop, kill, start, and its last log lines."""
+"""The verbs about the broker's process: reset, stop, kill, start, and its last log lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from broker.test_mode.verbs.verb import Answer, Verb
 
 
 async def reset(tested: TestedBroker) -> Answer:
-    """Replace the broker with an empty broker."""
+    """Replaces the broker with a broker without data."""
     try:
         return {"took_ms": round(await tested.reset(), 3)}
     except (*CANNOT_START, OSError) as error:
@@ -17,19 +17,19 @@ async def reset(tested: TestedBroker) -> Answer:
 
 
 async def stop(tested: TestedBroker) -> Answer:
-    """Stop the broker as SIGTERM does."""
+    """Stops the broker as SIGTERM does."""
     await tested.stop()
     return {"is_running": tested.is_running}
 
 
 async def kill(tested: TestedBroker) -> Answer:
-    """Kill the broker as SIGKILL does."""
+    """Kills the broker as SIGKILL does."""
     await tested.kill()
     return {"is_running": tested.is_running}
 
 
 async def start(tested: TestedBroker) -> Answer:
-    """Start the stopped broker with its data."""
+    """Starts the stopped broker with its data."""
     try:
         await tested.start()
     except (*CANNOT_START, OSError) as error:
@@ -38,7 +38,7 @@ async def start(tested: TestedBroker) -> Answer:
 
 
 async def lines(tested: TestedBroker, limit: int) -> Answer:
-    """Return the last lines of the broker's log."""
+    """Returns the last lines of the broker's log."""
     kept = list(tested.lines.last)
     shown = kept[-limit:]
     return {"lines": shown, "dropped": tested.lines.count - len(shown)}

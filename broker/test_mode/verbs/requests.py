@@ -8,11 +8,11 @@ from broker.test_mode.verbs.faults import API_KIND, which
 from broker.test_mode.verbs.verb import Answer, Verb
 
 AT_ONCE = 50
-"""The number of entries that are decoded before other work may run."""
+"""The number of entries that are decoded in a row before other work may run."""
 
 
 async def look(tested: TestedBroker, since: int, client_id: str | None, api: str | None) -> Answer:
-    """Return requests and responses in order of arrival."""
+    """Returns requests and responses in order of arrival."""
     recorder = tested.recorder
     found = recorder.entries(since=since, client_id=client_id, api=which({"api": api}).api)
     following = recorder.next_seq

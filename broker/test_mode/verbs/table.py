@@ -14,4 +14,4 @@ VERBS: tuple[Verb, ...] = (
     *happened.VERBS,
     *requests.VERBS,
 )
-"""All verbs, in the order of GET /test."""
+"""All verbs, in the order in which GET /test lists them."""

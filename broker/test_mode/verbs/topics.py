@@ -1,4 +1,4 @@
-"""The verbs that create and delete topics as a client's request does, and wait for the result."""
+"""The verbs that create and delete topics as requests of clients do, and wait for the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from protocol.errors import KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT, TOPIC_ALREAD
 
 _CREATE = "POST /test/topics"
 _PASSES = (TOPIC_ALREADY_EXISTS, KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT)
-"""Errors after which the same request may succeed later."""
+"""The errors after which the same request may succeed later."""
 _OF_TOPIC = (
     Argument("name", TEXT, "the topic's name", required=True),
     Argument("partitions", POSITIVE, "the number of partitions; num.partitions by default"),
@@ -35,7 +35,7 @@ _OF_TOPIC = (
 
 
 async def create_all(tested: TestedBroker, topics: Sequence[Mapping[str, Any]]) -> Answer:
-    """Create topics in order and wait until they can be used; end at the first failure.
+    """Creates topics in order and waits until they can be used; ends at the first failure.
 
     If an argument is malformed, no topic is created.
     """
@@ -69,7 +69,7 @@ def _as_in_a_request(wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def delete_all(tested: TestedBroker, names: Sequence[str]) -> Answer:
-    """Delete topics and their committed offsets."""
+    """Deletes topics and their committed offsets."""
     verb = "POST /test/topics/delete"
     topics = tested.broker.topics
     for name in names:

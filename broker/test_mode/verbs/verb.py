@@ -1,4 +1,4 @@
-"""`Verb`, a row in the table of the verbs of /test, and the types of a verb's function."""
+"""`Verb`, a row in the table of the verbs of /test, and the types of the functions of verbs."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Any
 from broker.test_mode.arguments import Argument
 
 Answer = Mapping[str, Any]
-"""The response, as JSON."""
+"""The response of a verb, as a JSON object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One verb of /test; the route, the description in GET /test and the errors use its fields."""
+    """One verb of /test; its fields are used by the route, the description in GET /test and the
+    errors."""
 
     method: str
     path: str
-    """The path after /test, such as ``/time/advance``; in "/faults/{id}" the last part is an
+    """The path after /test, such as ``/time/advance``; the last part of "/faults/{id}" is an
     argument."""
     help: str
-    """The description, in one line."""
+    """The description of the verb in one line."""
     do: Callable[..., Awaitable[Answer]]
     """The function of the verb, which is called with the TestedBroker and the arguments by name.
     Raises Refused."""
@@ -29,11 +30,11 @@ class Verb:
 
     @property
     def shown(self) -> str:
-        """The method and path, by which errors name the verb."""
+        """Returns the method and path, which identify the verb in errors."""
         return f"{self.method} /test{self.path}"
 
     def described(self) -> dict[str, Any]:
-        """The description of the verb in GET /test."""
+        """Returns the description of the verb for the response to GET /test."""
         return {
             "method": self.method,
             "path": f"/test{self.path}",
