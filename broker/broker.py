@@ -123,7 +123,7 @@ class Broker:
         self.time = time or Time()
         self.sockets = Sockets(config, bind)
         self.pause_detector = PauseDetector(self.time.real)
-        """Leaves the broker's own pauses out of the clock."""
+        """Subtracts the broker's own pauses from its clock."""
         self._new_cleaner = new_cleaner or partial(CleanerWorker, self.time.real)
         self.directory = os.path.abspath(config.directories[0])
         self.metrics = Metrics()
@@ -138,21 +138,24 @@ class Broker:
         kept = (self.time, self.spawn, self.fs, self.directory)
         groups_bytes = config["group.journal.file.max.bytes"]
         self.keeper = JournalKeeper(GroupsJournal, *kept, groups_bytes, self.internal_errors)
-        """The journal of rebalances and their causes, with a file for the next process."""
+        """The journal of rebalances and their causes; its file keeps the journal when the broker
+        restarts."""
         transactions_bytes = config["transaction.journal.file.max.bytes"]
         self.transaction_keeper = JournalKeeper(
             TransactionsJournal, *kept, transactions_bytes, self.internal_errors
         )
-        """The journal of transactions, with a file for the next process."""
+        """The journal of transactions; its file keeps the journal when the broker restarts."""
         self.http: HttpSide | None = None
         self.pages: Pages | None = None
-        """The HTTP pages, which `http` or another server serves; None until they are opened."""
+        """The HTTP pages, which `http` or another server serves; None until the pages are opened.
+        """
         self._viewers: list[Callable[[], None]] = []
-        """Callbacks for changes of groups; the pages register theirs when they are open."""
+        """Callbacks for changes of groups. The pages register their callbacks when they are opened.
+        """
         self.stopped = asyncio.Event()
-        """Set when the broker can't continue, or was asked to stop."""
+        """An event that is set when the broker can't continue, or was requested to stop."""
         self.fatal: str | None = None
-        """The reason why the broker can't continue; None while it can."""
+        """The reason why the broker can't continue; None if it can continue."""
         self._lock: Lock | None = None
         self.long_polls = LongPolls(self.time.real, self.internal_errors, self.watchdog)
         self.disk_changes = DiskChanges(self.time, self.fail)
@@ -168,8 +171,8 @@ class Broker:
         """Binds the addresses, locks the data directory, and opens its contents.
 
         Call this before `join` and `start`, in any thread. Raises CannotListen, DirectoryLocked,
-        BadConfig, BadDirectory, CorruptLog and OSError, each with a message; after an exception
-        nothing is bound or locked.
+        BadConfig, BadDirectory, CorruptLog and OSError, each with a message; after an exception the
+        addresses are not bound and the directory is not locked.
         """
         try:
             self.secured.certificates.open()
@@ -184,8 +187,8 @@ class Broker:
             raise
 
     async def join(self) -> None:
-        """Joins the cluster, if one is configured, and opens the broker's logs. Call this before
-        `start`.
+        """Joins the cluster, if a cluster is configured, and opens the broker's logs. Call this
+        before `start`.
 
         Raises BadConfig, BadDirectory, CannotJoin, CorruptLog and OSError, each with a message.
         """
@@ -239,9 +242,9 @@ class Broker:
         """Makes the parts that use the logs, each with its dependencies.
 
         Two dependencies are mutual. The deletion of topics makes the shards drop their offsets, and
-        the shards report when that is done; a setting that a request changes affects the server.
-        One part of each pair is made first, with a function that returns the other part when it is
-        called.
+        the shards report when the offsets are dropped. A request can change a setting that affects
+        the server. One part of each pair is made first, with a function that returns the other part
+        when it is called.
         """
         config = self.config
         self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)
@@ -547,7 +550,8 @@ class Broker:
         return pages
 
     async def stop(self) -> None:
-        """Ends the turn, answers waiting requests, closes and stores everything, and unlocks.
+        """Ends the turn, answers waiting requests, stores the state, closes all parts, and unlocks
+        the data directory.
 
         A failure of one part does not prevent the stop of the others: the logs are always closed.
         """
@@ -596,17 +600,18 @@ class Broker:
             self._lock = None
 
     def fail(self, reason: str) -> None:
-        """Stops the broker for ``reason``, because it can't acknowledge any request any more."""
+        """Stops the broker for ``reason``, because the broker can't acknowledge requests any
+        more."""
         self.fatal = self.fatal or reason
         self.stopped.set()
 
     async def reload(self, fresh: Config) -> None:
-        """Applies those settings of reloaded properties that can change while the broker runs."""
+        """Applies the reloaded settings that can change while the broker runs."""
         await self.config_changes.reload(fresh)
 
     @property
     def loading(self) -> bool:
-        """Whether groups or transactional ids are still being loaded."""
+        """True while groups or transactional ids are being loaded."""
         return is_loading(self.sources)
 
     def health(self) -> dict[str, Any]:
@@ -629,7 +634,7 @@ class Broker:
         return transaction_settings(self.config, self.markers, self.producer_ids.ids, topic)
 
     def _answered(self) -> None:
-        """Ends a turn of the transaction coordinator: sends its responses, then its markers."""
+        """Ends a turn of the transaction coordinator: sends its responses, and then its markers."""
         self.writes.flush()
         self.markers.ask_due()
 

@@ -59,9 +59,10 @@ class BrokerMode(Protocol):
     logs: LogManager
     """The open logs of this broker's partitions."""
     duties: type[TransactionDuties]
-    """The class with the duties of transaction shards in this mode."""
+    """The class that implements the duties of transaction shards in this mode."""
     marker_wait_ms: int
-    """Milliseconds for which the marker of a local partition may wait to be stable, or NEVER."""
+    """The most milliseconds for which the marker of a local partition may wait to be stable; NEVER
+    without a limit."""
     served: Mapping[int, ServedApi]
     """The handlers of requests, by API key."""
     replicas: ReplicaManager | None
@@ -72,8 +73,10 @@ class BrokerMode(Protocol):
     stores: ClusterStores | None
     """The stores of ACLs, users, quotas and tokens in ZooKeeper."""
     remote_end_offsets: RemoteEndOffsets | None
-    """The end offsets of logs that other brokers lead. This attribute and the six before it are
-    None in a standalone broker."""
+    """The end offsets of logs that other brokers lead.
+
+    This attribute and the six attributes before it are None in a standalone broker.
+    """
 
     # The attributes from here on are set by `make`:
     topics: TopicChanges
@@ -84,8 +87,8 @@ class BrokerMode(Protocol):
     def group_settings(
         self, settings: RuntimeSettings, topic: Mapping[str, Any] | None
     ) -> RuntimeSettings:
-        """Returns the settings of the group coordinator. ``topic`` has the settings of the topic of
-        offsets; None while they are unknown."""
+        """Returns the settings of the group coordinator. ``topic`` has the settings of
+        ``__consumer_offsets``; None if these settings are unknown."""
 
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
         """Returns a function that returns the writer of a partition's markers; ``local`` writes
@@ -101,18 +104,19 @@ class BrokerMode(Protocol):
         """Reserves a block of producer ids that no other broker has."""
 
     def offsets_dropped(self, name: str) -> None:
-        """Called when the groups of this broker have dropped the offsets of a deleted topic."""
+        """Handles that the groups of this broker have dropped the offsets of a deleted topic."""
 
     async def may_listen(self) -> None:
-        """Waits for work that would take too long while a client waits. Raises like `start`.
+        """Waits for work that would take too long if a client waited for it. Raises the exceptions
+        of `start`.
 
         A client that can connect but gets no ApiVersions response treats the broker as a very old
         release.
         """
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
-        """Called when the sockets listen at ``endpoints``; no request is answered before this
-        returns.
+        """Completes the start when the sockets listen at ``endpoints``; no request is answered
+        before this method returns.
 
         Raises CannotJoin if the cluster has another broker with this id.
         """

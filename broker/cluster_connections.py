@@ -1,5 +1,5 @@
-"""Connects this broker to the other brokers of its cluster, by the settings of the inter-broker
-listener.
+"""Connects this broker to the other brokers of its cluster, according to the settings of the
+inter-broker listener.
 
 Other brokers listen with the same settings. Therefore this broker trusts the CAs of its own
 listener's truststore, sends its own listener's certificate, and logs in with the name and password
@@ -69,8 +69,8 @@ def _login(config: Config, listener: Endpoint) -> BrokerLogin:
 
 
 class BrokersTls:
-    """The TLS context of connections to other brokers, made again when its settings or files
-    change."""
+    """The TLS context of connections to other brokers, which is made again when its settings or
+    files change."""
 
     def __init__(self, config: Config, listener: Endpoint) -> None:
         """Raises BadConfig if the context can't be made."""
@@ -86,8 +86,8 @@ class BrokersTls:
             raise BadConfig(f"listener {listener.name}: {error}") from None
 
     def context(self) -> ssl.SSLContext:
-        """Returns the context of the next connection; reads files. After a TLS error the old
-        context remains."""
+        """Returns the context of the next connection; reads files. After a TLS error the context
+        remains the previous one."""
         from broker.net.tls.context import TlsError
 
         settings = self._settings()

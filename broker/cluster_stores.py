@@ -72,10 +72,10 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 SECRET_NODE: Final = "/muster_login_secret"
-"""The node with the secret from which decoys for unknown users are computed, the same on every
-broker.
+"""The node with the secret from which decoys for unknown users are computed; the secret is the same
+on every broker.
 
-Kafka does not use this node. A client that can read it can also read the credentials.
+Kafka does not use this node. A client that can read the node can also read the credentials.
 """
 _QUOTAS: Final = (*OF_CLIENTS, CONNECTION_CREATION_RATE)
 _WHOLE: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE)
@@ -83,7 +83,7 @@ Result = TypeVar("Result")
 
 
 class ClusterUsers:
-    """SCRAM credentials in the ZooKeeper nodes of users. Implements `UserStore`."""
+    """The SCRAM credentials in the ZooKeeper nodes of users. Implements `UserStore`."""
 
     def __init__(self, clients: ClientConfigs, time: Time) -> None:
         self._clients = clients
@@ -91,7 +91,7 @@ class ClusterUsers:
         clients.expect(BY_NAME)
 
     def users(self, secret: bytes) -> Users:
-        """Returns all users, which follow later changes in ZooKeeper."""
+        """Returns all users; the returned object follows later changes in ZooKeeper."""
         known = {
             name: credentials
             for entity, settings in self._clients.settings.items()
@@ -128,7 +128,8 @@ class ClusterUsers:
 
 
 class ClusterQuotas:
-    """Quotas in the ZooKeeper nodes of users, clients and addresses. Implements `QuotaStore`."""
+    """The quotas in the ZooKeeper nodes of users, clients and addresses. Implements
+    `QuotaStore`."""
 
     def __init__(self, clients: ClientConfigs, time: Time) -> None:
         self._clients = clients
@@ -164,7 +165,7 @@ class ClusterQuotas:
         return failed
 
     async def _alter(self, entity: Entity, edit: QuotaEdit) -> str | None:
-        """Stores the quotas of an entity; returns the reason of a failure, or None.
+        """Stores the quotas of an entity; returns the reason if this failed, otherwise None.
 
         The node also has the credentials of a user, which do not change.
         """
@@ -181,7 +182,7 @@ class ClusterQuotas:
 
 
 class ClusterTokens:
-    """Delegation tokens in ZooKeeper nodes. Implements `TokenStore`."""
+    """The delegation tokens in ZooKeeper nodes. Implements `TokenStore`."""
 
     def __init__(
         self,
@@ -193,7 +194,7 @@ class ClusterTokens:
     ) -> None:
         self._time = time
         self.tokens = Tokens(config, time)
-        """All tokens, which follow later changes in ZooKeeper."""
+        """All tokens; this object follows later changes in ZooKeeper."""
         self.tokens.keep_in(self)
         self.nodes = ZooKeeperTokens(zookeeper, time, spawn, errors, self.tokens)
 
@@ -237,7 +238,7 @@ class ClusterStores:
 
 
 async def open_stores(startup: StartupParts, member: ClusterBroker) -> ClusterStores:
-    """Opens the stores and reads them. Raises CannotJoin."""
+    """Opens the stores and reads their contents. Raises CannotJoin."""
     zookeeper, clients, time = member.joined.zookeeper, member.clients, startup.time
     await time.in_thread(_warn_of_files, startup)
     users, quotas = ClusterUsers(clients, time), ClusterQuotas(clients, time)
@@ -270,7 +271,8 @@ async def open_stores(startup: StartupParts, member: ClusterBroker) -> ClusterSt
 
 
 def _warn_of_files(startup: StartupParts) -> None:
-    """Warns of files from a time as a standalone broker, which have no effect in a cluster."""
+    """Logs a warning about files that the broker wrote as a standalone broker, since they have no
+    effect in a cluster."""
     for name in (acl_store.FILE, quota_changes.FILE, user_file.NAME, token_file.NAME):
         path = os.path.join(startup.directory, name)
         if startup.fs.exists(path):
@@ -307,7 +309,7 @@ def _has_scram(config: Config) -> bool:
 
 
 def _user_of(entity: ClientEntity) -> str | None:
-    """Returns the user whose credentials the entity's node may have, or None."""
+    """Returns the user whose credentials the entity's node may have; None for other entities."""
     kind, name = entity.parts[0]
     return name if kind == configs.USERS and len(entity.parts) == 1 else None
 

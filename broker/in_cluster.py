@@ -1,5 +1,5 @@
-"""A broker in a cluster: `ClusterBroker`, the logs of its replicas, and coordinators that move
-between brokers."""
+"""A broker in a cluster: `ClusterBroker`, the logs of its replicas, and the coordinators, which
+move between brokers."""
 
 from __future__ import annotations
 
@@ -38,13 +38,12 @@ from protocol.znodes import brokers
 
 
 class ClusterTransactionDuties(TransactionDuties):
-    """Duties of the shards of transactional ids in a cluster, where several brokers are
-    coordinators.
+    """The duties of transactional id shards in a cluster, where several brokers are coordinators.
 
     Only the controller raises the leader epoch of a partition of ``__transaction_state``. A marker
-    with a later epoch is from another coordinator, which has taken over. A shard answers from the
-    records that it has read only when the in-sync replicas also have them, because the state
-    against which producers are checked must not be lost.
+    with a later epoch is from another coordinator, which has replaced this coordinator. A shard
+    answers from the records that it has read only when the in-sync replicas also have these
+    records, because the state against which producers are checked must not be lost.
     """
 
     others_coordinate = True
@@ -71,7 +70,7 @@ class InCluster(BrokerMode):
     duties = ClusterTransactionDuties
 
     def __init__(self, startup: StartupParts, member: ClusterBroker, stores: ClusterStores) -> None:
-        """Makes the parts without logs; `join` opens the logs."""
+        """Makes the parts that need no logs; `join` opens the logs."""
         self.stores = stores
         self._startup = startup
         self.member = member
@@ -146,11 +145,12 @@ class InCluster(BrokerMode):
         await self.member.registration.until_free()
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
-        """Registers the broker in the cluster; requests wait until then."""
+        """Registers the broker in the cluster; requests wait until the broker is registered."""
         await self.member.start(endpoints)
 
     def first_stops(self) -> Sequence[Stop]:
-        """Returns the stops that hand over leaderships while the partitions are still served."""
+        """Returns the steps that hand over leaderships; they run first, when the partitions are
+        still served."""
         return (self.member.hand_over, self.member.stop, self.stores.stop)
 
     def last_stops(self) -> Sequence[Stop]:
@@ -170,7 +170,7 @@ class InCluster(BrokerMode):
 
 
 async def join(startup: StartupParts, connect: Connect) -> InCluster:
-    """Joins the cluster through ZooKeeper, and opens the logs of this broker's replicas.
+    """Joins the cluster by way of ZooKeeper, and opens the logs of this broker's replicas.
 
     Raises BadConfig, BadDirectory, CannotJoin, CorruptLog and OSError, each with a message.
     """

@@ -13,8 +13,8 @@ from broker.topics.registry import BadDirectory
 from log.files.filesystem import FileSystem, OsFileSystem
 
 _ITS_FILES = frozenset((META_FILE, TOPICS_FILE, ".lock", *SECURED_FILES))
-"""Every directory to which a broker or a command has written contains at least one of these
-files."""
+"""The names of files; every directory to which a broker or a command has written contains at least
+one of them."""
 _ROOT = 0
 
 
@@ -25,10 +25,10 @@ def files() -> FileSystem:
 
 def found(directory: str) -> FileSystem:
     """Returns access to the files of an existing data directory, for reading; a broker may use the
-    directory.
+    directory at the same time.
 
     Raises BadDirectory for any other directory, since reading it as an empty data directory would
-    give wrong answers.
+    give wrong results.
     """
     fs = files()
     try:
@@ -46,11 +46,11 @@ def found(directory: str) -> FileSystem:
 
 @contextmanager
 def held(directory: str) -> Iterator[FileSystem]:
-    """Locks the data directory against brokers within the block; creates the directory if it does
+    """Locks the data directory against brokers within a context; creates the directory if it does
     not exist.
 
-    Raises DirectoryLocked if a broker uses the directory, BadDirectory if it belongs to another
-    user, and OSError.
+    Raises DirectoryLocked if a broker uses the directory, BadDirectory if the directory belongs to
+    another user, and OSError.
     """
     fs = files()
     fs.make_directory(os.path.abspath(directory))
@@ -65,7 +65,8 @@ def held(directory: str) -> Iterator[FileSystem]:
 def _check_owner(directory: str) -> None:
     """Raises BadDirectory if the broker runs as another user than this command.
 
-    Only their owner can read files that the command writes: the broker would not start again.
+    Only the user of this command can read the files that it writes: the broker could not start
+    again.
     """
     owner = _owner(directory)
     user = os.geteuid()
@@ -85,11 +86,11 @@ def _check_owner(directory: str) -> None:
 
 
 def _owner(directory: str) -> int | None:
-    """Returns the user of the broker: the owner of its files; before the broker's first start, the
-    owner of the directory.
+    """Returns the user of the broker: the owner of its files, or the owner of the directory before
+    the broker's first start.
 
-    Returns None if the owner is inconclusive: root may own a volume's directory that a group can
-    write.
+    Returns None if the owner does not show the user: root may own a volume's directory that a group
+    can write.
     """
     try:
         return _made_by(os.path.join(directory, META_FILE))

@@ -1,7 +1,7 @@
-"""The security of a broker: authentication, authorization, the audit log; and quotas.
+"""The security of a broker: authentication, authorization, the audit log and quotas.
 
 Quotas protect the broker's clients from each other. `Broker` makes one `Secured` from its
-configuration, and opens it before it answers a request.
+configuration, and opens it before the broker answers a request.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ class Secured:
         with_http = [*self.listeners, *filter(None, [self.http])]
         self.certificates = Certificates(config, with_http, time.real)
         self.overrides = Overrides(config, time.real)
-        """Connection limits of single addresses."""
+        """The connection limits of single addresses."""
         self.audit = Audit(time, errors)
         """The audit log of denied operations and of security changes by clients."""
         self.authorizer: Authorizer = AllowsAll()
         self.acls: AclChanges | None = None
-        """Changes the ACLs of the authorizer; None without an authorizer."""
+        """The changes of the authorizer's ACLs; None without an authorizer."""
         self.quotas = QuotaChanges(ClientQuotas(config, time))
         self.users: Users | None = None
         """The users with SCRAM credentials; set by `open`."""
         self.tokens: Tokens | None = None
         """Delegation tokens; None without a secret key for tokens."""
         self.logins = Logins(self._time)
-        """The state that all logins share."""
+        """The login state that all connections share."""
 
     def open(self, fs: FileSystem, directory: str, run_outside: Outside, slicer: Slicer) -> None:
         """Opens the stores of a standalone broker. Raises BadDirectory."""

@@ -19,12 +19,13 @@ from log.files.filesystem import FileSystem, read_whole
 
 _VERSION = "version"
 _LINES_AT_ONCE = 500
-"""Number of lines that are written in one step, so that other threads do not wait long."""
+"""The number of lines that are written in one step; a step is short, so that other threads do not
+wait long."""
 
 
 class SecuredFile:
     """A JSON file that only its owner may read; used by one thread at a time. `read` returns the
-    value that `write` has stored."""
+    value that `write` stored."""
 
     def __init__(self, fs: FileSystem, path: str, version: int) -> None:
         self.path = path
@@ -34,7 +35,8 @@ class SecuredFile:
     def read(self) -> dict[str, Any] | None:
         """Returns the content of the file; None if the file does not exist.
 
-        Raises BadDirectory for a damaged or newer file; the error contains nothing from the file.
+        Raises BadDirectory for a damaged or newer file; the exception's text contains nothing from
+        the file.
         """
         if not self._fs.exists(self.path):
             return None
@@ -53,10 +55,10 @@ class SecuredFile:
         return dict(value)
 
     def write(self, value: Mapping[str, Any]) -> None:
-        """Replaces the content by ``value``, which is on disk when this returns.
+        """Replaces the content by ``value``, which is on disk when this method returns.
 
         A part that is an iterator is written as a list, and is never completely in memory. Raises
-        OSError; then the file is unchanged, unless the directory could not be fsynced.
+        OSError; in that case the file is unchanged, unless the directory could not be fsynced.
         """
         fs, temporary = self._fs, self.path + ".tmp"
         fs.remove(temporary)

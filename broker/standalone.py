@@ -1,5 +1,5 @@
-"""A standalone broker: topics, settings and offsets of the old consumer are in its data
-directory."""
+"""A standalone broker, whose data directory has the topics, the settings, and the offsets of old
+consumers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Standalone(BrokerMode):
             logger.info("topics from the data directory added to the topic list", topics=len(found))
 
     def _highest_producer_id(self) -> int:
-        """Returns the highest producer id in the logs, of producers and of transactional ids."""
+        """Returns the highest producer id in the logs of partitions and of transactional ids."""
         named = [each.log.producers.highest_id for each in self.logs.all()]
         state = self.logs.topics.get(TRANSACTION_TOPIC)
         if state is not None:
@@ -172,14 +172,14 @@ class Standalone(BrokerMode):
     # -- callbacks of the parts
 
     def _serve_offsets(self, offsets: TopicLogs) -> None:
-        """Starts the group coordinator for ``__consumer_offsets``, which was created or got more
+        """Starts the group coordinator when ``__consumer_offsets`` was created or got more
         partitions."""
         if not self._coordination.groups.is_started:
             self._coordination.settings_changed()
             self._coordination.groups.start(offsets.partitions, offsets.topic.topic_id)
 
     def _serve_transactions(self, topic: TopicLogs) -> None:
-        """Starts the transaction coordinator for ``__transaction_state``, which was created."""
+        """Starts the transaction coordinator when ``__transaction_state`` was created."""
         if not self._coordination.transactions.is_started:
             self._coordination.settings_changed()
             self._coordination.transactions.start(topic.partitions)

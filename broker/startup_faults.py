@@ -1,7 +1,8 @@
-"""Faults of stores, keys and cluster settings, which a start finds after faults of single settings.
+"""Faults of stores, keys and cluster settings, which the broker finds at start after faults of
+single settings.
 
-`muster config check` finds these faults before a start, through the same functions; nothing is
-bound or written, and no other machine is contacted.
+`muster config check` finds these faults before a start, by the same functions; these functions do
+not bind or write anything, and contact no other machine.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _BEARER: Final = "OAUTHBEARER"
 
 
 def startup_faults(config: Config) -> Iterator[Fault]:
-    """Yields the faults that would fail the start of a broker with these settings; reads the files
+    """Yields the faults that would make a broker with these settings fail to start; reads the files
     of stores."""
     for endpoint in [*config.listeners, *filter(None, [http_endpoint(config)])]:
         if endpoint.has_tls:
@@ -55,8 +56,7 @@ def _store_faults(config: Config, endpoint: Endpoint) -> Iterator[Fault]:
 
 
 def _names_in(config: Config, listener: str, sentence: str) -> tuple[str, ...]:
-    """Returns the settings of a listener's stores to which a message refers: it contains their name
-    or file."""
+    """Returns the settings of a listener's stores whose name or file occurs in a message."""
     start = f"{HTTP}." if listener == HTTP else f"{START}{listener.lower()}."
     general = () if listener == HTTP else ("",)
     given = {
@@ -92,7 +92,7 @@ def _cluster_faults(config: Config) -> Iterator[Fault]:
 
 
 def _refused(names: tuple[str, ...], read: Callable[[], object]) -> Iterator[Fault]:
-    """Yields the fault that ``read`` raises, if it raises one."""
+    """Yields the exception of ``read`` as a fault, if ``read`` raises an exception."""
     try:
         read()
     except BadConfig as error:

@@ -10,11 +10,11 @@ lets things expire (sessions, joins, transactions, offsets, records) uses the `T
 that waits for a peer, a disk or an operator (a client's long poll, a connection that closes, a
 write that is retried) uses `Time.real`, which follows the system's clock.
 
-A session waits for its member's heartbeat, a join for the missing members. While the event loop
-does not run (the process was stopped, the machine gives it no time, a piece of its own work is
-long) no request is read, so this time must not count against any client (law 9). The monotonic
-clock of `Time.now` leaves out this time, which moves all deadlines at once, without a change by
-their owners. `broker/loop/pause_detector.py` confirms that the loop runs.
+A session waits for its member's heartbeat, and a join waits for the missing members. The event loop
+may be unable to run: the process was stopped, the machine is overloaded, or a piece of the loop's
+own work is long. No request is read during that time, so the time must not count against any client
+(law 9). The monotonic clock of `Time.now` excludes this time, which moves all deadlines at once,
+without a change by their owners. `broker/loop/pause_detector.py` confirms that the loop runs.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 TRUSTED_MS = 200
-"""Milliseconds for which the clock advances after `loop_lives` was called last."""
+"""The maximum time in ms by which the clock advances after the last call of `loop_lives`."""
 ALTERED_S_MAX = 1.0
-"""Seconds after which a changed pause takes effect at the latest."""
+"""The maximum delay in seconds after which a changed pause takes effect."""
 _ALWAYS = 1 << 62
 
 
@@ -60,26 +60,26 @@ class Time:
         chance: random.Random | None = None,
     ) -> None:
         self.monotonic_s = monotonic_s
-        """The system's monotonic clock in seconds, pauses included, which is also the event loop's
-        clock."""
+        """A function that returns the system's monotonic clock in seconds, pauses included; this is
+        also the event loop's clock."""
         self.wall_s = wall_s
-        """The wall clock, in seconds since 1970. Callable in any thread."""
+        """A function that returns the wall clock in seconds since 1970. Callable in any thread."""
         self.ticks_ns = ticks_ns
-        """The performance counter in nanoseconds, to measure pieces of work. Callable in any
-        thread."""
+        """A function that returns the performance counter in nanoseconds, to measure pieces of
+        work. Callable in any thread."""
         self.cpu_s = cpu_s
         self.chance = chance or random.Random()
-        """The source of random numbers that need not be secret."""
+        """The generator of random numbers that need not be secret."""
         self.left_out_ms = 0
         """The milliseconds of the system's monotonic time that `Now.mono_ms` does not include."""
         self._system_ms = -1
-        """The system's monotonic clock in ms when it was last read."""
+        """The value of the system's monotonic clock in ms at its last reading."""
         self._last = Now(-1, -1)
         self._trusted_until_ms = _ALWAYS
 
     @property
     def real(self) -> Time:
-        """The time for waits on a peer, a disk or an operator.
+        """Returns the time for waits on a peer, a disk or an operator.
 
         This is the same object, unless a test controls the broker's clock.
         """
@@ -88,7 +88,8 @@ class Time:
     # -- the clocks for waiting and for stored times
 
     def now(self) -> Now:
-        """Returns both clocks in milliseconds: monotonic for waits, wall for stored times.
+        """Returns both clocks in milliseconds: the monotonic clock for waits, the wall clock for
+        stored times.
 
         Within one millisecond, returns the same object.
         """
@@ -109,15 +110,15 @@ class Time:
         self._trusted_until_ms = int(self.monotonic_s() * 1000) + TRUSTED_MS
 
     def run_free(self) -> None:
-        """Called when `loop_lives` will not be called any more: from then on no time is left
-        out."""
+        """Called when `loop_lives` will not be called any more: `Now.mono_ms` includes all time
+        after this call."""
         self.now()
         self._trusted_until_ms = _ALWAYS
 
     # -- waiting, on the event loop
 
     async def sleep(self, seconds: float) -> None:
-        """Lets other tasks run for ``seconds``; 0 is one iteration of the loop."""
+        """Waits for ``seconds`` and lets other tasks run; 0 waits for one iteration of the loop."""
         await asyncio.sleep(seconds)
 
     def call_later(
@@ -134,7 +135,7 @@ class Time:
         """Waits between two rounds of repeated work.
 
         ``pause_s`` is called again during the pause, since the pause may change. ``idle_ms`` is
-        used if a test controls the clock: see `broker/test_mode/clock/mock_time.py`.
+        used if a test controls the clock; see `broker/test_mode/clock/mock_time.py`.
         """
         paused_s = 0.0
         while (left_s := pause_s() - paused_s) > ALTERED_S_MAX:
@@ -143,7 +144,7 @@ class Time:
         await self.sleep(max(left_s, 0.0))
 
     def within(self, seconds: float) -> asyncio.Timeout:
-        """Returns an ``async with`` block that raises TimeoutError if it takes longer than
+        """Returns an ``async with`` block that raises TimeoutError if the block takes longer than
         ``seconds``."""
         return asyncio.timeout(seconds)
 
@@ -165,13 +166,14 @@ class Time:
     def wait_in_thread(
         self, condition: Condition, until: Callable[[], bool], seconds: float
     ) -> bool:
-        """Waits until ``until`` is true, for at most ``seconds``; for a thread that may block."""
+        """Waits until ``until`` returns True, for at most ``seconds``; called in a thread that may
+        block."""
         return condition.wait_for(until, seconds)
 
     async def start_process(
         self, command: Sequence[str], env: Mapping[str, str], line_bytes_max: int
     ) -> Process:
-        """Starts a process with pipes for stdin and stdout, which answers in lines of limited
+        """Starts a process with pipes for stdin and stdout, whose output has lines of limited
         length.
 
         Ctrl-C reaches only the broker, which ends the process.
@@ -190,7 +192,7 @@ class Time:
     def fresh_id(self) -> bytes:
         """Returns a unique id: the 16 bytes of a random UUID (RFC 9562, version 4).
 
-        This is two microseconds faster than `uuid.uuid4` for each member's first JoinGroup.
+        A member's first JoinGroup needs an id; this is two microseconds faster than `uuid.uuid4`.
         """
         id_bytes = bytearray(os.urandom(16))
         id_bytes[6] = id_bytes[6] & 0x0F | 0x40
@@ -199,8 +201,8 @@ class Time:
 
 
 class Threads:
-    """A bounded number of threads, which start with their first work; only one thread may use
-    it."""
+    """A bounded number of threads that are started when they get their first work; only one thread
+    may use this object."""
 
     def __init__(self, count: int, name: str) -> None:
         self._count = count
@@ -213,8 +215,8 @@ class Threads:
         return asyncio.get_running_loop().run_in_executor(self._started(), work)
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """Returns the results of ``work`` for all items, in order, once all are done; never called
-        on the loop.
+        """Returns the results of ``work`` for all items, in order, when all are done; never called
+        on the event loop.
 
         Raises the exception of the first item that failed, after the threads have ended.
         """
@@ -223,7 +225,8 @@ class Threads:
             return list(executor.map(work, items))
 
     def stop(self) -> None:
-        """Makes the threads end after their current work; waiting work is cancelled."""
+        """Makes the threads end after their current work; work that has not started is
+        cancelled."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
             self._executor = None

@@ -1,8 +1,8 @@
-"""The authorizer that the settings select: Kafka's authorizer with ACLs, or none.
+"""The authorizer that the settings select: Kafka's authorizer with ACLs, or no authorizer.
 
-Kafka has three classes of different age with the same rules; Muster's authorizer follows these
-rules under each of the three names. Another class, or super.users without an authorizer, fails the
-start: a resource that the operator expects to be protected must not be open.
+Kafka has three authorizer classes of different age with the same rules; Muster's authorizer follows
+these rules under each of the three names. Another class, or super.users without an authorizer,
+fails the start: a resource that the operator expects to be protected must not be open.
 allow.everyone.if.no.acl.found=false is Kafka's default, and is accepted without an authorizer.
 """
 
@@ -25,18 +25,18 @@ _SUPER_USERS = "super.users"
 
 
 class Settings(Protocol):
-    """Typed values by Kafka's name."""
+    """Typed values of settings, by Kafka's name."""
 
     def __getitem__(self, name: str) -> Any: ...
 
 
 def has_authorizer(settings: Settings) -> bool:
-    """Whether an authorizer is configured."""
+    """True if an authorizer is configured."""
     return bool(settings[_CLASS].strip())
 
 
 def authorizer_faults(settings: Settings) -> Iterator[Fault]:
-    """The faults of the authorizer's settings."""
+    """Yields the faults of the authorizer's settings."""
     asked = settings[_CLASS].strip()
     if asked and asked not in CLASSES:
         yield Fault(

@@ -1,4 +1,4 @@
-"""Configuration: Kafka's properties as typed values, and values derived from several of them.
+"""Configuration: Kafka's properties as typed values, and values derived from several properties.
 
 This module checks properties against the tables of `broker/config/config_table.py`, applies changes
 at run time, and derives the settings that a topic inherits from the broker. All settings are
@@ -45,7 +45,7 @@ _MINUTE_MS = 60_000
 
 
 class BadConfig(Exception):
-    """The configuration can't be used; the text names all faults in one line."""
+    """The configuration can't be used; the exception's text names all faults in one line."""
 
     def __init__(self, sentence: str, faults: Sequence[Fault] = ()) -> None:
         super().__init__(sentence)
@@ -77,11 +77,11 @@ class Config:
             for name, text in sorted(given.items())
             if (instead := not_followed(bases[name], text, given)) is not None
         }
-        """The settings that Muster does not follow, and what Muster does instead."""
+        """Texts on what Muster does instead, by the setting that it does not follow."""
         self.dynamic_default: Mapping[str, str] = {}
-        """Settings changed at run time for every broker, by name."""
+        """The settings that were changed at run time for every broker, by name."""
         self.dynamic_own: Mapping[str, str] = {}
-        """Settings changed at run time for this broker; they override ``dynamic_default``."""
+        """The settings that were changed for this broker; they override ``dynamic_default``."""
         self._static: dict[str, Value] = dict(preset)
         self._values = self._static
         self._topic_defaults: dict[str, Any] | None = None
@@ -112,7 +112,7 @@ class Config:
         return self._static[name] if name in self._static else row(name).default
 
     def with_dynamic(self, default: Mapping[str, str], own: Mapping[str, str]) -> Config:
-        """Returns a copy with these changes for every broker and for this one. Raises BadValue."""
+        """Returns a copy with changed settings of all and of this broker. Raises BadValue."""
         other = copy(self)
         other.dynamic_default, other.dynamic_own = dict(default), dict(own)
         changed = {name: parse_value(row(name), text) for name, text in {**default, **own}.items()}
@@ -140,7 +140,7 @@ class Config:
 
     @property
     def topic_defaults(self) -> Mapping[str, Any]:
-        """The settings of a topic that has no settings of its own; computed once for all topics."""
+        """Returns the settings of topics without own settings; computed once for all topics."""
         if self._topic_defaults is None:
             self._topic_defaults = {
                 name: _from_broker(self, setting) for name, setting in TOPIC.items()
@@ -181,7 +181,7 @@ class Config:
             raise BadValue(fault.sentence)
 
     def _faults(self) -> Iterator[Fault]:
-        """Yields the faults that the type and bounds of single values do not show."""
+        """Yields the faults that a check of single values' types and bounds does not find."""
         yield from group_faults(self)
         yield from authorizer_faults(self)
         ids = {self[name] for name in ("broker.id", "node.id") if self[name] >= 0}
@@ -233,7 +233,7 @@ class Config:
 
     @cached_property
     def listeners(self) -> list[Endpoint]:
-        """The listeners for clients, without listeners of a Kafka controller."""
+        """Returns the listeners for clients, without listeners of a Kafka controller."""
         found = self._for_clients(self["listeners"])
         if not found:
             raise BadValue(
@@ -268,24 +268,25 @@ class Config:
 
     @cached_property
     def directories(self) -> list[str]:
-        """``log.dirs``, otherwise ``log.dir``."""
+        """Returns the value of ``log.dirs``, or of ``log.dir`` if ``log.dirs`` is not set."""
         text = self["log.dirs"] or self["log.dir"]
         return [part.strip() for part in text.split(",") if part.strip()]
 
     @property
     def is_in_cluster(self) -> bool:
-        """Whether ``zookeeper.connect`` is set, so that the broker joins a cluster."""
+        """True if ``zookeeper.connect`` is set, so that the broker joins a cluster."""
         return bool((self["zookeeper.connect"] or "").strip())
 
     @property
     def inter_broker_listener(self) -> str:
-        """The name of the inter-broker listener; ``listeners`` may not have it."""
+        """Returns the name of the inter-broker listener, which ``listeners`` may lack."""
         name = self["inter.broker.listener.name"] or self["security.inter.broker.protocol"]
         return str(name).strip().upper()
 
     @property
     def configured_id(self) -> int | None:
-        """``node.id``, otherwise ``broker.id``; None if neither is set."""
+        """Returns the value of ``node.id``, or of ``broker.id`` if ``node.id`` is not set; None if
+        neither is set."""
         for name in ("node.id", "broker.id"):
             if self[name] >= 0:
                 return int(self[name])
@@ -293,7 +294,8 @@ class Config:
 
     @property
     def connections_per_ip_overrides(self) -> dict[str, int]:
-        """``max.connections.per.ip.overrides`` by host: an address or a name."""
+        """Returns ``max.connections.per.ip.overrides`` by host, which is an IP address or a host
+        name."""
         setting, pairs = "max.connections.per.ip.overrides", {}
         for part in filter(None, map(str.strip, self[setting].split(","))):
             host, _, number = part.rpartition(":")
@@ -329,8 +331,8 @@ def row(name: str) -> Setting:
 
 
 def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the typed value of every topic setting: the topic's own value, else the broker's,
-    else the default.
+    """Returns the typed value of every topic setting: the topic's own value, otherwise the broker's
+    value, otherwise the default.
 
     Raises BadValue for an unknown name or an invalid value.
     """
@@ -345,7 +347,7 @@ def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, An
 
 
 def _topic_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yields faults between settings of a topic, with the names of the broker's defaults."""
+    """Yields faults between topic settings, with the names of the broker's defaults."""
     yield from _raised(
         BROKER_NAME_OF_TOPIC_SETTING["message.format.version"],
         lambda: format_magic(values["message.format.version"]),
@@ -367,7 +369,7 @@ def _from_broker(config: Config, setting: Setting) -> Any:
 
 
 def _scaled(name: str, value: Any) -> Any:
-    """Returns a broker setting in hours or minutes as the milliseconds of the topic setting."""
+    """Returns a broker setting in milliseconds, the unit of the topic setting."""
     if name.endswith(".hours"):
         return value * _HOUR_MS if value >= 0 else -1
     if name.endswith(".minutes"):
@@ -376,7 +378,7 @@ def _scaled(name: str, value: Any) -> Any:
 
 
 def log_config(settings: Mapping[str, Any], config: Config) -> LogConfig:
-    """Returns the settings of a topic that the topic's logs use."""
+    """Returns the topic settings that the topic's logs use."""
     fields = {
         field: settings[name]
         for field in LogConfig.__dataclass_fields__
@@ -386,8 +388,7 @@ def log_config(settings: Mapping[str, Any], config: Config) -> LogConfig:
 
 
 def timestamp_bounds(settings: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Returns how far behind and how far ahead of the broker's clock timestamps may be; None:
-    unbounded.
+    """Returns how far timestamps may be before and after the broker's clock; None if unbounded.
 
     message.timestamp.difference.max.ms applies if the newer setting has its default.
     """

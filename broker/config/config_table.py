@@ -33,7 +33,8 @@ TRANSACTION_VERSION: Final = "transaction.version"
 """The name of the setting, and of the Kafka feature whose level the setting determines."""
 TRANSACTION_VERSION_MAX: Final = 2
 GROUP_VERSION: Final = "group.version"
-"""The Kafka feature of consumer groups (KIP-848); level 1: they are served."""
+"""The name of the Kafka feature for consumer groups (KIP-848); at level 1 consumer groups are
+served."""
 GROUP_VERSION_MAX: Final = 1
 
 
@@ -49,7 +50,7 @@ class Setting(NamedTuple):
 
     @property
     def has_effect(self) -> bool:
-        """Whether the setting has an effect in Muster."""
+        """True if the setting has an effect in Muster."""
         return bool(self.doc)
 
 
@@ -1983,8 +1984,8 @@ _AUTHORIZER: Final = (
         " No ACL denies them anything.",
     ),
 )
-"""Settings of Kafka's authorizer; Kafka's broker does not define them, but passes them to the
-authorizer."""
+"""Settings of Kafka's authorizer. Kafka's broker does not define these settings, but passes them to
+the authorizer."""
 
 HTTP_TLS: Final = (
     "ssl.allow.dn.changes",
@@ -2002,7 +2003,7 @@ HTTP_TLS: Final = (
     "ssl.truststore.location",
     "ssl.truststore.password",
 )
-"""The listener settings that HTTP also has, with the prefix ``http.``."""
+"""The listener settings that are also settings of HTTP, with the prefix ``http.``."""
 _HTTP: Final = tuple(
     each._replace(
         name=f"http.{each.name}", doc=f"The value of {each.name} for http.listener. Only in Muster."
@@ -2063,7 +2064,7 @@ ONLY_IN_KAFKA_4: Final = frozenset(
         "transaction.two.phase.commit.enable",
     )
 )
-"""Broker properties that Kafka 4 has added since 3.9: accepted, without effect.
+"""Broker properties that Kafka has added in version 4: Muster accepts them without effect.
 
 Source: DescribeConfigs of Kafka 4.3.1.
 """
@@ -2101,7 +2102,8 @@ BROKER_NAME_OF_TOPIC_SETTING: Final[dict[str, tuple[str, ...]]] = {
     "segment.ms": ("log.roll.ms", "log.roll.hours"),
     "unclean.leader.election.enable": ("unclean.leader.election.enable",),
 }
-"""The broker properties that set the default of a topic setting; the first takes precedence.
+"""The broker properties that set the default of a topic setting; the first property takes
+precedence.
 
 Source: Kafka 3.9 ``ServerTopicConfigSynonyms``.
 """

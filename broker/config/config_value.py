@@ -27,7 +27,7 @@ _RECORDS = {
     valid: re.compile(valid.split("-")[0] + r"-[0-9]{1,9}:[0-9]{1,18}")
     for valid in (OFFSETS_RECORDS, TRANSACTION_RECORDS)
 }
-"""The syntax of a list of records of an internal topic."""
+"""The syntax of a setting that lists records of an internal topic."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,100}\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 """The syntax of Java's `Integer.parseInt` and `Double.parseDouble`; no ``1_000``, no ``NaN``."""
@@ -37,15 +37,15 @@ WIRE_TYPES = {
     "BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 6, "LIST": 7, "CLASS": 8,
     "PASSWORD": 9,
 }  # fmt: skip
-"""``config_type`` of DescribeConfigs."""
+"""The values of ``config_type`` in DescribeConfigs, by type."""
 
 
 class BadValue(ValueError):
-    """A value is invalid; the text names the setting and its valid values."""
+    """A value is invalid; the exception's text names the setting and its valid values."""
 
 
 class Fault(NamedTuple):
-    """A fault of one setting, or of several together."""
+    """A fault of one setting, or of several settings together."""
 
     names: tuple[str, ...]
     """The settings that cause the fault."""
@@ -53,8 +53,8 @@ class Fault(NamedTuple):
 
 
 def parse_value(setting: Setting, text: str) -> Value:
-    """Returns the typed value of ``text``. Raises BadValue if the value does not have the setting's
-    type or is out of its bounds."""
+    """Returns the typed value of ``text``. Raises BadValue if ``text`` does not have the setting's
+    type, or if the value is out of the setting's bounds."""
     text = text.strip()
     if setting.type == BOOLEAN:
         if text.lower() not in ("true", "false"):
@@ -78,8 +78,8 @@ def parse_value(setting: Setting, text: str) -> Value:
 
 
 def bounds(setting: Setting) -> tuple[int | None, int | None, int | None]:
-    """Returns the minimum, the maximum, and one further allowed value of a setting; None where the
-    setting has none."""
+    """Returns the minimum, the maximum, and one further allowed value of a setting; each is None if
+    the setting does not have it."""
     found = _BOUNDS.fullmatch(setting.valid)
     if found is None:
         return None, None, None
@@ -95,7 +95,7 @@ def choices(setting: Setting) -> tuple[str, ...]:
 
 
 def render(setting: Setting, value: Value) -> str | None:
-    """Returns the value as Kafka's tools show it; None for null and for passwords."""
+    """Returns the value as Kafka's tools show the value; None for null and for passwords."""
     if value is None or setting.type == PASSWORD:
         return None
     if isinstance(value, bool):

@@ -44,7 +44,7 @@ def topic_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict
 
 
 def group_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Every setting of a group whose own settings are ``overrides``."""
+    """Yields every setting of a group whose own settings are ``overrides``."""
     for name, setting in sorted(GROUP.items()):
         synonyms = list(_synonyms(config, (broker_name(name),)))
         if name in overrides:
@@ -54,7 +54,7 @@ def group_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict
 
 
 def broker_entries(config: Config, http: str) -> Iterator[dict[str, Any]]:
-    """Yields every property of this broker, passwords without their values.
+    """Yields every property of this broker; passwords have no values.
 
     ``http`` is the address of the HTTP listener, which the settings do not contain if the port is
     0.
@@ -72,7 +72,7 @@ def broker_entries(config: Config, http: str) -> Iterator[dict[str, Any]]:
 
 
 def _listener_entry(config: Config, name: str) -> dict[str, Any]:
-    """Returns a setting of one listener or mechanism, with the broker's setting that it
+    """Returns a setting of one listener or mechanism, and the broker's setting that it
     overrides."""
     setting = row(name)
     found = split(name)
@@ -98,7 +98,7 @@ def _names(name: str) -> tuple[str, ...]:
 
 
 def _synonyms(config: Config, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Yields the sources of a value in order of precedence, beginning with the property's own
+    """Yields the sources of a value in order of precedence; the first is the property's own
     name."""
     rows = {name: row(name) for name in names}
     changed = [

@@ -1,8 +1,8 @@
 """The broker properties that can be changed at run time.
 
 Source: Kafka 3.9 ``DynamicBrokerConfig.AllDynamicConfigs``. Properties that have no effect in
-Muster, such as sizes of thread pools, are refused, except for defaults of topic settings: otherwise
-an operator would expect an effect.
+Muster, such as sizes of thread pools, are refused, since an operator would expect an effect;
+defaults of topic settings are accepted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DYNAMIC = frozenset(
     "producer.id.expiration.ms",
     "transaction.partition.verification.enable",
 }
-"""Properties that AlterConfigs and IncrementalAlterConfigs change."""
+"""Properties that AlterConfigs and IncrementalAlterConfigs can change."""
 
 RELOADED = frozenset(
     {
@@ -57,7 +57,7 @@ RELOADED = frozenset(
 )
 """Settings of a listener's certificates; a change reloads the certificates."""
 _OF_A_LISTENER = RELOADED | {"max.connection.creation.rate", "max.connections"}
-"""Settings that can be changed for one listener, with its prefix."""
+"""Settings that can be changed for a single listener, with the listener's prefix."""
 
 SHOWN_WHEN_SET = frozenset(
     {
@@ -67,9 +67,8 @@ SHOWN_WHEN_SET = frozenset(
         "super.users",
     }
 )
-"""Properties that Kafka's broker does not define: DescribeConfigs lists them only if they are
-set.
-"""
+"""Properties that Kafka's broker does not define; DescribeConfigs lists such a property only if the
+property is set."""
 
 NEVER_SET = frozenset({"replica.alter.log.dirs.io.max.bytes.per.second"})
 """Kafka's tools delete this property after each reassignment, even if it was not set.
@@ -79,12 +78,12 @@ it has no effect.
 """
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
-"""``config_operation`` of IncrementalAlterConfigs."""
+"""The values of ``config_operation`` in IncrementalAlterConfigs."""
 _WORDS = ("set", "delete", "append to", "subtract from")
 
 
 class NotAList(BadValue):
-    """A list operation on a setting that is not a list."""
+    """A list operation was requested for a setting that is not a list."""
 
 
 def is_dynamic(name: str) -> bool:
@@ -98,8 +97,8 @@ def is_dynamic(name: str) -> bool:
 def check_dynamic(configs: Mapping[str, str], *, of_every_broker: bool = False) -> None:
     """Raises BadValue for the first property that can't be changed at run time.
 
-    ``of_every_broker``: the change sets the default of all brokers. Raises Unprotected for a
-    security setting without effect, so that the operator does not rely on it.
+    ``of_every_broker`` is True if the change sets the default of all brokers. Raises Unprotected
+    for a security setting without effect, so that the operator does not rely on the setting.
     """
     for name in configs:
         if is_dynamic(name):
@@ -136,7 +135,7 @@ def with_operation(
     text: str,
     current: str,
 ) -> dict[str, str]:
-    """Returns ``configs`` after one operation; ``current`` is the value in effect.
+    """Returns ``configs`` after one operation; ``current`` is the setting's current value.
 
     Raises NotAList if the setting does not support the operation.
     """

@@ -1,8 +1,8 @@
-"""The rules between ``group.*`` and ``offsets.*`` settings.
+"""The rules that combinations of ``group.*`` and ``offsets.*`` settings must satisfy.
 
 Source: Kafka 4.3.1 ``GroupCoordinatorConfig``, Kafka 3.9 ``ShareGroupConfig`` and ``KafkaConfig``.
-The settings of share groups have no effect, since Muster does not serve these. But a file that
-Kafka would refuse is refused here too, so that its mistakes show at once.
+The settings of share groups have no effect, since Muster does not serve share groups. But a file
+that Kafka would refuse is refused here too, so that its mistakes are found at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AT_MOST = (
     ("group.share.min.record.lock.duration.ms", "group.share.record.lock.duration.ms"),
     ("group.share.record.lock.duration.ms", "group.share.max.record.lock.duration.ms"),
 )
-"""Pairs of settings; the value of the first setting must not be above the second."""
+"""Pairs of settings; the value of the first setting must not exceed the value of the second."""
 
 _ASSIGNORS = frozenset(
     name
@@ -49,7 +49,7 @@ _PROTOCOLS = "group.coordinator.rebalance.protocols"
 
 
 class Settings(Protocol):
-    """Typed values by Kafka's name."""
+    """Typed values of settings, by Kafka's name."""
 
     def __getitem__(self, name: str) -> Any: ...
 
@@ -103,12 +103,12 @@ def _protocol_faults(config: Settings) -> Iterator[Fault]:
 
 
 def serves_consumer_groups(config: Settings) -> bool:
-    """Whether the broker serves consumer groups of KIP-848."""
+    """True if the broker serves consumer groups of KIP-848."""
     return CONSUMER in _parts(config[_PROTOCOLS])
 
 
 def consumer_assignors(config: Settings) -> tuple[str, ...]:
-    """The assignors of ``group.consumer.assignors``, in order, by their short names."""
+    """Returns the assignors of ``group.consumer.assignors``, in order, by their short names."""
     return tuple(
         each.rpartition(".")[2].removesuffix("Assignor").lower()
         for each in _parts(config["group.consumer.assignors"])

@@ -1,7 +1,7 @@
-"""The settings that a consumer group can have of its own (KIP-848; resource type 32, GROUP).
+"""The settings that a consumer group can override (KIP-848; resource type 32, GROUP).
 
-Each lies between the bounds of the broker's settings. A stored value outside of bounds that were
-changed since is used at the nearest bound (KIP-1240).
+Each value is within the bounds that the broker's settings define. If the bounds were changed after
+a value was stored and the value is now outside, the nearest bound applies (KIP-1240).
 """
 
 from __future__ import annotations
@@ -47,26 +47,30 @@ GROUP: Final[dict[str, Setting]] = {setting.name: setting for setting in _GROUP}
 
 
 def broker_name(name: str) -> str:
-    """The broker's setting that applies to groups without their own value."""
+    """Returns the name of the broker's setting that applies to groups without a value of their
+    own."""
     return f"group.{name}"
 
 
 def _bound(name: str, side: str) -> str:
-    """The broker's setting with the least ("min") or greatest ("max") value of a group."""
+    """Returns the broker's setting with the minimum (``side`` is "min") or maximum ("max") for a
+    group's setting."""
     return f"group.{name.replace('consumer.', f'consumer.{side}.', 1)}"
 
 
 def group_setting(name: str) -> Setting:
-    """The row of a setting of groups; BadValue for an unknown name."""
+    """Returns the row of a group setting. Raises BadValue for an unknown name."""
     if name not in GROUP:
         raise BadValue(f"Unknown group config name: {name}")
     return GROUP[name]
 
 
 def group_values(config: Config, own: Mapping[str, str]) -> dict[str, Any]:
-    """Every setting of a group, typed: its own, else the broker's.
+    """Returns the typed value of every group setting: the group's own value, otherwise the broker's
+    value.
 
-    Raises BadValue for an unknown name, an invalid value, or one outside of the broker's bounds.
+    Raises BadValue for an unknown name, for an invalid value, and for a value outside of the
+    broker's bounds.
     """
     values = {name: config[broker_name(name)] for name in GROUP}
     for name, text in own.items():
@@ -86,7 +90,8 @@ def group_values(config: Config, own: Mapping[str, str]) -> dict[str, Any]:
 
 
 def consumer_settings(config: Config, own: Mapping[str, str]) -> ConsumerSettings:
-    """The settings of a group in effect; stored values are limited to the broker's bounds."""
+    """Returns the settings in effect for a group; stored values are limited to the broker's
+    bounds."""
     values = {}
     for name, setting in GROUP.items():
         value = parse_value(setting, own[name]) if name in own else config[broker_name(name)]

@@ -1,5 +1,4 @@
-"""The rules between ``http.*`` settings: which machines can reach HTTP, and how HTTP is
-protected.
+"""The rules for ``http.*`` settings: which machines can reach HTTP, and how HTTP is protected.
 
 If other machines can reach the address, the broker refuses to start without authentication, or if
 passwords would be sent without TLS, unless ``http.unprotected.allowed`` is set. On loopback every
@@ -20,7 +19,7 @@ from broker.config.listeners import Endpoint, parse_host_and_port
 from security.name_mapping import parse_mapping_rules
 
 HTTP: Final = "http"
-"""The name of HTTP among the listeners; the names of other listeners are in upper case."""
+"""The listener name of HTTP; the names of all other listeners are in upper case."""
 OFF: Final = "off"
 BASIC: Final = "basic"
 CERTIFICATE: Final = "certificate"
@@ -36,13 +35,13 @@ _BEARER = re.compile(r"[-A-Za-z0-9._~+/]+=*")
 
 
 class Settings(Protocol):
-    """Typed values by name."""
+    """Typed values of settings, by name."""
 
     def __getitem__(self, name: str) -> Any: ...
 
 
 def is_loopback(host: str) -> bool:
-    """Returns whether only this machine can reach an address or a name."""
+    """Returns whether an address or host name can be reached only from this machine."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -59,26 +58,26 @@ class HttpTlsSettings(ListenerSettings):
         return self._config[f"{HTTP}.{setting}"]
 
     def own(self, setting: str) -> Any:
-        """Returns the value if the setting is set, else None."""
+        """Returns the value of the setting; None if the setting is not set."""
         found = self._config.first_given(f"{HTTP}.{setting}")
         return None if found is None else self._config[found]
 
 
 def http_endpoint(settings: Settings) -> Endpoint | None:
-    """Returns HTTP as a listener; None if HTTP is off."""
+    """Returns the HTTP listener; None if HTTP is off."""
     if settings["http.listener"] == OFF:
         return None
     return Endpoint(HTTP, *parse_host_and_port(settings["http.listener"]), settings[_PROTOCOL])
 
 
 def ways_in(settings: Settings) -> frozenset[str]:
-    """Returns the enabled ways to authenticate, `BASIC` and `CERTIFICATE`; empty without
-    authentication."""
+    """Returns the enabled authentication methods, `BASIC` and `CERTIFICATE`; empty if clients need
+    not authenticate."""
     return frozenset(filter(None, settings[_WAYS].split(",")))
 
 
 def is_protected(settings: Settings) -> bool:
-    """Returns whether readers must authenticate."""
+    """Returns whether clients must authenticate before they can read."""
     return bool(ways_in(settings)) or settings[_TOKEN] is not None
 
 

@@ -1,4 +1,5 @@
-"""The rules between settings of listeners: names, protocols, TLS, SASL, the inter-broker listener.
+"""The rules for combinations of listener settings: names, protocols, TLS, SASL, the inter-broker
+listener.
 
 Source: Kafka 3.9 ``KafkaConfig``, ``ChannelBuilders`` and ``DefaultSslEngineFactory``. Faults in
 certificate files are found when the files are read, before the broker touches its data.
@@ -20,7 +21,7 @@ from broker.config.listeners import Endpoint
 
 
 class Settings(Protocol):
-    """Typed values by Kafka's name."""
+    """Typed values of settings, by Kafka's name."""
 
     def __getitem__(self, name: str) -> Any: ...
 
@@ -31,22 +32,22 @@ class Settings(Protocol):
         """Returns the first of the names that is set; None if no name is set."""
 
     def of_listener(self, name: str) -> ListenerSettings:
-        """The settings of one listener."""
+        """Returns the settings of one listener."""
 
     def of_mechanism(self, listener: str, mechanism: str) -> MechanismSettings:
-        """The settings of one mechanism on one listener."""
+        """Returns the settings of one mechanism on one listener."""
 
     @property
     def listeners(self) -> list[Endpoint]:
-        """The listeners for clients."""
+        """Returns the listeners for clients."""
 
     @property
     def inter_broker_listener(self) -> str:
-        """The name of the inter-broker listener."""
+        """Returns the name of the inter-broker listener."""
 
     @property
     def is_in_cluster(self) -> bool:
-        """Whether the broker joins a cluster."""
+        """True if the broker joins a cluster."""
 
 
 def name_faults(
@@ -54,8 +55,8 @@ def name_faults(
 ) -> Iterator[Fault]:
     """Yields a fault for each listener setting whose name has no effect.
 
-    ``elsewhere`` has the listeners of a Kafka controller, which a properties file of Kafka may
-    name.
+    ``elsewhere`` has the names of a Kafka controller's listeners, which a Kafka properties file may
+    also configure.
     """
     known = list(listeners)
     beside = tuple(f"{START}{each.lower()}." for each in elsewhere)

@@ -20,9 +20,10 @@ from broker.config.config_value import BadValue
 from broker.config.variables import as_variable
 
 START: Final = "listener.name."
-"""The prefix of the settings of one listener."""
+"""The prefix of a setting for one listener."""
 VARIABLE_START: Final = "LISTENER_NAME_"
-"""The prefix of the settings of one listener in an environment variable, after MUSTER_."""
+"""The part of an environment variable's name after MUSTER_ that marks a setting for one listener.
+"""
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """The SASL mechanisms that Muster supports."""
@@ -52,12 +53,12 @@ OF_MECHANISMS: Final = frozenset(name for name in OF_LISTENERS if name.startswit
 
 
 class SettingName(NamedTuple):
-    """A setting's name in parts."""
+    """The parts of a setting's name."""
 
     listener: str
-    """The listener's name as written; "" for all listeners."""
+    """The listener's name as written; "" if the setting is for all listeners."""
     mechanism: str
-    """The mechanism's name as written; "" for all mechanisms."""
+    """The mechanism's name as written; "" if the setting is for all mechanisms."""
     base: str
     """The broker's setting that this setting overrides."""
 
@@ -79,8 +80,8 @@ def split(name: str) -> SettingName | None:
 
 
 def row_of(name: str) -> Setting | None:
-    """Returns the row of a setting, with or without a prefix, under the whole name; None if
-    unknown."""
+    """Returns the row of a setting, with or without a prefix; the row has the whole name. None for
+    an unknown setting."""
     if name in BROKER:
         return BROKER[name]
     found = split(name)
@@ -111,7 +112,8 @@ def check_name(name: str, listeners: Collection[str]) -> None:
 
 
 def name_of_variable(variable: str, listeners: Iterable[str]) -> str | None:
-    """Returns the setting for a variable's name after MUSTER_; None if unknown or ambiguous.
+    """Returns the setting for the part of a variable's name after MUSTER_; None if the name is
+    unknown or ambiguous.
 
     In a variable's name, the dots, dashes and underscores of a listener's name are all underscores.
     """
@@ -149,14 +151,14 @@ class ListenerSettings:
         return self._config[found or setting]
 
     def own(self, setting: str) -> Any:
-        """Returns the value that is set for this listener, else None."""
+        """Returns the value that is set for this listener; None if no value is set."""
         found = self._config.first_given(self._start + setting)
         return None if found is None else self._config[found]
 
 
 class MechanismSettings:
-    """The settings of one mechanism on one listener; settings of the listener override general
-    settings."""
+    """The settings of one mechanism on one listener; settings of the listener override settings of
+    all listeners."""
 
     def __init__(self, config: Values, listener: str, mechanism: str) -> None:
         start, mechanism = f"{START}{listener.lower()}.", f"{mechanism.lower()}."
@@ -169,14 +171,14 @@ class MechanismSettings:
         return self._config[found or setting]
 
     def own(self, setting: str) -> Any:
-        """Returns the value that is set for this mechanism, on this listener or on all listeners,
-        else None."""
+        """Returns the value that is set for this mechanism, on this listener or on all listeners;
+        None if no value is set."""
         found = self._config.first_given(*(start + setting for start in self._own))
         return None if found is None else self._config[found]
 
 
 def _of_mechanism(rest: str) -> tuple[str, str] | None:
-    """Returns the mechanism, or "", and the setting in the rest of a name."""
+    """Returns the mechanism, or "", and the setting in the part of a name after the listener."""
     if rest in OF_LISTENERS:
         return "", rest
     mechanism, _, base = rest.partition(".")
@@ -187,7 +189,8 @@ def _of_mechanism(rest: str) -> tuple[str, str] | None:
 
 @cache
 def _names_by_variable() -> Mapping[str, str]:
-    """Returns the names that may follow a listener's name, by their form in a variable."""
+    """Returns the setting names that may follow a listener's name, by the form of the setting name
+    in a variable."""
     of_mechanisms = [
         f"{mechanism.lower()}.{name}" for mechanism in MECHANISMS for name in OF_MECHANISMS
     ]

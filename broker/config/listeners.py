@@ -16,7 +16,8 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Endpoint(NamedTuple):
-    """A listener. ``host`` is "" for all interfaces; an IPv6 address in it has no brackets."""
+    """A listener. ``host`` is "" for all interfaces; if ``host`` is an IPv6 address, it has no
+    brackets."""
 
     name: str
     host: str
@@ -25,22 +26,22 @@ class Endpoint(NamedTuple):
 
     @property
     def has_tls(self) -> bool:
-        """Whether connections of the listener are encrypted."""
+        """True if connections of the listener are encrypted."""
         return self.protocol.endswith("SSL")
 
     @property
     def has_sasl(self) -> bool:
-        """Whether clients of the listener must log in first."""
+        """True if clients of the listener must log in first."""
         return self.protocol.startswith("SASL_")
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether the host means all interfaces; clients can't connect to such an address."""
+        """True if the host means all interfaces; clients can't connect to such an address."""
         return self.host in _EVERYWHERE
 
     @property
     def address(self) -> str:
-        """HOST:PORT, with brackets around an IPv6 address."""
+        """Returns HOST:PORT, with brackets around an IPv6 address."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
@@ -63,8 +64,8 @@ def is_address(host: str) -> bool:
 
 
 def is_name(host: str) -> bool:
-    """Returns whether ``host`` may be a host name; 1.2.3 is not, since some libraries parse it as
-    1.2.0.3."""
+    """Returns whether ``host`` may be a host name. 1.2.3 is not accepted, since some libraries
+    parse it as 1.2.0.3."""
     return _HOST_NAME.fullmatch(host) is not None
 
 
@@ -113,9 +114,9 @@ def parse_listeners(text: str, protocols: str) -> list[Endpoint]:
 def advertise(listening: list[Endpoint], advertised: list[Endpoint]) -> list[Endpoint]:
     """Returns the address that clients of each listener get, in the order of ``listening``.
 
-    A listener that is not advertised keeps its own address, or this host's name if it listens on
-    all interfaces. Raises ValueError for an advertised 0.0.0.0, or for a name that is not in
-    ``listening``.
+    A listener without an advertised address has its own address, or this host's name if the
+    listener is on all interfaces. Raises ValueError for an advertised 0.0.0.0, or for a name that
+    is not in ``listening``.
     """
     by_name = {endpoint.name: endpoint for endpoint in advertised}
     for endpoint in advertised:

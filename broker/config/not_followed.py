@@ -1,8 +1,8 @@
 """Settings that Muster accepts but does not follow.
 
-Most settings without effect do not matter to an operator, such as a thread pool or a timer of
-Kafka's implementation. The settings in this module matter: the operator expects a cluster or a
-guarantee. The log at start and `muster config check` report what Muster does instead.
+Most settings without effect, such as a thread pool or a timer of Kafka's implementation, do not
+matter to an operator. The settings in this module matter, since an operator who sets them expects a
+cluster or a guarantee. The log at start and `muster config check` report what Muster does instead.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _ALONE: Final = "this broker runs standalone"
 
 
 class NotFollowed(NamedTuple):
-    """The values of a setting that Muster does not follow, and what Muster does instead."""
+    """A setting's values that Muster does not follow, with a text on what Muster does instead."""
 
     asks: Callable[[str], bool]
     when: str
     instead: str
     unless: str = ""
-    """Another setting: if it is set, Muster follows this one. For settings of a cluster, this is
-    the setting that makes the broker join the cluster."""
+    """Another setting; if the other setting is set, Muster follows this setting. For cluster
+    settings, the other setting makes the broker join the cluster."""
 
 
 def _parts(text: str) -> list[str]:
@@ -86,8 +86,7 @@ NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
         " removes them",
     ),
 }
-"""The settings that Muster does not follow, by name; their functions get the value as it was
-written."""
+"""The settings that Muster does not follow, by name; the functions receive the value as text."""
 
 _REFERENCE = re.compile(r"\$\{[^}:]+:[^}]*\}")
 

@@ -2,8 +2,8 @@
 
 This module lists Kafka's settings that authenticate, authorize, encrypt or limit clients in a way
 that Muster does not support, under all names of these settings: without prefix, with the prefix of
-a listener or a mechanism, and as environment variables. A value that requests nothing, such as
-Kafka's default, is accepted. Messages never contain values, which may be secrets.
+a listener or a mechanism, and as environment variables. A value that does not request a security
+feature, such as Kafka's default, is accepted. Messages never contain values, which may be secrets.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ FAMILIES: Final[Mapping[str, str]] = {
     "sasl.kerberos.": _GSSAPI,
     "zookeeper.ssl.": _ZOOKEEPER,
 }
-"""The feature that the settings with each prefix request; unknown names with such a prefix may be
-misspelt."""
+"""The feature that settings with a prefix request, by prefix; unknown names with such a prefix may
+be misspelt."""
 
 _MISSPELT: Final = ("delegation.token.", "sasl.", "security.", "ssl.", "tls.")
 """Prefixes of security settings.
@@ -62,7 +62,7 @@ SINGLE: Final[Mapping[str, str]] = {
     "ssl.trustmanager.algorithm": _JAVA,
     "zookeeper.set.acl": _ZOOKEEPER,
 }
-"""The feature that each further security setting requests."""
+"""The feature that a security setting without such a prefix requests, by setting."""
 
 _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
     # Settings of Kafka before 3.0; these were their defaults.
@@ -76,7 +76,7 @@ _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
     # ssl.enabled.protocols sets the versions.
     "ssl.protocol": ("tls", "tlsv1.2"),
 }
-"""Further values, in lower case, that do not request a feature."""
+"""Further values, in lower case, with which a setting does not request a feature, by setting."""
 
 _USERS: Final = "with SCRAM add each user by `muster users add`, with PLAIN set sasl.jaas.config"
 _OF_IMAGES: Final[Mapping[str, str]] = {
@@ -90,16 +90,16 @@ _OF_IMAGES: Final[Mapping[str, str]] = {
     "TLS_CLIENT_AUTH": "set KAFKA_SSL_CLIENT_AUTH",
     "TLS_TYPE": "set KAFKA_SSL_KEYSTORE_TYPE and KAFKA_SSL_TRUSTSTORE_TYPE",
 }
-"""Advice for variables that the scripts of Kafka's images read to secure the broker, by the part of
-the name after KAFKA_; no setting has a similar name."""
+"""Advice about variables that the scripts of Kafka's images read to secure the broker, by the part
+of the name after KAFKA_; no setting has a similar name."""
 
 _OF_A_MECHANISM = re.compile(r"[^.]+\.(sasl\..+)")
 _VARIABLE_OF_A_MECHANISM = re.compile(r".+?\.(sasl\..+)")
 
 
 class Unprotected(BadValue):
-    """A security setting has no effect in Muster; the text names the setting and the missing
-    feature."""
+    """A security setting has no effect in Muster; the exception's text names the setting and the
+    missing feature."""
 
 
 def asked_for(name: str, text: str) -> str | None:
@@ -135,8 +135,8 @@ def without_secrets(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def protection_fault(given: Mapping[str, str]) -> Fault | None:
-    """Returns one fault that names every unsupported security setting in ``given``; None if there
-    are none."""
+    """Returns one fault that names every unsupported security setting in ``given``; None if
+    ``given`` has no such setting."""
     names: dict[str, list[str]] = {}
     of_images: dict[str, list[str]] = {}
     for name, text in sorted(given.items()):
@@ -158,7 +158,8 @@ def protection_fault(given: Mapping[str, str]) -> Fault | None:
 
 
 def base_name(name: str) -> str | None:
-    """Returns the setting of Kafka that ``name`` sets, without a prefix; None if unknown."""
+    """Returns the Kafka setting that ``name`` sets, without a prefix; None if the setting is
+    unknown."""
     found = split(name)
     if found is not None:
         is_served = found.mechanism.upper() != UNSERVED

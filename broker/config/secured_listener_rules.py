@@ -1,4 +1,4 @@
-"""The rules between settings of a listener with TLS or SASL: certificate and mechanisms.
+"""The rules for the settings of a listener with TLS or SASL: certificate and mechanisms.
 
 The module is imported only if such a listener is configured. Source: Kafka 3.9
 ``DefaultSslEngineFactory``, ``JaasContext``.
@@ -25,7 +25,7 @@ _STORES = ("JKS", "PKCS12", "PEM")
 _STORE_TYPES = ("ssl.keystore.type", "ssl.truststore.type")
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _MODULES = {PLAIN: MODULE, "SCRAM-SHA-256": _SCRAM, "SCRAM-SHA-512": _SCRAM}
-"""The login module of each mechanism whose login module may contain settings."""
+"""The login module of each mechanism whose settings may be in a login module."""
 _OWN = ("ssl.keystore.location", "ssl.keystore.key")
 
 
@@ -83,8 +83,8 @@ def _login_module_faults(
     settings: ListenerSettings,
     of_mechanism: Callable[[str, str], MechanismSettings],
 ) -> Iterator[Fault]:
-    """Yields the faults of the login modules. Texts never contain a value, since most values are
-    passwords."""
+    """Yields the faults of the login modules. A fault's text never contains a value, since most
+    values are passwords."""
     name = "sasl.jaas.config"
     for mechanism in settings["sasl.enabled.mechanisms"].split(","):
         where = f"{mechanism.lower()}.{name}"

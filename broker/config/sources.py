@@ -1,6 +1,5 @@
-"""The sources of properties: a file, the environment, ``--set`` and flags; later ones take
-precedence.
-"""
+"""The sources of properties in ascending precedence: a file, the environment, ``--set`` and
+flags."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ _LETTERS_MAX = 16 << 20
 """The maximum number of characters read from a file: a device such as /dev/zero has no end."""
 
 QUICK_START: Mapping[str, Value] = {"group.initial.rebalance.delay.ms": 0}
-"""The defaults without a file: the settings for one broker in which the server.properties of
-Kafka's quick start differs from Kafka's defaults."""
+"""The defaults without a file: the settings in which the server.properties of Kafka's quick start,
+for a single broker, differs from Kafka's defaults."""
 
 
 def load(
@@ -43,9 +42,9 @@ def load(
 ) -> Config:
     """Returns the configuration of a process; ``preset`` has the lowest precedence.
 
-    Raises BadConfig with all faults, WrongUse for a source that can't be read. Without a ``file``,
-    QUICK_START has the lowest precedence. With ``kafka_env``, the variables of Kafka's images are
-    also read, with lower precedence than Muster's variables.
+    Raises BadConfig with all faults, and WrongUse for a source that can't be read. Without a
+    ``file``, QUICK_START has the lowest precedence. With ``kafka_env``, the variables of Kafka's
+    images are also read, with lower precedence than Muster's variables.
     """
     given = {} if file is None else _from_file(file)
     variables = _from_environment(environment, kafka_env)
@@ -119,15 +118,15 @@ def _origins(variables: Iterable[str], listeners: list[str]) -> dict[str, str]:
 
 
 def _with_origins(fault: Fault, origins: Mapping[str, str]) -> Fault:
-    """Returns the fault with the variables that set the fault's settings."""
+    """Returns the fault with the names of the variables that set the fault's settings."""
     variables = {origins[name] for name in fault.names if name in origins}
     shown = ", ".join(sorted(each for each in variables if each not in fault.sentence))
     return fault._replace(sentence=f"{fault.sentence} (from {shown})") if shown else fault
 
 
 def _without_derived(faults: Sequence[Fault]) -> list[Fault]:
-    """Returns the faults without faults of derived ``listeners`` that advertised.listeners also
-    has."""
+    """Returns the faults without the faults of derived ``listeners`` that are also reported for
+    advertised.listeners."""
     is_advertised = any(fault.sentence.startswith("advertised.listeners: ") for fault in faults)
     return [
         fault
@@ -137,15 +136,15 @@ def _without_derived(faults: Sequence[Fault]) -> list[Fault]:
 
 
 def _listeners_of_images(variables: Mapping[str, str]) -> dict[str, str]:
-    """Returns the ``listeners`` that Kafka's images use if it is not set: the advertised ports on
-    all interfaces."""
+    """Returns the ``listeners`` that Kafka's images derive if ``listeners`` is not set: the
+    advertised ports on all interfaces."""
     advertised = variables.get("advertised.listeners", "")
     return {"listeners": re.sub(r"://[^:]*:", "://0.0.0.0:", advertised)} if advertised else {}
 
 
 def _of_listeners(variables: Mapping[str, str], listeners: list[str]) -> dict[str, str]:
-    """Returns the settings; variables of listeners and mechanisms are resolved by the names of the
-    listeners."""
+    """Returns the settings of the variables; listeners and mechanisms in their names are resolved
+    by ``listeners``."""
     return {
         (
             name

@@ -1,15 +1,16 @@
-"""Whether delegation tokens are enabled, and the secret from which their passwords are derived."""
+"""Reads the setting that enables delegation tokens: the secret from which the tokens' passwords are
+derived."""
 
 from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
 _SECRET: Final = ("delegation.token.secret.key", "delegation.token.master.key")
-"""The names of the secret; the first name, the newer one, takes precedence."""
+"""The names of the setting with the secret; the first, newer name takes precedence."""
 
 
 class Settings(Protocol):
-    """Typed values by Kafka's name."""
+    """Typed values of settings, by Kafka's name."""
 
     def __getitem__(self, name: str) -> Any: ...
 

@@ -1,4 +1,4 @@
-"""Hints for names of settings that Kafka does not know."""
+"""Hints for setting names that Kafka does not know."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REMOVED: Final[Mapping[str, str]] = {
     "host.name": "listeners",
     "port": "listeners",
 }
-"""Settings that Kafka 3.0 removed, and the settings that replace them."""
+"""Settings that Kafka 3.0 removed, each with the setting that replaces it."""
 _LIKENESS: Final = 0.8
 
 

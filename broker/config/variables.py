@@ -17,7 +17,7 @@ from typing import Final
 
 _PREFIX: Final = "MUSTER_"
 _OF_KAFKA: Final = ("KAFKA_", "KAFKA_CFG_")
-"""Prefixes of the variables of Kafka's images; later prefixes take precedence."""
+"""Prefixes of the variables of Kafka's images, in ascending precedence."""
 _OF_COMMANDS: Final = frozenset(
     ("MUSTER_BOOTSTRAP", "MUSTER_COMMAND_CONFIG", "MUSTER_HTTP", "MUSTER_SOURCE")
 )
@@ -40,10 +40,13 @@ _SHAPES = [
         (_ONE_PORT + "_ADDR", r".*"),
     )
 ]
-"""Names and values of the variables that Kubernetes sets in every pod, and Docker for linked
-containers, for each service. A service ``muster`` has ``MUSTER_PORT=tcp://10.0.0.1:9092`` and
-``MUSTER_SERVICE_HOST``; the variables of a service ``muster-http`` begin with ``MUSTER_HTTP_``.
-Source: Kubernetes, "Services: environment variables"."""
+"""Patterns of names and values of the variables that Kubernetes sets for each service in every pod,
+and Docker for linked containers.
+
+A service ``muster`` has ``MUSTER_PORT=tcp://10.0.0.1:9092`` and ``MUSTER_SERVICE_HOST``; the
+variables of a service ``muster-http`` start with ``MUSTER_HTTP_``. Source: Kubernetes, "Services:
+environment variables".
+"""
 
 
 def name_after_prefix(variable: str) -> str | None:
@@ -67,7 +70,7 @@ def as_variable(name: str) -> str:
 
 
 def settings_in(environment: Mapping[str, str], *, kafka: bool) -> dict[str, str]:
-    """Returns the variables that are meant as settings, in order of rising precedence.
+    """Returns the variables that are meant as settings, in ascending precedence.
 
     With ``kafka``, variables of Kafka's images are included.
     """
@@ -83,7 +86,7 @@ def settings_in(environment: Mapping[str, str], *, kafka: bool) -> dict[str, str
 
 
 def kafka_settings_in(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that Kafka's images read as settings, in order of rising precedence."""
+    """Returns the variables that Kafka's images read as settings, in ascending precedence."""
     found = {
         variable: text
         for variable, text in environment.items()
@@ -95,7 +98,7 @@ def kafka_settings_in(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_services(environment: Mapping[str, str]) -> list[str]:
-    """Returns the variables that look like settings but have the address of a service."""
+    """Returns the variables that look like settings but contain the address of a service."""
     return sorted(
         name
         for name, text in environment.items()
@@ -104,6 +107,6 @@ def of_services(environment: Mapping[str, str]) -> list[str]:
 
 
 def _is_of_a_service(variable: str, text: str) -> bool:
-    """Returns whether a variable has the address of a service. ``MUSTER_PORT=9092`` does not: a
-    person set it."""
+    """Returns whether a variable contains the address of a service. ``MUSTER_PORT=9092`` does not,
+    since a person has set it."""
     return any(name.fullmatch(variable) and value.fullmatch(text) for name, value in _SHAPES)

@@ -1,1 +1,2 @@
-"""Keeps the event loop responsive and the process stable: slices, threads, the watchdog."""
+"""Code that keeps the event loop responsive and the process stable: slices, threads, the
+watchdog."""

@@ -1,6 +1,6 @@
-"""Background work of a broker: executed once, repeatedly, or later in a thread.
+"""Background work of a broker: tasks, repeated tasks, and delayed work in threads.
 
-The watchdog measures the tasks, under the names that docs/operate/metrics.md lists.
+The watchdog measures the tasks under the names that docs/operate/metrics.md lists.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from broker.time import Time
 logger = structlog.get_logger(__name__)
 
 STOP_S_MAX = 2
-"""Seconds for which `Background.stop` waits for tasks."""
+"""The number of seconds for which `Background.stop` waits for tasks."""
 
 
 class Background:
@@ -48,18 +48,19 @@ class Background:
         failed: Callable[[Exception], None],
         idle_ms: Callable[[], int | None] | None = None,
     ) -> asyncio.Task[None]:
-        """Runs `repeat`, which the watchdog measures under ``name``, until the caller cancels the
-        task.
+        """Runs `repeat` as a task until the caller cancels the task; the watchdog measures the task
+        under ``name``.
 
-        ``idle_ms`` is for work that lets things expire. It returns the number of milliseconds in
-        which the work has nothing to do unless something happens; None: forever. Pauses of such
-        work use the broker's time, pauses of other work real time.
+        ``idle_ms`` is for work that lets things expire. ``idle_ms`` returns the number of
+        milliseconds for which the work will have nothing to do if no event happens; None means
+        forever. Pauses of such work use the broker's time, pauses of other work use real time.
         """
         time = self._time.real if idle_ms is None else self._time
         return self._watchdog.task(name, repeat(time, pause_s, work, failed, idle_ms))
 
     def after(self, delay_ms: int, work: Callable[[], None]) -> None:
-        """Runs ``work`` in a thread after ``delay_ms``, or when the broker stops."""
+        """Runs ``work`` in a thread after ``delay_ms``; if the broker stops earlier, ``work`` runs
+        then."""
 
         def due() -> None:
             del self._timers[timer]
@@ -93,10 +94,11 @@ async def repeat(
     failed: Callable[[Exception], None],
     idle_ms: Callable[[], int | None] | None = None,
 ) -> NoReturn:
-    """Pauses and works in a loop, in which all repeated work of the broker runs.
+    """Repeats a pause and a call of ``work``, without end. All repeated work of the broker runs in
+    this loop.
 
-    An exception of ``work`` is passed to ``failed``, and the loop continues. `Time.pause` describes
-    the pauses.
+    If ``work`` raises an exception, the loop passes the exception to ``failed`` and continues.
+    `Time.pause` describes the pauses.
     """
     while True:
         await time.pause(pause_s, idle_ms)

@@ -1,8 +1,8 @@
 """Reads that wait for the disk, in separate threads.
 
-The event loop reads what is in the page cache; reading from the disk may take a second. These
-threads are not the threads of `Time.in_thread`, which fsync logs: many disk reads must not delay an
-acknowledgement.
+The event loop reads only data that is in the page cache, because a read from the disk may take a
+second. These threads are not the threads of `Time.in_thread`, which fsync logs: many disk reads
+must not delay an acknowledgement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.time import Time
 Result = TypeVar("Result")
 
 THREADS = 8
-"""The number of threads, which is the default of Kafka's num.io.threads."""
+"""The number of threads: the default of Kafka's num.io.threads."""
 
 
 class DiskReads:
@@ -25,7 +25,7 @@ class DiskReads:
     def __init__(self, time: Time) -> None:
         self._threads = time.real.threads(THREADS, "disk")
         self.done = 0
-        """Number of reads since the process began."""
+        """The number of reads since the process began."""
 
     def read(self, job: Callable[[], Result]) -> asyncio.Future[Result]:
         """Runs ``job``, which reads files and changes nothing; returns its result or raises its
@@ -34,5 +34,5 @@ class DiskReads:
         return self._threads.run(job)
 
     def stop(self) -> None:
-        """Makes the threads end after their current reads."""
+        """Makes each thread end after its current read."""
         self._threads.stop()

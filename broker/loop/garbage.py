@@ -1,8 +1,9 @@
-"""Settings and measurement of Python's garbage collector, which must run rarely.
+"""Makes Python's garbage collector run rarely, and measures its runs.
 
 A collection stops all threads. Reference counts free the objects of requests; only errors and the
-HTTP side leave cycles. With Python's default thresholds all objects are searched whenever their
-number has grown by a quarter: a request for 20,000 groups held the loop for 30 to 100 ms.
+HTTP server leave cycles. With Python's default thresholds the collector searches all objects
+whenever their number has grown by a quarter: during a request for 20,000 groups, this stopped the
+loop for 30 to 100 ms.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from broker.loop.watchdog import Watchdog
 from broker.time import Time
 
 THRESHOLDS = (2_000, 5, 500)
-"""Three thresholds: new containers before a collection of the young generation; young collections
-before one of the middle generation, about 10,000 objects (4 ms); middle collections before a full
-one, about 5 million more objects."""
+"""The collector's three thresholds: the number of new containers before a collection of the young
+generation; the number of young collections before one of the middle generation (about 10,000
+objects, 4 ms); the number of middle collections before a full one (about 5 million more objects).
+"""
 
 
 def collect_seldom(time: Time, watchdog: Watchdog) -> Callable[[], None]:
-    """Sets the thresholds and starts measuring collections; returns a function that undoes both."""
+    """Sets the thresholds and starts to measure collections; returns a function that restores the
+    old thresholds and stops the measurement."""
     before = gc.get_threshold()
     began_ns = 0
 

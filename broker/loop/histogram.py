@@ -1,8 +1,8 @@
 """Cheap histograms for hot paths: a list of counts, one for each power of two.
 
 Values are whole numbers of a small unit (nanoseconds, records). Bucket n counts the values with n
-bits, which are less than 2**n; adding a value costs a `bit_length` and two additions. The scrape
-chooses the exported buckets and their unit.
+bits, which are less than 2**n. To add a value takes a `bit_length` and two additions. The code that
+exports a histogram chooses the exported buckets and their unit.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """The number of counted values."""
+        """The number of values that were counted."""
         return sum(self.counts)
 
     def cumulative(self, first_bits: int, last_bits: int) -> list[tuple[int, int]]:
-        """Returns pairs (bound, number of values below it), for the bounds 2**n from ``first_bits``
-        to ``last_bits``."""
+        """Returns pairs (bound, number of values below this bound), for the bounds 2**n with n from
+        ``first_bits`` to ``last_bits``."""
         below = sum(self.counts[:first_bits])
         found = []
         for bits in range(first_bits, last_bits + 1):
@@ -47,8 +47,8 @@ class Histogram:
         return found
 
     def quantiles(self, shares: Sequence[float]) -> list[float]:
-        """Returns the quantile for each share (0 to 1), interpolated linearly between two
-        bounds."""
+        """Returns the quantile for each share (0 to 1), interpolated linearly between the bounds of
+        a bucket."""
         count = self.count
         found = []
         for share in shares:
@@ -67,11 +67,11 @@ class Histogram:
 
 @slotted
 class Writes:
-    """Durations and sizes of appends to some logs."""
+    """The durations and sizes of appends to the logs of one kind."""
 
     append: Histogram = field(default_factory=Histogram)
-    """Durations of appends in nanoseconds."""
+    """The durations of appends in nanoseconds."""
     records: Histogram = field(default_factory=Histogram)
-    """Numbers of records per append."""
+    """The number of records of each append."""
     fsync: Histogram = field(default_factory=Histogram)
-    """Durations of fsyncs in nanoseconds, measured by the code that waits for them."""
+    """Durations of fsyncs in nanoseconds, as measured by the code that waits for the fsyncs."""

@@ -1,8 +1,8 @@
-"""Exceptions from bugs of the broker, caught before they affect other work.
+"""Catches exceptions that are bugs of the broker, before they affect other work.
 
 Code that serves many observers, replies, shards or waiters in a row catches the exceptions of each,
-reports them to this module, and continues with the next one (law 10). The exceptions are counted
-and logged; repeated exceptions are logged less and less often.
+reports them to this module, and continues with the next one (law 10). This module counts and logs
+the exceptions; it logs repeated exceptions less and less often.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ PLACES = (
     "stop",
     "http",
 )
-"""The places where exceptions are caught; the label values of the metric."""
+"""The parts of the code that catch exceptions; these are the label values of the metric."""
 
 
 class InternalErrors:
-    """The counts of a broker's caught exceptions; only the event loop's thread may use it."""
+    """Counts the exceptions that a broker has caught; only the event loop's thread may use it."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter(dict.fromkeys(PLACES, 0))
 
     def caught(self, place: str, error: Exception, **about: object) -> None:
-        """Counts an exception; logs the 1st, 2nd, 4th, 8th ... exception of the same place. Raises
-        no exception.
+        """Counts an exception that ``place`` caught, and logs the 1st, 2nd, 4th, 8th ... exception
+        of each place. Raises no exception.
 
-        ``about`` has further fields of the log line.
+        ``about`` contains additional fields of the log line.
         """
         count = self.counts[place] = self.counts[place] + 1
         if count & (count - 1) == 0:

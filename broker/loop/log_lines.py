@@ -1,8 +1,8 @@
-"""Log lines: structlog, configured once for the whole process.
+"""Log lines: configures structlog once for the whole process.
 
 `--set log.format=json` writes one JSON object per line; `console` writes readable lines (coloured
-on a terminal). Both write to standard error, which `muster serve` writes through a thread
-(broker/loop/log_writer.py). Text from peers (client ids, group ids) is escaped.
+on a terminal). Both formats are written to standard error; in `muster serve` a thread writes the
+lines (broker/loop/log_writer.py). Text from peers (client ids, group ids) is escaped.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def _escaped(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Makes every text printable, so that text from a peer can't break a line or a terminal.
+    """Escapes unprintable characters in every text, so that text from a peer can't break a line or
+    a terminal.
 
-    A traceback remains several lines, each of which is made printable.
+    A traceback remains several lines, and each of the lines is escaped.
     """
     for key, value in event.items():
         if isinstance(value, str) and not value.isprintable():
@@ -37,8 +38,8 @@ def _printable(text: str) -> str:
 
 
 def _stamped(time: Time) -> Processor:
-    """Returns a processor that adds the wall clock's time to each line: UTC in milliseconds, as in
-    `muster`."""
+    """Returns a processor that adds the wall clock's time to each line, in UTC with milliseconds.
+    The tool `muster` prints the same format."""
 
     def stamp(_logger: Any, _method: str, event: EventDict) -> EventDict:
         at = datetime.fromtimestamp(time.wall_s(), UTC)
@@ -49,8 +50,8 @@ def _stamped(time: Time) -> Processor:
 
 
 def _never_failing(processors: list[Processor]) -> Processor:
-    """Combines processors into one that never raises. A text that can't be rendered loses only its
-    own line."""
+    """Combines processors into one processor that never raises. If a text can't be rendered, only
+    its own line is lost."""
 
     def render(logger: Any, method: str, event: EventDict) -> Any:
         shown: Any = event
@@ -68,7 +69,8 @@ def _never_failing(processors: list[Processor]) -> Processor:
 
 
 def configure(time: Time, log_format: str, level: str = "info") -> None:
-    """Makes log lines go to standard error; ``log_format`` is one of FORMATS."""
+    """Configures structlog to write log lines to standard error; ``log_format`` is one of
+    FORMATS."""
     renderer: Any
     if log_format == "json":
         renderer = structlog.processors.JSONRenderer(sort_keys=False)

@@ -1,10 +1,10 @@
-"""Writes log lines: a thread writes the queued lines to descriptors.
+"""Writes log lines: a thread writes the queued lines to file descriptors.
 
 Standard error may be a file on a full disk, a pipe without a reader, or a pipe whose reader does
-not read: writes to the first two fail, writes to the last one block. Code that logs must not be
-affected (law 10). Therefore lines are queued and a thread writes them. When the queue is full, the
-oldest lines are dropped, since the last lines contain the reason why a broker stopped. Lost lines
-are counted, and a log line reports their number.
+not read. Writes to the first two fail; writes to the last one block. Code that logs must not be
+affected (law 10). Therefore a queue accepts the lines and a thread writes them. When the queue is
+full, the oldest lines are dropped, since the last lines contain the reason why a broker stopped.
+Lost lines are counted, and a log line reports their number.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ from broker.time import Time
 logger = structlog.get_logger(__name__)
 
 QUEUED_BYTES_MAX = 1 << 20
-"""Maximum number of bytes of queued lines."""
+"""The maximum number of bytes of queued lines."""
 END_WITHIN_S = 2.0
-"""Seconds for which the end of the process waits for queued lines."""
+"""The number of seconds for which an ending process waits until queued lines are written."""
 _AT_ONCE_BYTES = 1 << 16
 
 
 class LogWriter:
-    """The queue of lines and its thread, which starts with the first line. Any thread may use
-    it."""
+    """The queue of lines and the thread that writes them; the thread starts with the first line.
+    Any thread may use this object."""
 
     def __init__(self, time: Time, queued_bytes_max: int = QUEUED_BYTES_MAX) -> None:
         self._time = time
         self.lost = 0
         """The number of lines that were not written."""
         self._reported = 0
-        """The number of lost lines that a log line has reported."""
+        """The number of lost lines that log lines have already reported."""
         self._max = queued_bytes_max
         self._queue: deque[tuple[int, bytes]] = deque()
-        """Pairs of a descriptor and a line."""
+        """The queued lines, each with the descriptor to which it is written."""
         self._queued_bytes = 0
         self._changed = threading.Condition()
         self._started = False
         self._idle = True
-        """Whether the thread waits for lines."""
+        """True if the thread waits for lines."""
         self._torn: set[int] = set()
-        """Descriptors whose last write ended within a line."""
+        """The descriptors whose last write stopped in the middle of a line."""
 
     def put(self, descriptor: int, line: bytes) -> None:
-        """Queues one line, with its line end. Does not wait for the descriptor and raises no
-        exception."""
+        """Queues one line, which includes its line end. Does not wait for the descriptor and raises
+        no exception."""
         with self._changed:
             self._queue.append((descriptor, line))
             self._queued_bytes += len(line)
@@ -83,7 +83,8 @@ class LogWriter:
                     logger.warning("log lines lost: they could not be written", lines=lost)
 
     def _next(self) -> tuple[int, list[bytes]]:
-        """Removes and returns the oldest lines for one descriptor; waits until there are lines."""
+        """Waits until lines are queued; removes and returns the oldest lines that have the same
+        descriptor."""
         with self._changed:
             while not self._queue:
                 self._idle = True
@@ -99,8 +100,8 @@ class LogWriter:
             return descriptor, lines
 
     def _write(self, descriptor: int, lines: list[bytes]) -> bool:
-        """Writes ``lines``; returns whether all were written. Lines that were not written count as
-        lost."""
+        """Writes ``lines``; returns True if all were written. Lines that were not written are
+        counted as lost."""
         # After a partial line, the next line begins with a line end.
         begin = b"\n" if descriptor in self._torn else b""
         data = memoryview(begin + b"".join(lines))
@@ -129,23 +130,24 @@ class LogWriter:
 
 
 class Stream(io.TextIOBase):
-    """Standard output or error of a process, written by a `LogWriter`."""
+    """Standard output or standard error of a process; a `LogWriter` writes its lines."""
 
     def __init__(self, writer: LogWriter, descriptor: int, encoding: str) -> None:
         self._writer = writer
         self._descriptor = descriptor
         self._encoding = encoding
         self._begun = ""
-        """The text of a line whose end has not been written yet."""
+        """The text of a line whose line end has not been written yet."""
         self._lock = threading.RLock()
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """The encoding of the written bytes."""
+        """The encoding with which text is written."""
         return self._encoding
 
     def write(self, text: str) -> int:
-        """Queues the complete lines of ``text``; an incomplete line waits for its end."""
+        """Queues the complete lines of ``text``; keeps an incomplete line until its line end is
+        written."""
         with self._lock:
             whole, newline, self._begun = (self._begun + text).rpartition("\n")
             if newline:
@@ -165,7 +167,7 @@ class Stream(io.TextIOBase):
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Whether the descriptor is a terminal."""
+        """Returns True if the descriptor is a terminal."""
         return os.isatty(self._descriptor)
 
 
@@ -173,7 +175,7 @@ _writers: list[LogWriter] = []
 
 
 def lost_lines() -> int:
-    """Returns the number of lines of this process that were lost so far."""
+    """Returns the number of lines that this process has lost so far."""
     return sum(writer.lost for writer in _writers)
 
 
@@ -201,8 +203,8 @@ def standard_streams(time: Time) -> Iterator[LogWriter]:
 
 
 def _open_missing() -> None:
-    """Opens the standard descriptors that are closed; otherwise the next opened file would receive
-    the output."""
+    """Opens the standard descriptors that are closed; otherwise the next file that is opened would
+    get the descriptor and receive the output."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)

@@ -1,8 +1,8 @@
-"""Detects pauses of the event loop, reports them, and leaves them out of the broker's clock.
+"""Detects and reports pauses of the event loop, and excludes them from the broker's clock.
 
 Ten times a second the detector extends the time up to which the clock is trusted. After a pause the
-clock does not advance until the sockets have been read once: requests that members sent during the
-pause are read before any of their deadlines can expire.
+clock does not advance until the sockets have been read once: the broker reads the requests that
+members sent during the pause before any deadline of these members can expire.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ logger = structlog.get_logger(__name__)
 
 BEAT_S = 0.1
 LOGGED_MS = 1000
-"""The length in ms from which a pause is logged."""
+"""Pauses of at least this length are logged, in ms."""
 
 
 class PauseDetector:
-    """The pause detector of a broker, in the broker's event loop."""
+    """Detects pauses of one broker's event loop."""
 
     def __init__(self, time: Time) -> None:
         self.pauses = 0
-        """The number of pauses that the clock has left out."""
+        """The number of pauses that the clock has excluded."""
         self._time = time
         self._left_out_ms = 0
-        """The time in ms that the clock had left out at the last beat."""
+        """The total time in ms that the clock had excluded at the last beat."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def paused_s(self) -> float:
-        """The total length of all pauses, in seconds."""
+        """The total length in seconds of all pauses since the start."""
         return self._time.left_out_ms / 1000
 
     def start(self) -> None:
-        """Starts the beats that keep the clock advancing."""
+        """Starts the beats (ten times a second) that let the clock advance."""
         self._left_out_ms = self._time.left_out_ms
         self._arm()
         self._time.loop_lives()

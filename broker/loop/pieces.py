@@ -1,7 +1,7 @@
 """The names of the broker's own pieces of work, which docs/operate/metrics.md explains.
 
-Requests have the names of their APIs. Each name is exported as 0 when the broker starts, because
-Prometheus misses the first event of a series that begins with this event.
+A request has the name of its API. When the broker starts, it exports each name with the value 0,
+because Prometheus does not count the first event of a series that begins with this event.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ NAMES = (
     "checkpoints",
     "cleaning",
     "connections",
-    "controller",
     "controller channel",
+    "controller",
     "coordinator's topic",
     "crowds",
     "delegation tokens",
     "election",
+    "ends of logs",
     "enlisting",
     "flush",
     "garbage collection",
@@ -30,14 +31,13 @@ NAMES = (
     "high watermarks",
     "http",
     "in-sync replicas",
-    "isr notifications",
     "journal",
-    "leader end offsets",
     "load",
     "logins",
     "long polls",
     "markers",
     "missing logs",
+    "notices of in-sync replicas",
     "offsets of deleted topics",
     "old offsets",
     "probe",
@@ -51,8 +51,8 @@ NAMES = (
     "requests",
     "retention",
     "settings",
-    "snapshot",
     "snapshot of producers",
+    "snapshot",
     "tick",
     "trends",
     "turn",

@@ -2,8 +2,8 @@
 9).
 
 A handler whose work may be long is a coroutine that checks ``slices.over`` after each element and
-awaits ``slices.pause()`` when it is true. Even if much long work is waiting, only one slice runs
-between two reads of the sockets: the `Slicer` runs waiting work in order of arrival.
+awaits ``slices.pause()`` when ``slices.over`` is true. Even if much long work is waiting, only one
+slice runs between two reads of the sockets: the `Slicer` runs waiting work in order of arrival.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from broker.time import Time
 Result = TypeVar("Result")
 
 SLICE_NS = 4_000_000
-"""Nanoseconds for which one slice may hold the loop."""
+"""The number of nanoseconds for which one slice may block the loop."""
 RESUMED_NS = 100_000
-"""Nanoseconds for which all work that continues directly after a wait may hold the loop in total:
-one larger request, or a few small ones."""
+"""The total number of nanoseconds for which work that continues directly after a wait may block the
+loop: enough for one larger request or a few small ones."""
 
 
 class Slicer:
@@ -37,23 +37,23 @@ class Slicer:
         self.time = time
         self.watchdog = watchdog or Watchdog(time)
         self.slice_ns = slice_ns
-        """Nanoseconds for which one slice may hold the loop by default."""
+        """The number of nanoseconds for which one slice may block the loop by default."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._scheduled = False
         self._direct_until_ns = 0
         self._resumed_until_ns = 0
 
     def work(self, name: str, slice_ns: int | None = None) -> Slices:
-        """Returns the slices of work that begins now; ``name`` is the name of the work in the
+        """Returns `Slices` for work that begins now; ``name`` is the name of the work in the
         watchdog."""
         return Slices(self, name, self.slice_ns if slice_ns is None else slice_ns)
 
     def direct_until_ns(self) -> int:
-        """Returns the time until which new requests may work without a slice, by the performance
-        counter.
+        """Returns the time until which new requests may do work without a slice, in nanoseconds of
+        the performance counter.
 
         All requests of one iteration of the loop share this time, so that a hundred small pieces of
-        work do not become a long one.
+        work do not block the loop as long as one large piece.
         """
         if not self._direct_until_ns:
             self._direct_until_ns = self.time.ticks_ns() + self.slice_ns
@@ -65,8 +65,8 @@ class Slicer:
 
     @property
     def crowded(self) -> bool:
-        """Whether work that continues after waits has used up its time in this iteration of the
-        loop.
+        """Returns True if the work that continued after waits has used up its time in this
+        iteration of the loop.
 
         If so, further work must first let the loop read the sockets.
         """
@@ -106,7 +106,7 @@ class Slices:
 
     def __init__(self, slicer: Slicer, name: str, slice_ns: int) -> None:
         self.held_s = 0.0
-        """The total time in seconds for which completed slices have held the loop."""
+        """The total time in seconds for which the completed slices have blocked the loop."""
         self._slicer = slicer
         self._name = name
         self._slice_ns = slice_ns
@@ -115,11 +115,11 @@ class Slices:
 
     @property
     def over(self) -> bool:
-        """Whether the slice's time is used up."""
+        """Returns True if the time of the current slice is used up."""
         return self._ticks_ns() - self._since_ns > self._slice_ns
 
     def end(self) -> float:
-        """Ends the work, or this part of it; returns ``held_s``."""
+        """Ends the work or a part of the work; returns ``held_s``."""
         now_ns = self._ticks_ns()
         held_ns = now_ns - self._since_ns
         self._slicer.watchdog.held(self._name, held_ns)
@@ -128,15 +128,15 @@ class Slices:
         return self.held_s
 
     async def pause(self) -> None:
-        """Ends the slice and waits for the next one. Long work of a request begins with this
-        call."""
+        """Ends the current slice and waits for the next one. A request with long work calls this
+        method first."""
         self.end()
         await self._slicer.turn()
         self._since_ns = self._ticks_ns()
 
     async def through(self, steps: Iterator[object]) -> Any:
-        """Runs steps, with pauses between them; returns the generator's value, as `yield from`
-        does."""
+        """Runs ``steps`` to the end, with pauses between the steps; returns the return value of the
+        generator, as `yield from` does."""
         while True:
             try:
                 next(steps)
@@ -146,18 +146,18 @@ class Slices:
                 await self.pause()
 
     async def resume(self) -> None:
-        """Continues after a wait that ended for many tasks at once: immediately, or in a separate
-        slice.
+        """Continues after an event that ended the waits of many tasks: immediately, or in a
+        separate slice.
 
-        One record may end the wait of many Produce requests. In between, the loop reads new
+        One record may end the wait of many Produce requests. Between the slices the loop reads new
         requests, above all EndTxn.
         """
         if self._slicer.crowded:
             await self.pause()
 
     async def beside(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Returns the result of ``work``; the time for which ``work`` waits does not count as
-        held."""
+        """Awaits ``work`` and returns its result; the time for which ``work`` waits is not counted
+        in ``held_s``."""
         return await self._stepped(work)
 
     @types.coroutine
@@ -177,13 +177,15 @@ class Slices:
             self._since_ns = self._ticks_ns()
 
     async def until(self, done: asyncio.Future[Any]) -> None:
-        """Waits until ``done`` is done or has failed; the wait does not count as held."""
+        """Waits until ``done`` has a result or an exception; the wait is not counted in
+        ``held_s``."""
         self.end()
         await asyncio.wait((done,))
         self._since_ns = self._ticks_ns()
 
     async def wait_for(self, what: Awaitable[object], at_most_s: float) -> None:
-        """Waits for ``what`` for at most ``at_most_s``; the wait does not count as held."""
+        """Waits for ``what`` for at most ``at_most_s`` seconds; the wait is not counted in
+        ``held_s``."""
         self.end()
         with suppress(TimeoutError):
             async with self._slicer.time.within(at_most_s):

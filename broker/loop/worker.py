@@ -1,8 +1,8 @@
 """The worker: long pure work (decoding, decompressing, encoding) in one thread.
 
-One thread bounds the memory and the share of the GIL that such work uses, however many clients
-cause it. Clients take turns: each client has a queue, and the thread runs one job of each queue in
-rotation, so that a client with thirty large batches delays another client by only one of them.
+One thread limits the memory and the share of the GIL that such work uses, however many clients
+request it. Each client has a queue, and the thread runs one job of each queue in rotation: a client
+with thirty large batches delays another client by only one of these batches.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from broker.time import Time
 
 SWITCH_S = 0.001
-"""Seconds for which the thread may keep the GIL while the loop needs it; Python's default of 5 ms
-would delay every read of the sockets."""
+"""The number of seconds for which the thread may keep the GIL when the loop needs the GIL; with
+Python's default of 5 ms the thread would delay every read of the sockets."""
 
 Result = TypeVar("Result")
 _Job = tuple[Callable[[], Any], "asyncio.Future[Any]"]
@@ -30,11 +30,12 @@ class Worker:
     def __init__(self, time: Time) -> None:
         self._threads = time.threads(1, "worker")
         self._queues: dict[Hashable, deque[_Job]] = {}
-        """The queues by client; the client whose turn is next is first."""
+        """The queues by client, in the order in which the thread serves the clients."""
         self._served: Hashable = None
-        """The client of the running job; its queue moves to the end when the job is done."""
+        """The client of the running job; when the job ends, the queue of this client moves to the
+        end."""
         self._running: asyncio.Future[Any] | None = None
-        """The future of the running job."""
+        """The future of the job that is running; None if no job is running."""
 
     async def run(self, client: Hashable, job: Callable[[], Result]) -> Result:
         """Runs ``job`` and returns its result or raises its exception; jobs of one ``client`` share
@@ -49,7 +50,7 @@ class Worker:
         return await done
 
     def stop(self) -> None:
-        """Makes the thread end after its current job; waiting callers are cancelled."""
+        """Makes the thread end after its current job; cancels the waiting callers."""
         queues, self._queues = self._queues, {}
         for queue in queues.values():
             for _, done in queue:
@@ -89,7 +90,7 @@ class Worker:
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Clears the frames of an error, which refer to each other in cycles that only a garbage
+    """Clears the frames of an error: the frames refer to each other in cycles that only a garbage
     collection would free."""
     while error is not None:
         clear_frames(error.__traceback__)

@@ -1,10 +1,10 @@
 """Client quotas: the quota of each client, its usage, and the throttle time (KIP-13, KIP-124,
 KIP-599).
 
-All clients and connections that a quota covers share it: a user's quota covers all clients of that
-user together, and one bucket counts their usage. Usage without a quota is not counted, and a broker
-without quotas never calls this module: see `watch`. Source: Kafka 3.9 ``ClientQuotaManager``,
-``ClientRequestQuotaManager``.
+All clients and connections that a quota covers share the quota: for example, the quota of a user
+covers all clients of that user together, and one bucket counts their usage. Usage without a quota
+is not counted, and a broker without quotas never calls this module: see `watch`. Source: Kafka 3.9
+``ClientQuotaManager``, ``ClientRequestQuotaManager``.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from security.quotas.sampled_rate import ClientRate
 from security.quotas.token_bucket import TokenBucket
 
 KEPT_MAX: Final = 10_000
-"""Maximum number of buckets, and of client names with cached shares. Both need a bound, since
-clients choose their ids."""
+"""The maximum number of buckets, and of client names with cached shares. Both numbers need a limit,
+since clients choose their ids."""
 NAME_KEPT_MAX: Final = 256
-"""Longest name in a key, in characters; a client id may have 32,767 characters."""
+"""The maximum length of a name in a key, in characters; a client id may have 32,767 characters."""
 UNUSED_MS: Final = 3_600_000
-"""Milliseconds after its last use before a bucket is dropped, as in Kafka."""
+"""The number of milliseconds after its last use after which a bucket is removed, as in Kafka."""
 LOGGED_USERS_MAX: Final = 100
-"""Maximum number of users that throttling metrics count by name; all others are counted
+"""The maximum number of users that throttling metrics count by name; all other users are counted
 together."""
 OTHERS: Final = "(others)"
 WAIT_MS_MAX: Final = (1 << 31) - 1
 """The largest throttle_time_ms (int32) of a response."""
 
 Values = Mapping[str, float]
-"""Quotas of one entity by key, in bytes per second, percent, or mutations per second."""
+"""The quotas of one entity by quota key, in bytes per second, percent, or mutations per second."""
 Place = TypeVar("Place")
 AnyBucket = TypeVar("AnyBucket", "Bucket", "MutationBucket")
 
 
 class Kind(StrEnum):
-    """The type of a quota; the values are the names in metrics."""
+    """The type of a quota; the enum values are the names in metrics."""
 
     PRODUCE = "produce"
     FETCH = "fetch"
@@ -71,7 +71,7 @@ KEYS: Final = {
 
 @slotted(eq=False)
 class Bucket:
-    """The usage of all clients that share one quota."""
+    """The total usage of all clients that share one quota."""
 
     rate: ClientRate
     used_ms: int
@@ -79,7 +79,7 @@ class Bucket:
 
 @slotted(eq=False)
 class MutationBucket:
-    """The token bucket of all clients that share one quota of topic changes."""
+    """The token bucket that all clients of one quota of topic changes share."""
 
     tokens: TokenBucket
     used_ms: int
@@ -98,11 +98,12 @@ class Share:
 
     @property
     def at_once(self) -> int:
-        """The amount allowed in a burst after a pause: the quota of all windows except one."""
+        """The usage that is allowed in a burst after a pause: the quota of all windows except
+        one."""
         return int(min(self.allowed * self.windows_ms / 1000, WAIT_MS_MAX))
 
     def is_within(self, now_ms: int) -> bool:
-        """Whether the usage so far is within the quota."""
+        """Returns True if the usage so far does not exceed the quota."""
         return self.bucket.rate.wait_ms(self.allowed, now_ms) == 0
 
     def use(self, amount: float, now_ms: int) -> int:
@@ -118,7 +119,7 @@ class Share:
 
 
 class MutationShare:
-    """The quota of topic changes that covers one client, and the bucket that counts them."""
+    """The quota of topic changes that covers one client, and the bucket that counts the changes."""
 
     __slots__ = ("allowed", "bucket")
 
@@ -129,7 +130,7 @@ class MutationShare:
 
 @slotted(eq=False)
 class Shares:
-    """The quotas that cover one client of one user; None for a type without a quota."""
+    """The quotas that cover one client of one user; a type without a quota is None."""
 
     produce: Share | None = None
     fetch: Share | None = None
@@ -137,7 +138,8 @@ class Shares:
     mutation: MutationShare | None = None
 
     def allowed(self, kind: Kind) -> float | None:
-        """Returns the quota of a type in its own unit per second; None without a quota."""
+        """Returns the quota of the type ``kind`` in the unit of that type, per second; None without
+        a quota."""
         share: Share | MutationShare | None = None
         if kind is Kind.PRODUCE:
             share = self.produce
@@ -172,38 +174,40 @@ class ClientQuotas:
         """The configured quotas, by entity."""
         self.throttled = {kind: Throttled() for kind in Kind}
         self.throttled_users = {OTHERS: Throttled()}
-        """Throttling of up to `LOGGED_USERS_MAX` users by name, and of all other users together."""
+        """The throttling of up to `LOGGED_USERS_MAX` users by name, and of all other users
+        together."""
         self._windows = config["quota.window.num"]
         self._window_ms = config["quota.window.size.seconds"] * 1000
         self._mutation_windows = config["controller.quota.window.num"]
         self._mutation_window_ms = config["controller.quota.window.size.seconds"] * 1000
         self._shares: dict[tuple[str, str], Shares] = {}
-        """Cached shares by user and client id."""
+        """The cached shares by user and client id."""
         self._buckets: dict[tuple[Kind, str, str], Bucket] = {}
-        """Buckets by type of quota, and by user and client id of the entity whose clients share the
-        bucket."""
+        """The buckets by type of quota, and by user and client id of the entity whose clients share
+        the bucket."""
         self._mutations: dict[tuple[str, str], MutationBucket] = {}
         self._watching: list[Callable[[], object]] = []
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """Calls ``changed`` immediately, and after each change of quotas."""
+        """Calls ``changed`` immediately, and again after each change of quotas."""
         self._watching.append(changed)
         changed()
 
     @property
     def bound_clients(self) -> bool:
-        """Whether any client quota is configured."""
+        """Returns True if any client quota is configured."""
         return any(entity.ip == ABSENT and values for entity, values in self.values.items())
 
     @property
     def bound_addresses(self) -> bool:
-        """Whether any quota of an address is configured."""
+        """Returns True if any quota of an address is configured."""
         return any(entity.ip != ABSENT and values for entity, values in self.values.items())
 
     # -- configuration
 
     def change(self, changed: Mapping[Entity, Values]) -> None:
-        """Replaces the quotas of these entities; empty values remove the quotas of an entity."""
+        """Replaces the quotas of the entities in ``changed``; an entity with empty values then has
+        no quotas."""
         for entity, values in changed.items():
             if values:
                 self.values[entity] = dict(values)
@@ -228,7 +232,8 @@ class ClientQuotas:
         return shares
 
     def share_of_address(self, address: str) -> Share | None:
-        """Returns the quota of new connections from an address; None without a quota."""
+        """Returns the quota of new connections from an address; None if the address has no
+        quota."""
         allowed = quota_of_address(self.values, address)
         if allowed is None:
             return None
@@ -268,10 +273,11 @@ class ClientQuotas:
         return shares
 
     def _make_room(self, now_ms: int) -> None:
-        """Drops unused buckets. Called before a lookup, so that no returned share loses its bucket.
+        """Removes unused buckets. Called before a lookup, so that no returned share loses its
+        bucket.
 
-        Also drops all cached shares. Otherwise known clients would continue with a dropped bucket
-        while new clients of the same quota would get another bucket.
+        Also removes all cached shares. Otherwise known clients would continue with a removed
+        bucket, but new clients of the same quota would get another bucket.
         """
         dropped = _drop_unused(self._buckets, now_ms)
         if _drop_unused(self._mutations, now_ms) or dropped:
@@ -295,8 +301,8 @@ class ClientQuotas:
 
 
 def _kept(user: str, client_id: str) -> tuple[str, str]:
-    """Returns the names in a key. A long name is truncated and followed by its digest, so that keys
-    stay unique."""
+    """Returns the names for a key. A long name is truncated and followed by its digest, so that
+    keys are unique."""
     return _name_kept(user), _name_kept(client_id)
 
 
@@ -307,9 +313,10 @@ def _name_kept(name: str) -> str:
 
 
 def _drop_unused(buckets: dict[Place, AnyBucket], now_ms: int) -> bool:
-    """At `KEPT_MAX` buckets, drops those unused for `UNUSED_MS`, and at least the older half.
+    """If there are `KEPT_MAX` buckets, removes the buckets that were not used for `UNUSED_MS`, and
+    at least the older half of all.
 
-    Returns whether any bucket was dropped.
+    Returns True if any bucket was removed.
     """
     if len(buckets) < KEPT_MAX:
         return False

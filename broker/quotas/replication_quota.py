@@ -1,12 +1,12 @@
-"""Replication throttles (KIP-73): a byte rate for the partitions that this broker leads, and one
-for the partitions that it follows.
+"""Replication throttles (KIP-73): a byte rate for the partitions that this broker leads, and a byte
+rate for the partitions that it follows.
 
-A replica is throttled if the topic's list names the replica, as ``PARTITION:BROKER``, or names all
-replicas. The bytes of all throttled replicas are counted, in sync or not. While these bytes exceed
-the rate, throttled replicas that are *not* in sync get no records: a leader omits their records
-from its responses, and a follower omits them from its fetches. In-sync replicas are never delayed,
-since a throttle would remove them from the ISR. Source: Kafka 3.9 ``ReplicationQuotaManager``,
-``ReplicaManager.shouldLeaderThrottle``.
+A replica is throttled if the topic's list of throttled replicas contains ``PARTITION:BROKER`` or
+all replicas. The bytes of all throttled replicas are counted, in sync or not. As long as these
+bytes exceed the rate, throttled replicas that are *not* in sync get no records: a leader omits
+their records from its responses, and a follower omits their partitions from its fetches. In-sync
+replicas are never delayed, since a delay would remove them from the ISR. Source: Kafka 3.9
+``ReplicationQuotaManager``, ``ReplicaManager.shouldLeaderThrottle``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ ALL: Final = "*"
 
 
 class ReplicationQuota:
-    """The throttle of leaders or of followers; only the event loop's thread may use it."""
+    """The throttle of the leaders, or of the followers, on one broker; only the event loop's thread
+    may use it."""
 
     def __init__(
         self,
@@ -33,30 +34,33 @@ class ReplicationQuota:
         rate: SampledRate,
         time: Time,
     ) -> None:
-        """``replicas`` returns the list of a topic's throttled replicas, ``bytes_per_second`` the
-        current limit."""
+        """Creates the throttle. ``replicas`` returns a topic's list of throttled replicas,
+        ``bytes_per_second`` returns the current limit."""
         self._node_id = node_id
         self._replicas = replicas
         self._allowed = bytes_per_second
         self._rate = rate
         self._time = time
         self.throttled_bytes = 0
-        """Bytes sent to throttled replicas, or fetched by throttled replicas, since the process
-        started."""
+        """The number of bytes that were sent to throttled replicas, or that throttled replicas
+        fetched, since the process started."""
 
     def is_throttled(self, topic: str, index: int) -> bool:
-        """Whether the topic's list names this broker's replica of a partition."""
+        """Returns True if the topic's list of throttled replicas contains this broker's replica of
+        the partition ``index``."""
         replicas = self._replicas(topic)
         if not replicas:
             return False
         return replicas == ALL or index in _partitions(replicas, self._node_id)
 
     def holds_back(self, topic: str, index: int) -> bool:
-        """Whether a replica that is not in sync gets no records of a partition at this time."""
+        """Returns True if a replica of the partition ``index`` that is not in sync currently gets
+        no records."""
         return self.is_throttled(topic, index) and self.bytes_per_second > self._allowed()
 
     def count(self, topic: str, index: int, size_bytes: int) -> None:
-        """Counts bytes of a partition that were sent or fetched, if the replica is throttled."""
+        """Counts bytes of the partition ``index`` that were sent or fetched, if the replica is
+        throttled."""
         if size_bytes and self.is_throttled(topic, index):
             self.throttled_bytes += size_bytes
             self._rate.record(size_bytes, self._time.now().mono_ms)
@@ -68,7 +72,7 @@ class ReplicationQuota:
 
 
 class ReplicationQuotas(NamedTuple):
-    """The throttles of leaders and of followers."""
+    """The throttle of leaders and the throttle of followers."""
 
     leader: ReplicationQuota
     follower: ReplicationQuota
@@ -80,8 +84,8 @@ def replication_quotas(
     settings_of: Callable[[str], Mapping[str, Any]],
     time: Time,
 ) -> ReplicationQuotas:
-    """Returns the replication throttles of a broker, which read ``config`` and the topic settings
-    at each use."""
+    """Returns the replication throttles of a broker. The throttles read ``config`` and the settings
+    of topics at each use."""
     windows = config["replication.quota.window.num"]
     window_ms = config["replication.quota.window.size.seconds"] * 1000
 
@@ -102,6 +106,7 @@ def replication_quotas(
 
 @lru_cache(maxsize=1024)
 def _partitions(replicas: str, node_id: int) -> frozenset[int]:
-    """Returns the partitions whose replicas on broker ``node_id`` the list ``replicas`` names."""
+    """Returns the partitions of which the list ``replicas`` contains the replica on broker
+    ``node_id``."""
     pairs = (each.split(":") for each in replicas.split(","))
     return frozenset(int(partition) for partition, broker in pairs if int(broker) == node_id)
