@@ -23,8 +23,8 @@ DataDir = Annotated[
 def readable(directory: str, *, may_be_new: bool = False) -> Iterator[Any]:
     """Yield the directory's file system without a lock, so a broker may be using the directory.
 
-    CommandError for damaged files and, unless ``may_be_new`` is set, for a folder that is not a
-    data directory.
+    Raise CommandError for damaged files and, unless ``may_be_new`` is set, for a folder that is not
+    a data directory.
     """
     from broker.offline import files, found
 
@@ -36,8 +36,8 @@ def readable(directory: str, *, may_be_new: bool = False) -> Iterator[Any]:
 def changeable(directory: str) -> Iterator[Any]:
     """Yield the directory's file system, locked against brokers.
 
-    CommandError if a broker is using the directory, or as in `readable`. A missing directory is
-    created with a warning, because its name may be a typing error.
+    Raise CommandError if a broker is using the directory, and in the cases that `readable` lists. A
+    missing directory is created with a warning, because the directory's name may be a typing error.
     """
     from broker.offline import held
 

@@ -37,7 +37,7 @@ _HINTS = {
 
 
 class CommandError(Exception):
-    """A command can't continue; ``str`` is the message for the user."""
+    """The error of a command that can't continue; ``str`` is the message for the user."""
 
     def __init__(self, why: str, exit_code: int = REFUSED, advice: str = "") -> None:
         """``advice`` is appended to the message, but not to ``why``, which other commands show."""
@@ -51,7 +51,7 @@ def refused(
 ) -> CommandError:
     """Return the error for a broker's refusal of ``what``, with advice if known.
 
-    ``meant`` is an existing name similar to the unknown one.
+    ``meant`` is an existing name similar to the unknown name.
     """
     name = NAMES.get(error_code, f"error {error_code}")
     sentence = f"{what}: {message.rstrip('.')} ({name})" if message else f"{what}: {name}"

@@ -12,7 +12,7 @@ MOST = 256 << 20
 
 
 def read_text(path: Path) -> str:
-    """Return the content of a text file; CommandError if the file can't be read."""
+    """Return the content of a text file; raise CommandError if the file can't be read."""
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(MOST)
@@ -26,7 +26,7 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file, or replace an existing file; CommandError if that fails."""
+    """Write a file, or replace an existing file; raise CommandError if the write fails."""
     try:
         path.write_text(text)
     except OSError as error:

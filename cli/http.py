@@ -30,7 +30,8 @@ from client.security import PLAINTEXT, Security
 Value = dict[str, Any]
 
 EACH_S = 5.0
-"""The timeout for each of many brokers to return its HTTP address and to respond at it."""
+"""The timeout in seconds for one of many brokers to return its HTTP address, and to respond at that
+address."""
 _LISTENER = "http.listener"
 _ADVERTISED = "http.advertised.listener"
 _PROTOCOL = "http.security.protocol"
@@ -42,7 +43,8 @@ _WITH_ANY_KAFKA = {
     "offsets expiring": "`muster offsets get GROUP` works with any Kafka broker",
     "top": "`muster cluster` and `muster groups lag` work with any Kafka broker",
 }
-"""By command, the commands that show part of the information with any Kafka broker."""
+"""The commands that show part of the information with any Kafka broker, by the name of the Muster
+command."""
 
 
 _HINT = re.compile(r"/api/(groups|topics|transactions) lists all \w+")
@@ -50,7 +52,7 @@ _HINT = re.compile(r"/api/(groups|topics|transactions) lists all \w+")
 
 
 _NAMED_BY = {"groups": "group", "topics": "topic", "transactions": "id"}
-"""By list, the field with the name of a row."""
+"""The field that contains the name of a row, by list."""
 
 
 def _as_commands(hint: re.Match[str]) -> str:
@@ -78,7 +80,8 @@ def api_at(
 def api_of(
     cluster: Cluster, what: str, http: str | None, timeout_s: float, group: str | None = None
 ) -> Api:
-    """Return the HTTP API of a cluster, for the command ``what``; CommandError if not found.
+    """Return the HTTP API of a cluster, for the command ``what``; raise CommandError if no API is
+    found.
 
     ``http`` is the value of --http and overrides the address. Among several brokers, the
     coordinator of ``group`` is chosen, or without a group the first broker that serves HTTP. The
@@ -121,7 +124,7 @@ def find_api(
 def _advertised_address(
     cluster: Cluster, brokers: Sequence[Value], what: str, group: str | None
 ) -> str | None:
-    """Return the HTTP address that the brokers advertise; None without a Muster broker."""
+    """Return the HTTP address that the brokers advertise; None if no broker is a Muster broker."""
     if len(brokers) == 1:
         # The address of --bootstrap may be the only address that this machine can reach.
         return _http_address(cluster.deadline, cluster.any, brokers[0]["node_id"], what)
@@ -193,7 +196,8 @@ def _http_address(deadline: Deadline, broker: Connection, node_id: int, what: st
 
 
 def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> str:
-    """Return HOST:PORT for this machine; CommandError, with advice, if it can't be reached."""
+    """Return HOST:PORT as seen from this machine; raise CommandError, with advice, for an
+    unreachable address."""
     wanted = settings[_LISTENER]["value"]
     address = settings[_ADVERTISED]["value"] if _ADVERTISED in settings else wanted
     there = f"{what} needs Muster's HTTP API, and the broker at {broker.address}"
@@ -272,7 +276,8 @@ class Api:
         self._deadline = Deadline(self._timeout_s if timeout_s is None else timeout_s)
 
     def get(self, path: str, **query: Any) -> Any:
-        """Return the JSON at a path; CommandError for an error response or a foreign server."""
+        """Return the JSON at a path; raise CommandError for an error response or a foreign
+        server."""
         self._make_sure()
         return with_plain_hosts(self._json(path, query, self._deadline))
 
@@ -305,7 +310,7 @@ class Api:
         raise self._no_muster(status)
 
     def _refused(self, sentence: str, path: str, query: Value, deadline: Deadline) -> CommandError:
-        """Return the error for a refused request, with a similar existing name if there is one."""
+        """Return the error for a refused request, with a similar name if such a name exists."""
         text = _HINT.sub(_as_commands, sentence)
         hint = _HINT.search(sentence)
         if hint is not None:

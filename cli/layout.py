@@ -30,11 +30,11 @@ class Column(NamedTuple):
     title: str = ""
     """The header, if different from the field's name."""
     always: bool = False
-    """Whether the column is shown even if all its cells are empty."""
+    """True if the column is shown even if all its cells are empty."""
 
 
 Columns = Sequence[str | Column]
-"""A plain name is a `Column` of that field."""
+"""The columns of a table; a plain name is a `Column` of that field."""
 
 NOTHING = "-"
 _WHOLE = re.compile(r"[A-Z][A-Za-z_]*|[0-9][0-9.,:TZ-]*|#[0-9]+|-")

@@ -140,7 +140,8 @@ def command_of(names: Collection[str] = _COMMANDS) -> Any:
 
 
 def _another_word(path: list[str], arguments: list[str]) -> str | None:
-    """Return an error with the command to use instead of an unknown command; None if unknown."""
+    """Return an error that names the command to use instead of an unknown command; None if no such
+    command is known."""
     from cli.words import instead
 
     noun, (word, *rest) = " ".join(path), arguments[len(path) :]

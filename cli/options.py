@@ -11,7 +11,7 @@ from cli.errors import USAGE, CommandError
 from cli.usage import commands
 
 INT16, INT32, INT64 = (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1
-"""The maximum replication factor, partition and offset."""
+"""The maximum values of a replication factor, a partition and an offset."""
 LONGEST = 19
 """The number of digits of INT64."""
 A_DAY_S = 86_400
@@ -100,7 +100,8 @@ OF_EVERY_COMMAND = ("--bootstrap", "--http")
 
 
 def taken_before(command: Any) -> Any:
-    """Let every subcommand use OF_EVERY_COMMAND given before the subcommand's name.
+    """Let every subcommand use the options OF_EVERY_COMMAND that are given before the subcommand's
+    name.
 
     The same option after the name takes precedence.
     """

@@ -64,7 +64,7 @@ def show_table(
     *,
     wide: bool | None = None,
 ) -> None:
-    """Print rows as a table with numbers right-aligned, or ``empty`` without rows.
+    """Print rows as a table with numbers right-aligned; print ``empty`` if no rows exist.
 
     On a terminal, the table fits the terminal's width. In a file or a pipe, or if ``wide`` is True,
     nothing is shortened, wrapped or left out. None means that the command has no option --wide.

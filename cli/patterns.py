@@ -16,7 +16,7 @@ class Chosen(NamedTuple):
 
 
 def is_pattern(text: str) -> bool:
-    """Whether ``text`` contains ``*``, ``?`` or ``[``, as patterns in a shell do."""
+    """Return True if ``text`` contains ``*``, ``?`` or ``[``, as patterns in a shell do."""
     return any(sign in text for sign in "*?[")
 
 

@@ -1,4 +1,5 @@
-"""Shows the changes of a command before they are made, and decides whether to make them.
+"""Shows the changes of a command before the command makes them, and decides whether to make the
+changes.
 
 ``--dry-run`` ends a command after it has shown the plan. ``--execute`` makes the changes without a
 question. Without these options, a user at a terminal is asked for confirmation. In a pipe nothing
@@ -29,17 +30,19 @@ Execute = Annotated[
 
 
 class Plan(NamedTuple):
-    """The options of a plan; ``done`` is the participle for messages: changed, deleted."""
+    """The options of a plan; ``done`` is the participle for messages, such as changed or
+    deleted."""
 
     dry_run: bool
     execute: bool
     json: bool
     done: str = "changed"
     as_of_ms: int | None = None
-    """The time of the options, such as the time to restore; None without a time."""
+    """The time that the options name, such as the time to restore, in ms; None if the options name
+    no time."""
 
     def checked(self) -> Plan:
-        """Return the plan; CommandError if both --dry-run and --execute are given."""
+        """Return the plan; raise CommandError if both --dry-run and --execute are given."""
         if self.dry_run and self.execute:
             raise CommandError("choose one of --dry-run and --execute", USAGE)
         return self
@@ -53,7 +56,7 @@ class Plan(NamedTuple):
 
     @property
     def shows_json(self) -> bool:
-        """Whether to print the plan as JSON; with --execute only the result is printed."""
+        """True if the plan is printed as JSON; with --execute only the result is printed."""
         return self.json and not self.execute
 
     def say_as_of(self, what: str) -> None:
@@ -72,7 +75,7 @@ class Plan(NamedTuple):
     def goes_on(self, question: str) -> bool:
         """Return whether to make the changes; a user at a terminal is asked ``question``.
 
-        CommandError without a terminal.
+        Raise CommandError if the user must be asked but no terminal is connected.
         """
         if self.dry_run or self.execute:
             return self.execute
@@ -95,7 +98,7 @@ def show_json(rows: Sequence[output.Row], executed: bool, as_of_ms: int | None =
 def report(
     errors: Mapping[str, CommandError | None], noun: str, done: str, *, json: bool = False
 ) -> None:
-    """Print the result for each name; CommandError if a name failed.
+    """Print the result for each name; raise CommandError if a name failed.
 
     A single name raises its own error, several names raise a summary.
     """

@@ -15,8 +15,8 @@ T = TypeVar("T")
 def answer(ask: Callable[[], T], instead: str) -> T:
     """Return the answer to a typer question.
 
-    CommandError, with a message that ends with ``instead``, if the input ends without an answer
-    (Ctrl-D). Ctrl-C raises typer's Abort.
+    Raise CommandError, with a message that ends with ``instead``, if the input ends without an
+    answer (Ctrl-D). Ctrl-C raises typer's Abort.
     """
     try:
         return ask()

@@ -186,7 +186,7 @@ def _complain(sentence: str, code: int = FAILED) -> int:
 
 
 def _all_faults(error: BadConfig) -> str:
-    """Return one fault as a sentence, or several faults on one line each."""
+    """Return one fault as a sentence, or several faults, each on its own line."""
     if len(error.faults) < 2:
         return str(error)
     lines = [fault.sentence for fault in error.faults]
@@ -281,7 +281,7 @@ async def _serve(broker: Broker, reread: Callable[[], Config], *, kafka_env: boo
 
 
 async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
-    """Handle SIGHUP: read the settings again and apply those that may change at run time."""
+    """Handle SIGHUP: read the settings again and apply the settings that may change at run time."""
     import structlog
 
     from broker.config.config import BadConfig
@@ -295,7 +295,8 @@ async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
 
 
 def shown_directory(directory: str) -> str:
-    """Return a relative path if the directory is below the current one, else an absolute path."""
+    """Return a relative path if the directory is below the current directory, else an absolute
+    path."""
     from_here = os.path.relpath(directory)
     is_below = from_here.partition(os.sep)[0] not in (os.curdir, os.pardir)
     return os.path.join(os.curdir, from_here) if is_below else os.path.abspath(directory)

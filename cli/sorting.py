@@ -45,7 +45,7 @@ def in_order(rows: Sequence[Row], sort: str | None, top: int | None, columns: Co
 
 
 def _field(sort: str, columns: Columns) -> str:
-    """Return the field that --sort names; CommandError for an unknown column."""
+    """Return the field that --sort names; raise CommandError for an unknown column."""
     wanted = sort.lower().replace("-", "_")
     headers = {}
     for each in columns:

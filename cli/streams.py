@@ -34,16 +34,18 @@ def prepare() -> None:
 
 
 def write(text: str) -> None:
-    """Write to standard output and flush; ignore a closed pipe, as of ``| head -1``.
+    """Write to standard output and flush; ignore a pipe that its reader has closed, such as ``|
+    head -1``.
 
-    CommandError if the output can't be written.
+    Raise CommandError if the output can't be written.
     """
     with suppress(NobodyReads):
         follow(text)
 
 
 def follow(text: str) -> None:
-    """Write endless output to standard output and flush; NobodyReads when the reader has gone."""
+    """Write endless output to standard output and flush; raise NobodyReads if the reader has closed
+    the pipe."""
     with _followed():
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -63,13 +65,14 @@ def _followed() -> Iterator[None]:
 
 
 def follow_bytes(data: bytes) -> None:
-    """Write bytes of endless output, without a flush; NobodyReads when the reader has gone."""
+    """Write bytes of endless output, without a flush; raise NobodyReads if the reader has closed
+    the pipe."""
     with _followed():
         sys.stdout.buffer.write(data)
 
 
 def flush() -> None:
-    """Flush standard output; NobodyReads when the reader has gone."""
+    """Flush standard output; raise NobodyReads if the reader has closed the pipe."""
     with _followed():
         sys.stdout.flush()
 

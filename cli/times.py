@@ -16,7 +16,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def instant(wall_ms: int, *, to_the_ms: bool = False) -> str:
-    """Return a time in UTC with the zone Z; the number of ms if it is outside the calendar."""
+    """Return a time in UTC with the zone Z; a time outside the calendar is returned as a number of
+    ms."""
     try:
         when = _EPOCH + timedelta(milliseconds=wall_ms)
     except OverflowError:

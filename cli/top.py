@@ -72,7 +72,8 @@ _TABLES: dict[str, Columns] = {
 """The tables and their columns, which fit 80 characters with shortened names."""
 _OF_GROUPS = ("group", "verdict", "state", "members", "lag", "rebalances")
 _AROUND = 4
-"""The lines of a live table without its rows: empty line, header, and list of left out columns."""
+"""The number of lines of a live table in addition to its rows: empty line, header, and list of left
+out columns."""
 _HEAD_LINES = 3
 
 _TRAFFIC = ("requests", "bytes_in", "bytes_out")

@@ -14,7 +14,7 @@ def commands(command: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def runs(command: Any) -> bool:
-    """Whether a command can run without a subcommand."""
+    """Return True if a command can run without a subcommand."""
     alone = getattr(command, "invoke_without_command", False) and not command.no_args_is_help
     return alone or not hasattr(command, "commands")
 

@@ -70,7 +70,7 @@ ANYWHERE: Mapping[str, str] = {
     " log files",
     "version": "`muster --version`",
 }
-"""The commands for a word, after any noun."""
+"""The commands of `muster` to use instead of a word, after any noun."""
 
 AFTER: Mapping[str, Mapping[str, str]] = {
     "topics": {
@@ -154,7 +154,7 @@ AFTER: Mapping[str, Mapping[str, str]] = {
     },
     "backup": {"import": "`muster backup restore`", "save": "`muster backup create`"},
 }
-"""The commands for a word, by noun."""
+"""The commands of `muster` to use instead of a word, by the noun before the word."""
 
 TOOLS: Mapping[str, Mapping[str, str]] = {
     "acls": {
@@ -216,7 +216,8 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
         "forceTerminateTransaction": "`muster transactions abort ID`",
     },
 }
-"""By Apache's tool (without kafka-) and option, the commands to use; "" means without an option."""
+"""The commands of `muster` to use, by Apache's tool (without kafka-) and option; the option ""
+means no option."""
 
 _NICKNAMES = {
     "consumer-group": "consumer-groups",

@@ -1,1 +1,2 @@
-"""`muster acls`: the ACLs of a running broker or in the data directory of a stopped broker."""
+"""`muster acls`: commands on the ACLs of a running broker, or on the ACLs in the data directory of
+a stopped broker."""

@@ -107,7 +107,7 @@ def resources_of(
     token: str | None = None,
     user: str | None = None,
 ) -> list[Resource]:
-    """The resources that the options name."""
+    """Return the resources that the options select."""
     named = [
         (ResourceType.TOPIC, topic),
         (ResourceType.GROUP, group),
@@ -120,7 +120,8 @@ def resources_of(
 
 
 def words(kind: type[IntEnum], texts: list[str] | None) -> list[Any]:
-    """Return the members of ``kind`` that the words name; CommandError for an unknown word."""
+    """Return the members of ``kind`` that the words name; raise CommandError for an unknown
+    word."""
     found = []
     for text in texts or ():
         for word in filter(None, text.split(",")):
@@ -142,7 +143,7 @@ def pattern_type(word: PatternWord | None, default: PatternType) -> PatternType:
 
 
 def principal_of(text: str) -> str:
-    """Return the parsed principal; CommandError if the text is not a valid principal."""
+    """Return the parsed principal; raise CommandError if the text is not a valid principal."""
     try:
         return str(parse_principal(text))
     except ValueError as error:
@@ -163,5 +164,5 @@ def row_of(entry: AclEntry) -> output.Row:
 
 
 def order_of(entry: AclEntry) -> tuple[Any, ...]:
-    """The sort key: by resource, then by principal, denials first."""
+    """Return the sort key of an ACL: by resource, then by principal, with denials first."""
     return (*entry.pattern, entry.principal, entry.permission, entry.operation, entry.host)

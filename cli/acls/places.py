@@ -41,13 +41,13 @@ class Place(Protocol):
     """A storage of ACLs."""
 
     def found(self, wanted: AclFilter) -> list[AclEntry]:
-        """The ACLs that match a filter."""
+        """Return the ACLs that match a filter."""
 
     def add(self, entries: Sequence[AclEntry]) -> None:
-        """Add ACLs; CommandError for the first one that is refused."""
+        """Add ACLs; raise CommandError for the first ACL that is refused."""
 
     def remove(self, entries: Sequence[AclEntry]) -> None:
-        """Remove ACLs; CommandError for the first one that is refused."""
+        """Remove ACLs; raise CommandError for the first ACL whose removal is refused."""
 
     def rules(self) -> Rules:
         """The authorizer's settings."""

@@ -39,12 +39,13 @@ class Backup:
     cluster: str | None
     topics: list[SavedTopic] = field(default_factory=list)
     brokers: dict[int | None, dict[str, str]] = field(default_factory=dict)
-    """Dynamic settings by broker; None is the key of the cluster-wide defaults."""
+    """Dynamic settings by broker id; the key None means the cluster-wide defaults."""
     groups: offset_files.Groups = field(default_factory=dict)
 
 
 def of_groups(backup: Backup, wanted: Sequence[str]) -> Backup:
-    """Return the backup with only these groups; CommandError if the backup lacks one of them."""
+    """Return the backup with only these groups; raise CommandError if the backup lacks one of the
+    groups."""
     names, missing = chosen(wanted, backup.groups)
     if missing:
         like = nearest(missing, backup.groups)
@@ -112,7 +113,8 @@ def from_text(text: str, name: str, *, edited: bool = False) -> Backup:
 
 
 def _checksum(value: Mapping[str, Any]) -> str:
-    """SHA-256 of the value as compact JSON with sorted names: the file's layout has no effect."""
+    """Return the SHA-256 of the value as compact JSON with sorted names, so the file's layout has
+    no effect."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -72,7 +72,7 @@ def _row(
 
 
 def compare(cluster: Cluster, backup: Backup, *, outside_logs: bool = False) -> Comparison:
-    """Return the changes that restore ``backup``; CommandError for a group that has members.
+    """Return the changes that restore ``backup``; raise CommandError for a group that has members.
 
     With ``outside_logs``, offsets outside of their logs are restored too.
     """
@@ -174,7 +174,7 @@ def _plan_offsets(
 
 
 def carry_out(cluster: Cluster, made: Comparison) -> None:
-    """Make the changes; CommandError names the first one that the broker refused."""
+    """Make the changes; CommandError names the first change that the broker refused."""
     new = [
         NewTopic(topic.topic, topic.partitions, topic.replication_factor, topic.configs)
         for topic in made.topics

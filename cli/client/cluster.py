@@ -38,7 +38,8 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def is_port(text: str) -> bool:
-    """Whether a text is a port; checked before ``int``, which raises for ``²`` and 5,000 digits."""
+    """Return True if a text is a port; checked before ``int``, which raises for ``²`` and 5,000
+    digits."""
     return text.isascii() and text.isdecimal() and len(text) <= 5 and 0 < int(text) < 65536
 
 
@@ -65,7 +66,8 @@ class Connection(client.connection.Connection):
         return Connection(self.host, self.port, self.client_id, self.timeout_s, self.security)
 
     def version_of(self, name: str) -> int:
-        """Return the newest common version of an API; CommandError without a common version."""
+        """Return the newest common version of an API; raise CommandError if no version is
+        common."""
         with command_errors():
             return super().version_of(name)
 
@@ -168,7 +170,8 @@ class Cluster:
         return connection.call("Metadata", asks, timeout_s)
 
     def controller(self) -> Connection:
-        """Return the connection to the controller, or to any broker without a controller."""
+        """Return the connection to the controller, or to any broker if the cluster has no
+        controller."""
         answer = self.metadata([])
         for broker in answer["brokers"]:
             if broker["node_id"] == answer["controller_id"]:
@@ -181,7 +184,8 @@ class Cluster:
             yield self.connect(broker["host"], broker["port"])
 
     def broker(self, node_id: int) -> Connection:
-        """Return the connection to the broker with this id; CommandError if it does not exist."""
+        """Return the connection to the broker with this id; raise CommandError if the broker does
+        not exist."""
         brokers = self.metadata([])["brokers"]
         for broker in brokers:
             if broker["node_id"] == node_id:
@@ -190,7 +194,7 @@ class Cluster:
         raise CommandError(f"broker {node_id} does not exist; existing brokers: {known}")
 
     def leaders(self, topics: list[str] | None) -> dict[tuple[str, int], Connection]:
-        """Return the leaders by (topic, partition); CommandError for unknown topics.
+        """Return the leaders by (topic, partition); raise CommandError for unknown topics.
 
         None requests every topic; topics with an error are then omitted.
         """
@@ -256,7 +260,8 @@ class Cluster:
         return found
 
     def _find(self, names: Sequence[str], kind: int) -> Iterator[tuple[str, Value]]:
-        """Find coordinators: in one request from Kafka 3.0 on, else in one request per name."""
+        """Find coordinators: with one request for all names since Kafka 3.0, with one request per
+        name before."""
         if self.any.version_of("FindCoordinator") >= 4:
             for start in range(0, len(names), KEYS_AT_ONCE):
                 keys = names[start : start + KEYS_AT_ONCE]

@@ -29,7 +29,7 @@ def alter(
 ) -> None:
     """Make the changes atomically; ``before`` has the present settings.
 
-    CommandError if the broker refuses the changes.
+    Raise CommandError if the broker refuses the changes.
     """
     if connection.supports("IncrementalAlterConfigs", 0):
         api = "IncrementalAlterConfigs"

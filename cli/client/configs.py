@@ -52,8 +52,8 @@ def describe_each(
 ) -> dict[Resource, dict[str, Entry]]:
     """Return the settings of several resources, by one request.
 
-    CommandError for the first refused resource. ``explained`` adds synonyms and documentation,
-    which are most of a response.
+    Raise CommandError for the first refused resource. ``explained`` adds synonyms and
+    documentation, which are most of a response.
     """
     asked = [
         {

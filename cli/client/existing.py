@@ -21,7 +21,8 @@ def existing(
     internal: bool = False,
     fine: bool = False,
 ) -> Value:
-    """Return a Metadata response with only the topics that names and patterns match, in that order.
+    """Return a Metadata response with only the topics that names and patterns match, in the order
+    of ``wanted``.
 
     A pattern matches internal topics only if ``internal`` is set. Unless ``fine`` is set,
     CommandError names topics that do not exist, and says that nothing was ``done``. All topics are

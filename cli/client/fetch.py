@@ -25,7 +25,7 @@ def fetch(
 ) -> Iterator[tuple[Partition, Value]]:
     """Send one Fetch from these positions and yield the response for each partition.
 
-    Responses with ``fine`` error codes are yielded too; CommandError for any other code.
+    Responses with ``fine`` error codes are yielded too; raise CommandError for any other code.
     """
     if leader.version_of("Fetch") < 4:
         raise CommandError("this broker does not send record batches: use Kafka 0.11 or later")

@@ -24,7 +24,7 @@ STATES = (
 
 
 def check_named(wanted: Sequence[str] | None, every: bool) -> None:
-    """CommandError unless exactly one of names and --all-groups is given."""
+    """Raise CommandError unless exactly one of names and --all-groups is given."""
     if bool(wanted) == every:
         raise CommandError("name groups, or use --all-groups", USAGE)
 
@@ -53,7 +53,7 @@ def named_groups(
 
 
 def states_named(texts: Sequence[str]) -> list[str]:
-    """Return states of groups in Kafka's spelling; CommandError for an unknown state."""
+    """Return states of groups in Kafka's spelling; raise CommandError for an unknown state."""
     known = {state.lower(): state for state in STATES}
     for text in texts:
         if text.lower() not in known:

@@ -53,12 +53,12 @@ class Group(NamedTuple):
 
     @property
     def exists(self) -> bool:
-        """Whether the coordinator knows the group; an unknown group may still have offsets."""
+        """True if the coordinator knows the group; an unknown group may still have offsets."""
         return self.state not in GONE_STATES
 
 
 def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[output.Row]:
-    """Every group of the cluster, ordered by id."""
+    """Return every group of the cluster, ordered by id."""
     calls = []
     for broker in cluster.brokers():
         if states and broker.version_of("ListGroups") < 4:
@@ -113,7 +113,8 @@ def read_groups(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dic
 def _described(
     cluster: Cluster, coordinators: Mapping[str, Connection], name: str, field: str
 ) -> dict[str, Value]:
-    """The coordinators' descriptions of groups, by group id; many groups per request."""
+    """Return the coordinators' descriptions of groups by group id; one request describes many
+    groups."""
     calls = [
         Call(coordinator, name, {field: group_ids, "include_authorized_operations": False})
         for coordinator, group_ids in batches(coordinators)
@@ -288,12 +289,13 @@ class Known(NamedTuple):
 
     @property
     def exists(self) -> bool:
-        """Whether the group exists or has a committed offset."""
+        """True if the group exists or has a committed offset."""
         return self.group.exists or bool(self.committed)
 
 
 def known_group(cluster: Cluster, group_id: str) -> Known:
-    """Return a group and its offsets; CommandError if no such group and no such offset exists."""
+    """Return a group and its offsets; raise CommandError if no such group and no such offset
+    exists."""
     return known_groups(cluster, [group_id])[group_id]
 
 
@@ -302,8 +304,8 @@ def known_groups(
 ) -> dict[str, Known]:
     """Return groups and their offsets.
 
-    CommandError for a share group, which has no offsets. Unless ``new_ones`` is set, CommandError
-    with ``note`` for groups that do not exist.
+    Raise CommandError for a share group, because share groups have no committed offsets. Unless
+    ``new_ones`` is set, raise CommandError with ``note`` for groups that do not exist.
     """
     found = groups_with_offsets(cluster, group_ids)
     missing = [name for name, known in found.items() if not known.exists]

@@ -120,7 +120,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Return host and port of the value of --http; CommandError if the value is invalid."""
+    """Return host and port of the value of --http; raise CommandError if the value is invalid."""
     rest = address
     for scheme in _SCHEMES:
         rest = rest.removeprefix(scheme)
@@ -131,7 +131,7 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def is_address(host: str) -> bool:
-    """Whether ``host`` is an IP address, not a name."""
+    """Return True if ``host`` is an IP address, not a name."""
     try:
         ip_address(host)
     except ValueError:
@@ -140,5 +140,5 @@ def is_address(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` is localhost or a loopback address."""
+    """Return True if ``host`` is localhost or a loopback address."""
     return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)

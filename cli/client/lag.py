@@ -14,18 +14,20 @@ class Lag(NamedTuple):
     """The lag of a committed offset."""
 
     records: int | None
-    """Records that can still be read; negative for an offset above the log end; None if unknown."""
+    """The number of records that can still be read; negative for an offset above the log end; None
+    if unknown."""
     lost: int = 0
-    """Records below the log start that were never read."""
+    """The number of records below the log start that were never read."""
 
     @property
     def out_of_range(self) -> bool:
-        """Whether the committed offset is out of the log's range."""
+        """True if the committed offset is out of the log's range."""
         return self.lost > 0 or (self.records is not None and self.records < 0)
 
 
 def partitions_of(known: Mapping[str, Known]) -> set[Partition]:
-    """Return the partitions in which one of these groups has an offset or a member owns."""
+    """Return the partitions in which one of these groups has a committed offset or that one of its
+    members owns."""
     return {key for group, committed in known.values() for key in (*committed, *group.owners)}
 
 

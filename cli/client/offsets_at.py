@@ -23,7 +23,8 @@ CHUNK = 2000
 
 Partition = tuple[str, int]
 Timestamps = int | Mapping[Partition, int]
-"""A timestamp in ms, EARLIEST or LATEST: the same for all partitions, or by partition."""
+"""A timestamp in ms, EARLIEST or LATEST; either one value for all partitions, or one value per
+partition."""
 
 
 class Bounds(NamedTuple):
@@ -86,7 +87,8 @@ def bounds_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict
 def stable_ends_of(
     cluster: Cluster, leaders: Mapping[Partition, Connection]
 ) -> dict[Partition, StableEnd]:
-    """Return last stable and log end offsets of partitions; omits the same ones as `bounds_of`."""
+    """Return last stable and log end offsets of partitions; omits the same partitions as
+    `bounds_of`."""
     places = [(LATEST, READ_COMMITTED), (LATEST, READ_UNCOMMITTED)]
     return {key: StableEnd(*found) for key, found in _places(cluster, leaders, places).items()}
 

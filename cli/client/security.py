@@ -1,4 +1,5 @@
-"""The security settings of connections: the file of `--command-config` or MUSTER_COMMAND_CONFIG."""
+"""The security settings of connections, from the file of `--command-config` or
+MUSTER_COMMAND_CONFIG."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class _Choice:
 
     @cached_property
     def security(self) -> Security:
-        """The security settings in the file; CommandError if the file is invalid."""
+        """The security settings in the file; raise CommandError if the file is invalid."""
         return security_in(self._file, self._option)
 
 
@@ -55,9 +56,9 @@ def chosen() -> Security:
 
 
 def choose(file: Path | None, option: str = OPTION) -> None:
-    """Make a file's security settings the default, PLAINTEXT without a file; read at first use.
+    """Make the security settings in ``file`` the default, or PLAINTEXT if ``file`` is None.
 
-    Errors name ``option`` as the source of the file.
+    The file is read at the first use. Errors name ``option`` as the source of the file.
     """
     _chosen.set(None if file is None else _Choice(file, option))
 
@@ -82,7 +83,8 @@ def taking_it(command: Any) -> Any:
 
 def _behind_a_name() -> Any:
     def given(command_config: CommandConfig = None) -> None:
-        """Declare the option; the caller copies it from this function's parameters."""
+        """Declare --command-config; the caller copies the option from this function's
+        parameters."""
 
     alone = typer.Typer(add_completion=False)
     alone.command()(given)

@@ -21,7 +21,8 @@ OPEN_STATES = STATES[1:4]
 STATE_TOPIC = "__transaction_state"
 IDS_AT_ONCE = 1000
 PARTITIONS_AT_ONCE = 500
-"""The maximum in one DescribeProducers, small because a partition may have many producers."""
+"""The maximum number of partitions in one DescribeProducers, small because a partition may have
+many producers."""
 
 
 class Listed(NamedTuple):
@@ -34,7 +35,7 @@ class Listed(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether its transaction is not yet complete on all partitions."""
+        """True if the transaction of this id is not yet complete on all partitions."""
         return self.state in OPEN_STATES
 
 
@@ -47,13 +48,13 @@ class Described(NamedTuple):
     producer_epoch: int
     timeout_ms: int
     started_ms: int
-    """Wall time at which the first partition was added; -1 without an open transaction."""
+    """The wall time in ms at which the first partition was added; -1 if no transaction is open."""
     partitions: list[Partition]
     coordinator: Connection
 
     @property
     def is_open(self) -> bool:
-        """Whether its transaction is not yet complete on all partitions."""
+        """True if the transaction of this id is not yet complete on all partitions."""
         return self.state in OPEN_STATES
 
     @property

@@ -14,16 +14,17 @@ from cli.http import Api
 Value = dict[str, Any]
 
 ASKED = "asked_ms"
-"""The field with the local times (ms) before the request to a broker and after its response."""
+"""The name of the field with two local times (ms): before the request to a broker, and after the
+response."""
 
 
 class BrokerAnswers:
-    """The HTTP APIs of the brokers; brokers that do not answer are recorded in ``unasked``."""
+    """The HTTP APIs of the brokers; ``unasked`` records the brokers that do not answer."""
 
     def __init__(self, apis: Mapping[int, Api | str]) -> None:
         self._apis = {node: each for node, each in apis.items() if isinstance(each, Api)}
         self.unasked = {node: each for node, each in apis.items() if isinstance(each, str)}
-        """By broker, the reason why it could not be queried."""
+        """The reason why a broker could not be queried, by broker id."""
 
     def all(self, path: str, **query: Any) -> dict[int, Value]:
         """Return each broker's response to GET ``path``, with the times of request and response."""

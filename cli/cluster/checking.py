@@ -19,7 +19,8 @@ from client.connection import name_of
 
 AGAIN_S = 1.0
 MAY_PASS = {OTHER_VIEW, "STRAY", "NOT_REGISTERED"}
-"""Problems that may be temporary while leaders or replicas move: a second check must find them."""
+"""Problems that may be temporary while leaders or replicas move; only a second check can confirm
+these problems."""
 
 
 def check(
@@ -70,7 +71,7 @@ def _unasked(unasked: Mapping[int, str], brokers: int) -> Iterator[str]:
 
 
 Looked = tuple[Facts, list[Fault], dict[int, str]]
-"""The facts, the faults, and by broker the reason why it could not be queried."""
+"""The facts, the faults, and the reasons why brokers could not be queried, by broker id."""
 
 
 def _look(bootstrap: str, timeout_s: float) -> Looked:

@@ -60,7 +60,7 @@ class Replicas(NamedTuple):
     adding: tuple[int, ...] = ()
     """Replicas that a reassignment adds; they need not be in sync yet."""
     moving: bool = False
-    """Whether a reassignment is in progress."""
+    """True if a reassignment is in progress."""
     min_isr: int | None = None
     """min.insync.replicas of the topic; None if unknown."""
 
@@ -71,18 +71,20 @@ class Replicas(NamedTuple):
 
     @property
     def has_leader(self) -> bool:
-        """Whether clients can read and write the partition."""
+        """True if clients can read and write the partition."""
         return self.leader >= 0
 
     @property
     def lagging(self) -> tuple[int, ...]:
-        """Replicas out of the ISR, without replicas that a reassignment is adding."""
+        """Return the replicas that are not in the ISR, except replicas that a reassignment is
+        adding."""
         in_sync = {*self.in_sync, *self.adding}
         return tuple(each for each in self.assigned if each not in in_sync)
 
     @property
     def under_min_isr(self) -> bool:
-        """Whether acks=all fails; at most all replicas of the partition are required."""
+        """True if writes with acks=all fail; a min.insync.replicas above the number of replicas
+        counts as that number."""
         least = min(self.min_isr or 0, len(self.assigned))
         return self.has_leader and len(self.in_sync) < least
 
@@ -97,7 +99,7 @@ class Facts(NamedTuple):
     brokers: Mapping[int, Broker]
     partitions: Mapping[Partition, Replicas]
     moves_known: bool = True
-    """Whether reassignments are known: brokers list them since Kafka 2.4."""
+    """True if reassignments are known: brokers list them since Kafka 2.4."""
 
     @property
     def down(self) -> list[int]:
@@ -149,7 +151,7 @@ def facts_of(answer: Value, moves: Moves | None, min_isr: Mapping[str, int]) -> 
 
 
 def read_facts(cluster: Cluster) -> Facts:
-    """Return the facts of a cluster; warn of facts that could not be read, and omit them."""
+    """Return the facts of a cluster; facts that could not be read are omitted, with a warning."""
     try:
         answer = cluster.metadata(None, broker=cluster.controller())
     except CommandError:  # the controller has just gone down

@@ -135,7 +135,8 @@ def _behind(facts: Facts, node: int) -> list[Fault]:
 def _other_views(facts: Facts, views: Views) -> list[Fault]:
     """Return a fault for each broker with a different view of brokers, partitions or leaders.
 
-    The controllers in the responses are not compared: with KRaft, brokers return an arbitrary one.
+    The controllers in the responses are not compared, because with KRaft brokers return an
+    arbitrary broker as controller.
     """
     found: list[Fault] = []
     for node, view in sorted(views.items(), key=lambda item: item[0]):
@@ -200,7 +201,8 @@ def _where(facts: Facts, holds: Callable[[Replicas], bool]) -> list[Replicas]:
 def _fault(
     verdict: str, sentence: str, advice: str, hit: Iterable[Replicas], broker: int | None = None
 ) -> list[Fault]:
-    """Return the fault with the names of its partitions; an empty list without partitions."""
+    """Return a list with the fault and the names of its partitions; an empty list if ``hit`` is
+    empty."""
     by_topic = _by_topic(each.key for each in hit)
     if not by_topic:
         return []

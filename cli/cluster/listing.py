@@ -68,7 +68,8 @@ def _reached(bootstrap: str, timeout_s: float) -> tuple[Cluster, Value, dict[int
 
 
 def _log_bytes(connection: Connection) -> int | None:
-    """Return the size of all logs of a broker in bytes; None if the broker can't report it."""
+    """Return the size of all logs of a broker in bytes; None if the broker can't report the
+    size."""
     if not connection.supports("DescribeLogDirs", 1):
         return None
     answer = connection.call("DescribeLogDirs", {"topics": None})

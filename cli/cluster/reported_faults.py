@@ -14,7 +14,8 @@ from cli.times import span
 Value = dict[str, Any]
 
 CLOCKS_APART_MS = 1000
-"""A larger difference between clocks, minus the uncertainty of the measurement, is reported."""
+"""The largest clock difference in ms that is not reported; the uncertainty of the measurement is
+subtracted first."""
 
 _SCRAM = "SCRAM-"
 
@@ -32,7 +33,8 @@ def reported_faults(
 ) -> list[Fault]:
     """Return all problems.
 
-    ``told`` has each broker's response, ``nodes`` the check of ZooKeeper nodes by one broker.
+    ``told`` contains each broker's response; ``nodes`` contains one broker's check of the ZooKeeper
+    nodes.
     """
     found = [_twin(each) for each in twins]
     found += [_not_registered(node, each) for node, each in told.items() if each["epoch"] is None]

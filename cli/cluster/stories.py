@@ -14,7 +14,7 @@ from typing import Any
 Value = dict[str, Any]
 
 _HEARSAY = {"leader": {"told"}, "isr": {"isr", "controller"}, "controller": {"told"}}
-"""By kind of entry, the causes that a broker records for a change made by another broker."""
+"""The causes that a broker records for a change made by another broker, by kind of entry."""
 _REPEATED = {"unassigned"} | _HEARSAY["isr"]
 _LAST = 1 << 62
 
@@ -22,8 +22,8 @@ _LAST = 1 << 62
 def merged(told: Mapping[int, Iterable[Value]]) -> list[Value]:
     """Merge the journals of several brokers, given by broker id; the result is `in_order`.
 
-    ``told_by`` of each entry is the broker that recorded it. Equal entries of several brokers
-    become one entry.
+    ``told_by`` of each entry is the broker that recorded the entry. Equal entries of several
+    brokers become one entry.
     """
     changes: dict[tuple[Any, ...], list[Value]] = {}
     for node in sorted(told):
@@ -94,9 +94,10 @@ def _is_hearsay(entry: Value) -> bool:
 
 
 def _distinct(entries: list[Value]) -> list[Value]:
-    """Return each sentence as often as the broker that recorded it most often.
+    """Return each sentence n times, where n is the largest number of times that one broker recorded
+    the sentence.
 
-    One broker's repeated sentences are separate events.
+    Sentences that one broker repeats are separate events.
     """
     found: dict[tuple[str, int], Value] = {}
     said: Counter[tuple[str, int]] = Counter()

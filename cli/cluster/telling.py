@@ -196,7 +196,8 @@ def lines_of_waits(waits: list[Value]) -> list[str]:
 
 
 def _story(story: list[Value], last: int, knows: str = "") -> list[str]:
-    """Return the last entries as lines; without entries, ``knows`` or a general reason."""
+    """Return the last entries as lines; if no entries exist, return ``knows`` or a general
+    reason."""
     shown = in_order(story)[-last:]
     if not shown:
         return [f"history unknown: {knows}" if knows else _NOTHING]

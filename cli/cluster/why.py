@@ -119,7 +119,8 @@ def _of_partition(facts: Facts, asked: BrokerAnswers, topic: str, index: int) ->
 def _out(
     facts: Facts, partition: Replicas, told: Mapping[int, Value], story: list[Value]
 ) -> list[Value]:
-    """Return the replicas out of the ISR, with the leader's view and the entry of their removal."""
+    """Return the replicas out of the ISR, each with the leader's view and the journal entry of its
+    removal from the ISR."""
     by_leader = told.get(partition.leader, {"out": []})["out"]
     now = {each["broker"]: each for each in by_leader}
     found = []
@@ -195,9 +196,11 @@ def _of_broker(facts: Facts, asked: BrokerAnswers, broker: int) -> Value:
 
 
 def _out_of(broker: int, clusters: Mapping[int, Value]) -> list[Value]:
-    """Return the partitions in which a broker is out of sync, as their leaders report them.
+    """Return the partitions in which a broker is out of sync, as the partitions' leaders report
+    them.
 
-    A leader elected after the replica left the ISR does not know the reason. Another broker may.
+    A leader elected after the replica left the ISR does not know the reason, but another broker may
+    know the reason.
     """
     known: dict[tuple[str, int], Value] = {}
     for each in clusters.values():

@@ -28,7 +28,7 @@ _ORDER = (BAD, UNKNOWN, NOT_FOLLOWED, NO_EFFECT, HONOURED)
 
 @app.callback()
 def _config() -> None:
-    """Keep `check` a subcommand while it is the only one."""
+    """Keep `check` a subcommand as long as `check` is the only subcommand."""
 
 
 @app.command()

@@ -72,7 +72,8 @@ def _resource(topic: str | None, broker: int | None, every_broker: bool) -> Reso
 
 
 def _connection(cluster: Cluster, resource: Resource) -> Connection:
-    """Return the broker to ask: a broker knows and changes only its own broker settings."""
+    """Return the connection for requests about ``resource``; a broker knows and changes only its
+    own broker settings."""
     if resource.kind == BROKER_RESOURCE and resource.name:
         return cluster.broker(int(resource.name))
     return cluster.any
@@ -217,7 +218,8 @@ def set_configs(
 
 
 def _is_same(before: dict[str, Any] | None, after: dict[str, Any] | None) -> bool:
-    """Whether value and source are unchanged; False for hidden values, which may have changed."""
+    """Return True if value and source are unchanged; False for hidden values, which may have
+    changed."""
     return before == after and not (before and before["is_sensitive"])
 
 

@@ -28,7 +28,7 @@ _LOCAL = "127.0.0.1"
 
 @app.callback()
 def _dev() -> None:
-    """Keep `cluster` a subcommand while it is the only one."""
+    """Keep `cluster` a subcommand as long as `cluster` is the only subcommand."""
 
 
 @app.command()

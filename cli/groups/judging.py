@@ -1,8 +1,10 @@
-"""The verdicts of groups: from the Muster broker that hosts them, else from their present state.
+"""Finds the verdicts of groups, from the Muster broker that hosts a group or from the group's
+present state.
 
 A Muster broker has recorded when offsets moved and when members rejoined. Groups of other Kafka
 brokers are judged by their present offsets and, for the largest lags, by the timestamps of the
-oldest unread records. Verdicts that need history are then not checked; the command warns of that.
+oldest unread records. Verdicts that need history are then not checked; the command warns of the
+unchecked verdicts.
 """
 
 from __future__ import annotations
@@ -51,13 +53,13 @@ class Judged(NamedTuple):
 
 
 class GroupHealth(NamedTuple):
-    """The verdict on a group; None if unknown."""
+    """The verdict on a group; the fields of an unknown verdict are None."""
 
     verdict: str | None = None
     since_ms: int | None = None
     sentence: str | None = None
     findings: Sequence[Value] = ()
-    """Worst first, with the fields of /api (docs/use/http-api.md)."""
+    """The findings on the group, worst first, with the fields of /api (docs/use/http-api.md)."""
     more_findings: int = 0
     partitions: Mapping[Partition, Judged] = {}
     pending: Sequence[Value] | None = None
@@ -81,9 +83,10 @@ class Manner(NamedTuple):
     http: str | None
     timeout_s: float
     partitions: bool = True
-    """Whether to judge each partition too, not only the group."""
+    """True if each partition is judged too, not only the group."""
     every_time: bool = False
-    """Whether to fetch the oldest unread record of every partition, not only of MOST_TIMES."""
+    """True if the oldest unread record of every partition is fetched, False if at most MOST_TIMES
+    records are fetched."""
 
 
 def judged(
@@ -152,7 +155,7 @@ def _by_history(api: Api, known: Mapping[str, Known], manner: Manner) -> dict[st
 def judged_without_group(
     cluster: Cluster, group_ids: Collection[str], manner: Manner
 ) -> dict[str, GroupHealth]:
-    """Return the findings on groups that do not exist because clients failed to join them."""
+    """Return the findings on groups that do not exist because clients failed to join the groups."""
     found: dict[str, GroupHealth] = {}
     api = _muster(cluster, manner)[0] if group_ids else None
     if api is None:
@@ -203,7 +206,7 @@ def _updated(health: GroupHealth, view: Value) -> GroupHealth:
 
 
 def _is_outside(known: Known, logs: Logs) -> bool:
-    """Whether a committed offset of the group is outside of its log."""
+    """Return True if a committed offset of the group is outside of its log."""
     return any(
         lag_of(found.offset, logs.get(key)).out_of_range for key, found in known.committed.items()
     )
@@ -253,7 +256,8 @@ Times = dict[tuple[Partition, int], int]
 
 
 def _times(cluster: Cluster, unread: Mapping[str, Places], logs: Logs, every: bool) -> Times:
-    """Return the timestamps of the first unread records; of MOST_TIMES unless ``every`` is set."""
+    """Return the timestamps of the first unread records; at most MOST_TIMES of them, unless
+    ``every`` is set."""
     wanted = sorted(
         {place for places in unread.values() for place in places.items()},
         key=lambda place: (place[1] - logs[place[0]].end, place),

@@ -68,7 +68,7 @@ class Look(NamedTuple):
 
     @property
     def rebalances(self) -> bool:
-        """Whether the group is rebalancing, so that the assignment is unknown."""
+        """True if the group is rebalancing; its assignment is then unknown."""
         return self.group.exists and self.group.state not in (STABLE, EMPTY)
 
 

@@ -25,7 +25,7 @@ GONE = (errors.UNKNOWN_MEMBER_ID, errors.GROUP_ID_NOT_FOUND)
 def remove_members(cluster: Cluster, group_id: str) -> int:
     """Remove every member of a group, like Kafka's removeMembersFromConsumerGroup.
 
-    Returns the number of members. CommandError if the coordinator refuses to remove a member.
+    Return the number of members. Raise CommandError if the coordinator refuses to remove a member.
     """
     group = read_group(cluster, group_id)
     if group.state in WITHOUT_MEMBERS:
@@ -46,7 +46,7 @@ def remove(
     *,
     whoever: bool = False,
 ) -> list[int]:
-    """Remove members; return the coordinator's error code for each, 0 if removed.
+    """Remove members; return the coordinator's error code for each member, 0 for a removed member.
 
     A static member is not removed if another process has taken over its instance id. With
     ``whoever`` the present owner of the instance id is removed.

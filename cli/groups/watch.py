@@ -82,7 +82,7 @@ def watch(
 
 
 def _look(api: Api, group: str | None) -> list[Value]:
-    """Read the groups and return them, the worst verdicts first."""
+    """Read and return the groups, the worst verdicts first."""
     api.renew()
     if group is None:
         found: list[Value] = api.get("/api/groups")["groups"]
@@ -186,7 +186,7 @@ def _drawn(groups: Sequence[Value], group: str | None, width: int | None) -> lis
 
 
 def _table(rows: Sequence[Value], columns: Columns, width: int | None) -> Text:
-    """Return a table that fits ``width``; None is a pipe, in which nothing is shortened."""
+    """Return a table that fits ``width``; None means a pipe, in which nothing is shortened."""
     if width is not None:
         return output.table(rows, columns)
     lines = laid_out(rows, columns, None)

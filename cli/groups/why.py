@@ -247,7 +247,7 @@ def _rebalance(entry: Value) -> list[str]:
 
 
 def _of_consumers(entry: Value) -> list[str]:
-    """The lines of a rebalance of a consumer group, below its cause."""
+    """Return the lines that follow the cause of a rebalance of a consumer group."""
     epoch = f"epoch {entry['generation']}"
     lines = [line for change in entry["changes"] for line in _changed(entry, change)]
     if entry["moved"]:
@@ -298,7 +298,7 @@ def _outcome(entry: Value) -> str:
 
 
 def _got(entry: Value) -> str:
-    """The assignments of the first members."""
+    """Return the assignments of the first members as text."""
     return some(
         f"{name_of(each)} got {partitions_of(each['partitions'], each['assignment_bytes'])}"
         for each in entry["assigned"]

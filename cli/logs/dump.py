@@ -27,7 +27,7 @@ _PARTITION_COLUMNS = ["partition", "segments", "bytes", "first_offset", "last_of
 
 @app.callback()
 def _logs() -> None:
-    """Keep `dump` a subcommand while it is the only one."""
+    """Keep `dump` a subcommand as long as `dump` is the only subcommand."""
 
 
 @app.command()
@@ -130,7 +130,8 @@ def _partition_row(folder: Path) -> output.Row:
 
 
 def _file_row(path: Path) -> output.Row:
-    """Return a row for a file, with its number of entries and, for a segment, of batches."""
+    """Return a row for a file, with its number of entries and, for a segment, its number of
+    batches."""
     row: output.Row = {"file": path.name, "bytes": path.stat().st_size}
     row |= {"first_offset": None, "last_offset": None, "batches": None, "entries": 0}
     row["damage"] = None
@@ -233,7 +234,8 @@ def _value(value: Any) -> str:
 
 
 def time_of(wall_ms: int) -> str:
-    """Return a time in UTC with milliseconds; the number if it is not a valid time."""
+    """Return a time in ms as text in UTC with milliseconds; an invalid time is returned as a plain
+    number."""
     if not 0 <= wall_ms < 253_402_300_800_000:
         return f"no timestamp ({wall_ms})" if wall_ms != -1 else "no timestamp"
     return instant(wall_ms, to_the_ms=True)

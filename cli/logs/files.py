@@ -184,7 +184,8 @@ def read_index(path: Path) -> Iterator[Entry]:
 
 
 def read_time_index(path: Path) -> Iterator[Entry]:
-    """Read the ``.timeindex`` of a segment: offsets, each with the largest timestamp up to it."""
+    """Read the ``.timeindex`` of a segment: offsets, each with the largest timestamp up to the
+    offset."""
     base = base_offset(path)
 
     def made(timestamp_ms: int, relative: int) -> Entry:

@@ -69,7 +69,7 @@ class Change(NamedTuple):
 
     @property
     def is_one(self) -> bool:
-        """Whether the offset or its metadata changes."""
+        """True if the offset or its metadata changes."""
         return (self.before and self.before[:2]) != (self.after and self.after[:2])
 
     def row(self) -> output.Row:
@@ -85,7 +85,7 @@ class Change(NamedTuple):
 
 
 def with_true_epochs(cluster: Cluster, changes: Sequence[Change]) -> list[Change]:
-    """Return the changes; a leader epoch that the log does not confirm is replaced by a note."""
+    """Return the changes; if the log does not confirm a leader epoch, a note replaces the epoch."""
     claims = {
         number: Claim(change.key, change.after.offset, change.after.leader_epoch)
         for number, change in enumerate(changes)
@@ -123,7 +123,8 @@ def agreed(
     as_of_ms: int | None = None,
     done: str = "changed",
 ) -> bool:
-    """Show the changes and ask for confirmation of ``what`` (3 offsets); return the answer.
+    """Show the changes and ask for confirmation of ``what``, such as ``3 offsets``; return the
+    answer.
 
     ``as_of_ms`` is the time to which the changes restore the offsets, if any. With ``json`` the
     caller prints the result with `plans.show_json`.
@@ -233,8 +234,8 @@ def finish(
 ) -> None:
     """Show the changes, ask for confirmation, and make the changes.
 
-    An unchanged offset is not committed, unless ``refreshes`` is set. It is shown if it has a note
-    with the reason.
+    An unchanged offset is not committed, unless ``refreshes`` is set. An unchanged offset is shown
+    if it has a note with the reason.
     """
     if refreshes:
         changes = [each if each.is_one else each._replace(note=_AGAIN) for each in changes]

@@ -262,7 +262,7 @@ def _text(file: str) -> str:
 def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list[Change]:
     """Return the changes that set these offsets.
 
-    CommandError for an offset outside of its log, unless ``force`` is set.
+    Raise CommandError for an offset outside of its log, unless ``force`` is set.
     """
     keys = sorted({key for found in groups.values() for key in found})
     partitions = set(cluster.leaders(sorted({topic for topic, _ in keys})))
@@ -287,7 +287,7 @@ def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list
 
 
 def _outside(key: Partition, offset: int, log: Bounds | None) -> str | None:
-    """Return a note on an offset that is outside of its log; None if it is inside."""
+    """Return a note on an offset that is outside of its log; None for an offset inside the log."""
     if log is None or log.start <= offset <= log.end:
         return None
     return f"outside {key[0]}:{key[1]}, which has offsets {log.start} to {log.end}"

@@ -71,7 +71,8 @@ def _ends(cluster: Cluster, wanted: Iterable[_Epoch]) -> dict[_Epoch, int]:
 def _requests(
     leaders: Mapping[Partition, Connection], wanted: Iterable[_Epoch]
 ) -> Iterator[tuple[Connection, dict[Partition, int]]]:
-    """Yield requests to each leader; each request has a partition once, with one epoch.
+    """Yield requests to each leader; each request contains a partition at most once, with one
+    epoch.
 
     Several groups may have offsets with different epochs in a partition.
     """

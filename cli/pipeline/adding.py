@@ -106,7 +106,7 @@ class GrowthReport:
         self._show = show
 
     def looked(self, collected: Collected) -> None:
-        """Add the result of one read to the counts, and report it."""
+        """Add the result of one read to the counts, and report the result."""
         came = self._came
         came.added += collected.events
         came.stretches += collected.stretches
@@ -129,7 +129,7 @@ class GrowthReport:
         self._show(f"{at}: {output.counted(came.added, 'new record')}")
 
     def away(self, why: str | None) -> None:
-        """Report the reason why no broker answers; None: a broker answers again."""
+        """Report why no broker answers; None as ``why`` means that a broker answers again."""
         if why is None:
             output.warn("a broker answers again: continuing")
         else:

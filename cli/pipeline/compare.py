@@ -33,7 +33,7 @@ _NAMED = 5
 _NAME_WIDTH = 60
 """The maximum length of a name in a warning; JSON has the complete name."""
 _SAME = 0.005
-"""A change of less than half a percent is not shown."""
+"""The relative change (half a percent) below which two figures are shown as equal."""
 
 
 @takes(COMPARE_OPTIONS)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 DONE_SO_FAR = "finished tables are kept, and no table is half-written"
 _BRIEF_RECORDS = 100_000
-"""For fewer records, Spark's Java runs without its second compiler, which would cost more time."""
+"""The number of records below which Spark's Java runs without its second compiler, because it would
+cost more time."""
 
 EngineName = Annotated[
     str | None,
@@ -58,7 +59,7 @@ NO_MEANS = Means(None, None, {}, False)
 def means_of(
     engine: str | None, master: str | None, conf: Sequence[str] | None, verbose: bool
 ) -> Means:
-    """Parse the engine options; CommandError for an invalid Spark setting."""
+    """Parse the engine options; raise CommandError for an invalid Spark setting."""
     return Means(engine, master, settings_of(conf), verbose)
 
 

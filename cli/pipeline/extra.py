@@ -27,14 +27,15 @@ _PIPELINE_ERROR = re.compile(r"pipeline\.errors\.(?P<kind>\w+): ")
 
 
 def needs(*packages: str) -> None:
-    """Raise CommandError if a package is missing, with the command that installs it."""
+    """Raise CommandError if a package is missing; the error names the command that installs the
+    package."""
     absent = [name for name in packages if importlib.util.find_spec(name) is None]
     if absent:
         raise CommandError(f"this command needs {', '.join(absent)}: {_installing(absent)}")
 
 
 def _is_checkout() -> bool:
-    """Whether Python runs from the .venv of a checkout, which has locked package versions."""
+    """True if Python runs from the .venv of a checkout, which has locked package versions."""
     return Path(sys.prefix) == _CHECKOUT / ".venv"
 
 
@@ -93,7 +94,7 @@ def _of_engine(error: Exception) -> bool:
 
 
 def _of_spark(error: Exception) -> bool:
-    """Whether Spark, or the connection to Spark, raised the error."""
+    """Return True if Spark, or the connection to Spark, raised the error."""
     module = type(error).__module__
     return module.startswith(("pyspark.", "py4j.", "grpc")) or isinstance(error, ConnectionError)
 

@@ -59,7 +59,7 @@ class Side(NamedTuple):
     """The source or the target of a migration, with the offsets of the groups to migrate."""
 
     target: Target | None
-    """None for a file, which can only be read."""
+    """The storage that can be changed; None for a file, which can only be read."""
     name: str
     positions: Mapping[Key, Position]
 
@@ -96,7 +96,7 @@ class Asked(NamedTuple):
     """The requested migration."""
 
     groups: list[str]
-    """Empty means all groups."""
+    """The groups to migrate; an empty list means all groups."""
     zookeeper: str | None
     file: Path | None
     old_way: bool
@@ -243,7 +243,8 @@ def _check_there(source: Side, groups: Iterable[str]) -> None:
 
 
 def _show_counts(made: Migration, source: Side, goal: Side, asked: Asked) -> None:
-    """Show the number of offsets per outcome, list offsets that do not move, write the report."""
+    """Show the number of offsets per outcome, list the offsets that do not move, and write the
+    report."""
     counts = ", ".join(f"{count} {outcome}" for outcome, count in made.counts().items() if count)
     output.warn(f"from {source.name} to {goal.name}: {counts}")
     warn_of(

@@ -14,8 +14,8 @@ from pipeline.run.options import Given, Option
 def takes(options: Sequence[Option]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds ``options`` to a command.
 
-    The command gets their values as its first argument, a `Given`. Its other parameters are typer
-    options, which the help lists after ``options``.
+    The command gets the options' values as its first argument, a `Given`. The command's other
+    parameters are typer options, which the help lists after ``options``.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

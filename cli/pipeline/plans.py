@@ -72,7 +72,8 @@ class Manner(NamedTuple):
 
 
 def carry_out(target: Target, plan: Plan, file: Path | None, manner: Manner) -> None:
-    """Write a new plan to its file, show it, and execute it after the user's confirmation."""
+    """Write a new plan to its file, show the plan, and execute the plan after the user's
+    confirmation."""
     if not plan.steps:
         agreed([], "", manner.dry_run, manner.execute, manner.json)
         return
@@ -88,7 +89,7 @@ def carry_out(target: Target, plan: Plan, file: Path | None, manner: Manner) -> 
 def carry_out_file(path: Path, undo: bool, bootstrap: str | None, manner: Manner) -> None:
     """Execute or undo a plan from its file.
 
-    CommandError if other clients have changed the plan's offsets, unless --force is given.
+    Raise CommandError if other clients have changed the plan's offsets, unless --force is given.
     """
     with sentences():
         plan = from_json(read_text(path), str(path))
@@ -119,7 +120,7 @@ def _carry_out_there(plan: Plan, path: Path, undo: bool, target: Target, manner:
 def _steps(found: Standing, path: Path, undo: bool, manner: Manner) -> list[Step]:
     """Return the steps to execute.
 
-    CommandError if other clients have changed the plan's offsets, unless --force is given.
+    Raise CommandError if other clients have changed the plan's offsets, unless --force is given.
     """
     if not found.differing:
         return found.ahead
@@ -199,7 +200,7 @@ def open_target(kind: str, where: str, timeout_s: float) -> Target:
 
 
 def check_alone(path: Path | None, other: Path | None, named: Sequence[object]) -> Path | None:
-    """Return the file of --apply or --undo; CommandError if other options are given too."""
+    """Return the file of --apply or --undo; raise CommandError if other options are given too."""
     chosen = path or other
     if chosen is not None and ((path and other) or any(named)):
         raise CommandError(

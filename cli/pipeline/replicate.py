@@ -140,9 +140,9 @@ def what_is_known(
 
 
 def _rounds(wanted: Sequence[tuple[Log, int]]) -> list[dict[Log, int]]:
-    """Split the pairs into as few rounds as possible, each with a partition at most once.
+    """Split the pairs into as few rounds as possible; a round contains each partition at most once.
 
-    A partition occurs several times if groups have different offsets in it.
+    A partition occurs in several pairs if groups have different offsets in the partition.
     """
     rounds: list[dict[Log, int]] = []
     taken: dict[Log, int] = {}

@@ -77,7 +77,7 @@ class Asked(NamedTuple):
     """The requested restore."""
 
     groups: list[str]
-    """Empty means all groups."""
+    """The groups to restore; an empty list means all groups."""
     at: datetime
     source: str
     security: Security

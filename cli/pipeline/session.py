@@ -85,9 +85,9 @@ def spark_session(
 def _stop(session: SparkSession) -> None:
     """Stop the session and its Java process, within STOPPED_WITHIN_S.
 
-    A separate thread uses its own connection to Java, because Ctrl-C may have interrupted a call
-    on the main thread's connection. A Java process that does not exit in time, or that can't stop
-    Spark, ends with this process; PySpark's warning of that is not shown.
+    A separate thread uses its own connection to Java, because Ctrl-C may have interrupted a call on
+    the main thread's connection. A Java process that does not exit in time, or that can't stop
+    Spark, ends with this process; PySpark's warning about this end is not shown.
     """
     from py4j.protocol import Py4JError
 

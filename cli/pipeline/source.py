@@ -37,7 +37,8 @@ _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 def is_address(where: str) -> bool:
-    """Whether a source is HOST:PORT of a broker, or several addresses separated by commas."""
+    """Return True if a source is HOST:PORT of a broker, or several addresses separated by
+    commas."""
     with sentences():
         return addresses_of(where) is not None
 

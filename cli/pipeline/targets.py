@@ -1,7 +1,7 @@
 """The storages of offsets that plans change: __consumer_offsets, or ZooKeeper's consumer paths.
 
-The paths are written directly or by a broker's requests of version 0. Each target reads the present
-offsets and executes steps. Errors are CommandErrors or PipelineErrors.
+The paths are written directly or through requests of version 0 to a broker. Each target reads the
+present offsets and executes steps. Errors are CommandErrors or PipelineErrors.
 """
 
 from __future__ import annotations
@@ -206,10 +206,12 @@ class OldWayTarget:
         return list(steps)
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """Implements Target.check: passes, as a broker does not know consumers of version 0."""
+        """Implements Target.check: raises no error, because a broker does not know the consumers
+        that use version 0."""
 
     def write(self, steps: Sequence[Step], force: bool) -> None:  # noqa: ARG002 - as Target
-        """Implements Target.write; CommandError for a deletion, which version 0 does not have."""
+        """Implements Target.write; raises CommandError for a deletion, because version 0 has no
+        deletion."""
         for each in steps:
             if each.after is None:
                 raise CommandError(

@@ -201,8 +201,8 @@ def _found(
     """Return the quotas of the entities that have the named parts.
 
     Quotas of all addresses are requested and compared here, because brokers compare texts: an
-    address has several spellings, and Kafka brokers also store host names. CommandError for an
-    invalid address without a quota.
+    address has several spellings, and Kafka brokers also store host names. Raise CommandError for
+    an invalid address without a quota.
     """
     ip = named.get(IP)
     components = [_component(kind, name) for kind, name in named.items()]

@@ -145,7 +145,7 @@ def produce(
 def _pieces(
     shape: Shape, values: list[str] | None, files: list[str], lines: bool, tombstone: bool
 ) -> Iterator[list[Outgoing]]:
-    """Yield the records that the options name, in pieces; CommandError for contradictions."""
+    """Yield the records that the options name, in pieces; raise CommandError for contradictions."""
     if shape.separator == b"":
         raise CommandError("--key-separator is empty; choose a text such as :", USAGE)
     if shape.is_json and (shape.key is not None or shape.separator is not None):

@@ -33,7 +33,7 @@ class Producer:
         self.cluster, self.topic, self.manner = cluster, topic, manner
         self.sent = 0
         self.ends: dict[int, int] = {}
-        """By partition, the offset after the last acknowledged record."""
+        """The offset after the last acknowledged record, by partition."""
         self._turn = 0
         self._partitions: list[int] = []
         self._leaders: dict[int, Connection] = {}

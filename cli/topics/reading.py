@@ -49,13 +49,14 @@ class Consumer:
         self.cluster, self.isolation, self.member = cluster, isolation, member
         self.positions: dict[Partition, int] = {}
         self.ends: dict[Partition, int] | None = None
-        """The offsets at which reading ends; None to read without end."""
+        """The offsets at which reading ends; None if reading does not end."""
         self.leaders: dict[Partition, Connection] = {}
         self._start = Start()
         self._failing_since_s: float | None = None
 
     def assign(self, leaders: Mapping[Partition, Connection], start: Start) -> None:
-        """Start to read these partitions at ``start``; CommandError if it is outside a log."""
+        """Start to read these partitions at ``start``; raise CommandError if ``start`` is outside a
+        log."""
         self.leaders = dict(leaders)
         if start.offset is not None:
             self._check_offset(start.offset)
@@ -86,7 +87,7 @@ class Consumer:
 
     @property
     def ended(self) -> bool:
-        """Whether all partitions are read up to ``ends``."""
+        """True if all partitions are read up to ``ends``."""
         return self.ends is not None and not self._unread()
 
     def _unread(self) -> list[Partition]:
@@ -232,7 +233,8 @@ class Consumer:
     def _between(
         self, begin: Mapping[Partition, int], ends: Mapping[Partition, int], number: int
     ) -> dict[Partition, deque[Record]]:
-        """Return at most ``number`` records of each partition, the last between two offsets."""
+        """Return by partition the last records between two offsets, at most ``number`` per
+        partition."""
         kept: dict[Partition, deque[Record]] = {key: deque(maxlen=number) for key in begin}
         self.positions, self.ends = dict(begin), dict(ends)
         while not self.ended:
@@ -252,7 +254,7 @@ class Consumer:
 
 
 def _records_of(where: Partition, data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """Yield the records of one batch; CommandError if the batch is damaged."""
+    """Yield the records of one batch; raise CommandError if the batch is damaged."""
     try:
         validate_stored(data, header)
         yield from stored_records(data, header)

@@ -52,8 +52,8 @@ def _written(field: str, data: bytes | None) -> Json:
 def from_json(value: object, what: str) -> Record:
     """Return the record that a JSON value describes; a missing timestamp becomes -1.
 
-    Topic, partition and offset of the original record are ignored. The value is required, the key
-    is not. Errors name the record as ``what``.
+    Topic, partition and offset of the original record are ignored. The record's value is required;
+    its key is optional. Errors name the record as ``what``.
     """
     if not isinstance(value, dict):
         raise CommandError(f"{what} is not a JSON object", USAGE)

@@ -227,7 +227,7 @@ def _finish(
 ) -> None:
     """Print the result for each topic and each refused partition.
 
-    CommandError if a leader has refused a partition.
+    Raise CommandError if a leader has refused a partition.
     """
     for row in rows:
         code = codes.get((row["topic"], row["partition"]))

@@ -132,7 +132,7 @@ def _partition(found: Described, key: Partition, look: Look) -> output.Row:
 
 
 def _holds(start: int | None, ends: StableEnd | None) -> bool:
-    """Whether the transaction that begins at ``start`` holds back the last stable offset."""
+    """True if the transaction that begins at ``start`` blocks the last stable offset."""
     return start is not None and ends is not None and start <= ends.stable < ends.end
 
 

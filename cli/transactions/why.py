@@ -76,7 +76,8 @@ def _asked(api: Api, what: str) -> Value:
 
 
 def _hinted(api: Api, what: str, error: CommandError) -> CommandError:
-    """Return the error for an unknown id; advise to name a partition if it is a topic's name."""
+    """Return the error for an unknown id; for the name of a topic, the error advises to name a
+    partition."""
     try:
         _held(api, what, 0)
     except CommandError:
@@ -117,10 +118,10 @@ def _of_id(found: Value, more: int) -> list[str]:
 
 
 def _held_lines(held: list[Value], more: int) -> list[str]:
-    """Return lines on the partitions that a transaction holds back.
+    """Return lines on the partitions whose last stable offset a transaction blocks.
 
     The first line describes one partition, if possible with waiting consumers. The second line
-    lists the others.
+    lists the other partitions.
     """
     if not held:
         return []

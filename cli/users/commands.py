@@ -157,7 +157,8 @@ def _rows(users: Users) -> list[output.Row]:
 
 
 def _checked(user: str) -> str:
-    """Return the name; CommandError if it is empty or not ASCII, which Kafka's SCRAM requires."""
+    """Return the name; raise CommandError for an empty name or a name outside ASCII, because
+    Kafka's SCRAM requires ASCII."""
     if not user or not user.isascii():
         raise CommandError(f"invalid user name {user!r}: SCRAM accepts ASCII only", USAGE)
     return user

@@ -96,7 +96,7 @@ class InDirectory:
     """The users in the data directory of a stopped broker."""
 
     def __init__(self, directory: Path, *, may_be_new: bool = False) -> None:
-        """With ``may_be_new``, the directory need not exist yet."""
+        """``may_be_new`` allows a directory that does not exist yet."""
         self._directory = str(directory.absolute())
         self._may_be_new = may_be_new
 
