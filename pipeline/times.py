@@ -11,7 +11,8 @@ def instant(ms: int | None) -> str:
 
 
 def formed(ms: int, form: str) -> str:
-    """Format a time in UTC by a strftime format; empty if it is outside the calendar."""
+    """Format a time in UTC by a strftime format; return an empty text for a time outside the
+    calendar."""
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).strftime(form)
     except (OverflowError, ValueError, OSError):

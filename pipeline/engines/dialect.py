@@ -16,62 +16,62 @@ class Dialect(Protocol):
     """An engine's SQL for expressions that have no common form."""
 
     def struct(self, **fields: str) -> str:
-        """SQL: a struct of named expressions: ``d.struct(kind="kind", at="e.written_at")``."""
+        """Return SQL for a struct of named expressions: ``d.struct(kind="kind",
+        at="e.written_at")``."""
 
     def unnest(self, array: str, alias: str, column: str) -> str:
-        """SQL after a table in FROM that makes one row for each element of an array.
+        """Return SQL that follows a table in FROM and makes one row for each element of an array.
 
         An empty or null array makes no row. The element is ``alias.column``.
         """
 
     def transform(self, array: str, name: str, expression: str) -> str:
-        """SQL: the array with each element, called ``name``, replaced by an expression."""
+        """Return SQL for the array with each element, called ``name``, replaced by an
+        expression."""
 
     def filter(self, array: str, name: str, condition: str) -> str:
-        """SQL: the array of the elements, called ``name``, that meet a condition."""
+        """Return SQL for the array of the elements, called ``name``, that meet a condition."""
 
     def collect(self, value: str, condition: str | None = None) -> str:
-        """SQL aggregate: the sorted array of the values that are not null; an empty array without
-        values.
-        """
+        """Return the SQL aggregate for the sorted array of the values that are not null; an empty
+        array without values."""
 
     def distinct(self, array: str) -> str:
-        """SQL: the sorted array of an array's distinct elements."""
+        """Return SQL for the sorted array of an array's distinct elements."""
 
     def head(self, array: str, count: int) -> str:
-        """SQL: at most the first ``count`` elements of an array."""
+        """Return SQL for at most the first ``count`` elements of an array."""
 
     def contains(self, array: str, value: str) -> str:
-        """SQL: whether a value is in an array; false for a null array."""
+        """Return SQL that is true if a value is in an array, and false for a null array."""
 
     def size(self, array: str) -> str:
-        """SQL: the number of elements of an array; null for a null array."""
+        """Return SQL for the number of elements of an array; null for a null array."""
 
     def bytes(self, text: str) -> str:
-        """SQL: the length of a text in bytes of UTF-8."""
+        """Return SQL for the length of a text in bytes of UTF-8."""
 
     def last(self, value: str, over: str) -> str:
-        """SQL window function: the last value that is not null."""
+        """Return the SQL window function for the last value that is not null."""
 
     def total(self, array: str) -> str:
-        """SQL: the sum of an array of BIGINT; null for a null or empty array."""
+        """Return SQL for the sum of an array of BIGINT; null for a null or empty array."""
 
     def empty(self) -> str:
-        """SQL: an empty array of any type."""
+        """Return SQL for an empty array of any type."""
 
     def texts(self, json: str) -> str:
-        """SQL: the array of strings in a JSON text."""
+        """Return SQL for the array of strings in a JSON text."""
 
     def numbers(self, first: str, last: str) -> str:
-        """SQL: the array of integers from ``first`` to ``last``, both included; empty if last <
-        first.
-        """
+        """Return SQL for the array of integers from ``first`` to ``last``, both included; empty if
+        last < first."""
 
     def day(self, at: str) -> str:
-        """SQL: the date of a timestamp in UTC."""
+        """Return SQL for the date of a timestamp in UTC."""
 
     def text(self, value: str) -> str:
-        """SQL: a string literal."""
+        """Return SQL for a string literal."""
 
 
 class Ansi:
@@ -221,7 +221,7 @@ class SparkDialect(Ansi):
 
 
 def type_of(kind: pa.DataType) -> str:
-    """DuckDB's name of an Arrow type."""
+    """Return DuckDB's name of an Arrow type."""
     if pa.types.is_list(kind):
         return f"{type_of(kind.value_type)}[]"
     if pa.types.is_struct(kind):

@@ -23,8 +23,10 @@ from pipeline.model.tables import FORMER_NAMES
 MEMORY_BYTES: Final = 2 << 30
 """DuckDB's memory limit; on a smaller machine it is half of the machine's memory."""
 _SMALL_AT_ONCE: Final = 2
-"""The number of tables that are made at once from a small history, for which a query uses one core;
-a query of a large history uses all cores."""
+"""The number of tables that are made at the same time from a small history.
+
+A query of a small history uses one core; a query of a large history uses all cores.
+"""
 _SETTINGS = (
     "TimeZone = 'UTC'",
     "preserve_insertion_order = false",
@@ -46,9 +48,8 @@ class DuckEngine:
     is_here = True
 
     def __init__(self, scratch: str, processes: int = 1) -> None:
-        """``processes`` read the parts; with 1, this process reads them, which is enough for a
-        small history.
-        """
+        """``processes`` is the number of processes that read parts; 1 means that this process reads
+        the parts, which is enough for a small history."""
         self.dialect: Dialect = DuckDialect()
         self.moved_bytes = 0
         """Implements `Engine.moved_bytes`."""
@@ -188,7 +189,8 @@ class DuckEngine:
 
 
 class _Stream:
-    """The rows of parts, and the error of a part, which DuckDB replaces by an error of its own."""
+    """The rows of parts, and the error of a part; DuckDB would replace this error by an error
+    without the cause."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = parts

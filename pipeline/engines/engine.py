@@ -20,7 +20,7 @@ class Part(Protocol):
     """
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Read the rows of the part. PipelineError if none of them can be read.
+        """Read the rows of the part; raise PipelineError if no row can be read.
 
         After a read over the wire, a part has `moved_bytes`; see `moved_by`.
         """
@@ -64,7 +64,7 @@ class Engine(Protocol):
 
     @property
     def is_here(self) -> bool:
-        """Whether the engine writes local folders on this machine, and not on other machines."""
+        """True if the engine writes local folders on this machine, and not on other machines."""
 
     @property
     def moved_bytes(self) -> int:
@@ -80,7 +80,8 @@ class Engine(Protocol):
         """Define a relation of the rows of parts, which are read once and kept for the session."""
 
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
-        """Define a relation of Parquet files, or of folders of them laid out by columns.
+        """Define a relation of Parquet files, or of folders whose Parquet files are in subfolders
+        by column.
 
         Columns that the files do not have are null; columns that ``schema`` does not have are left
         out. Files of an older Muster may have FORMER_NAMES of columns.
@@ -92,7 +93,8 @@ class Engine(Protocol):
         """
 
     def write(self, sql: str, schema: pa.Schema, folder: str, by: str | None) -> None:
-        """Write a query's rows as Parquet files into a new folder, laid out by column ``by``.
+        """Write a query's rows as Parquet files into a new folder; ``by`` names the column for
+        subfolders.
 
         The rows have the columns, the order and the types of ``schema``. A result without rows
         makes one empty file.
@@ -107,7 +109,7 @@ class Engine(Protocol):
     def files(self, folder: str) -> Files:
         """Return the file system for a folder that is not on this machine.
 
-        PipelineError if the engine can't access such a file system.
+        Raise PipelineError if the engine can't access such a file system.
         """
 
     def close(self) -> None:

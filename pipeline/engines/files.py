@@ -13,7 +13,7 @@ class Files(Protocol):
     """The file system interface of a store; all paths are absolute."""
 
     def exists(self, path: str) -> bool:
-        """Whether a file or folder exists."""
+        """Return True if a file or folder exists."""
 
     def rename(self, path: str, to: str) -> None:
         """Move a file or folder to a name that does not exist."""
@@ -75,7 +75,7 @@ def beside(path: str) -> str:
 
 
 def parquet_files(place: str) -> Iterator[str]:
-    """Return a file, or the files in a folder; names that begin with a dot or _ have no rows."""
+    """Return a file, or the Parquet files in a folder, except names that begin with a dot or _."""
     if not os.path.isdir(place):
         yield place
         return

@@ -23,8 +23,10 @@ from pipeline.model.tables import FORMER_NAMES
 _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "previous_offset")
 """Columns whose values rarely repeat: an attempt to write a dictionary would cost time."""
 SHORT_RECORDS: Final = 20_000
-"""The estimated number of records below which planning costs more than reading, even if there are
-ten times as many records in compressed batches."""
+"""The estimated number of records below which planning takes longer than reading.
+
+The bound holds even if compressed batches contain ten times as many records as estimated.
+"""
 FILE: Final = "file://"
 _MOVED: Final = pa.field("_moved_bytes", pa.int64())
 """The column of one extra row after the rows of a part that was read over the wire."""
@@ -39,7 +41,7 @@ class SparkEngine:
     at_once = 3
 
     def __init__(self, spark: SparkSession, records: int | None = None) -> None:
-        """``records`` is the approximate number of records of the history; None is unknown."""
+        """``records`` is the approximate number of records of the history; None means unknown."""
         self.dialect: Dialect = SparkDialect()
         self.spark = spark
         self.moved_bytes = 0
@@ -128,7 +130,7 @@ class SparkEngine:
             rows.drop(by).limit(0).coalesce(1).write.mode("overwrite").parquet(folder)
 
     def _has_none(self, folder: str, kinds: StructType) -> bool:
-        """Whether a folder of folders has no files, because no rows were written."""
+        """True if a folder of folders has no files, because no rows were written."""
         if self.is_here and folder.startswith(FILE):
             return not any(parquet_files(folder.removeprefix(FILE)))
         return self.spark.read.schema(kinds).parquet(folder).isEmpty()
@@ -138,7 +140,7 @@ class SparkEngine:
         return [row.asDict() for row in self.spark.sql(sql).collect()]
 
     def types(self, schema: pa.Schema) -> dict[str, str]:
-        """Spark's names of the types of columns."""
+        """Return Spark's names of the types of columns."""
         return {each.name: each.dataType.simpleString() for each in from_arrow_schema(schema)}
 
     def ask(self, sql: str) -> list[dict[str, Any]]:
@@ -173,9 +175,9 @@ class SparkEngine:
     def _keep(self, rows: DataFrame, *, now: bool) -> DataFrame:
         """Return rows that are computed once: now, or by their first reader.
 
-        On one machine, a short history is kept without its plan: Spark would otherwise plan it
-        again for each query that reads it. In other cases the plan is kept, because a lost worker
-        loses its rows, and because only for such rows Spark knows the size.
+        On one machine, a short history is kept without its plan, because Spark would otherwise plan
+        the history again for each query that reads it. In other cases the plan is kept, because a
+        lost worker loses its rows, and because Spark knows the size only of rows with a plan.
         """
         if self._is_short and self._is_one_machine:
             return rows.localCheckpoint(eager=now)
@@ -191,7 +193,7 @@ class SparkEngine:
 
 
 def is_connected(spark: SparkSession) -> bool:
-    """Whether a session belongs to a client of Spark Connect."""
+    """Return True if a session belongs to a client of Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 

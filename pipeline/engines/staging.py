@@ -13,7 +13,7 @@ from pipeline import clock
 from pipeline.engines.engine import Part, moved_by
 
 ROW_GROUP_BYTES: Final = 32 << 20
-"""The size of the rows that each process collects in memory before it writes them."""
+"""The size in bytes of the rows that each process collects in memory before it writes the rows."""
 
 
 class Staged(NamedTuple):
@@ -33,7 +33,7 @@ class Written(NamedTuple):
 def stage(parts: Sequence[Part], schema: pa.Schema, folder: str, processes: int) -> Staged:
     """Write the rows of each part to a file in a new folder, ``processes`` parts at a time.
 
-    A part without rows has no file. PipelineError if a part can't be read.
+    A part without rows has no file. Raise PipelineError if a part can't be read.
     """
     os.makedirs(folder)
     files = [os.path.join(folder, f"part-{number:05d}.parquet") for number in range(len(parts))]

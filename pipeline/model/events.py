@@ -1,4 +1,5 @@
-"""The columns that sources return and tables are made from: the history, and topics' stretches.
+"""The columns of the history and of topics' stretches: sources return these columns, and tables are
+made from them.
 
 Every source returns `EVENTS`: one row for each record of `__consumer_offsets`, in the order of the
 log within a partition. Times are timestamps in UTC, in milliseconds as in Kafka; Kafka's -1 is
@@ -19,27 +20,34 @@ COMMIT_TOMBSTONE: Final = "commit_tombstone"
 GROUP: Final = "group"
 """The kind of a classic group's metadata record: a generation, or an empty group."""
 GROUP_TOMBSTONE: Final = "group_tombstone"
-"""The kind of a record that ends a classic group: it was deleted, had no offsets or members left,
-or
-was converted to another kind."""
+"""The kind of a record that ends a classic group.
+
+The group was deleted, had no offsets or members left, or was converted to another kind of group.
+"""
 MARKER: Final = "transaction_marker"
 """The kind of a transaction marker: a transaction of `producer_id` ended in this partition.
 `marker` is COMMITTED or ABORTED."""
 UNKNOWN: Final = "unknown"
-"""The kind of a record with an unknown key type or value version. The row has `raw_key`,
-`raw_value`,
-and the group if the key names it."""
+"""The kind of a record with an unknown key type or value version.
+
+The row contains `raw_key`, `raw_value`, and the group if the key names a group.
+"""
 DAMAGED: Final = "damaged"
 """The kind of a row for bytes that could not be read; `damage` has the file, the position and the
-reason. The table `quarantine` has these rows. A single record has its group if the key names it.
-Damage without a group may concern every group of its partition."""
+reason.
+
+The table `quarantine` has these rows. A row for a single record contains the group if the record's
+key names a group. Damage without a group may concern every group of its partition.
+"""
 TORN: Final = "torn_tail"
-"""The kind of a row for a log that ends in the middle of a batch, without a sign of later records:
-its broker was killed during the write, or is writing now. `damage` has the file and the position.
+"""The kind of a row for a log that ends in the middle of a batch, without a sign of later records.
+
+The broker was killed during the write, or is writing the batch now. `damage` has the file and the
+position.
 """
 
 TOMBSTONE: Final = "_tombstone"
-"""The suffix that the kind of a tombstone has."""
+"""The suffix of the kinds of tombstones."""
 RECORD_KINDS: Final[dict[int, str]] = {
     3: "consumer_group_epoch",
     4: "consumer_group_topics",
@@ -76,7 +84,7 @@ KINDS: Final = (
 )
 COMMITTED: Final = "commit"
 ABORTED: Final = "abort"
-"""The values of `marker`: the end of a transaction."""
+"""The values of `marker`: how the transaction ended."""
 
 AT: Final = pa.timestamp("us", "UTC")
 
@@ -112,8 +120,11 @@ type is not `consumer`."""
 DAMAGE: Final = pa.struct(
     [("file", pa.string()), ("position", pa.int64()), ("reason", pa.string())]
 )
-"""The place and the reason of damage. `file` and `position` (in bytes) are those of a segment; both
-are null for records that were read over the wire."""
+"""The location and the reason of damage.
+
+`file` names a segment and `position` is a position in the segment, in bytes; both are null for
+records that were read over the wire.
+"""
 
 
 def _needed(name: str, kind: pa.DataType) -> pa.Field:
@@ -157,8 +168,8 @@ EVENTS: Final = pa.schema(
 )
 """A record of `__consumer_offsets`.
 
-`written_at` is the timestamp of the record, `commit_at` that of its value; `leader_epoch` is null
-if it is not set. A damaged row has the offset at which reading stopped.
+`written_at` is the timestamp of the record, and `commit_at` is the timestamp in the record's value;
+`leader_epoch` is null if it is not set. A damaged row has the offset at which reading stopped.
 
 A record of a KIP-848, KIP-932 or KIP-1071 group has
 
@@ -166,7 +177,8 @@ A record of a KIP-848, KIP-932 or KIP-1071 group has
 - its member as `member_id` and as the only element of `members` (with names in a member record,
   with the assignment in a target or current record),
 - `protocol_type` as in `GROUP_TYPES`, and the assignor as `protocol`,
-- the whole value as JSON in `details`."""
+- the whole value as JSON in `details`.
+"""
 
 GROUP_TYPES: Final = ("consumer", "share", "streams")
 

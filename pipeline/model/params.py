@@ -18,18 +18,21 @@ class Params:
     as_of_ms: int
     """The as-of in ms: the time for which every verdict holds."""
     since_ms: int | None = None
-    """The start of the window in ms; rows of time series before it are left out, but earlier
-    records
-    still count for later states."""
+    """The start of the window in ms; None without a window.
+
+    Rows of time series before the start are left out, but earlier records still count for later
+    states.
+    """
     offsets_retention_ms: int = round(OFFSETS_RETENTION.total_seconds() * 1000)
     read_ms: int | None = None
-    """The time in ms by which all returned records had been written; None: the as-of.
+    """The time in ms by which all returned records had been written; None means the as-of.
 
-    It is later than the as-of if a past as-of was requested."""
+    This time is later than the as-of if a past as-of was requested.
+    """
 
     @property
     def as_of(self) -> str:
-        """SQL: the as-of."""
+        """Return SQL for the as-of."""
         return f"timestamp_millis({self.as_of_ms})"
 
     @property
@@ -45,13 +48,14 @@ class Params:
         return self.as_of_ms - DAY_MS if self.since_ms is None else self.since_ms
 
     def in_window(self, at: str) -> str:
-        """SQL condition: the time is in the window; a null time is in every window."""
+        """Return the SQL condition that the time is in the window; a null time is in every
+        window."""
         if self.since_ms is None:
             return "true"
         return f"coalesce({at} >= timestamp_millis({self.since_ms}), true)"
 
     def from_since(self, at: str) -> str:
-        """SQL: the time, or the start of the window if that is later."""
+        """Return SQL for the time, or for the start of the window if the start is later."""
         if self.since_ms is None:
             return at
         return f"greatest({at}, timestamp_millis({self.since_ms}))"

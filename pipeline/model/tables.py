@@ -1,8 +1,8 @@
 """The columns of each table; docs/use/pipeline.md describes them.
 
 Times are timestamps in UTC, durations are doubles in seconds (`_s`), advances are numbers of
-records. Tables that grow with the history have the last column `day`, by which their files are laid
-out.
+records. Tables that grow with the history have the last column `day`; each day's files are in one
+folder.
 """
 
 from __future__ import annotations
@@ -260,5 +260,7 @@ FORMER_NAMES: Final[dict[str, dict[str, str]]] = {
     "rewinds": {"rewound_at": "at"},
     "generations": {"members_left": "left"},
 }
-"""By table and column, the former names of columns in files of an older Muster: words that DuckDB 2
-reserves."""
+"""The former names of columns in files of an older Muster, by table and column.
+
+DuckDB 2 reserves the words that were the former names.
+"""

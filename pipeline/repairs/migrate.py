@@ -16,14 +16,15 @@ from pipeline.errors import PipelineError
 from pipeline.repairs.plan import Bounds, Key, Log, Position, Positions, Step, step
 
 MISSING = "missing"
-"""The target has no offset: the offset is copied."""
+"""The outcome if the target has no offset: the offset is copied."""
 BEHIND = "behind"
-"""The target's offset is lower: it is moved forward."""
+"""The outcome if the target's offset is lower: the target's offset is moved forward."""
 NEWER = "newer"
-"""The target's offset is greater: it stays, unless offsets may go backwards."""
+"""The outcome if the target's offset is greater: the target's offset stays, unless offsets may go
+backwards."""
 EQUAL = "equal"
 ABSENT = "absent"
-"""The partition does not exist in the target: the offset is left out."""
+"""The outcome if the partition does not exist in the target: the offset is left out."""
 OUTCOMES = (MISSING, BEHIND, NEWER, EQUAL, ABSENT)
 
 NOTES = {NEWER: "goes backwards"}
@@ -117,5 +118,5 @@ def read_zk_export(text: str, name: str) -> dict[Key, Position]:
 
 
 def is_zk_export(text: str) -> bool:
-    """Whether a text looks like a file of ExportZkOffsets."""
+    """Return True if a text looks like a file of ExportZkOffsets."""
     return text.lstrip().startswith("/consumers/")

@@ -1,9 +1,9 @@
 """Plans: the changes of a repair, as data that is shown, applied and undone.
 
 A plan has each committed offset before and after its change. The plan is written to a file before
-any change, so that it can be undone later from this file. This module uses no Spark and no sockets:
-the command line reads the present offsets and applies the plan. docs/use/pipeline-commands.md
-describes the file.
+any change, so that the change can be undone later from this file. This module uses no Spark and no
+sockets: the command line reads the present offsets and applies the plan.
+docs/use/pipeline-commands.md describes the file.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ KAFKA = "kafka"
 ZOOKEEPER = "zookeeper"
 OLD_WAY = "old-way"
 TARGETS = (KAFKA, ZOOKEEPER, OLD_WAY)
-"""Where the offsets of a plan are stored: in `__consumer_offsets`; in ZooKeeper's consumer paths;
-or
-in these paths through a broker, by OffsetCommit and OffsetFetch version 0."""
+"""The storages of a plan's offsets: `__consumer_offsets`; ZooKeeper's consumer paths; or these
+paths through a broker, by OffsetCommit and OffsetFetch version 0."""
 
 
 class Position(NamedTuple):
@@ -63,9 +62,9 @@ class Bounds(NamedTuple):
 class Step(NamedTuple):
     """The change of one offset: from ``before`` (None: no offset) to ``after`` (None: deleted).
 
-    ``reread`` is the number of records that the group reads again, ``skipped`` the number that it
-    does not read. They are None if unknown: a group without an offset starts according to its
-    `auto.offset.reset`.
+    ``reread`` is the number of records that the group reads again; ``skipped`` is the number of
+    records that the group does not read. Both numbers are None if unknown: a group without an
+    offset starts according to its `auto.offset.reset`.
     """
 
     key: Key
@@ -90,7 +89,7 @@ class Plan:
     """The cluster id of the target, if it has one: the plan can be applied only to this cluster."""
     made_at: str
     about: Mapping[str, str]
-    """The origin of the plan, as words: a source, a time."""
+    """The origin of the plan in words, such as a source and a time."""
     steps: tuple[Step, ...]
     executed_at: str | None = None
     undone_at: str | None = None
@@ -161,7 +160,7 @@ def standing(steps: Iterable[Step], now: Positions) -> Standing:
 
 
 def same(one: Position | None, other: Position | None) -> bool:
-    """Whether two committed offsets are the same for a consumer."""
+    """Return True if two committed offsets are the same for a consumer."""
     if one is None or other is None:
         return one is other
     return one[:2] == other[:2]

@@ -1,11 +1,12 @@
 """`replicate`: translates committed offsets of one cluster to another with the same records.
 
 A copied topic rarely has the offsets of the original: its log began later, or records were dropped
-during the copy. The timestamp of each record is the same in both. An offset is translated to the
-first record of the target that is not older than the source's record at this offset. Some records
-of the same millisecond are read again, and no record is missed as long as timestamps rise. The
-offset stays the same if the logs are aligned there: the target's record at the same offset has the
-same timestamp, and the first record of that millisecond has the same offset in both.
+during the copy. The timestamp of each record is the same in both topics. An offset is translated to
+the first record of the target that is not older than the source's record at this offset. Some
+records of the same millisecond are read again, and no record is missed as long as timestamps rise.
+The offset stays the same if the logs are aligned at this offset: the target's record at the same
+offset has the same timestamp, and the first record of that millisecond has the same offset in both
+logs.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ class Known(NamedTuple):
 
     source: Bounds | None
     target: Bounds | None
-    """The bounds of the log in each cluster; None if the cluster does not have the partition."""
+    """The bounds of the log in each cluster; None for a cluster without the partition."""
     record: Located | None
     """The source's record at the committed offset; None at the log end offset."""
     beside: Located | None
-    """The target's record at the same offset; None if the target does not have one."""
+    """The target's record at the same offset; None if the target has no record there."""
     by_time: int | None
-    """The target's first offset whose record is not older than ``record``; None if all are older.
-    """
+    """The target's first offset whose record is not older than ``record``; None if all the target's
+    records are older."""
     by_time_at_source: int | None = None
-    """The source's first offset whose record is not older than ``record``; None if all are older.
-    """
+    """The source's first offset whose record is not older than ``record``; None if all the source's
+    records are older."""
 
 
 class Replication(NamedTuple):

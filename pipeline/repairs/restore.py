@@ -1,16 +1,17 @@
 """`restore`: determines the offsets of groups at a past time from the history.
 
-An offset counts from the time when the broker wrote its record. In a transaction, it counts from
-the time of the COMMIT marker, and never if the transaction was aborted or is open. If a record of
-an old format has no timestamp, the commit timestamp of its value is used. A client may have set
-this timestamp (OffsetCommit version 1), and tombstones do not have it. Without both, the time of
-the previous change in the log is used. Of the changes of a key up to the requested time, the last
-in the order of the log wins, by Kafka's own rule for commits.
+An offset counts from the time when the broker wrote its record. In a transaction, the offset counts
+from the time of the COMMIT marker, and never if the transaction was aborted or is open. If a record
+of an old format has no timestamp, the commit timestamp of its value is used. A client may have set
+this timestamp (OffsetCommit version 1), and tombstones do not have this timestamp. If both
+timestamps are missing, the time of the previous change in the log is used. Of the changes of a key
+up to the requested time, the last change in the order of the log wins, by Kafka's own rule for
+commits.
 
 Log compaction can make an offset unknown, but not wrong: it removes a commit only because of a
-later commit of the same key. So the last remaining record at or before a time was the last one at
-that time. If a key has only records after that time, either the key was new later or its records
-were compacted. It was certainly new if the log is complete: from offset 0 on, without a gap.
+later commit of the same key. So the last remaining record at or before a time was the last record
+at that time. If a key has only records after that time, either the key was new later or its records
+were compacted. The key was certainly new if the log is complete: from offset 0 on, without a gap.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def as_of(
 ) -> dict[Key, Then]:
     """Read the offsets at a past time from a history.
 
-    ``groups`` has names, or patterns with ``*``; None: all groups.
+    ``groups`` has names, or patterns with ``*``; None means all groups.
     """
     return whole(source, partial(_as_of, engine, source, at, groups))
 
@@ -126,8 +127,8 @@ class Restored(NamedTuple):
     same: int
     """The number of offsets that are unchanged since that time."""
     left: tuple[str, ...]
-    """Sentences about the offsets that stay, because the history or the cluster does not have them.
-    """
+    """Sentences about the offsets that stay unchanged, because the history or the cluster does not
+    have them."""
 
 
 def plan_restore(
@@ -138,11 +139,11 @@ def plan_restore(
     clamp: bool = False,
     delete_unknown: bool = False,
 ) -> Restored:
-    """Plan the steps from the present offsets to those of the past time.
+    """Plan the steps from the present offsets to the offsets of the past time.
 
     ``bounds`` has the partitions that exist now. ``clamp`` moves an offset outside a log to the
     nearer end of the log. An offset that the past state does not have is deleted if the history
-    shows that it did not exist, or with ``delete_unknown``. PipelineError if no offset was
+    shows that it did not exist, or with ``delete_unknown``. Raise PipelineError if no offset was
     committed at that time.
     """
     if not any(each.position for each in then.values()):

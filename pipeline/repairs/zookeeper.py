@@ -1,5 +1,5 @@
-"""Reads offsets in ZooKeeper's consumer paths, and changes an offset only if it was not changed
-since.
+"""Reads offsets in ZooKeeper's consumer paths, and changes an offset only if no other client has
+changed it.
 
 Kafka's consumers of 0.8 stored an offset as decimal text at
 ``/consumers/GROUP/offsets/TOPIC/PARTITION``. Running consumers registered themselves below
@@ -46,7 +46,7 @@ class OldOffsets(NamedTuple):
 class ZooKeeperOffsets:
     """A connection to ZooKeeper.
 
-    PipelineError or Unreachable if ZooKeeper denies access or does not answer.
+    PipelineError or Unreachable is raised if ZooKeeper denies access or does not answer.
     """
 
     def __init__(self, hosts: str, timeout_s: float) -> None:

@@ -96,7 +96,8 @@ class Facts:
 
 
 def collect(engine: Engine, there: Collection[str], head: Head) -> Facts:
-    """Collect the facts from an engine; ``there`` names the tables that it has as relations."""
+    """Collect the facts from an engine; ``there`` names the tables that are relations of the
+    engine."""
     for name, schema in TABLES.items():
         if name not in there:
             engine.read(name, [], schema)

@@ -11,14 +11,14 @@ LAG_THRESHOLD_S: Final = 60.0
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The lag thresholds: the head of the report names groups above them; plots show them
-    as lines.
-    """
+    """The lag thresholds: the head of the report names the groups above a threshold; plots show the
+    thresholds as lines."""
 
     lag_s: float = LAG_THRESHOLD_S
-    """The age of the oldest unread record, in seconds."""
+    """The threshold for the age of the oldest unread record, in seconds."""
     lag_records: int | None = None
-    """The unread records of a group in all partitions; None for no such threshold."""
+    """The threshold for the number of unread records of a group in all partitions; None means that
+    no such threshold applies."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Head:
     """The source as the user named it: HOST:PORT or a folder."""
     engine: str
     """The engine that made the tables, with its version; "not known" if no file of the run names
-    it."""
+    the engine."""
     as_of_ms: int | None = None
-    """The time for which every verdict holds; None: the last time in the tables."""
+    """The time for which every verdict holds; None means the last time in the tables."""
     cluster_id: str | None = None
     thresholds: Thresholds = Thresholds()

@@ -28,7 +28,8 @@ def safe(text: object) -> str:
 
 
 def name_of(text: str) -> str:
-    """Format a name as HTML; `bdi` keeps its writing direction from the text around it."""
+    """Format a name as HTML; the element `bdi` isolates the name's writing direction from the text
+    around it."""
     return f"<bdi>{safe(text)}</bdi>"
 
 
@@ -62,12 +63,13 @@ def duration(seconds: float | None) -> str:
 
 
 def age(seconds: float | None, *, is_least: bool) -> str:
-    """Format the age of the oldest unread record; ``is_least`` if the record may be older."""
+    """Format the age of the oldest unread record; ``is_least`` means that the record may be
+    older."""
     return f"{'at least ' if is_least and seconds else ''}{duration(seconds)}"
 
 
 def as_shown(seconds: str) -> str:
-    """SQL: seconds, rounded as `duration` shows them."""
+    """Return SQL for seconds, rounded as `duration` shows them."""
     each = [
         f"floor({seconds} * 10 / {size} + 0.5e0) / 10 * {size}" for size, _ in reversed(UNITS_S)
     ]
@@ -79,7 +81,8 @@ def as_shown(seconds: str) -> str:
 
 
 def short(ms: int, day_of_ms: int | None, form: str = "%H:%M:%SZ") -> str:
-    """Format a time; the day is left out if it is that of ``day_of_ms``, which the page shows."""
+    """Format a time; the day is left out if ``day_of_ms``, which the page shows, is on the same
+    day."""
     same_day = day_of_ms is not None and ms // _DAY == day_of_ms // _DAY
     return formed(ms, form if same_day else "%m-%d %H:%MZ") or instant(ms)
 
@@ -103,9 +106,8 @@ def nice_span(seconds: float) -> float:
 
 
 def ticks(from_ms: int, until_ms: int) -> list[tuple[int, str]]:
-    """Return at most eight times on an axis with labels, which have the day if the axis has
-    several.
-    """
+    """Return at most eight times on an axis, with labels; the labels show the day if the axis spans
+    several days."""
     length = max(until_ms - from_ms, 1)
     step = next((s for s in _STEPS if length / s <= 7), length)
     form = "%H:%M:%SZ" if step < _MINUTE else "%H:%MZ"

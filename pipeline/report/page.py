@@ -143,9 +143,8 @@ def _above(facts: Facts, limits: Thresholds) -> str:
 
 
 def _since(row: Row, facts: Facts) -> str:
-    """Format the time since which records are unread, if known, and since which the lag is too
-    high.
-    """
+    """Format the time since which records are unread, if known, and the time since which the lag is
+    too high."""
     ms, above = row["unread_ms"], moment(row["ms"], facts.as_of_ms)
     unread = "" if ms is None else f" since {moment(ms, facts.as_of_ms)}"
     if unread and row["is_least"]:

@@ -76,7 +76,8 @@ class _Holders:
         self._earlier = f"{group_id(part.place)}-earlier"
 
     def at(self, ms: int) -> str | None:
-        """Return the HTML id of the generation at a time; None if the history has none then."""
+        """Return the HTML id of the generation at a time; None if the history has no generation at
+        that time."""
         for row in self.part.generations:
             ended = row["ended_ms"]
             began = row["began_ms"]
@@ -88,7 +89,8 @@ class _Holders:
         return None
 
     def link(self, ms: int) -> str:
-        """Return a link to the generation at a time as HTML; "-" if the history has none then."""
+        """Return a link to the generation at a time as HTML; "-" if the history has no generation
+        at that time."""
         found = self.at(ms)
         if found is None:
             return "-"
@@ -98,7 +100,8 @@ class _Holders:
         return f'<a href="#{found}">generation {row["generation"]}</a>'
 
     def listed(self) -> str:
-        """Format the generations of the group, one line each; a selected line shows the members."""
+        """Format the generations of the group, one line per generation; a selected line shows the
+        members."""
         if not self.part.generations:
             return ""
         lines = "".join(self._generation(row) for row in self.part.generations)

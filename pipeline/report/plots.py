@@ -1,8 +1,8 @@
 """Draws the plots of one group below each other on one time axis, scaled to any width.
 
-The drawing is stretched to the width of the page, but not its lines; texts over the drawing are
-HTML. A transparent stripe over each column of the axis shows the values at its time, and links to
-the generation at that time.
+The drawing is stretched to the width of the page, but the thickness of its lines is not; texts over
+the drawing are HTML. A transparent stripe over each column of the axis shows the values at its
+time, and links to the generation at that time.
 """
 
 from __future__ import annotations
@@ -183,7 +183,8 @@ def _line(name: str, words: str, rows: Sequence[Row], axis: Axis, scale: _Scale)
 
 
 def _runs(rows: Sequence[Row], key: str, column_ms: int) -> list[list[Row]]:
-    """Split the rows with known values into runs without gaps of a column and a step."""
+    """Split the rows with known values into runs; a gap of at least one column and one step begins
+    a new run."""
     runs: list[list[Row]] = []
     for row in rows:
         if row[key] is None:

@@ -35,7 +35,7 @@ MOMENTS: Final = "report_moments"
 ROWS: Final = 8
 """The maximum number of rows of each list in a group's section."""
 GENERATIONS: Final = 24
-"""The number of latest generations that a group's section lists, besides those at its moments."""
+"""The number of latest generations in a section; the generations at its moments are added."""
 MEMBERS: Final = 12
 """The maximum number of members of a generation that are listed with their assignments."""
 TOPICS: Final = 6
@@ -179,7 +179,7 @@ def groups(d: Dialect, limits: Thresholds) -> str:
 
 
 def _above(limits: Thresholds) -> str:
-    """SQL condition: `lag_s` or `lag_records` is above its threshold; false if unknown."""
+    """Return the SQL condition that `lag_s` or `lag_records` is above its threshold."""
     above = f"coalesce(lag_s > {limits.lag_s:.17e}, false)"
     if limits.lag_records is not None:
         above += f" OR coalesce(lag_records > {limits.lag_records}, false)"
@@ -187,7 +187,7 @@ def _above(limits: Thresholds) -> str:
 
 
 def _severities(d: Dialect) -> str:
-    """SQL: the WHEN branches that rank the states."""
+    """Return SQL for the WHEN branches that rank the states."""
     return " ".join(f"WHEN state = {d.text(name)} THEN {nth}" for nth, name in enumerate(STATES))
 
 
@@ -234,7 +234,7 @@ def peaks(w: Window) -> str:
 
 
 def since(w: Window, limits: Thresholds) -> str:
-    """Return a query of the groups above a threshold: the start of this, and of the unread records.
+    """Return a query of groups above a threshold: since when, and since when records are unread.
 
     For an age, the time of the crossing is exact; for a number of records, it is the end of a step.
     """
@@ -307,7 +307,7 @@ def moments(w: Window) -> str:
 
 
 def generations(d: Dialect, w: Window) -> str:
-    """Return a query of each group's latest generations, and of those at its moments."""
+    """Return a query of each group's latest generations, and of the generations at its moments."""
     held = d.transform(
         d.head("m.assignment", TOPICS),
         "a",
@@ -361,7 +361,7 @@ def generations(d: Dialect, w: Window) -> str:
 
 
 def earlier(w: Window) -> str:
-    """Return a query of the number and time span of each group's generations before the latest."""
+    """Return a query of the number and time span of the generations that a group does not list."""
     return f"""
     SELECT place, count(*) AS generations, min(began_ms) AS began_ms, max(ended_ms) AS ended_ms
     FROM (

@@ -21,22 +21,22 @@ class Window:
     parts: int
 
     def of(self, alias: str) -> str:
-        """SQL: the join that keeps only groups with a section."""
+        """Return SQL for the join that keeps only groups with a section."""
         return f"JOIN {GROUPS} g ON g.group_id = {alias}.group_id AND g.place <= {self.parts}"
 
     def holds(self, at: str) -> str:
-        """SQL condition: the time is on the axis."""
+        """Return the SQL condition that the time is on the axis."""
         return (
             f"{at} >= timestamp_millis({self.from_ms}) AND"
             f" {at} <= timestamp_millis({self.until_ms})"
         )
 
     def column(self, at: str) -> str:
-        """SQL: the number of the column that has the time ``at``."""
+        """Return SQL for the number of the column that has the time ``at``."""
         ms = f"(unix_millis({at}) - {self.from_ms})"
         return f"CAST(floor({ms} / {self.column_ms}) AS INT)"
 
     def column_of_end(self, at: str) -> str:
-        """SQL: the number of the column that has the minute before the time ``at``."""
+        """Return SQL for the number of the column that has the minute before the time ``at``."""
         ms = f"(unix_millis({at}) - {self.from_ms} - 1)"
         return f"greatest(CAST(floor({ms} / {self.column_ms}) AS INT), 0)"

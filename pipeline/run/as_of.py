@@ -1,7 +1,8 @@
 """Determines the time for which a run's results hold: the as-of.
 
-The results of a past window hold for its end, and those of an archive for its last read: later
-events are unknown, and a lack of events after that time means nothing.
+The results of a past window hold for the end of the window. The results of an archive hold for the
+last read of the archive: later events are unknown, and a lack of events after that time means
+nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Span:
     as_of_ms: int | None = None
 
     def __post_init__(self) -> None:
-        """WrongUse if the span is empty."""
+        """Raise WrongUse if the span is empty."""
         end = self.as_of_ms if self.until_ms is None else self.until_ms
         if self.since_ms is not None and end is not None and self.since_ms >= end:
             word = "--as-of" if self.until_ms is None else "--until"
@@ -48,8 +49,8 @@ class Span:
 def params_of(span: Span, end_ms: int, offsets_retention: timedelta = OFFSETS_RETENTION) -> Params:
     """Return the Params of a run over a history that is complete until ``end_ms``.
 
-    The as-of is the requested time, else the end of the selected history. PipelineError if the
-    window begins after the as-of.
+    The as-of is the requested time, else the end of the selected history. Raise PipelineError if
+    the window begins after the as-of.
     """
     as_of_ms = span.as_of_ms
     if as_of_ms is None:
@@ -67,7 +68,7 @@ def end_of_history(engine: Engine, history: str, now_ms: int) -> int:
     """Return the end of a history in files: the last time in the relation ``history``.
 
     If the relation `stretches` has a later time that is at most a day later, that time is the end.
-    Times after this, and times in the future, are not believed. A history without times ends now.
+    Later times and times in the future are ignored. A history without times ends now.
     """
     [log] = engine.ask(_LOG_END.format(history=history))
     if log["last_ms"] is None:

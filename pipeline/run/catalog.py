@@ -1,7 +1,7 @@
 """The relations and tables with their queries, and the jobs that make tables.
 
-Only other queries read a relation; a table is also written. Each is one SQL query over EVENTS,
-STRETCHES and the entries before it in this module.
+Only other queries read a relation; a table is also written. Each query reads only EVENTS, STRETCHES
+and the relations and tables that precede the query in this module.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Relation:
     needs: tuple[str, ...]
     """The relations and tables that the query reads."""
     keep: bool = True
-    """Whether the relation is computed only once if several queries read it."""
+    """True if the relation is computed only once if several queries read it."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,8 @@ class Table:
     schema: pa.Schema
     needs: tuple[str, ...]
     by: str | None = None
-    """The column by whose values the files are laid out in folders."""
+    """The column whose values name the folders of the table's files; None for files in one folder.
+    """
     at: str | None = None
     """The SQL of a row's time, for a time series without a column of the day."""
 
@@ -83,7 +84,7 @@ class Job:
     name: str
     summary: str
     tables: tuple[str, ...]
-    """The tables in such an order that each table is made from tables before it."""
+    """The tables, ordered so that each table is made from tables before it."""
     with_report: bool = False
 
 
@@ -185,9 +186,8 @@ JOBS: Final[dict[str, Job]] = {
 
 
 def readers(tables: Sequence[Table]) -> Counter[str]:
-    """Count the readers of each relation and table: these tables, and the entries that they
-    need.
-    """
+    """Count the readers of each relation and table; the readers are these tables, and the entries
+    that these tables need."""
     found: Counter[str] = Counter()
     waiting: list[Relation | Table] = list(tables)
     seen = {table.name for table in tables}

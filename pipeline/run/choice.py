@@ -27,11 +27,11 @@ def choose(
     places: tuple[str, ...],
     records: int | None,
 ) -> str:
-    """Return DUCKDB or SPARK. WrongUse if the options contradict each other.
+    """Return DUCKDB or SPARK. Raise WrongUse if the options contradict each other.
 
     ``places`` are the source and the store. Spark is required for a place that only Spark can
-    access, for ``master`` and for ``settings``. It is the default for more ``records`` than
-    LIGHT_RECORDS, if it is installed.
+    access, for ``master`` and for ``settings``. Spark is the default for more ``records`` than
+    LIGHT_RECORDS, if Spark is installed.
     """
     of_spark = {
         "--master": master is not None,

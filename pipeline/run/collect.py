@@ -26,12 +26,12 @@ AWAY_MAX_S: Final = 60.0
 """The maximum time between two attempts to reach a broker that is down."""
 
 _Held = dict[tuple[str, int], dict[str, int]]
-"""By topic and partition, the last committed offset of each group."""
+"""The last committed offset of each group, by topic and partition."""
 
 
 @dataclass(frozen=True)
 class Collected:
-    """The growth that one look added to the archive."""
+    """The growth that one read of the source added to the archive."""
 
     at_ms: int | None
     events: int
@@ -48,7 +48,7 @@ class Collected:
 def archive_in(where: str, cluster_id: str | None) -> Archive:
     """Open the archive in a folder, or create it.
 
-    PipelineError if the folder can't be written, or belongs to another cluster.
+    Raise PipelineError if the folder can't be written, or belongs to another cluster.
     """
     if not is_local(where):
         raise PipelineError(
@@ -68,7 +68,8 @@ def archive_in(where: str, cluster_id: str | None) -> Archive:
 
 
 def collect(news: News, archive: Archive, with_topics: bool = True) -> Collected:
-    """Append the growth of a history to an archive; PipelineError if it is of another history."""
+    """Append the growth of a history to an archive; raise PipelineError if the archive belongs to
+    another history."""
     known = archive.manifest
     _check(news, known, archive)
     lost = _lost(news, known.next_offsets)
@@ -117,11 +118,12 @@ def follow(
     news: News | None = None,
     sleep: Callable[[float], None] = clock.sleep,
 ) -> None:
-    """Append the growth every ``every_s`` seconds, without end; ``news`` is the first look.
+    """Append the growth every ``every_s`` seconds, without end; ``news`` is the result of the first
+    read.
 
     While no broker answers, the wait between attempts doubles up to AWAY_MAX_S. ``on_away`` is
-    called once with the reason, and with None when a broker answers again. PipelineError if the
-    source is now another history.
+    called once with the reason, and with None when a broker answers again. Raise PipelineError if
+    the source is now another history.
     """
     tries = 0
     while True:
@@ -169,7 +171,7 @@ def _check(news: News, known: Manifest, archive: Archive) -> None:
 def _lost(news: News, positions: Mapping[int, int]) -> dict[int, tuple[int, int]]:
     """Return the offsets that were deleted before they were read, by partition.
 
-    A pair has the first such offset, and the offset after the last.
+    A pair contains the first deleted offset, and the offset after the last deleted offset.
     """
     return {
         partition: (positions[partition], start)
@@ -197,7 +199,7 @@ def _gone(lost: Mapping[int, tuple[int, int]]) -> pa.RecordBatch:
 
 
 def _see_again(archive: Archive, held: _Held) -> None:
-    """Read the last commits of the groups from the archive, after a killed run."""
+    """Restore ``held`` after a killed run: read the last commits of the groups from the archive."""
     columns = ["kind", "topic", "partition", "group_id", "committed_offset"]
     for file in archive.files("events"):
         with pq.ParquetFile(file) as opened:

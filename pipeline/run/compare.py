@@ -55,8 +55,8 @@ class Question:
 class Compared:
     """The figures of a group, or of a topic of a group, in both windows.
 
-    A figure is None if it is unknown; the figures of a window are None if it does not have the
-    group.
+    A figure is None if it is unknown; the figures of a window are None if the group is not in the
+    window.
     """
 
     group_id: str
@@ -92,7 +92,7 @@ class Comparison:
     """The time of the first record in ms; None if no record has a time."""
     first: Window
     second: Window
-    """Both windows end at the latest at the end of the history."""
+    """The second window; both windows end no later than the history."""
     rows: tuple[Compared, ...]
     moved_bytes: int
     """The bytes that were moved over the wire."""
@@ -101,9 +101,10 @@ class Comparison:
 def compare(
     engine: Engine, source: Source, question: Question, on_window: Callable[[int], None]
 ) -> Comparison:
-    """Read a history once and compare two windows of it.
+    """Read a history once and compare two windows of the history.
 
-    PipelineError for a window outside of the history, and for a group that it does not have.
+    Raise PipelineError for a window outside of the history, and for a group that the history does
+    not have.
     """
     return whole(source, partial(_compare, engine, source, question, on_window))
 

@@ -1,7 +1,7 @@
 """Finds the groups in the states of `--fail-on`, which make a command fail.
 
-The states are those of the report, derived from the verdict of each partition in CATCH_UP: a group
-that is drowning in one partition and stuck in another has both states.
+The states are the states of the report, derived from the verdict of each partition in CATCH_UP: a
+group that is drowning in one partition and stuck in another partition has both states.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Failing:
 def states_of(text: str) -> tuple[str, ...]:
     """Parse states that are separated by commas and have dashes for spaces; remove duplicates.
 
-    MisspelledError for an unknown state.
+    Raise MisspelledError for an unknown state.
     """
     named = {name.replace(" ", "-"): name for name in STATES}
     found = []
@@ -55,7 +55,8 @@ def states_of(text: str) -> tuple[str, ...]:
 
 
 def failing(engine: Engine, states: Sequence[str], *, with_dead: bool) -> tuple[Failing, ...]:
-    """Find the groups in these states in the engine's CATCH_UP; for each state, most unread first.
+    """Find the groups in these states in the engine's CATCH_UP; per state, the group with the most
+    unread records is first.
 
     With ``with_dead``, DEAD_GROUPS exists too: a dead group then has no state except drowning.
     """

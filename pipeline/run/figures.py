@@ -1,6 +1,7 @@
-"""Computes the number of rows of each table, and some figures about it, for the summary.
+"""Computes the number of rows of each table, and some figures about the table, for the summary.
 
-One query per table returns its figures. A figure is a value with its unit; only `words` formats it.
+One query per table returns its figures. A figure is a value with its unit; only `words` formats a
+figure.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Figure:
     of: str | None = None
     """The owner of the value (such as a group), for a maximum over several owners."""
     part: bool = False
-    """Whether the figure is a part of the preceding whole figure."""
+    """True if the figure is a part of the preceding whole figure."""
 
     @property
     def words(self) -> str:
@@ -89,14 +90,14 @@ class Query(NamedTuple):
 
     columns: tuple[Column, ...] = ()
     over: str = "SELECT *, 1 AS _rows FROM {table}"
-    """The SQL of the rows for the figures; each represents `_rows` rows of the table."""
+    """The SQL of the rows for the figures; each row represents `_rows` rows of the table."""
 
 
 def figures_of(engine: Engine, name: str, relation: str = "") -> tuple[int, tuple[Figure, ...]]:
     """Return the number of rows of a table, and its figures.
 
-    They are computed from the relation ``relation``, by default from the relation with the table's
-    name.
+    The figures are computed from the relation ``relation``, by default from the relation with the
+    table's name.
     """
     columns, over = FIGURES.get(name, Query())
     asked = ["CAST(coalesce(sum(_rows), 0) AS BIGINT) AS _rows"]

@@ -40,8 +40,9 @@ class History:
     ) -> None:
         """Read all events.
 
-        ``topics`` are the topics whose record times are needed; None: all topics in which groups
-        committed. ``named`` is the user's name of the source; None: its address.
+        ``topics`` are the topics whose record times are needed; None means all topics in which
+        groups committed. ``named`` is the user's name of the source; None means the source's
+        address.
         """
         self._named = named or source.where
         self._engine = engine
@@ -66,10 +67,11 @@ class History:
         return begins_ms
 
     def select(self, selection: Selection, *, each_group: bool = True) -> None:
-        """Define `events` as a selection of the history; `stretches` stays empty until it is read.
+        """Define `events` as a selection of the history; `stretches` stays empty until stretches
+        are read.
 
-        PipelineError for a window after the end of the history, and for a selection that matches
-        nothing; `check_matches` explains ``each_group``.
+        Raise PipelineError for a window after the end of the history, and for a selection that
+        matches nothing; `check_matches` explains ``each_group``.
         """
         engine = self._engine
         check_matches(
@@ -89,7 +91,7 @@ class History:
     def read_stretches(self) -> None:
         """Read the stretches of the requested topics; `offset_changes` must be defined.
 
-        PipelineError for a requested topic that does not exist.
+        Raise PipelineError for a requested topic that does not exist.
         """
         self._define_stretches()
         self.params = self._params()
@@ -109,9 +111,8 @@ class History:
             self._topics(self._there())
 
     def _there(self) -> Collection[str]:
-        """Return the topics of the source; if stretches are files, define `all_stretches` from
-        them.
-        """
+        """Return the topics of the source; if stretches are files, define `all_stretches` from the
+        files."""
         engine, source = self._engine, self._source
         files = source.stretch_files()
         if files is None:
@@ -146,7 +147,7 @@ class History:
     def _topics(self, there: Collection[str]) -> set[str]:
         """Select the requested topics from ``there``, the topics of the source.
 
-        PipelineError for a requested topic that is hidden or not found.
+        Raise PipelineError for a requested topic that is hidden or not found.
         """
         wanted = self._wanted
         if wanted is not None:
@@ -169,7 +170,8 @@ class Definitions:
     """Defines relations over a history when they are needed, each only once."""
 
     def __init__(self, engine: Engine, history: History, tables: Sequence[Table]) -> None:
-        """``tables`` are all tables of the run: a relation is kept if several of them read it."""
+        """``tables`` are all tables of the run: a relation is kept if several of these tables read
+        it."""
         self._engine = engine
         self._history = history
         self._read_by = readers(tables)
@@ -182,9 +184,8 @@ class Definitions:
             self.define(absent)
 
     def absent(self, name: str) -> list[Relation | Table]:
-        """Return the undefined relations that ``name`` needs, then ``name``; empty if it is
-        defined.
-        """
+        """Return the undefined relations that ``name`` needs, then ``name``; an empty list if
+        ``name`` is defined."""
         if name in self.there:
             return []
         self.there.add(name)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _A_DAY_S = 86_400
 _LONGEST = 19
-"""A whole number must have fewer digits than this, so that it fits a long."""
+"""The number of digits that a whole number must not reach, so that the number fits a long."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,13 @@ class JobOptions:
     fail_on_damage: bool
     json: bool
     format: str | None = None
-    """The format of the tables; None: the format of existing tables, else Parquet."""
+    """The format of the tables; None means the format of existing tables, or else Parquet."""
 
 
 def job_options(given: Given) -> JobOptions:
     """Parse a job's options.
 
-    WrongUse if an option is invalid or missing, or if options contradict each other.
+    Raise WrongUse if an option is invalid or missing, or if options contradict each other.
     """
     if not given["source"]:
         raise WrongUse("--source is missing: name the history as HOST:PORT or FOLDER")
@@ -184,7 +184,7 @@ def _of_lag(given: Given) -> tuple[str | None, tuple[str, ...]]:
 
 
 def settings_of(file: str | None) -> Settings | None:
-    """Read the settings from a file of client properties. WrongUse if the file is invalid."""
+    """Read the settings from a file of client properties. Raise WrongUse if the file is invalid."""
     if not file:
         return None
     from client.settings import read_settings

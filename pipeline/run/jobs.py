@@ -46,12 +46,12 @@ class Options:
     overwrite: bool = False
     selection: Selection = field(default_factory=Selection)
     topics: Sequence[str] | None = None
-    """The topics whose record times are needed; None: the topics in which groups committed."""
+    """The topics whose record times are needed; None means all topics in which groups committed."""
     with_topics: bool = True
-    """Whether record times are read; without them, lag in seconds and advances in time are null."""
+    """True if record times are read; without them, lag in seconds and advances in time are null."""
     offsets_retention: timedelta = OFFSETS_RETENTION
     source: str | None = None
-    """The name of the source in the report and in errors; None: its address."""
+    """The name of the source in the report and in errors; None means the source's address."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """The thresholds of the report."""
     textfile: str | None = None
@@ -104,11 +104,10 @@ class Summary:
     events: int
     """The number of selected records."""
     damaged: int
-    """The number of parts that could not be read; they are in the table `quarantine`."""
+    """The number of parts that could not be read; the table `quarantine` lists these parts."""
     torn: int
-    """The number of logs that end in the middle of a batch, as after a kill of the broker; they are
-    in
-    `quarantine`."""
+    """The number of logs that end in the middle of a batch, as after a kill; `quarantine` lists
+    them."""
     unknown: int
     """The number of records of unknown kinds; they are rows of `events`."""
     moved_bytes: int
@@ -236,9 +235,8 @@ def _of_lag(
 def _going_on(
     selection: Selection, store: Store, tables: Sequence[Table], overwrite: bool
 ) -> Selection:
-    """Return the selection with the start of time series set to where the store's tables
-    continue.
-    """
+    """Return the selection; time series begin at the time from which the store's tables
+    continue."""
     span = selection.span
     series = [table.name for table in tables if (table.by or table.at) and not overwrite]
     ends = [ms for ms in (span.until_ms, span.as_of_ms) if ms is not None]
@@ -258,7 +256,8 @@ def _head(engine: Engine, source: Source, history: History, options: Options) ->
 
 
 def _set_aside(engine: Engine, history: History, store: Store) -> tuple[Unreadable, ...]:
-    """Write the unreadable parts to quarantine, unless they are an archive's; return the first."""
+    """Write the unreadable parts to quarantine, unless the store is an archive; return the first
+    parts."""
     unreadable = history.count[DAMAGED] + history.count[TORN]
     if not store.grows() and (unreadable or store.has(QUARANTINED)):
         store.put(engine, QUARANTINED, _QUARANTINE_SQL, QUARANTINE, None, overwrite=True)
@@ -279,7 +278,7 @@ def _tables_of(job: Job, source: Source, store: Store) -> list[Table]:
 
 
 def _is_source(name: str, source: Source, store: Store) -> bool:
-    """Whether a table is itself the source: it exists already, and a job can't replace it."""
+    """True if a table is itself the source, which exists already and which a job can't replace."""
     where = local_folder(source.where) if is_local(source.where) else source.where.rstrip("/")
     return name in GROWING and where == store.folder
 
@@ -291,7 +290,7 @@ class _Steps:
         self._tell = tell
 
     def begin(self, what: str, done: int) -> None:
-        """Report the next step, after ``done`` completed ones."""
+        """Report the next step, after ``done`` completed steps."""
         self._engine.begin(what)
         if self._tell:
             self._tell(Step(what, done, self.total))
@@ -320,7 +319,8 @@ class _Maker:
         self.relations = Definitions(engine, history, tables)
 
     def make(self, steps: _Steps, reader: Reader) -> list[MadeTable]:
-        """Write the tables, in parallel if the engine allows this; ``reader`` counts their rows."""
+        """Write the tables, in parallel if the engine allows it; ``reader`` counts the tables'
+        rows."""
         self._reader = reader
         told = set[str]()
 
@@ -362,15 +362,13 @@ class _Maker:
 
 
 def _relation_of(table: Table) -> str:
-    """Return the relation of a written table.
-
-    A table from the source has another name than its relation, which later tables read.
-    """
+    """Return the relation of a written table; a table that grows also has a relation with its own
+    name."""
     return f"written_{table.name}" if table.name in GROWING else table.name
 
 
 _TOLD: Final = 3
-"""The maximum number of unreadable places in the summary."""
+"""The maximum number of unreadable parts in the summary."""
 
 _QUARANTINE_SQL: Final = f"""
     SELECT log_partition, log_offset, damage.file AS file, damage.position AS "position",
@@ -387,7 +385,7 @@ class _Mark:
         self._name = f".{job}.running"
 
     def is_there(self) -> bool:
-        """Whether a run of this job began in the folder and did not end."""
+        """True if a run of this job began in the folder and did not end."""
         return self._store.has_file(self._name)
 
     def put(self) -> None:

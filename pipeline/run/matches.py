@@ -29,9 +29,9 @@ def check_matches(
 ) -> None:
     """Raise PipelineError if the selection has no record of the relation ``history``.
 
-    Each group name and pattern must match. With ``each_group`` it must match within the time span;
-    without it (for one of two windows) anywhere in the history. With ``may_be_empty`` the source
-    has checked that the partitions exist, and a partition may have no records.
+    Each group name and pattern must match: with ``each_group`` within the time span, without
+    ``each_group`` (for one of two windows) anywhere in the history. With ``may_be_empty`` the
+    source has checked that the partitions exist, and a partition may have no records.
     """
     span, groups = selection.span, selection.groups or ()
     if not groups and selection.partitions is None and _end(span) is None:

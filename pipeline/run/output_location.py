@@ -17,8 +17,8 @@ def store_of(where: str, engine: Engine, form: str | None = None) -> Store:
     """Open the store that ``where`` names: a folder's path or URI, or `catalog://` with a
     namespace.
 
-    The tables are in the format ``form``; None: the format of existing tables, else Parquet.
-    PipelineError if the store can't have tables of this format.
+    The tables are in the format ``form``; None means the format of existing tables, or else
+    Parquet. Raise PipelineError if the store can't have tables of this format.
     """
     if where.startswith(SCHEME):
         if not isinstance(engine, Commands):

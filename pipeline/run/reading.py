@@ -24,7 +24,8 @@ class Reader:
     """The engine for queries: the run's own engine, or DuckDB over the written tables."""
 
     def __init__(self, engine: Engine, store: Store | None) -> None:
-        """``store`` has the tables' files, for a second engine; None: the run's own engine."""
+        """``store`` has the tables' files, which a second engine reads; None means the run's own
+        engine."""
         self.engine = engine
         self._store = store
 

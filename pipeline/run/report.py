@@ -39,8 +39,8 @@ def write_report_again(
 ) -> str:
     """Write the report from the tables in a store; return its path.
 
-    PipelineError if the store has no tables, if a report exists that may not be replaced, or if
-    a run is writing there.
+    Raise PipelineError if the store has no tables, if a report exists that may not be replaced, or
+    if a run is writing there.
     """
     store.reserve()
     if store.has_file(REPORT) and not overwrite:
@@ -58,9 +58,8 @@ def write_report_again(
 
 
 def _noted(store: Store) -> Head:
-    """Read the facts of the last run; without its file, only the folder and the cluster id are
-    known.
-    """
+    """Read the facts of the last run; if the file with the facts is missing, only the folder and
+    the cluster id are known."""
     text = store.read_text(NOTE)
     if text is None:
         return Head(store.folder, NOT_KNOWN, cluster_id=store.cluster_id())

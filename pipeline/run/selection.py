@@ -15,8 +15,10 @@ from pipeline.names import where_named
 from pipeline.run.as_of import Span
 
 WRITTEN = "coalesce(written_at, commit_at)"
-"""SQL: the time when an event was appended to the log. Logs of the oldest format have only the
-commit's own time."""
+"""SQL: the time when an event was appended to the log.
+
+Logs of the oldest message format contain only the commit timestamp.
+"""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Selection:
     """The time span: records at or after `until_ms`, or after `as_of_ms`, are left out."""
 
     def events(self, d: Dialect, history: str) -> str:
-        """SQL: the selected rows of the relation ``history``, with the columns of EVENTS.
+        """Return SQL for the selected rows of the relation ``history``, with the columns of EVENTS.
 
         Rows without a time are always selected.
         """

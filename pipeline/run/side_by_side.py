@@ -1,4 +1,4 @@
-"""Runs tasks in parallel, a few at a time, each after the tasks that it needs.
+"""Runs tasks in parallel, a few at a time; a task begins after the tasks that it needs have ended.
 
 The caller's thread reports which task begins, and receives Ctrl-C; other threads run the tasks. If
 a task fails, or the caller is interrupted, no further task begins, and the error is raised only
@@ -20,7 +20,8 @@ class Task:
 
     name: str
     needs: Collection[str]
-    """The names of tasks that must end before this one begins; names without a task are ignored."""
+    """The names of tasks that must end before this task begins; names without a task are ignored.
+    """
     work: Callable[[], object]
     what: str = ""
     """The purpose of the task, for the user."""

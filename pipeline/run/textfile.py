@@ -53,9 +53,10 @@ LEFT_OUT: Final = "muster_pipeline_partitions_left_out"
 
 
 def check_textfile(file: str) -> None:
-    """Check that a file can be written, and that node_exporter will read it.
+    """Check that a file can be written, and that node_exporter will read the file.
 
-    Raises WrongUse or PipelineError; NotInstalled if the package that writes the file is missing.
+    Raise WrongUse or PipelineError if not; raise NotInstalled if the package that writes the file
+    is missing.
     """
     if not file.endswith(".prom"):
         raise WrongUse(f"--textfile {file}: node_exporter reads only files that end in .prom")
@@ -76,8 +77,8 @@ def check_textfile(file: str) -> None:
 def write_textfile(engine: Engine, file: str, source: str, as_of_ms: int) -> str:
     """Write the engine's CATCH_UP to a file atomically; return the path.
 
-    PipelineError if the file can't be written. The temporary file next to it has another extension,
-    which node_exporter does not read.
+    Raise PipelineError if the file can't be written. The temporary file in the same folder has
+    another extension, which node_exporter does not read.
     """
     from prometheus_client.exposition import write_to_textfile
     from prometheus_client.registry import Collector

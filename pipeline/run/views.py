@@ -31,7 +31,8 @@ _text = DuckDialect().text
 def write_views(store: Store) -> str | None:
     """Write the views of the existing tables; return the path of the file.
 
-    None if DuckDB can't read the store's files. PipelineError if the store has no tables.
+    Return None if DuckDB can't read the store's files. Raise PipelineError if the store has no
+    tables.
     """
     if not (is_local(store.folder) or s3.is_s3(store.folder)):
         return None
@@ -57,8 +58,8 @@ def write_views(store: Store) -> str | None:
 def write_database(store: Store, file: str, overwrite: bool) -> list[str]:
     """Write a DuckDB file with all tables and the ready queries; return the tables' names.
 
-    The file is written atomically. PipelineError if it exists and may not be replaced, or if the
-    store has no tables.
+    The file is written atomically. Raise PipelineError if the file exists and may not be replaced,
+    or if the store has no tables.
     """
     import duckdb  # the driver of a cluster may not have it
 
@@ -117,7 +118,7 @@ def _rows_of(table: str, files: Sequence[str]) -> str:
 def _ready(names: Sequence[str]) -> Iterator[str]:
     """Return the SQL statements of further views.
 
-    These are tables under their former names, and the ready queries whose tables exist.
+    These views are the tables under their former names, and the ready queries whose tables exist.
     """
     for name in FORMER_NAMES:
         if name in names:

@@ -15,7 +15,7 @@ _ADDRESS = re.compile(r"(?P<host>[\w.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
 def addresses_of(where: str) -> list[Address] | None:
     """Parse the broker addresses in the name of a source; None if the name is not an address.
 
-    PipelineError for an incomplete address.
+    Raise PipelineError for an incomplete address.
     """
     text = where.removeprefix(_SCHEME).rstrip("/") if where.startswith(_SCHEME) else where
     found = [_ADDRESS.fullmatch(part.strip()) for part in text.split(",")]

@@ -62,7 +62,7 @@ class ArchiveSource(OfFiles):
     def __init__(self, where: str, copy: tempfile.TemporaryDirectory[str] | None = None) -> None:
         """``copy`` is the local copy of an archive in object storage; `close` deletes it.
 
-        PipelineError if the manifest can't be read.
+        Raise PipelineError if the manifest can't be read.
         """
         self.where = where
         self.said: list[str] = []
@@ -74,7 +74,7 @@ class ArchiveSource(OfFiles):
         """The paths of damaged files that were not moved."""
         self._beside: tempfile.TemporaryDirectory[str] | None = None
         self._stand_ins: dict[str, list[str]] = {}
-        """By table, the files with the stand-in rows for damaged files; they are outside the
+        """The files with the stand-in rows for damaged files, by table; these files are outside the
         archive."""
         self._manifest = self._whole(())
         self.cluster_id = self._manifest.cluster_id
@@ -171,9 +171,8 @@ class ArchiveSource(OfFiles):
         raise AssertionError("the last try returns or raises")
 
     def _settled(self, deep: Collection[str]) -> Settled | str:
-        """Move damaged files, if this process can be the writer; else return the reason why it
-        can't.
-        """
+        """Move damaged files, if this process can be the writer; otherwise return the reason why it
+        can't be the writer."""
         if self._copy is not None:
             return "the source is a copy"
         try:

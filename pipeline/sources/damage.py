@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class LeftOut(PipelineError):
-    """Damaged files were found: the source leaves them out from now on."""
+    """Damaged files were found: the source leaves these files out from now on."""
 
 
 def said_of(source: Source) -> list[str]:
@@ -42,7 +42,8 @@ def whole(source: Source, work: Callable[[], T]) -> T:
 def naming_damage(source: Source) -> Iterator[None]:
     """If the block fails, read every file of the source completely to find damaged files.
 
-    LeftOut if files of an archive are damaged, PipelineError if a file of tables is damaged.
+    Raise LeftOut if files of an archive are damaged, and PipelineError if a file of tables is
+    damaged.
     """
     try:
         yield

@@ -1,9 +1,10 @@
 """Decodes the entries of a `__consumer_offsets` log to rows, for every message format.
 
 A batch of magic 2 is read as bytes. Neighbouring records that differ only in their numbers, such as
-the offsets of one commit, are read together as a table (numpy), the others one by one. Messages of
-magic 0 and 1 have their own reader. The rows of a transaction's records have its producer; its
-marker, the record of a control batch, is also a row.
+the offsets of one commit, are read together as a table (numpy); other records are read one by one.
+Messages of magic 0 and 1 have their own reader. The rows of a transaction's records have the
+producer of the transaction; the transaction's marker, which is the record of a control batch, is
+also a row.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from protocol.records.stored import stored_records, validate_stored
 from protocol.records.varint import read_varint, read_varlong
 
 _STRETCH_MIN = 6
-"""The minimum number of records that are read as a table: fewer are faster one by one."""
+"""The minimum number of records that are read as a table; fewer records are read faster one by one.
+"""
 _LOOK_MIN = 16
 _ONE_BYTE = 0x80
 _WAIT_RECORDS = 16
@@ -69,10 +71,10 @@ class _Shape(NamedTuple):
 def add_entry(
     rows: EventRows, buffer: Buffer, header: BatchHeader, offsets: tuple[int, int] = ALL_OFFSETS
 ) -> None:
-    """Add the records of one entry from the first of ``offsets`` to before the second.
+    """Add the records of one entry, from the first of ``offsets`` to before the second offset.
 
-    CorruptRecords if the checksum, the codec or the structure of the entry is wrong; rows that were
-    added before the error stay.
+    Raise CorruptRecords if the checksum, the codec or the structure of the entry is wrong; rows
+    that were added before the error stay.
     """
     validate_stored(buffer, header)
     first, behind = offsets
@@ -155,10 +157,10 @@ def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
 def _head_at(section: bytes, start: int) -> tuple[int, int, int, int, int, int, int, int, int]:
     """Read the head of the record at ``start``.
 
-    Returns the time delta; the position of the offset delta, and the delta; the position of the
+    Return the time delta; the position of the offset delta, and the delta; the position of the
     key's size, the size, and the position of the key; the size and the position of the value; and
-    the record's end. IndexError or CorruptRecords if the section ends within the head. One-byte
-    numbers are decoded inline, which is faster.
+    the record's end. Raise IndexError or CorruptRecords if the section ends within the head.
+    One-byte numbers are decoded inline, which is faster.
     """
     length, at = read_varint(section, start)
     if section[at + 1]:
@@ -194,9 +196,10 @@ def _add_stretch(
     base_offset: int,
     written_ms: int,
 ) -> int:
-    """Add the plain records after the record at ``start`` that have the same shape.
+    """Add the plain records after the record at ``start`` that have the same shape; return the
+    number of added records.
 
-    Returns their number. Group and topic may differ, but not in length.
+    Groups and topics may differ, but their lengths may not.
     """
     size = places.size
     end = start + size

@@ -117,9 +117,10 @@ class EventRows:
         return int.from_bytes(self.packed[-ROW.itemsize :][:8], "little")
 
     def names(self, key_head: bytes) -> tuple[int, int] | None:
-        """The numbers of the strings of group and topic in an offset key without its partition.
+        """Return the numbers of the strings of group and topic in an offset key without its
+        partition.
 
-        None if the key is invalid. The numbers are valid until the next ``take``.
+        Return None if the key is invalid. The numbers are valid until the next ``take``.
         """
         places = self._names.get(key_head)
         if places is None:
@@ -180,7 +181,7 @@ class EventRows:
     ) -> None:
         """Add a row for bytes that could not be read, from ``position`` of ``file``.
 
-        ``key`` is for a single record.
+        ``key`` is the record's key if the damage concerns a single record.
         """
         self._damage.append((len(self), {"file": file, "position": position, "reason": reason}))
         self._add_raw(kind, log_offset, written_ms, key, value)
@@ -193,7 +194,7 @@ class EventRows:
             damage.update(file=file, position=position)
 
     def take(self) -> pa.RecordBatch:
-        """Return all rows as a batch of `EVENTS`, and clear them."""
+        """Return all rows as a batch of `EVENTS`, and remove the rows from this object."""
         columns = self._columns(np.frombuffer(bytes(self.packed), ROW))
         self._clear()
         return pa.RecordBatch.from_arrays([columns[name] for name in EVENTS.names], schema=EVENTS)
@@ -342,7 +343,7 @@ def _taken(values: pa.Array, places: NDArray[Any]) -> pa.Array:
 
 
 def _sparse(name: str, count: int, at: Sequence[int], values: list[Any]) -> pa.Array:
-    """Make a column with values at the rows ``at``, and null in the others."""
+    """Make a column with values at the rows ``at``, and null in the other rows."""
     kind = EVENTS.field(name).type
     if not at:
         return pa.nulls(count, kind)
@@ -352,9 +353,8 @@ def _sparse(name: str, count: int, at: Sequence[int], values: list[Any]) -> pa.A
 
 
 def _first_string(key: bytes) -> str | None:
-    """Read the string after a key's type; None if it is invalid. All known keys begin with a
-    string.
-    """
+    """Read the string after a key's type; None if the string is invalid. All known keys begin with
+    a string."""
     end = 4 + int.from_bytes(key[2:4], "big", signed=True)
     if not 4 <= end <= len(key):
         return None

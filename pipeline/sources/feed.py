@@ -1,4 +1,5 @@
-"""The interface through which an archive reads a growing history, one look after the other."""
+"""The interface through which an archive reads a growing history repeatedly; each of these reads is
+a look."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from pipeline.storage.manifest import TopicEnds
 
 Held = Mapping[tuple[str, int], Collection[int]]
-"""By topic and partition, the offsets that groups committed."""
+"""The offsets that groups committed, by topic and partition."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class News(Protocol):
         """The log end offset of each partition; empty if it is unknown before the log was read."""
 
     def events(self, positions: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
-        """Return EVENTS from these offsets on, or from the log start offset of a partition without
-        one.
+        """Return EVENTS from these offsets on; a partition without an offset is read from its log
+        start offset.
 
         Some earlier rows may be included. Raises Unreachable and PipelineError.
         """
@@ -68,4 +69,4 @@ class Feed(Protocol):
     """The name of the source, as given by the user."""
 
     def look(self) -> News:
-        """Return the present state of the history. Unreachable if no broker answers."""
+        """Return the present state of the history. Raise Unreachable if no broker answers."""

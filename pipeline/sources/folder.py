@@ -27,8 +27,8 @@ from pipeline.sources.segment_rows import OffsetRows, StretchRows, read_segment
 from pipeline.sources.source import OfFiles, TimesAsked
 
 PART_BYTES: Final = 8 << 20
-"""The maximum size of neighbouring segments in one part: small segments share a part, which has a
-cost of its own."""
+"""The maximum size in bytes of neighbouring segments in one part; small segments share a part,
+because each part costs time."""
 RECORD_BYTES: Final = 60
 """The approximate size of a stored commit in bytes: about 100 uncompressed, fewer in compressed
 batches."""
@@ -63,7 +63,8 @@ class FolderSource(OfFiles):
     """A source that reads the segments in folders."""
 
     def __init__(self, where: str) -> None:
-        """Find the partitions in the folders. PipelineError if `__consumer_offsets` has none."""
+        """Find the partitions in the folders; raise PipelineError if the folders have no partition
+        of `__consumer_offsets`."""
         self.where = where
         self.cluster_id = cluster_id_of(where)
         self._folders = partition_folders(where)
@@ -171,9 +172,8 @@ def in_parts(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
 
 
 def _size_of(segment: Segment) -> int | None:
-    """The size of a segment's file in bytes; None if the file can't be read, which its reader
-    reports.
-    """
+    """Return the size of a segment's file in bytes; None if the file can't be read (the reader then
+    reports the error)."""
     try:
         return os.stat(segment.file).st_size
     except OSError:

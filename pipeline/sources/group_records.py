@@ -52,13 +52,14 @@ _HOLDS: Final = ("topic_partitions", "assigned_partitions")
 
 
 def knows_version(record_type: int, version: int) -> bool:
-    """Whether values of this version can be read."""
+    """Return True if values of this version can be read."""
     return version in _VALUES[record_type].versions
 
 
 def key_columns(record_type: int, key: bytes) -> dict[str, Any]:
-    """Decode the key of one of `RECORD_KINDS`: all columns of a tombstone. Malformed if it is
-    invalid.
+    """Decode the key of one of `RECORD_KINDS` to columns, which are all the columns of a tombstone.
+
+    Raise Malformed if the key is invalid.
     """
     fields = _decode(_KEYS[record_type], 0, key)
     columns = {
@@ -104,9 +105,8 @@ def classic_columns(value: GroupValue) -> dict[str, Any]:
 
 
 def _classic_member(member: GroupMember, consumers: bool) -> dict[str, Any]:
-    """Convert a member of a classic group. Subscription and assignment are null unless it is a
-    consumer.
-    """
+    """Convert a member of a classic group. Subscription and assignment are null unless the member
+    is a consumer."""
     subscription: list[str] | None = None
     assignment: list[dict[str, Any]] | None = None
     if consumers:
@@ -131,7 +131,7 @@ def _classic_member(member: GroupMember, consumers: bool) -> dict[str, Any]:
 
 
 def topic_id_text(topic_id: bytes) -> str:
-    """The text form of a topic id, as Kafka writes it."""
+    """Return the text form of a topic id, as Kafka writes it."""
     return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode()
 
 
@@ -144,7 +144,7 @@ def _decode(record: LogRecord, version: int, data: bytes) -> dict[str, Any]:
 
 
 def _member(member_id: str, fields: dict[str, Any], names: TopicNames) -> dict[str, Any]:
-    """A member with the fields of `MEMBERS`; fields that a record does not have are null."""
+    """Return a member with the fields of `MEMBERS`; fields that a record does not have are null."""
     classic = fields.get("classic_member_metadata") or {}
     holds = next((fields[name] for name in _HOLDS if name in fields), None)
     return {

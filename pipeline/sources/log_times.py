@@ -22,7 +22,8 @@ def times(column: NDArray[Any]) -> pa.Array:
 
 
 def has_time(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether each value in milliseconds is a time that a timestamp can represent."""
+    """Return, for each value in milliseconds, whether the value is a time that a timestamp can
+    represent."""
     known: NDArray[np.bool_] = (
         (column != NO_TIME) & (column >= -_TIME_MAX_MS) & (column <= _TIME_MAX_MS)
     )

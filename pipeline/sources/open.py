@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def is_remote(where: str) -> bool:
-    """Whether a folder is in a file system that only an engine can access."""
+    """Return True if a folder is in a file system that only an engine can access."""
     return addresses_of(where) is None and not is_local(where) and not is_s3(where)
 
 
@@ -38,8 +38,8 @@ def open_source(
     timeout_s: float = TIMEOUT_S,
     files: Callable[[str], Files] | None = None,
 ) -> Source:
-    """Open the source that ``where`` names; PipelineError if the name is invalid or nothing is
-    there.
+    """Open the source that ``where`` names; raise PipelineError if the name is invalid or no source
+    is found there.
 
     `HOST:PORT` (several with commas) or `kafka://HOST:PORT` is a broker, accessed with
     ``security``. Other names are an archive, a folder with the table `events`, or folders of
@@ -66,7 +66,7 @@ def open_source(
 
 
 def _store(where: str, files: Callable[[str], Files] | None) -> Store | None:
-    """The store of the tables in a folder; None if the folder has no table `events`."""
+    """Return the store of the tables in a folder; None if the folder has no table `events`."""
     if files is not None and is_remote(where):
         store = Store(where, files(where))
         return store if store.has(EVENTS) else None
@@ -76,7 +76,8 @@ def _store(where: str, files: Callable[[str], Files] | None) -> Store | None:
 def open_feed(
     where: str, security: Security = PLAINTEXT, timeout_s: float = TIMEOUT_S
 ) -> BrokerFeed | StoredFeed:
-    """Open the feed that ``where`` names, for an archive. PipelineError as in `open_source`."""
+    """Open the feed that ``where`` names, for an archive; raise PipelineError in the same cases as
+    `open_source`."""
     addresses = addresses_of(where)
     if addresses is not None:
         return BrokerFeed(where, Reach(tuple(addresses), security, timeout_s))

@@ -43,7 +43,7 @@ class Indexed(NamedTuple):
 
 
 def log_end(topic: str, partition: int, folder: str) -> LogEnd | None:
-    """Return the highest end that any file shows; None if no file shows one."""
+    """Return the highest log end that any file shows; None if no file shows a log end."""
     return max((LogEnd(*each) for each in _said(topic, partition, folder)), default=None)
 
 
@@ -67,7 +67,7 @@ def partitions_written(topic: str, data_folder: str) -> dict[int, LogEnd]:
 
 
 def cleaned_to(topic: str, partition: int, folder: str) -> int | None:
-    """Return the offset from which on the cleaner has not cleaned yet; None if unknown."""
+    """Return the first offset that the cleaner has not cleaned yet; None if unknown."""
     checkpoint = _checkpoint(os.path.dirname(folder), _CLEANED)
     return None if checkpoint is None else checkpoint.get((topic, partition), 0)
 
@@ -129,9 +129,10 @@ def _read_checkpoint(file: str, changed_ns: int) -> Mapping[tuple[str, int], int
 
 
 def _lines(file: str, words: int) -> list[list[str]]:
-    """Read the lines of a checkpoint after version and count that have ``words`` words.
+    """Read the lines with ``words`` words that follow the version and the count of a checkpoint
+    file.
 
-    All words after the first must be numbers of at least 0.
+    All words after the first word must be numbers of at least 0.
     """
     try:
         with open(file, encoding="utf-8", errors="replace") as text:

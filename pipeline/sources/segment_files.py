@@ -39,19 +39,20 @@ class Segment:
     base_offset: int
     behind: int | None
     due: LogEnd | None = None
-    """The end of the segment's records, unless compaction removed the last of them; None if
+    """The end of the segment's records, unless compaction removed the last records; None if
     unknown."""
     cleaned: bool | None = None
-    """Whether the cleaner may have processed the segment; None if no file shows this."""
+    """True if the cleaner may have processed the segment; None if no file shows this."""
 
 
 def is_local(where: str) -> bool:
-    """Whether a location is a folder of this machine: a path, or a `file:` URI."""
+    """Return True if a location is a folder of this machine: a path, or a `file:` URI."""
     return re.match(r"(?!file:)[a-z][a-z0-9+.-]+://", where) is None
 
 
 def local_folder(where: str) -> str:
-    """Return the path of a folder from a path or a `file:` URI; PipelineError for other URIs."""
+    """Return the path of a folder from a path or a `file:` URI; raise PipelineError for other
+    URIs."""
     if where.startswith("file:"):
         where = "/" + where.removeprefix("file:").lstrip("/")
     elif not is_local(where):
@@ -70,8 +71,8 @@ def folders_of(path: str) -> list[str]:
 def partition_folders(path: str) -> dict[tuple[str, int], str]:
     """Find the folders of partitions, by topic and partition.
 
-    Each folder of ``path`` is a data folder or a partition's folder. PipelineError if a folder is
-    missing or unreadable, or if two folders have the same partition.
+    Each folder of ``path`` is a data folder or a partition's folder. Raise PipelineError if a
+    folder is missing or unreadable, or if two folders have the same partition.
     """
     found: dict[tuple[str, int], str] = {}
     for folder in folders_of(path):
@@ -97,7 +98,8 @@ def partition_folders(path: str) -> dict[tuple[str, int], str]:
 
 
 def list_folder(folder: str) -> list[str]:
-    """List the names in a folder; PipelineError if the folder does not exist or can't be read."""
+    """List the names in a folder; raise PipelineError if the folder does not exist or can't be
+    read."""
     try:
         return sorted(os.listdir(folder))
     except FileNotFoundError:
@@ -177,9 +179,9 @@ def choose(segments: Sequence[Segment], start_offset: int, end_offset: int) -> l
 
 
 def cluster_id_of(path: str) -> str | None:
-    """Read the cluster id from `meta.properties`; None if it is unknown.
+    """Read the cluster id from `meta.properties`; None if the id is unknown.
 
-    PipelineError if the folders are of several clusters.
+    Raise PipelineError if the folders are of several clusters.
     """
     found: dict[str, str] = {}
     for folder in folders_of(path):
@@ -225,8 +227,8 @@ def open_segment(segment: Segment) -> int:
 
 
 def missing_behind(segment: Segment, file: SegmentFile, indexed: Indexed | None) -> str | None:
-    """Return a sentence about records that are missing after the entries of ``file``; None if
-    complete.
+    """Return a sentence about records that are missing after the entries of ``file``; None if no
+    records are missing.
 
     ``indexed`` was read before the file was opened. Compaction may have removed the last records of
     a segment that is not the last of its log; then only the index of the segment proves that these
@@ -251,9 +253,10 @@ def missing_behind(segment: Segment, file: SegmentFile, indexed: Indexed | None)
 
 
 def _still_stands(segment: Segment, file: SegmentFile) -> bool:
-    """Whether the open file is still the segment of the listing.
+    """Return True if the open file is still the segment of the listing.
 
-    It is not if the segment was cleaned, or if it was the last of its log and no longer is.
+    Return False if the segment was cleaned, or if the segment was the last of its log and no longer
+    is the last.
     """
     try:
         if not os.path.samestat(os.fstat(file.descriptor), os.stat(segment.file)):
@@ -278,7 +281,8 @@ def _end_of(file: str, base: int) -> int:
 
 
 def _value_of(wanted: str, file: str, between: str) -> str | None:
-    """Read the value of a name in a properties file; None if either does not exist."""
+    """Read the value of a name in a properties file; None if the file or the name does not
+    exist."""
     try:
         with open(file, encoding="utf-8", errors="replace") as lines:
             for line in lines:

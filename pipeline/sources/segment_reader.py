@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 ENTRY_BYTES_MAX = 128 << 20
-"""The maximum size of a batch in bytes; a larger one counts as damage. Kafka's default of
+"""The maximum size of a batch in bytes; a larger batch counts as damage. Kafka's default of
 `message.max.bytes` is 1 MiB."""
 _HEAD_BYTES = MAGIC_POSITION + 1
 _MAGICS = 3
@@ -47,15 +47,14 @@ class Damage(NamedTuple):
     offset: int
     reason: str
     rest: bool = False
-    """Whether the rest of the file can't be read."""
+    """True if the rest of the file can't be read."""
     torn: bool = False
-    """Whether the bytes are the beginning of the last entry in a log's last segment."""
+    """True if the bytes are the beginning of the last entry in a log's last segment."""
 
 
 class SegmentFile:
     """An open segment file. ``behind`` is the base offset of the next segment; None for the last
-    one.
-    """
+    segment."""
 
     def __init__(self, descriptor: int, base_offset: int, behind: int | None) -> None:
         self.descriptor = descriptor
@@ -66,7 +65,7 @@ class SegmentFile:
         self.next_offset = base_offset
         """The log offset that is expected after the entries that were returned so far."""
         self.untouched = True
-        """Whether no offsets are missing between entries, as in a segment that was never cleaned.
+        """True if no offsets are missing between entries, as in a segment that was never cleaned.
         """
         self._window = b""
         self._window_at = 0
@@ -105,7 +104,7 @@ class SegmentFile:
         yield Damage(position, self.next_offset, reason, rest=True, torn=torn)
 
     def _entry(self, position: int, expected: int) -> Entry:
-        """Return the entry at a position; CorruptRecords if the bytes can't be an entry."""
+        """Return the entry at a position; raise CorruptRecords if the bytes can't be an entry."""
         head = self._bytes(position, _HEAD_BYTES)
         if len(head) < _HEAD_BYTES:
             raise CorruptRecords(f"The segment ends {len(head)} bytes into a batch.")
@@ -164,7 +163,8 @@ class SegmentFile:
         return None
 
     def _incomplete(self, position: int) -> bool:
-        """Whether the rest of the file is the beginning of one entry, or preallocated zeros."""
+        """Return True if the rest of the file is the beginning of one entry, or preallocated
+        zeros."""
         head = self._bytes(position, _HEAD_BYTES)
         if len(head) < _HEAD_BYTES:
             return True
@@ -174,12 +174,12 @@ class SegmentFile:
         return self._is_blank(position)
 
     def _is_blank(self, position: int) -> bool:
-        """Whether the file has only zeros from ``position`` on."""
+        """Return True if the file has only zeros from ``position`` on."""
         chunks = range(position, self.size, CHUNK_BYTES)
         return not any(any(os.pread(self.descriptor, CHUNK_BYTES, start)) for start in chunks)
 
     def _bytes(self, position: int, size: int) -> bytes:
-        """Return at most ``size`` bytes of the file; the window then has all of them."""
+        """Return at most ``size`` bytes of the file; the window then contains all these bytes."""
         size = min(size, self.size - position)
         at = position - self._window_at
         if not 0 <= at <= len(self._window) - size:

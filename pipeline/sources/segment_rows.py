@@ -27,7 +27,7 @@ _BYTES_AT_ONCE = 8 << 20
 _NO_TIMESTAMP_TYPE = -1
 
 Offsets = tuple[int, int]
-"""The first requested log offset, and the offset after the last requested one."""
+"""The first requested log offset, and the offset after the last requested offset."""
 
 
 class SegmentRows(Protocol):
@@ -37,10 +37,10 @@ class SegmentRows(Protocol):
         """Add the rows of a complete entry, limited to ``offsets``."""
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
-        """Add damage: data of the segment can't be read, or is missing."""
+        """Handle data of the segment that can't be read, or is missing."""
 
     def torn(self, offset: int, position: int, reason: str) -> None:
-        """Add the incomplete batch at the end of a log, as after a kill of its broker."""
+        """Handle the incomplete batch at the end of a log, as after a kill of its broker."""
 
     @property
     def waiting(self) -> int:
@@ -48,10 +48,10 @@ class SegmentRows(Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether there are enough rows for a batch."""
+        """True if there are enough rows for a batch."""
 
     def take(self) -> pa.RecordBatch:
-        """Return the collected rows, and clear them."""
+        """Return the collected rows, and remove the rows from this object."""
 
 
 class OffsetRows:
@@ -85,16 +85,18 @@ class OffsetRows:
 
     @property
     def full(self) -> bool:
-        """Whether there are enough rows; their bytes do not matter, because they are small."""
+        """True if enough rows were collected; the rows' bytes do not matter, because the rows are
+        small."""
         return len(self._rows) >= ROWS_AT_ONCE
 
     def take(self) -> pa.RecordBatch:
-        """Return the rows as a batch of `EVENTS`, and clear them."""
+        """Return the rows as a batch of `EVENTS`, and remove the rows from this object."""
         return self._rows.take()
 
 
 def _unread_offset(rows: EventRows, first: int, entry: Entry) -> int:
-    """The offset at which reading of an entry stopped: after the last row of the entry."""
+    """Return the offset at which reading of an entry stopped: the offset after the last row of the
+    entry."""
     return rows.last_offset + 1 if len(rows) > first else entry.header.base_offset
 
 
@@ -153,11 +155,11 @@ class RecordRows:
 
     @property
     def full(self) -> bool:
-        """Whether there are enough rows, or enough bytes of rows."""
+        """True if there are enough rows, or enough bytes of rows."""
         return len(self._rows) >= ROWS_AT_ONCE or self._bytes >= _BYTES_AT_ONCE
 
     def take(self) -> pa.RecordBatch:
-        """Return the rows as a batch of `SEGMENT_RECORDS`, and clear them."""
+        """Return the rows as a batch of `SEGMENT_RECORDS`, and remove the rows from this object."""
         count = len(self._rows)
         key, value, offset, time, kind, headers, damage = zip(*self._rows, strict=True)
         columns = {
@@ -186,9 +188,9 @@ def _header(key: str, value: bytes | None) -> dict[str, Any]:
 class StretchRows:
     """Collects rows of `STRETCHES`, one for each batch, from the headers alone.
 
-    No checksum is verified and no record is decoded. A timestamp that the broker itself set
-    (LogAppendTime, or that of a transaction marker) shows when the log ended there: the first of a
-    segment has a row of its own.
+    No checksum is verified and no record is decoded. A timestamp that the broker itself set (with
+    LogAppendTime, or in a transaction marker) shows the log end offset at that time; for the first
+    such timestamp of a segment, an additional row is added.
     """
 
     def __init__(self, segment: Segment) -> None:
@@ -196,10 +198,10 @@ class StretchRows:
         self._rows: list[tuple[int, int, int, int, int]] = []
         self._next = segment.base_offset
         self._is_seen = False
-        """Whether a row that shows the log end offset at a time was added."""
+        """True if a row that shows the log end offset at a time was added."""
 
     def add(self, entry: Entry, offsets: Offsets) -> None:  # noqa: ARG002
-        """Add one row; a wrapper of old messages begins after the entry before it."""
+        """Add one row; the row of a wrapper of old messages begins after the preceding entry."""
         header = entry.header
         wrapper = header.record_count == UNKNOWN_COUNT
         base = self._next if wrapper else header.base_offset
@@ -236,11 +238,11 @@ class StretchRows:
 
     @property
     def full(self) -> bool:
-        """Whether there are enough rows."""
+        """True if there are enough rows."""
         return len(self._rows) >= ROWS_AT_ONCE
 
     def take(self) -> pa.RecordBatch:
-        """Return the rows as a batch of `STRETCHES`, and clear them."""
+        """Return the rows as a batch of `STRETCHES`, and remove the rows from this object."""
         base, last, first, greatest, size = np.array(self._rows, np.int64).T
         count = len(self._rows)
         columns = {
@@ -298,7 +300,7 @@ def read_segment(
 
 
 def _is_behind(entry: Entry, offsets: Offsets) -> bool:
-    """Whether an entry is after the requested offsets.
+    """Return True if an entry is after the requested offsets.
 
     The base offset of a wrapper of old messages is the offset of its last message.
     """

@@ -21,12 +21,12 @@ class TimesAsked:
     topics: Collection[str]
     as_of_ms: int
     since_ms: int | None = None
-    """The start of the window that ends with ``as_of_ms``; None if none was requested."""
+    """The start of the window that ends with ``as_of_ms``; None if no start was requested."""
     offsets: Mapping[tuple[str, int], Sequence[int]] = field(default_factory=dict)
     """The offsets that groups have at both ends of the window, by topic and partition."""
     moved_bytes: int = 0
-    """The bytes that the read of the history moved over the wire; requests of times may move as
-    many."""
+    """The bytes that the read of the history moved over the wire; requests for times may move the
+    same number of bytes."""
 
 
 class OfFiles:
@@ -57,11 +57,12 @@ class Source(Protocol):
     def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part] | None:
         """Return EVENTS of these partitions of `__consumer_offsets`, or of all partitions for None.
 
-        PipelineError if a partition does not exist.
+        Raise PipelineError if a partition does not exist.
         """
 
     def event_files(self) -> Sequence[str] | None:
-        """The Parquet files of EVENTS, or folders of such files laid out by a column."""
+        """Return the Parquet files of EVENTS, or folders whose Parquet files are in subfolders by a
+        column."""
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part] | None:
         """Return STRETCHES of the requested topics; a topic that no longer exists has no rows."""
@@ -73,15 +74,17 @@ class Source(Protocol):
         """The ordinary topics whose stretches are parts; None if stretches are files."""
 
     def hidden(self, topics: Collection[str]) -> Collection[str]:
-        """The topics among these that a broker hides from this client; empty for files."""
+        """Return the topics among ``topics`` that a broker hides from this client; the result is
+        empty for files."""
 
     def records_estimate(self) -> int | None:
         """The approximate number of records of `__consumer_offsets`; None if unknown."""
 
     def end_ms(self) -> int | None:
-        """The time in ms until which the history is complete; None for the last record's time.
+        """The time in ms until which the history is complete; None means the last record's time.
 
-        It is the time of opening for a broker, and the time of the last read for an archive.
+        For a broker, this is the time at which the source was opened; for an archive, this is the
+        time of the last read.
         """
 
     def moved_bytes(self) -> int:

@@ -37,7 +37,7 @@ from pipeline.sources.wire.source import log_parts
 
 FORMAT: Final = "muster_history"
 Offsets = dict[str, int]
-"""By partition of the log, the offset of the next record. Spark stores it as JSON."""
+"""The offset of the next record, by partition of the log. Spark stores these offsets as JSON."""
 
 
 class HistoryTask(InputPartition):
@@ -94,9 +94,8 @@ class HistoryReader(DataSourceReader):
 
 
 class HistoryStream(DataSourceStreamReader):
-    """Reads a growing history. Each batch opens new connections; none stays open between two
-    batches.
-    """
+    """Reads a growing history. Each batch opens new connections, and no connection stays open
+    between two batches."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
@@ -115,10 +114,8 @@ class HistoryStream(DataSourceStreamReader):
         return self._wanted(self._look().ends)
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
-        """Return tasks for the offsets from ``start`` to ``end``; offsets that the log no longer
-        has are left
-        out.
-        """
+        """Return the present log end offsets. Spark 4.2 passes an optional start and limit, Spark
+        4.0 does not."""
         grown = {int(n): (start.get(n, 0), end[n]) for n in end if end[n] > start.get(n, 0)}
         if not grown:
             return []

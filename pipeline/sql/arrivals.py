@@ -15,12 +15,15 @@ from pipeline.model.params import Params
 SKEW_MS: Final = 60_000
 """The maximum distance of a timestamp from its bounds that counts as the small error of a clock."""
 HOUR_MS: Final = 3_600_000
-"""Kafka 4 rejects timestamps further in the future than this (`message.timestamp.after.max.ms`).
+"""An hour in ms: Kafka 4 rejects timestamps further in the future
+(`message.timestamp.after.max.ms`).
 
-It accepts all past timestamps. So a timestamp that is further before that of an earlier record is
-the timestamp of a copy."""
+Kafka 4 accepts all past timestamps. So a timestamp that is more than an hour before the timestamp
+of an earlier record is the timestamp of a copy.
+"""
 _BUCKET_MS: Final = 600_000
-"""For each group, only the highest offset of its commits in a span of this length is used."""
+"""The length in ms of the spans of time in which only the highest committed offset of each group is
+used."""
 
 _KEY: Final = "topic, partition"
 _PLACE: Final = f"PARTITION BY {_KEY} ORDER BY base_offset, last_offset, seen"
@@ -41,15 +44,15 @@ def arrivals(d: Dialect, p: Params) -> str:
     `arrived_ms` never decreases along a log. Log end offsets that were seen (`seen`: a row without
     records) and the time of the read are certain bounds. A timestamp within these bounds is
     believed if no other timestamp contradicts it (`_believed`). A record whose timestamp is not
-    believed arrived between its neighbours: at the nearer neighbour if the timestamp almost agrees
-    with it, else about the middle. If possible, it arrived before the as-of, because the broker
-    returned its log end offset a moment after the as-of.
+    believed arrived between its neighbours: at the nearer neighbour if the timestamp is almost
+    equal to the neighbour's time, else about the middle. If possible, the record arrived before the
+    as-of, because the broker returned its log end offset a moment after the as-of.
 
-    The records may have arrived up to `early_ms` before `arrived_ms` and up to `late_ms` after it;
-    both are null if the arrival has no lower bound. `latest_ms` is set where copies may end
-    (`_proven`): the records had arrived by that time. `loose_ms` is added to `late_ms` of the
-    records after the first of a stretch: ListOffsets by time does not return records between two
-    known records that are older than the first.
+    The records may have arrived up to `early_ms` before `arrived_ms` and up to `late_ms` after
+    `arrived_ms`; both are null if the arrival has no lower bound. `latest_ms` is set where copies
+    may end (`_proven`): the records had arrived by that time. `loose_ms` is added to `late_ms` of
+    the records after the first record of a stretch: ListOffsets by time does not return records
+    between two known records that are older than the first known record.
     """
     early = "least(least_from_ms, coalesce(sure_ms, from_ms))"
     late = "greatest(most_by_ms, coalesce(sure_ms, high_ms))"
@@ -76,9 +79,8 @@ def arrivals(d: Dialect, p: Params) -> str:
 
 
 def _off(disputed: str, between: str) -> str:
-    """SQL: the maximum difference between `arrived_ms` and the arrival of a stretch; null if
-    unlimited.
-    """
+    """Return SQL for the maximum difference between `arrived_ms` and the arrival of a stretch; null
+    if unlimited."""
     return f"""CASE WHEN latest_ms IS NOT NULL OR coalesce(sure_ms, from_ms) IS NULL THEN NULL
             WHEN disputed THEN CASE WHEN least_from_ms IS NOT NULL THEN greatest({disputed}, 0) END
             WHEN sure_ms IS NOT NULL THEN 0
@@ -123,10 +125,10 @@ def _placed(p: Params) -> str:
 def _told(p: Params) -> str:
     """Return the CTE `arrival_rows`: each stretch with the bounds of its arrival.
 
-    It also has the stretch's timestamp if the timestamp is within the bounds. A batch of a file
-    arrives at once (`whole`). A producer buffers no record for an hour, so a batch whose timestamps
-    are further apart arrived at the time of its last timestamp. Commits are rows too: at `read_ms`,
-    the log had reached `base_offset`.
+    A row also contains the stretch's timestamp if the timestamp is within the bounds. A batch of a
+    file arrives at once (`whole`). A producer buffers no record for an hour, so a batch whose
+    timestamps are further apart arrived at the time of its last timestamp. Commits are rows too: at
+    `read_ms`, the log had reached `base_offset`.
     """
     return f"""
     numbered AS (
@@ -161,15 +163,16 @@ def _told(p: Params) -> str:
 
 
 def _believed() -> str:
-    """Return the CTE `believed`: `sure_ms` is the timestamp of a stretch, null if it is not
-    believed.
+    """Return the CTE `believed`: `sure_ms` is the timestamp of a stretch, or null if the timestamp
+    is not believed.
 
-    A timestamp more than an hour before that of an earlier record belongs to a copy. The other
-    timestamps form parts of the log in which they contradict each other: either the higher ones or
-    the lower ones of a part are false. The query chooses the side that leaves fewer timestamps
-    disbelieved. Both remain possible for a stretch that is `disputed`, which includes a record
-    whose timestamp can't be true. The stretch arrived at `least_from_ms` or later if the high
-    timestamps are false, and at `most_by_ms` or earlier if the low timestamps are false.
+    A timestamp more than an hour before the timestamp of an earlier record belongs to a copy. The
+    other timestamps form parts of the log in which they contradict each other: either the higher
+    timestamps or the lower timestamps of a part are false. The query chooses the assumption that
+    leaves fewer timestamps disbelieved. Both assumptions remain possible for a stretch that is
+    `disputed`, which includes a record whose timestamp can't be true. The stretch arrived at
+    `least_from_ms` or later if the high timestamps are false, and at `most_by_ms` or earlier if the
+    low timestamps are false.
     """
     return f"""
     kept AS (
@@ -217,11 +220,11 @@ def _proven(p: Params) -> str:
     copies.
 
     No earlier record contradicts old timestamps at the start of a log. The first records may be
-    copies if the log, by its timestamps, then rests for more than an hour: they arrived during that
-    rest. They are not copies if there is evidence that the log was written at those times: a group
-    committed an offset within an hour after the record before it, or the log end offset was seen.
-    After such evidence, copies contradict the records before them. If nothing follows possible
-    copies, their age is unknown for every as-of.
+    copies if the log, by its timestamps, then rests (has no new record) for more than an hour: the
+    copies arrived during that rest. The first records are not copies if there is evidence that the
+    log was written at those times: a group committed an offset within an hour after the record
+    before the offset, or the log end offset was seen. After such evidence, copies contradict the
+    records before them. If nothing follows possible copies, their age is unknown for every as-of.
     """
     no_age_ms = max(p.written_by_ms, p.as_of_ms)
     here = f"PARTITION BY {_KEY}"

@@ -29,10 +29,11 @@ def compaction(d: Dialect, p: Params) -> str:
     """Return the query of COMPACTION: the records that the cleaner would remove from each
     partition.
 
-    It reads EVENTS and `offset_records`. A record is superseded if a later record has the same key,
-    or if its transaction was aborted. A tombstone that is the last record of its key is removed
-    later, after `delete.retention.ms`, and a transaction marker when no record of its transaction
-    is left. Bytes are estimated from the content of the records, without compression.
+    The query reads EVENTS and `offset_records`. A record is superseded if a later record has the
+    same key, or if its transaction was aborted. A tombstone that is the last record of its key is
+    removed later, after `delete.retention.ms`; a transaction marker is removed when no record of
+    its transaction is left. Bytes are estimated from the content of the records, without
+    compression.
     """
     no_key = f"(of = '{UNKNOWN}' AND raw_key IS NULL)"
     last = d.struct(log_offset="log_offset", gone="gone", bytes="bytes")
@@ -75,7 +76,7 @@ def compaction(d: Dialect, p: Params) -> str:
 
 
 def _bytes(d: Dialect) -> str:
-    """Return SQL for a record's size in bytes, by docs/formats/consumer-offsets.md.
+    """Return SQL for a record's size in bytes, according to docs/formats/consumer-offsets.md.
 
     A string has a length of two bytes.
     """

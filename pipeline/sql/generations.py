@@ -18,13 +18,13 @@ from pipeline.sql.groups import CLASSIC, FIRST_EPOCH, GROUP_KEY, PERSON_FIELDS
 FIRST, FIRST_SEEN, EMPTIED = "first", "first seen", "emptied"
 JOINED, LEFT, JOINED_AND_LEFT = "joined", "left", "joined and left"
 SAME_MEMBERS: Final = "same members"
-"""The members did not change: a member changed its subscription or the leader rejoined, or a topic
-changed."""
+"""The reason of a generation with the same members: a member changed its subscription, the leader
+rejoined, or a topic changed."""
 CONVERTED: Final = "converted to "
-"""The prefix of a change to another group type, which follows."""
+"""The prefix of a change to another group type; the name of the type follows the prefix."""
 
 RATE_FROM_S: Final = 600
-"""Below this number of observed seconds, the rate of rebalances per hour is null."""
+"""The number of observed seconds below which the rate of rebalances per hour is null."""
 
 INT_MAX: Final = 2**31 - 1
 _LIFE: Final = f"{GROUP_KEY}, life"
@@ -33,8 +33,8 @@ _LIFE: Final = f"{GROUP_KEY}, life"
 def generations(d: Dialect, p: Params) -> str:
     """Return the query of GENERATIONS: one row for each group, life and generation.
 
-    It reads `group_states`. The last join adds the members, because a window function over them
-    would copy all members.
+    The query reads `group_states`. Its last join adds the members, because a window function over
+    the members would copy them all.
     """
     topics = d.struct(topic="coalesce(h.topic, h.topic_id)", partitions="h.partitions")
     whole = d.struct(
@@ -67,7 +67,7 @@ def churn(d: Dialect, p: Params) -> str:
     """Return the query of CHURN, from GENERATIONS: how often each group rebalanced.
 
     `rebalances` includes generations that are not in the log, according to the gaps between the
-    numbers of the others.
+    numbers of the generations in the log.
     """
     latest = d.struct(life="life", log_offset="log_offset")
     watched = "(unix_millis(until) - unix_millis(first_at)) / 1e3"
@@ -130,8 +130,8 @@ def restless_members(d: Dialect, p: Params) -> str:
 def _counted(p: Params) -> str:
     """Return the CTE `counted`: the generations, numbered by `nth` from 1 in each life.
 
-    `counts` is false for generations that began before the window. Generation 0 is left out: Kafka
-    4 writes it when it creates a group, before any member joined.
+    `counts` is false for generations that began before the window. Generation 0 is left out,
+    because Kafka 4 writes generation 0 when it creates a group, before any member joined.
     """
     return f"""
     counted AS (
@@ -215,7 +215,8 @@ def _numbered() -> str:
 def _changed(d: Dialect) -> str:
     """Return the CTE `changed`: the members that joined since the previous generation, or left.
 
-    The members of the first generation in the log count as joined only if it is the group's first.
+    The members of the first generation in the log count as joined only if that generation is the
+    group's first.
     """
     stay = f"PARTITION BY {_LIFE}, who ORDER BY nth"
     person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
@@ -244,7 +245,7 @@ def _changed(d: Dialect) -> str:
 def _moved(d: Dialect) -> str:
     """Return the CTE `moved`: the partitions that had another owner in the previous generation.
 
-    Share groups are left out, because a partition of theirs has any number of owners.
+    Share groups are left out, because a partition of a share group has any number of owners.
     """
     hands = f"PARTITION BY {_LIFE}, topic, partition ORDER BY nth"
     move = d.struct(
@@ -276,7 +277,8 @@ def _moved(d: Dialect) -> str:
 
 
 def _change(d: Dialect) -> str:
-    """SQL: the reason of a generation, according to its members and the previous generation."""
+    """Return SQL for the reason of a generation, according to its members and the previous
+    generation."""
     came, went = (f"coalesce({d.size(f'c.{name}')}, 0) > 0" for name in ("joined", "gone"))
     return f"""
     CASE WHEN n.nth = 1 AND n.told_before THEN '{FIRST}' WHEN n.nth = 1 THEN '{FIRST_SEEN}'
@@ -287,8 +289,7 @@ def _change(d: Dialect) -> str:
 
 
 def _identity(member: str) -> str:
-    """SQL: the identity of a member across joins: the instance id of a static member, else the
-    member id.
-    """
+    """Return SQL for the identity of a member across joins: the instance id of a static member,
+    else the member id."""
     instance = f"({member}).group_instance_id"
     return f"coalesce('i:' || {instance}, 'm:' || ({member}).member_id)"

@@ -34,8 +34,9 @@ FIRST_EPOCH: Final = 2
 OF_MEMBERS: Final = "(coalesce(alive, false) AND coalesce(protocol_type, '') <> '')"
 """SQL condition on a state: the group has or had members, though it may be empty now.
 
-It is false for a group in which only standalone consumers commit: a group that never had members
-(Kafka 4 writes it without a protocol type), or a deleted group."""
+The condition is false for a group in which only standalone consumers commit: a group that never had
+members (Kafka 4 writes such a group without a protocol type), or a deleted group.
+"""
 
 _STATE, _END, _MEMBER, _TARGET, _CURRENT = "state", "end", "member", "target", "current"
 _DOUBT, _DAMAGE = "doubt", "damage"
@@ -49,9 +50,10 @@ def group_states(d: Dialect, p: Params) -> str:
     log.
 
     A row with `own` true is a record of the group itself: a generation or an epoch, or, with
-    `alive` false, its deletion. A conversion to another kind is not a deletion. A group may have
-    one more row after the last of these, for members that changed later or for records that were
-    not understood. `known` is false if such records may have changed the members.
+    `alive` false, the deletion of the group. A conversion to another kind is not a deletion. A
+    group may have one more row after the last row with `own` true, for members that changed later
+    or for records that were not understood. `known` is false if such records may have changed the
+    members.
 
     Members have PERSON, `subscription`, `pattern` (a regular expression) and `assignment`, the
     target assignment. Records of the kinds `_current_member` have the current assignment.
@@ -177,11 +179,11 @@ def _with_tombstones(kinds: Iterable[str]) -> list[str]:
 
 
 def _turns() -> str:
-    """Return the CTE `turns`: the records, with a mark on those that make a state.
+    """Return the CTE `turns`: the records, with a mark on the records that make a state.
 
-    These are the group's own records (turns), and at most one record after the last turn. If a
-    record of another kind follows a group's tombstone in the same batch, the two are a conversion:
-    the coordinator writes both at the same time.
+    The marked records are the group's own records (turns), and at most one record after the last
+    turn. If a record of another kind follows a group's tombstone in the same batch, the two records
+    are a conversion: the coordinator writes both records at the same time.
     """
     chain = f"PARTITION BY {GROUP_KEY} ORDER BY log_offset"
     whole = f"role = '{_END}' OR kind = '{GROUP}'"
@@ -241,8 +243,9 @@ def _numbered() -> str:
 def _stays(d: Dialect) -> str:
     """Return the CTE `staying`: the first and last state in which each member was in its group.
 
-    It covers KIP-848, KIP-932 and KIP-1071 groups. A member has its target assignment, or its
-    current assignment if compaction removed the target. Both count only after the member joined.
+    The CTE covers KIP-848, KIP-932 and KIP-1071 groups. A member has its target assignment, or its
+    current assignment if compaction removed the target assignment. Both assignments count only
+    after the member joined.
     """
     chain = f"PARTITION BY {GROUP_KEY}, era, member_id ORDER BY since_nth, log_offset"
 

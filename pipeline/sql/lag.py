@@ -40,9 +40,8 @@ _VERDICT: Final = f"""
 
 
 def lag_steps(d: Dialect, p: Params) -> str:
-    """Return a query of one row: the steps of LAG, from `first_ms` to `last_ms`, the start of the
-    last.
-    """
+    """Return a query of one row: the steps of LAG, from `first_ms` to `last_ms`, which is the start
+    of the last step."""
     steps = " UNION ALL ".join(f"SELECT CAST({each} AS BIGINT) AS step_ms" for each in STEPS_MS)
     span_ms = p.as_of_ms - p.lag_since_ms
     return f"""
@@ -227,7 +226,7 @@ def catch_up(d: Dialect, p: Params) -> str:
 
     The verdict for a group without members is `nobody runs it`, unless the offset advanced after
     the group became empty: a consumer may commit without being a member. Only such consumers commit
-    in a group that never had members or was deleted; its member count is null.
+    in a group that never had members or was deleted; the member count of such a group is null.
     """
     columns = ("as_of", "committed_at", "committed_offset", "end_offset", "lag_records",
                "lost_records", "lag_s", "lag_precision_s")  # fmt: skip

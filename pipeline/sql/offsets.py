@@ -1,13 +1,13 @@
 """The committed offsets of groups as the coordinator had them: commits and their rates.
 
-A plain commit counts from its record on. The commits of a transaction count from its COMMIT marker
-on, and only if their records are newer than that of the offset that counts at that time: Kafka's
-coordinator compares the offsets of the records. So a plain commit or a tombstone between a
-transaction's commit and its marker wins.
+A plain commit counts from its record on. The commits of a transaction count from the transaction's
+COMMIT marker on, and only if their records are newer than the record of the offset that counts at
+that time: Kafka's coordinator compares the offsets of the records. So a plain commit or a tombstone
+between a transaction's commit and its marker wins.
 
 If an earlier marker of a higher producer epoch precedes a commit, the commit was written after the
-end of its transaction. A later marker does not commit it: the broker ignores the commit when it
-loads the log, as these tables do (docs/internals/transactions.md).
+end of its transaction. A later marker does not make such a commit count: the broker ignores the
+commit when the broker loads the log, as these tables do (docs/internals/transactions.md).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def offset_records(d: Dialect, p: Params) -> str:
     """Return the query of `offset_records`, from EVENTS: every commit and tombstone with its
     `outcome`.
 
-    The outcome says whether the offset ever counted. It counts from the log offset `effect_offset`
-    and the time `effect_at` on.
+    The outcome says whether the offset ever counted. The offset counts from the log offset
+    `effect_offset` and the time `effect_at` on.
     """
     return f"""
     WITH marked AS (
@@ -113,9 +113,8 @@ def held_at(at_ms: int) -> str:
 
 
 def commits(d: Dialect, p: Params) -> str:
-    """Return the query of COMMITS: each commit that counted, with the previous one of its group and
-    partition.
-    """
+    """Return the query of COMMITS: each commit that counted, with the previous commit of its group
+    and partition."""
     return f"""
     SELECT c.*, c.at AS committed_at, t.at AS record_at, t.precision_s AS record_at_precision_s,
         (unix_millis(c.at) - unix_millis(c.previous_at)) / 1e3 AS since_previous_s,

@@ -37,7 +37,7 @@ NOTHING_KEPT: Final = "empty and nothing kept"
 ALL_EXPIRED: Final = "empty and all its offsets have expired"
 
 _FAR_MS: Final = 9_000_000_000_000_000
-"""Times in ms after this are not changed: a sum would not fit a timestamp."""
+"""The time in ms above which times are not changed, because a sum would not fit a timestamp."""
 
 
 def expiring_offsets(d: Dialect, p: Params) -> str:
@@ -128,9 +128,8 @@ def dead_groups(d: Dialect, p: Params) -> str:
 
 
 def _rule() -> str:
-    """SQL: the retention rule of an offset, without the client's expire timestamp, which applies
-    later.
-    """
+    """Return SQL for the retention rule of an offset, without the client's expire timestamp, which
+    applies later."""
     return f"""
     CASE WHEN NOT coalesce(known, true) THEN '{GROUP_NOT_KNOWN}'
         WHEN pending THEN '{PENDING}'

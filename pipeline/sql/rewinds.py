@@ -12,17 +12,18 @@ from pipeline.sql.offsets import KEY
 
 _SO_FAR: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 _GIVES_UP: Final = "1"
-"""The KIP-848 state of a member that must revoke partitions, and owns them until it confirms."""
+"""The KIP-848 state of a member that must revoke partitions, and owns these partitions until it
+confirms the revocation."""
 
 
 def rewinds(d: Dialect, p: Params) -> str:
     """Return the query of REWINDS, from COMMITS, EVENTS and `group_states`.
 
-    `owner` is the member that owned the partition when the commit was written. It is null if no
-    member owned the partition, as when an administrator sets the offset, or if the assignments are
-    not those of consumers. In a KIP-848 group it is the current owner, which can differ from the
-    target owner. `members` is empty if the group had no members, and null if its records were not
-    understood.
+    `owner` is the member that owned the partition when the commit was written. `owner` is null if
+    no member owned the partition, as when an administrator sets the offset, or if the group does
+    not assign partitions to consumers. In a KIP-848 group, `owner` is the current owner, which can
+    differ from the target owner. `members` is empty if the group had no members, and null if its
+    records were not understood.
     """
     person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
     persons = d.transform("state.members", "m", person)
@@ -45,7 +46,7 @@ def rewinds(d: Dialect, p: Params) -> str:
 
 
 def _assigned(d: Dialect, person: str) -> str:
-    """SQL: the members to which the commit's partition was assigned."""
+    """Return SQL for the members to which the commit's partition was assigned."""
     here = d.filter(
         "m.assignment", "h", f"h.topic = c.topic AND {d.contains('h.partitions', 'c.partition')}"
     )
@@ -54,9 +55,7 @@ def _assigned(d: Dialect, person: str) -> str:
 
 def _asked(d: Dialect) -> str:
     """Return two CTEs: `back` has the commits below the previous offset; `then_in` has the group's
-    state
-    at the time of each.
-    """
+    state at the time of each of these commits."""
     names = ("generation", "group_type", "alive", "known", "members")
     state = d.struct(**{name: f"g.{name}" for name in names})
     return f"""

@@ -25,15 +25,16 @@ _IN_STRETCHES: Final = """
 def offset_times(d: Dialect, p: Params) -> str:
     """Return the query of `offset_times`: the times of each `position` that a group committed.
 
-    It reads `arrivals` and `offset_changes`. The times are those of the first record at or after
-    the position, interpolated between the first and the last record of its stretch. A position
-    without such a record has no row.
+    The query reads `arrivals` and `offset_changes`. The times belong to the first record at or
+    after the position, and are interpolated between the first and the last record of its stretch. A
+    position without such a record has no row.
 
-    `at` is the record's own timestamp, null if the record has none. `precision_s` bounds its error:
-    the distance to the farther end of the stretch, 0 if the timestamp of this very record is known.
+    `at` is the record's own timestamp, null if the record has none. `precision_s` bounds the error
+    of `at`: the distance to the farther end of the stretch, or 0 if the timestamp of exactly this
+    record is known.
 
     `arrived_ms` is the record's arrival, null if unknown. The record may have arrived up to
-    `early_ms` earlier or `late_ms` later. These are null if the arrival has no lower bound.
+    `early_ms` earlier or `late_ms` later. Both are null if the arrival has no lower bound.
     """
     columns = (
         "base_offset", "last_offset", "first_ms", "last_ms", "began_ms", "arrived_ms", "latest_ms",

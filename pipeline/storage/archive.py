@@ -46,7 +46,7 @@ ROWS_OF_A_COMMIT: Final = 2_000_000
 FILES_OF_A_DAY: Final = 12
 """The maximum number of files of one table and day."""
 LARGE_ROWS: Final = 4_000_000
-"""Files of a past day are joined only if they have fewer rows than this."""
+"""The number of rows from which on a file of a past day is not joined with other files."""
 WRITER: Final = ".archive.lock"
 READERS: Final = ".archive.readers"
 _DAY_MS: Final = 86_400_000
@@ -75,10 +75,10 @@ class Archive:
 
     @classmethod
     def open(cls, where: str, cluster_id: str | None = None) -> Archive:
-        """Open the archive in a folder, or create one. Damaged files are set aside.
+        """Open the archive in a folder, or create an archive. Damaged files are set aside.
 
-        PipelineError if another process writes to it, if it belongs to another cluster, or if the
-        folder has events that are not part of an archive.
+        Raise PipelineError if another process writes to the archive, if the archive belongs to
+        another cluster, or if the folder has events that are not part of an archive.
         """
         folder = Path(where)
         try:
@@ -122,7 +122,7 @@ class Archive:
     def set_aside(self, deep: Collection[str] = ()) -> bool:
         """Move damaged files to `quarantine/`, and count files that are intact again.
 
-        Returns whether there were any. Files of the tables ``deep`` are read completely.
+        Return True if there were such files. Files of the tables ``deep`` are read completely.
         """
         settled = settle(self.folder, self.manifest, deep)
         if settled is None:
@@ -135,9 +135,8 @@ class Archive:
         return True
 
     def whole(self, work: Callable[[], None]) -> None:
-        """Run a function that reads files. If damaged files make it fail, set them aside and run it
-        again.
-        """
+        """Run a function that reads files. If damaged files make the function fail, set the files
+        aside and run the function again."""
         try:
             work()
         except (pa.ArrowException, OSError):
@@ -160,8 +159,8 @@ class Archive:
 
         ``next_offsets`` has the offsets up to which the log was read, including offsets without
         rows. ``topics`` has the ends of topics (None if not yet requested). ``forgotten`` lists
-        topics that were recreated: the archive deletes its rows of them. The append is atomic, but
-        a very large number of events is committed in several parts.
+        topics that were recreated: the archive deletes its rows of these topics. The append is
+        atomic, but a very large number of events is committed in several parts.
         """
         if forgotten:  # stretches of these topics are rewritten
             with self._writing():

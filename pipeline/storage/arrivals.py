@@ -21,8 +21,8 @@ _UNREADABLE: Final = (DAMAGED, TORN)
 class Arrivals:
     """The rows that an append adds, and the next offset to read of each partition of the log.
 
-    Damage after the last readable record may be the end of a growing file. It is recorded once, and
-    records that can be read there later are added.
+    Damage after the last readable record may be the end of a growing file. Such damage is recorded
+    once, and records that can be read there later are added.
     """
 
     def __init__(self, manifest: Manifest) -> None:

@@ -1,8 +1,8 @@
 """Tables in a Spark catalog (Iceberg REST, Unity, Glue, Hive), which grow by day.
 
-A table is partitioned by `day`. For a row of a time series, this is the day of its time; for any
-other row, the day of the run's as-of. A run rewrites the newest day of the table and appends the
-days after it; earlier days stay unchanged. So a repeated run duplicates no row.
+A table is partitioned by `day`. The day of a row of a time series is the day of the row's time; the
+day of any other row is the day of the run's as-of. A run rewrites the newest day of the table and
+appends the days after it; earlier days stay unchanged. So a repeated run duplicates no row.
 """
 
 from __future__ import annotations

@@ -75,7 +75,8 @@ class NewFiles:
         self._file(table, day).write(rows)
 
     def finish(self) -> dict[str, list[LiveFile]]:
-        """Fsync the files and rename them; return them by table, in the order of their numbers."""
+        """Fsync the files and rename them; return the files by table, in the order of their
+        numbers."""
         for table in list(self._waiting):
             self._write(table)
         done = sorted([*self._closed, *self._open.values()], key=lambda file: file.live.path)
@@ -175,7 +176,7 @@ def make_folders(root: Path, place: str) -> None:
 
 
 def fitted(rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
-    """Convert rows to the columns of a schema, in its order; missing columns become null.
+    """Convert rows to the columns of a schema, in the schema's order; missing columns become null.
 
     An older Muster wrote fewer columns, and Spark writes its own types of strings and times.
     """
@@ -190,7 +191,7 @@ def fitted(rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def batches_of(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The rows of a Parquet file, in batches."""
+    """Return the rows of a Parquet file, in batches."""
     with pq.ParquetFile(file) as opened:
         for batch in opened.iter_batches(batch_size=ROWS_AT_ONCE // 2):
             yield fitted(batch, schema)

@@ -33,7 +33,7 @@ class Delta:
     def files(self, place: str) -> list[str]:
         """Implements `Format.files`.
 
-        PipelineError if deletion vectors delete rows of the files.
+        Raises PipelineError if deletion vectors delete rows of the files.
         """
         try:
             table = DeltaTable(place, storage_options=_options(place))

@@ -29,14 +29,15 @@ class Format(Protocol):
     name: str
 
     def publish(self, staged: str, place: str, schema: pa.Schema, by: str | None) -> None:
-        """Publish the Parquet files in a local folder, laid out by column ``by``, as the table at a
-        path.
+        """Publish the Parquet files in a local folder as the table at a path; ``by`` names the
+        column of the subfolders.
 
-        An existing table is replaced. PipelineError if the table can't be written.
+        An existing table is replaced. Raise PipelineError if the table can't be written.
         """
 
     def files(self, place: str) -> list[str]:
-        """Return the Parquet files of the table's current version, as paths of the same kind."""
+        """Return the Parquet files of the table's current version, as local paths or URLs like
+        ``place``."""
 
 
 def format_at(files: Files, place: str) -> str | None:
@@ -49,7 +50,7 @@ def format_at(files: Files, place: str) -> str | None:
 
 
 def staged_rows(staged: str, schema: pa.Schema, by: str | None) -> pa.RecordBatchReader:
-    """Read the rows that an engine staged in batches; all columns are nullable."""
+    """Read, in batches, the rows that an engine staged; all columns are nullable."""
     layout = None
     if by is not None:
         layout = ds.partitioning(pa.schema([schema.field(by)]), flavor="hive")

@@ -52,7 +52,7 @@ class Iceberg:
     def files(self, place: str) -> list[str]:
         """Implements `Format.files`.
 
-        PipelineError if delete files delete rows of the data files.
+        Raises PipelineError if delete files delete rows of the data files.
         """
         try:
             tasks = list(self._at(place).scan().plan_files())
@@ -95,7 +95,7 @@ def _unreadable(place: str, error: Exception) -> PipelineError:
 
 
 def _known(field: pa.Field) -> pa.Field:
-    """Convert a field to a type that Iceberg has: it has no integers of 16 bits."""
+    """Convert a field to a type that Iceberg has; Iceberg has no integers of 16 bits."""
     kind = pa.int32() if pa.types.is_int16(field.type) else field.type
     return pa.field(field.name, kind)
 

@@ -88,7 +88,7 @@ class Lock:
 
 
 def _is(file: Path, descriptor: int) -> bool:
-    """Whether an open file still has this name."""
+    """Return True if an open file still has the path ``file``."""
     try:
         return os.path.samestat(os.stat(file), os.fstat(descriptor))
     except FileNotFoundError:

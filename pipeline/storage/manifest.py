@@ -44,9 +44,8 @@ class SetAside:
     reason: str
     """A sentence that describes the damage."""
     stand_ins: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
-    """By table, the files with stand-in rows for the missing rows; they count instead of the
-    damaged
-    file."""
+    """The files with stand-in rows for the missing rows, by table; these files count instead of the
+    damaged file."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class TopicEnds:
     topic_id: str | None
     """The topic id; None if unknown, as for files and old brokers."""
     ends: dict[int, int]
-    """By partition, the offset after the last record."""
+    """The offset after the last record, by partition."""
     at_ms: int | None
     """The time of the check in ms; None if the ends come from the records, and not from a check."""
 
@@ -69,19 +68,19 @@ class Manifest:
     log_topic_id: str | None = None
     """The topic id of `__consumer_offsets`."""
     next_offsets: dict[int, int] = field(default_factory=dict)
-    """By partition of `__consumer_offsets`, the first offset that is not in the archive yet."""
+    """The first offset that is not in the archive yet, by partition of `__consumer_offsets`."""
     damaged_at: dict[int, int] = field(default_factory=dict)
-    """By partition, the last offset that could not be read."""
+    """The last offset that could not be read, by partition."""
     read_until_ms: int | None = None
-    """The archive has all records that were written before this time in ms."""
+    """The time in ms up to which the archive has all written records."""
     topics: dict[str, TopicEnds] = field(default_factory=dict)
     topics_asked: bool = True
-    """Whether the topics of all archived events were checked; false if a run ended before its
+    """True if the topics of all archived events were checked; false if a run ended before its
     check."""
     next_file: int = 1
     """The number of the next file; each number is used once."""
     files: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
-    """By table, the files that count, in the order in which they were written."""
+    """The files that count, by table, in the order in which they were written."""
     set_aside: tuple[SetAside, ...] = ()
     """The damaged files, which do not count."""
 
@@ -101,14 +100,13 @@ class Manifest:
 
 
 def has_manifest(folder: Path) -> bool:
-    """Whether a folder is an archive."""
+    """Return True if a folder is an archive."""
     return (folder / MANIFEST).is_file()
 
 
 def load(folder: Path) -> Manifest | None:
-    """Load the manifest of a folder; None if the folder has none. PipelineError if it is
-    damaged.
-    """
+    """Load the manifest of a folder; None if the folder has no manifest. Raise PipelineError if the
+    manifest is damaged."""
     file = folder / MANIFEST
     try:
         data = file.read_bytes()
@@ -139,13 +137,14 @@ def _understood(data: bytes, name: str) -> Manifest:
 def all_files(file: Path, name: str) -> list[str]:
     """Read the paths of all files of an archive from a copy of its manifest.
 
-    PipelineError if the copy is damaged; ``name`` is the path of the manifest, for the message.
+    Raise PipelineError if the copy is damaged; ``name`` is the path of the manifest, for the
+    message.
     """
     return sorted(_understood(file.read_bytes(), name).live())
 
 
 def save(folder: Path, manifest: Manifest) -> None:
-    """Fsync a new manifest, and replace the manifest of a folder by it."""
+    """Fsync a new manifest, and replace the folder's manifest by the new manifest."""
     said = {"version": VERSION, **asdict(manifest)}
     LocalFiles().write_text(str(folder / MANIFEST), json.dumps(said, indent=1))
     sync_folder(folder)

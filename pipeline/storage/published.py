@@ -19,7 +19,7 @@ from pipeline.storage.store import Store
 
 
 def format_named(name: str) -> Format:
-    """Return a format by name; NotInstalled if its library is missing."""
+    """Return a format by name; raise NotInstalled if its library is missing."""
     try:
         if name == DELTA:
             from pipeline.storage.delta import Delta
@@ -113,7 +113,8 @@ class PublishedStore(Store):
 
 
 def store_at(place: str, table: str) -> Store | None:
-    """Return the store in a folder or in object storage that has a table; None if it has none."""
+    """Return the store in a folder or in object storage that has the table; None if no store has
+    the table."""
     if s3.is_s3(place):
         place = place.rstrip("/")
         form = format_at(s3.S3Files(), f"{place}/{table}")

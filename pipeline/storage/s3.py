@@ -24,7 +24,7 @@ COPY_BYTES: Final = 8 << 20
 
 
 def is_s3(where: str) -> bool:
-    """Whether a path is a URL of object storage."""
+    """Return True if a path is a URL of object storage."""
     return where.startswith(SCHEME)
 
 
@@ -41,9 +41,8 @@ class Settings:
 
     @classmethod
     def of_environment(cls, given: Mapping[str, str] = os.environ) -> Settings:
-        """Read the settings from environment variables. PipelineError if the endpoint is
-        not a URL.
-        """
+        """Read the settings from environment variables. Raise PipelineError if the endpoint is not
+        a URL."""
         endpoint = given.get("AWS_ENDPOINT_URL_S3") or given.get("AWS_ENDPOINT_URL") or None
         if endpoint and not endpoint.startswith(("http://", "https://")):
             raise PipelineError(

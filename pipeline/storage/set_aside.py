@@ -31,7 +31,7 @@ from pipeline.storage.whole import fault_of
 
 FOLDER: Final = "quarantine"
 YOUNG_S: Final = 10.0
-"""A file that changed less than this number of seconds ago may be a copy in progress."""
+"""The number of seconds after a change during which a file may be a copy in progress."""
 
 
 class Damaged(NamedTuple):
@@ -40,15 +40,15 @@ class Damaged(NamedTuple):
     table: str
     file: LiveFile
     fault: str
-    """The fault, as words after "it"; `fault_of` returns them."""
+    """The fault, as the end of a sentence that begins with "it"; `fault_of` returns this text."""
 
     def lost(self, folder: str) -> str:
-        """The beginning of a sentence, with the damage."""
+        """Return the beginning of a sentence that describes the damage."""
         return f"{folder}/{self.file.path} is damaged (it {self.fault})"
 
     @property
     def missing(self) -> str:
-        """The end of the sentence that begins with `lost`: the effect of the damage."""
+        """Return the end of the sentence that begins with `lost`: the effect of the damage."""
         return (
             f"its {self.file.rows} rows are missing from the history until an intact copy is put"
             " back"
@@ -72,7 +72,7 @@ def damaged_files(
 ) -> tuple[Damaged, ...]:
     """Find damaged files among the files that count; the tables ``deep`` are read completely.
 
-    If a file is damaged, all tables are read completely. FileGone if a file is missing;
+    If a file is damaged, all tables are read completely. Raise FileGone if a file is missing, and
     PipelineError if a file can't be read now.
     """
     found = tuple(_damaged(folder, manifest, deep))
@@ -101,10 +101,8 @@ def _damaged(folder: Path, manifest: Manifest, deep: Collection[str]) -> Iterato
 
 
 def in_place(folder: Path, gone: SetAside) -> bool:
-    """Whether an intact file is at the path of a file that was set aside.
-
-    False if it can't be read.
-    """
+    """Return True if an intact file is at the path of a file that was set aside; False if the file
+    can't be read."""
     try:
         return fault_of(folder / gone.file.path, gone.table, gone.file.rows, deep=True) is None
     except OSError:
@@ -114,8 +112,8 @@ def in_place(folder: Path, gone: SetAside) -> bool:
 def left_behind(folder: Path, manifest: Manifest) -> list[Damaged]:
     """Find damaged files that do not count, but are still at their paths.
 
-    They had just changed, a process ended before the move, or they are bad copies at the path of a
-    moved file.
+    Such a file had just changed, was left by a process that ended before the move, or is a bad copy
+    at the path of a moved file.
     """
     found = []
     for gone in manifest.set_aside:
@@ -127,7 +125,7 @@ def left_behind(folder: Path, manifest: Manifest) -> list[Damaged]:
 
 
 def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Settled | None:
-    """Move damaged files, and count files that are intact again; None if there are neither.
+    """Move damaged files, and count files that are intact again; None if no such files exist.
 
     The caller holds the writer's lock. Stand-in rows are fsynced before the manifest lists them,
     and the damaged file is moved after that. So a process can be killed at any moment, and the next
@@ -146,9 +144,8 @@ def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Sett
 
 
 def _stood_in(folder: Path, settled: Manifest, found: Iterable[Damaged]) -> Manifest:
-    """Write stand-in rows for damaged files; return a manifest that lists them instead of the
-    files.
-    """
+    """Write stand-in rows for damaged files; return a manifest that lists the stand-in files
+    instead of the damaged files."""
     for each in found:
         new = NewFiles(folder, settled.next_file)
         try:

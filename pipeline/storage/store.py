@@ -50,13 +50,14 @@ class Store:
 
     format = PARQUET
     has_files = True
-    """Whether the store can have files next to the tables."""
+    """True if the store can have files next to the tables."""
     as_of_ms = 0
     """The time in ms for which the written results hold; a run sets it."""
     _lock: Lock | None = None
 
     def __init__(self, folder: str, files: Files | None = None) -> None:
-        """``files`` is the file system of the folder; None is this machine's."""
+        """``files`` is the file system of the folder; None means the file system of this
+        machine."""
         self._files = files or LocalFiles()
         self.folder = os.path.abspath(folder) if files is None else folder.rstrip("/") or "/"
 
@@ -65,7 +66,8 @@ class Store:
         return f"{self.folder}/{name}"
 
     def reserve(self, *, new: bool = False) -> bool:
-        """Lock the folder against other runs until `close`; return False if it is already locked.
+        """Lock the folder against other runs until `close`; return False if this store has already
+        locked the folder.
 
         ``new`` creates a missing folder. Held names the run that writes there. Folders on other
         machines, and on file systems without locks, are not locked.
@@ -87,14 +89,14 @@ class Store:
         return True
 
     def has(self, name: str) -> bool:
-        """Whether a table exists; if a killed run was replacing the table, it is restored first."""
+        """Return True if a table exists; if a killed run was replacing the table, it is restored
+        first."""
         self._settle(name)
         return self._files.exists(self.path(name))
 
     def cluster_id(self) -> str | None:
-        """Return the cluster id of these tables; None if unknown. DamagedNote if its file is
-        damaged.
-        """
+        """Return the cluster id of these tables; None if unknown. Raise DamagedNote if the file
+        with the cluster id is damaged."""
         text = self.read_text(CLUSTER_FILE)
         if text is None:
             return None
@@ -109,7 +111,8 @@ class Store:
         return found
 
     def check_cluster(self, cluster_id: str | None) -> None:
-        """Raise PipelineError if these tables are of another cluster; None is always accepted."""
+        """Raise PipelineError if these tables belong to another cluster; None is always
+        accepted."""
         try:
             noted = None if cluster_id is None else self.cluster_id()
         except DamagedNote as error:
@@ -124,9 +127,8 @@ class Store:
             )
 
     def belong_to(self, cluster_id: str | None) -> None:
-        """Write the cluster id of these tables, which `check_cluster` has accepted; None is not
-        written.
-        """
+        """Write the cluster id of these tables, which `check_cluster` has accepted; do nothing if
+        the id is None."""
         if cluster_id is not None and self.cluster_id() is None:
             self.write_text(CLUSTER_FILE, json.dumps({"cluster_id": cluster_id}))
 
@@ -144,7 +146,7 @@ class Store:
         return asked_ms
 
     def grows(self) -> bool:
-        """Whether the folder is an archive, which has its own events, stretches and quarantine."""
+        """True if the folder is an archive, which has its own events, stretches and quarantine."""
         return any(self.has_file(name) for name in ARCHIVE_FILES)
 
     def check_absent(self, names: Sequence[str], overwrite: bool) -> None:
@@ -177,8 +179,8 @@ class Store:
     def write(self, name: str, into: Callable[[str], None], overwrite: bool = False) -> str:
         """Write a table atomically by a function that creates a folder of files; return its path.
 
-        PipelineError if the table exists and ``overwrite`` is not set, or if the folder can't be
-        written.
+        Raise PipelineError if the table exists and ``overwrite`` is not set, or if the folder can't
+        be written.
         """
         self.check_absent([name], overwrite)
         partial, old, place = (
@@ -227,13 +229,13 @@ class Store:
         engine.open(relation, self.put(engine, name, query, schema, by, overwrite), schema)
 
     def table_files(self, name: str) -> Sequence[str]:
-        """Return the Parquet files of an existing table, or folders of them, for an engine."""
+        """Return the Parquet files of an existing table, or folders of Parquet files, for an
+        engine."""
         return [self.path(name)]
 
     def table_urls(self, name: str) -> Sequence[str]:
-        """Return the addresses of a table's files for other programs; they may have ``*`` and
-        ``**``.
-        """
+        """Return the addresses of a table's files for other programs; the addresses may contain
+        ``*`` and ``**``."""
         return [f"{self.path(name)}/**/*.parquet"]
 
     def close(self) -> None:
@@ -243,7 +245,7 @@ class Store:
             self._lock = None
 
     def has_file(self, name: str) -> bool:
-        """Whether a file of this name exists next to the tables."""
+        """Return True if a file of this name exists next to the tables."""
         return self._files.exists(self.path(name))
 
     def read_text(self, name: str) -> str | None:
@@ -270,7 +272,8 @@ class Store:
         return f"{self.folder}/.{name}.{what}"
 
     def _settle(self, name: str) -> None:
-        """Restore or delete the files of a killed replacement, but not of one in progress."""
+        """Restore or delete the files of a killed replacement, but not the files of a replacement
+        in progress."""
         place, old = self.path(name), self._aside(name, "old")
         if not self._files.exists(old):
             return

@@ -32,7 +32,8 @@ _KEYS: Final = {
 def fault_of(
     file: Path, table: str | None = None, rows: int | None = None, *, deep: bool = False
 ) -> str | None:
-    """Return the fault of a file, as words after "it"; None if the file is intact.
+    """Return the fault of a file, as the end of a sentence that begins with "it"; None if the file
+    is intact.
 
     ``table`` and ``rows`` are the expected content. The beginning and the end of the file are read;
     with ``deep`` the whole file is read and decoded.
@@ -75,7 +76,8 @@ def _of_footer(data: bytes, table: str | None, rows: int | None) -> str | None:
 
 
 def _of_rows(data: bytes) -> str | None:
-    """Return the fault in all bytes of a file; they are in memory, so no error is a read error."""
+    """Return the fault in all bytes of a file; the bytes are in memory, so no error is a temporary
+    read error."""
     try:
         with pq.ParquetFile(pa.BufferReader(data)) as opened:
             for batch in opened.iter_batches():
@@ -88,8 +90,8 @@ def _of_rows(data: bytes) -> str | None:
 def table_files(places: Iterable[str], *, may_have_none: bool = False) -> list[str]:
     """List the Parquet files of a table at its paths on this machine.
 
-    PipelineError names a folder without files: even a table without rows has a file. Only in a
-    growing archive a table ``may_have_none``.
+    PipelineError names a folder without files, because even a table without rows has a file. Only
+    tables of a growing archive may have no file (``may_have_none``).
     """
     found = []
     for place in places:

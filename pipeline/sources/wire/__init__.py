@@ -1,1 +1,1 @@
-"""The history of a running cluster, Muster's or Apache Kafka's, by Kafka's own protocol."""
+"""The history of a running cluster (Muster or Apache Kafka), read by Kafka's protocol."""

@@ -1,4 +1,4 @@
-"""Connections to the brokers of a cluster, their leaders, and a count of the moved bytes."""
+"""Connections to the brokers and leaders of a cluster, and a count of the moved bytes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Brokers:
     def look(self, topics: Sequence[str] | None) -> View:
         """Request Metadata of these topics (None: of all topics), and store it as the view.
 
-        The first broker that answers is used. Unreachable if no broker answers.
+        The first broker that answers is used. Raise Unreachable if no broker answers.
         """
         failure: PipelineError | None = None
         for address in dict.fromkeys([*self.reach.addresses, *self.view.brokers.values()]):
@@ -126,14 +126,14 @@ class Brokers:
     def any_connection(self) -> Connection:
         """Return a connection to any broker; after `look`, to the broker that answered.
 
-        Unreachable if no broker answers.
+        Raise Unreachable if no broker answers.
         """
         if not self._connections:
             self.look([])
         return next(reversed(self._connections.values()))
 
     def drop(self, address: Address) -> None:
-        """Close the connection to a broker that failed; the next look opens another."""
+        """Close the connection to a broker that failed; the next look opens another connection."""
         connection = self._connections.pop(address, None)
         if connection is not None:
             self._closed_bytes += connection.moved_bytes
@@ -185,13 +185,13 @@ class Patience:
     def renew(self, more_s: float = 0.0) -> None:
         """Restart the timeout after progress.
 
-        ``more_s`` is a wait that the reader itself requested; it does not count as delay.
+        ``more_s`` is a wait that the reader itself requested; this wait does not count as delay.
         """
         self._ends_s = clock.monotonic_s() + self._seconds + more_s
 
     @property
     def is_over(self) -> bool:
-        """Whether the timeout has expired."""
+        """True if the timeout has expired."""
         return clock.monotonic_s() > self._ends_s
 
 
@@ -205,7 +205,8 @@ def sentence(error: ClientError) -> PipelineError:
 
 
 def refusal(partition: Partition, code: int, right: str) -> PipelineError:
-    """Return the error for a partition that a broker refuses; ``right`` is the operation."""
+    """Return the error for a partition that a broker refuses; ``right`` is the operation that the
+    client needs."""
     if code == errors.TOPIC_AUTHORIZATION_FAILED:
         return denial(f"{partition[0]}:{partition[1]}", [partition[0]], right)
     return PipelineError(

@@ -138,7 +138,7 @@ class BrokerNews:
         )
 
     def _is_another(self, topic: str, known: TopicEnds) -> bool:
-        """Whether a topic has another topic id than at the previous look."""
+        """Return True if a topic has another topic id than at the previous look."""
         ids = known.topic_id, self._ids.get(topic)
         return None not in ids and ids[0] != ids[1]
 

@@ -39,15 +39,15 @@ READ_COMMITTED: Final = 1
 """
 PARTITIONS_AT_ONCE: Final = 1000
 UNDER_WAY: Final = 4
-"""The maximum number of requests in flight on a connection: more could fill the socket buffers of
-both peers."""
+"""The maximum number of requests in flight on a connection; more requests could fill the socket
+buffers of both peers."""
 
 Ask = tuple[Partition, int]
 """A partition, and a time in ms, EARLIEST or LATEST."""
 
 
 class Found(NamedTuple):
-    """The first record at or after a time; both fields are -1 if it was not found."""
+    """The first record at or after a time; both fields are -1 if no such record was found."""
 
     offset: int
     time_ms: int
@@ -59,7 +59,7 @@ def list_offsets(
 ) -> list[Found]:
     """Return the result of each request.
 
-    Unreachable, or PipelineError for a partition that no broker serves.
+    Raise Unreachable if no broker answers, and PipelineError for a partition that no broker serves.
     """
     listing = _Listing(brokers, asks, isolation)
     while listing.todo:
@@ -74,7 +74,7 @@ def list_offsets(
 def list_known(brokers: Brokers, asks: Sequence[Ask]) -> list[Found | None]:
     """Return the result of each request; None for a deleted, refused or leaderless partition.
 
-    Messages of magic 0 have no times, so their result is also None. Unreachable if no broker
+    Messages of magic 0 have no times, so their result is also None. Raise Unreachable if no broker
     answers.
     """
     listing = _Listing(brokers, asks, READ_UNCOMMITTED)
@@ -95,7 +95,7 @@ def list_known(brokers: Brokers, asks: Sequence[Ask]) -> list[Found | None]:
 def log_partitions(brokers: Brokers, view: View, where: str) -> list[int]:
     """Return the partitions of `__consumer_offsets`, in order; empty if the topic does not exist.
 
-    PipelineError if the client has no right to describe the topic.
+    Raise PipelineError if the client has no right to describe the topic.
     """
     found = view.partitions(OFFSETS_TOPIC)
     if not found and hidden(brokers, [OFFSETS_TOPIC]):
@@ -138,7 +138,7 @@ class _Listing:
         self.todo = list(range(len(asks)))
         self.found: dict[int, Found] = {}
         self.refused: dict[int, int] = {}
-        """By request, an error code that a retry at another broker would not fix."""
+        """The error code that a retry at another broker would not fix, by request."""
 
     def round(self) -> None:
         """Send the remaining requests to the leaders."""
@@ -182,7 +182,8 @@ class _Listing:
         self.todo = [index for index in self.todo if index not in indices]
 
     def look_again(self) -> None:
-        """Wait for the retry interval and read the leaders again; Unreachable after the timeout."""
+        """Wait for the retry interval and read the leaders again; raise Unreachable after the
+        timeout."""
         if not self.todo:
             return
         if self.patience.is_over:

@@ -61,7 +61,8 @@ class LogPart:
     stretches: tuple[tuple[int, int, int], ...]
     """For each partition: its number, the first offset, and the offset after the last."""
     topic_names: Mapping[str, str] = field(default_factory=dict)
-    """Names of the topics that group records identify only by topic id, by this id."""
+    """The names of topics that group records identify only by topic id; the keys are the topic ids.
+    """
     moved_bytes: int = field(default=0, compare=False)
     """The bytes that the read of this part moved over the wire."""
 
@@ -76,7 +77,7 @@ class LogPart:
 
 
 class _Taken(NamedTuple):
-    """The fetched records of a partition, and the offsets that were requested of them."""
+    """The fetched records of a partition, and the requested range of offsets."""
 
     partition: int
     records: bytes
@@ -96,7 +97,7 @@ class LogReader:
         self._patience = Patience(brokers.reach.timeout_s)
         self._under_way: dict[Connection, tuple[Sent, list[int]]] = {}
         self._moved = True
-        """Whether partitions may have another leader now."""
+        """True if partitions may have another leader now."""
         self._look_again_s = 0.0
         self._failure: ClientError | None = None
         """The error of the last broker that failed."""
@@ -256,7 +257,7 @@ class LogReader:
         self._look_again_s = clock.monotonic_s() + RETRY_S
 
     def _wait(self) -> None:
-        """Wait for RETRY_S before a retry; Unreachable after the timeout."""
+        """Wait for RETRY_S before a retry; raise Unreachable after the timeout."""
         if self._patience.is_over:
             if self._failure is not None:
                 raise sentence(self._failure)

@@ -26,7 +26,8 @@ PART_RECORDS: Final = 500_000
 
 
 class BrokerSource:
-    """A source that reads the topics of a running cluster. Unreachable if no broker answers."""
+    """A source that reads the topics of a running cluster. Raises Unreachable if no broker
+    answers."""
 
     def __init__(self, where: str, reach: Reach) -> None:
         self.where = where

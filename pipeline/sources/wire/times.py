@@ -1,13 +1,13 @@
 """Determines when records of topics were written, from ListOffsets by time; no record is read.
 
 ListOffsets returns exactly the offset and the timestamp of the first record at or after a time. A
-stretch is the range between two such points. Its records arrived between the two, and a broker does
-not return those that are older than the first.
+stretch is the range between two such points. The stretch's records arrived between the two points,
+and a broker does not return records that are older than the first record of the stretch.
 
-The requested window is sampled by the minute, first in large steps, and not where no record was
+The requested window is sampled by the minute, first in large steps, and only where records were
 written. The requests for an offset that a group has approach the offset from both sides, until the
-points are adjacent or the records around it are `CLOSE_MS` apart. Both kinds of requests end at a
-limit of bytes.
+points are adjacent or the records around the offset are `CLOSE_MS` apart. Both kinds of requests
+end at a limit of bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from pipeline.sources.wire.brokers import Brokers, Partition
 from pipeline.sources.wire.listing import EARLIEST, LATEST, Found, list_known
 
 CLOSE_MS: Final = 20
-"""Two points at most this many ms apart give the time of a record between them precisely enough."""
+"""The maximum distance in ms of two points that give the time of a record between them precisely
+enough."""
 GRID_MS: Final = 60_000
 GRID_MAX: Final = 1440
 """The maximum number of times in the window: one per minute of a day; a longer window has larger
@@ -36,16 +37,19 @@ BEFORE_MAX: Final = 240
 """The maximum number of times before the window."""
 A_DAY_MS: Final = 86_400_000
 REST_MS: Final = 3_600_000
-"""After a rest of the log that is longer than this, the records before it may be copies
-(`sql/arrivals.py`)."""
+"""The length in ms of a time without new records (a rest of the log); the records before a longer
+rest may be copies (`sql/arrivals.py`)."""
 RESTS_MAX: Final = 64
-"""The maximum number of requests per partition that search its rests, from its start on."""
+"""The maximum number of requests per partition that search for rests of its log, from the log's
+start on."""
 LEAST_BYTES: Final = 1 << 20
 """The minimum of the limit of bytes, even for a short history."""
 ASKS_AT_ONCE: Final = 2_000
 ROUNDS: Final = 80
-"""The maximum number of rounds: twice the number of bisections of the longest possible span. A log
-with times out of order may need all."""
+"""The maximum number of rounds: twice the number of bisections of the longest possible span.
+
+A log with times out of order may need all rounds.
+"""
 
 
 class Point(NamedTuple):
@@ -92,7 +96,7 @@ class Topic:
         return self.points[place - 1], self.points[place]
 
     def went_on(self, first_ms: int, last_ms: int) -> bool:
-        """Whether more than one record was written between two requested times."""
+        """Return True if more than one record was written between two requested times."""
         first, last = (
             bisect_left(self.points, ms, key=lambda each: each.asked_ms)
             for ms in (first_ms, last_ms)
@@ -132,9 +136,8 @@ class Topic:
                 yield self._row(future.offset + 1, self.end - 1, None, None)
 
     def _between(self, lower: Point, upper: Point) -> Iterator[dict[str, Any]]:
-        """Return rows from one point to before the next; their records are older than its requested
-        time.
-        """
+        """Return rows from one point to before the next point; the rows' records are older than the
+        next point's requested time."""
         assert lower.at_ms is not None
         last_ms = max(lower.at_ms, upper.asked_ms - 1)
         if upper.offset - lower.offset == 1:
@@ -165,7 +168,7 @@ class Topic:
 
 
 def ask_times(brokers: Brokers, asked: TimesAsked, now_ms: Callable[[], int]) -> pa.Table:
-    """Request STRETCHES for topics and offsets. Unreachable if no broker answers."""
+    """Request STRETCHES for topics and offsets. Raise Unreachable if no broker answers."""
     return _Asking(brokers, asked, now_ms).stretches()
 
 
