@@ -38,7 +38,7 @@ CASES = [
 
 
 def filled(directory: str, value_bytes: int, keys: int, codec: int, size: int) -> PartitionLog:
-    """A log of about ``size`` bytes of plain records in closed segments."""
+    """Return a log of about ``size`` bytes of plain records in closed segments."""
     log = PartitionLog.open(
         OsFileSystem(), directory, "t", 0, LogConfig(segment_bytes=SEGMENT_BYTES)
     )
@@ -63,7 +63,7 @@ def filled(directory: str, value_bytes: int, keys: int, codec: int, size: int) -
 
 
 def measure(log: PartitionLog) -> tuple[float, float]:
-    """The megabytes read per CPU second, and the share of bytes that the cleaner keeps."""
+    """Return the megabytes read per CPU second, and the share of bytes that the cleaner keeps."""
     segments = [
         [s.base_offset, s.size, s.max_timestamp_ms, s.index.size_bytes, s.time_index.size_bytes]
         for s in log.segments

@@ -21,7 +21,7 @@ LOAD, ANYBODY = "User:ANONYMOUS", "User:*"
 
 
 def entry(kind: str, name: str, pattern: str, principal: str, operation: str) -> dict[str, str]:
-    """An ACL that allows an operation from any host."""
+    """Return an ACL that allows an operation from any host."""
     return {
         "resourceType": kind,
         "name": name,
@@ -34,7 +34,7 @@ def entry(kind: str, name: str, pattern: str, principal: str, operation: str) ->
 
 
 def entries(count: int, load: str = LOAD) -> list[dict[str, str]]:
-    """The ACLs of the load, and of other users: ``count`` in all."""
+    """Return the ACLs of the load and of other users, ``count`` ACLs in total."""
     found = [
         entry(kind, "*", "LITERAL", load, "All")
         for kind in ("Topic", "Group", "TransactionalId", "Cluster")

@@ -94,7 +94,6 @@ class Counted:
 
 
 def read(sock: socket.socket, size: int) -> bytes:
-    """Read ``size`` bytes."""
     data = bytearray()
     while len(data) < size:
         piece = sock.recv(size - len(data))
@@ -104,12 +103,12 @@ def read(sock: socket.socket, size: int) -> bytes:
 
 
 def heartbeat(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """A Heartbeat of a group with one member."""
+    """Return a Heartbeat request of a group with one member."""
     return frame("Heartbeat", 3, 1, member)
 
 
 def commit_value(topics: Sequence[str], member: dict[str, Any]) -> dict[str, Any]:
-    """An OffsetCommit of one offset in each topic."""
+    """Return an OffsetCommit request with one offset in each topic."""
     partition = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1}
     partitions = [{**partition, "committed_metadata": ""}]
     who = {"group_id": member["group_id"], "member_id": member["member_id"]}
@@ -119,42 +118,43 @@ def commit_value(topics: Sequence[str], member: dict[str, Any]) -> dict[str, Any
 
 
 def commit(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """An OffsetCommit of one offset."""
+    """Return an OffsetCommit request with one offset."""
     return frame("OffsetCommit", 7, 1, commit_value(TOPICS[:1], member))
 
 
 def commit_ten(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """An OffsetCommit of one offset in each of ten topics."""
+    """Return an OffsetCommit request with one offset in each of ten topics."""
     return frame("OffsetCommit", 7, 1, commit_value(TOPICS, member))
 
 
 def offset_fetch(wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """Commit offsets in ten topics; return an OffsetFetch of them."""
+    """Commit offsets in ten topics; return an OffsetFetch request for these offsets."""
     wire.call("OffsetCommit", 7, **commit_value(TOPICS, member))
     named = [{"name": name, "partition_indexes": [0]} for name in TOPICS]
     return frame("OffsetFetch", 6, 1, {"group_id": member["group_id"], "topics": named})
 
 
 def list_offsets(_wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """A ListOffsets of the log end offsets of ten partitions."""
+    """Return a ListOffsets request for the log end offsets of ten partitions."""
     partitions = [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]
     named = [{"name": name, "partitions": partitions} for name in TOPICS]
     return frame("ListOffsets", 5, 1, {"replica_id": -1, "isolation_level": 0, "topics": named})
 
 
 def metadata(_wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """Metadata of ten topics."""
+    """Return a Metadata request for ten topics."""
     value = {"topics": [{"name": name} for name in TOPICS], "allow_auto_topic_creation": False}
     return frame("Metadata", 8, 1, value)
 
 
 def join(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """A JoinGroup with which the only member of the group rejoins; each causes a rebalance."""
+    """Return a JoinGroup request with which the only member of the group rejoins; each request
+    causes a rebalance."""
     return frame("JoinGroup", 3, 1, {**JOIN, "member_id": member["member_id"]})
 
 
 def produce_value(topic: str, size: int) -> dict[str, Any]:
-    """A Produce of one batch with one record of ``size`` bytes."""
+    """Return a Produce request with one batch of one record of ``size`` bytes."""
     data = [{"index": 0, "records": batch(b"x" * size)}]
     return {
         "acks": 1,
@@ -164,12 +164,13 @@ def produce_value(topic: str, size: int) -> dict[str, Any]:
 
 
 def produce(_wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """A Produce of a batch of 16 kB."""
+    """Return a Produce request with a batch of 16 kB."""
     return frame("Produce", 8, 1, produce_value(TOPICS[0], 16_000))
 
 
 def fetch(wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """Produce to ten partitions; return a Fetch from their beginning, without a fetch session."""
+    """Produce to ten partitions; return a Fetch request from the start of these partitions, without
+    a fetch session."""
     for topic in TOPICS:
         wire.call("Produce", 8, **produce_value(topic, 100))
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
@@ -200,7 +201,7 @@ SCENARIOS: dict[str, tuple[Callable[[RawConnection, dict[str, Any]], bytes], int
     "produce-16k": (produce, 1),
     "fetch-10": (fetch, 1),
 }
-"""By name, the request and the number of requests in flight."""
+"""The request and the number of requests in flight, by the name of the scenario."""
 
 
 def joined(wire: RawConnection) -> dict[str, Any]:
@@ -222,7 +223,7 @@ def joined(wire: RawConnection) -> dict[str, Any]:
 
 
 def counted(tree: Path, name: str, requests: int, access: Access, *, judged: bool = False) -> float:
-    """The instructions per request of a scenario."""
+    """Return the number of instructions per request of a scenario."""
     make, depth = SCENARIOS[name]
     with tempfile.TemporaryDirectory() as directory:
         if judged:

@@ -34,13 +34,13 @@ GOAL_WITH_S, GOAL_WITHOUT_S, GOAL_TURN_MS, GOAL_MB = 3.0, 15.0, 20.0, 150.0
 
 
 def verdict(what: str, figure: float, unit: str, goal: float) -> str:
-    """The line of one figure and its goal, which is an upper bound."""
+    """Return the line of one figure and its goal, which is an upper bound."""
     met = "met" if figure <= goal else "MISSED"
     return f"{what:<52} {figure:8.2f} {unit:<3} goal {goal:g} {unit}: {met}"
 
 
 def tell(what: str, found: Restart, goal_s: float | None) -> None:
-    """Print the lines of one start; None for a start without a goal."""
+    """Print the lines of one start; ``goal_s`` is None for a start without a goal."""
     if goal_s is None:
         print(f"{what + ', all groups':<52} {found.last_s:8.2f} s", flush=True)
     else:
@@ -54,7 +54,7 @@ def tell(what: str, found: Restart, goal_s: float | None) -> None:
 
 
 def main() -> None:
-    """Measure in a temporary directory, or in the named one."""
+    """Measure in a temporary directory, or in the directory that --data names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--scale", type=float, default=1.0, help="the share of 20,000 groups")
     parser.add_argument(
@@ -124,8 +124,8 @@ def copy_aside(source: Path, target: Path) -> None:
 def make(process: Process, work: Work) -> float:
     """Start an empty broker, create the topic and the members.
 
-    Returns the resident memory of the empty broker in MB. The measured start is the second, since
-    the compilation of modules during the first start takes some megabytes.
+    Return the resident memory of the empty broker in MB. The memory is measured at the second
+    start, because the compilation of modules during the first start takes some megabytes.
     """
     process.start()
     process.connected().close()

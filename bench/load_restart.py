@@ -31,9 +31,8 @@ class Restart:
 
 
 def restart(process: Process, work: Work) -> Restart:
-    """Start the broker, fetch the offsets of every group until the broker returns them, and check
-    them.
-    """
+    """Start the broker, fetch the offsets of every group until the broker returns the offsets, and
+    check the offsets."""
     frames = [
         frame("OffsetFetch", _FETCH_VERSION, group, {"group_id": name_of(group), "topics": None})
         for group in range(work.groups)
@@ -77,7 +76,8 @@ def restart(process: Process, work: Work) -> Restart:
 
 
 def refused(answer: bytes) -> int:
-    """The error code of an OffsetFetch response of version 5, where it is the last field."""
+    """Return the error code of an OffsetFetch response of version 5, in which the error code is the
+    last field."""
     code = int.from_bytes(answer[-2:], "big")
     assert code in (0, 14, 15, 16), f"error {code}"
     return code
@@ -105,9 +105,8 @@ def ask(sock: socket.socket, frames: list[bytes], answers: dict[int, bytes]) -> 
 
 
 def check(answers: dict[int, bytes], work: Work) -> None:
-    """Check that all partitions of a group have the offset of one commit: of the last acknowledged
-    commit, or of a later one.
-    """
+    """Check that all partitions of a group have the offset of one commit: the last acknowledged
+    commit, or a later commit."""
     api = BY_NAME["OffsetFetch"]
     for group, answer in answers.items():
         _, position = decode_response_header(api.key, _FETCH_VERSION, answer)

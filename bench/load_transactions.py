@@ -31,7 +31,7 @@ TOPIC = "held"
 
 
 def decoded(name: str, version: int, answers: dict[int, bytes]) -> dict[int, dict[str, Any]]:
-    """The responses by their correlation ids."""
+    """Return the decoded responses by their correlation ids."""
     api = BY_NAME[name]
     found = {}
     for number, answer in answers.items():
@@ -84,7 +84,7 @@ def fill(connection: RawConnection, ids: int) -> None:
 
 
 def asked(connection: RawConnection, ids: int) -> dict[int, bytes]:
-    """The DescribeTransactions responses for all ids."""
+    """Return the DescribeTransactions responses for all ids."""
     frames = [
         frame(
             "DescribeTransactions",
@@ -100,7 +100,7 @@ def asked(connection: RawConnection, ids: int) -> dict[int, bytes]:
 
 
 def states(answers: dict[int, bytes]) -> list[dict[str, Any]]:
-    """The description of every id, in order."""
+    """Return the description of every id, in order."""
     found = decoded("DescribeTransactions", 0, answers)
     return [each for first in sorted(found) for each in found[first]["transaction_states"]]
 

@@ -34,13 +34,14 @@ class Work:
     commits: int
     number: int = 0
     sent: dict[int, int] = field(default_factory=dict)
-    """By group, the number of its last sent commit, which is the offset in all partitions."""
+    """The number of each group's last sent commit, by group; the number is also the offset in all
+    partitions."""
     acked: dict[int, int] = field(default_factory=dict)
     members: dict[int, tuple[str, int]] = field(default_factory=dict)
     pieces: dict[int, list[bytes]] = field(default_factory=dict)
 
     def frame(self, group: int, number: int) -> bytes:
-        """The request with which a group commits the offset ``number`` in all partitions."""
+        """Return the request with which a group commits the offset ``number`` in all partitions."""
         pieces = self.pieces.get(group)
         if pieces is None:
             member_id, generation_id = self.members.get(group, ("", -1))
@@ -61,7 +62,7 @@ class Work:
         return struct.pack(">q", number).join(pieces)
 
     def order(self, stream: int, commits: int, chance: random.Random, cover: bool) -> Iterator[int]:
-        """The groups of one connection, in the order of their commits.
+        """Return the groups of one connection, in the order of their commits.
 
         With ``cover`` the order begins with every group once. A group always uses the same
         connection, so its commits stay in order.

@@ -48,7 +48,7 @@ _NUMBERS = struct.Struct(">i3sqi")
 
 
 def records_of(version: int, run: OffsetRun, first_delta: int) -> bytes:
-    """The records of a request, with values of version 3 or 4."""
+    """Return the records of a request, with values of version 3 or 4."""
     if version == 3:
         return run_records(run, first_delta)
     key_head = offset_key_head(run.group_id, run.topic)
@@ -63,14 +63,16 @@ def records_of(version: int, run: OffsetRun, first_delta: int) -> bytes:
 
 @functools.cache
 def _prologue(delta: int, key_size: int) -> bytes:
-    """The bytes before the key: the record's length, its attributes, deltas, the key's length."""
+    """Return the bytes before the key: the record's length, its attributes, deltas, the key's
+    length."""
     head = b"\0\0" + encode_varint(delta) + encode_varint(key_size)
     behind_the_key = len(_V4_HEAD[:1]) + _V4_SIZE + 1
     return encode_varint(len(head) + key_size + behind_the_key) + head
 
 
 def make(data: Path, records: int, version: int, chance: random.Random) -> None:
-    """Write segments with ``records`` records; their times show one request each millisecond."""
+    """Write segments with ``records`` records, whose timestamps show one request per
+    millisecond."""
     each = records // LOG_PARTITIONS
     partitions = range(PARTITIONS_A_REQUEST)
     epochs = [0] * PARTITIONS_A_REQUEST
@@ -114,7 +116,8 @@ def run_job(data: str, out: str, job: str) -> None:
 
 
 def read_plainly(data: str) -> None:
-    """Decode every record in one thread and drop it; print the measurements of this process."""
+    """Decode every record in one thread and drop the record; print the measurements of this
+    process."""
     from pipeline.sources.open import open_source
 
     began, rows = time.monotonic(), 0
@@ -130,7 +133,7 @@ def told(began: float, events: int, cpu_s: float) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """A process and all its descendants, from /proc."""
+    """Return the ids of a process and of all its descendants, from /proc."""
     parents: dict[int, list[int]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
@@ -147,7 +150,8 @@ def descendants(pid: int) -> list[int]:
 
 
 def cpu_of(pids: list[int]) -> float:
-    """CPU seconds of these processes, and of their children that have been waited for."""
+    """Return the CPU seconds of these processes, and of their children that have been waited
+    for."""
     ticks = 0
     for pid in pids:
         try:
@@ -219,7 +223,8 @@ def main() -> None:
 
 
 def measure(folder: Path, records: int, version: int, chance: random.Random) -> None:
-    """Measure `commits` for half the records and for all, then `all`, then the plain read."""
+    """Measure `commits` for half the records and for all records, then `all`, then the plain
+    read."""
     seconds = {}
     for count, job in ((records // 2, "commits"), (records, "commits"), (records, "all")):
         data = folder / f"data-{count}-v{version}"

@@ -39,7 +39,7 @@ FETCH = (
 
 
 async def filled(directory: str, partitions: int) -> Broker:
-    """A broker whose topic has records in each partition."""
+    """Return a broker whose topic has records in each partition."""
     settings = {
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "log.dirs": directory,
@@ -110,7 +110,8 @@ async def measure(groups: int, partitions: int, rounds: int) -> None:
 async def look(broker: Broker, url: str, kind: str, pause: bool = False) -> None:
     """Scrape once, and print the CPU time, or with ``pause`` the longest pause.
 
-    These are separate scrapes, because the measurement of the pause takes CPU time.
+    CPU time and pause come from separate scrapes, because the measurement of the pause takes CPU
+    time.
     """
     longest = [0.0]
     watch = asyncio.create_task(pauses(longest)) if pause else None
@@ -131,7 +132,7 @@ async def look(broker: Broker, url: str, kind: str, pause: bool = False) -> None
 
 
 async def scrape(url: str) -> int:
-    """The size of a response in bytes; another process fetches it."""
+    """Return the size of a response in bytes; another process sends the request."""
     client = await asyncio.create_subprocess_exec(
         sys.executable, "-c", FETCH, url, stdout=asyncio.subprocess.PIPE
     )

@@ -57,7 +57,8 @@ class Access(NamedTuple):
 
     @property
     def scram(self) -> Login | None:
-        """The login if its mechanism is SCRAM: its user must be added before the brokers start."""
+        """The login if its mechanism is SCRAM; the login's user must be added before the brokers
+        start."""
         login = self.security.login
         return login if login is not None and login.mechanism in SCRAM else None
 

@@ -67,7 +67,7 @@ def kafka(folder: Path, access: Access) -> Started:
 
 
 def measured(command: list[str], port: int, access: Access) -> Started:
-    """Start a broker, measure until it answers on a port, and stop it."""
+    """Start a broker, measure until the broker answers on a port, and stop the broker."""
     began = time.perf_counter()
     process = subprocess.Popen(
         command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -45,7 +45,7 @@ _SERVER_FLAGS = ("-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseM
 
 
 class FullKafka(KafkaBroker):
-    """Apache Kafka with the JVM flags of its own script."""
+    """Apache Kafka with the JVM flags of Kafka's own script."""
 
     def _command(self) -> list[str]:
         command = [part for part in super()._command() if part not in java.FLAGS]
@@ -53,7 +53,8 @@ class FullKafka(KafkaBroker):
 
 
 def kafka(data: Path, access: Access) -> FullKafka:
-    """Kafka with the settings of ``access``; its controller listens without authentication."""
+    """Return a Kafka with the settings of ``access``; its controller listens without
+    authentication."""
     settings = dict(access.settings)
     if "authorizer.class.name" in settings:
         settings["super.users"] = ";".join(
@@ -106,7 +107,8 @@ class Measured(NamedTuple):
 
 
 def all_work() -> Iterator[Work]:
-    """Every combination of size, codec and acks. A line consume reads records of acks=1."""
+    """Return every combination of size, codec and acks. A line for consuming reads records produced
+    with acks=1."""
     for size in SIZES:
         for codec in CODECS:
             for acks in ACKS:
@@ -170,7 +172,8 @@ def measure(
 
 
 def idle(broker: Broker, access: Access) -> tuple[float, float]:
-    """The CPU milliseconds per second without idle partitions, and with 1,000 idle partitions."""
+    """Return the CPU milliseconds per second without idle partitions, and with 1,000 idle
+    partitions."""
     found = []
     for partitions in (0, IDLE_PARTITIONS):
         if partitions:

@@ -33,7 +33,7 @@ AT_ONCE = 100
 
 
 class TlsMuster(Broker):
-    """Muster with a plain listener and one with TLS."""
+    """Muster with a plain listener and a listener with TLS."""
 
     def __init__(self, data: Path, settings: dict[str, str]) -> None:
         super().__init__(data, settings)
@@ -63,7 +63,7 @@ def beats(port: int, until: subprocess.Popen[bytes] | None) -> list[float]:
 
 
 def said(waited: list[float]) -> str:
-    """The text of the median, the p99 and the maximum of latencies in ms."""
+    """Return the median, the p99 and the maximum of latencies in ms, as text."""
     ordered = sorted(waited)
     p99 = ordered[int(len(ordered) * 0.99)]
     return f"{statistics.median(ordered):6.2f} {p99:6.2f} {ordered[-1]:6.2f} ms"

@@ -1,6 +1,6 @@
 """The pytest plugin: brokers as fixtures, and their log lines in the report of a failed test.
 
-pytest loads it by its entry point; nothing else of `musterd` imports pytest.
+pytest loads this plugin by its entry point; no other module of `musterd` imports pytest.
 """
 
 from __future__ import annotations

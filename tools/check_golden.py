@@ -38,7 +38,8 @@ from protocol.schema import (
 
 
 def camel(name: str) -> str:
-    """Return a field name in the spelling of golden values: group_instance_id, groupInstanceId."""
+    """Return a field name in the spelling of golden values: group_instance_id becomes
+    groupInstanceId."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 

@@ -15,7 +15,8 @@ class Shape(NamedTuple):
     types: dict[str, str]
     """The type aliases of the module by name; ``Request`` is the request tuple."""
     result: Callable[[int], str]
-    """The source of the request tuple from the decoder's variables, by version."""
+    """A function from a version to the source of the request tuple, which the decoder's variables
+    make up."""
     slow_shape: str
     """The source of ``_shape(version, value)``, which makes the tuple from the reference codec's
     dict."""
@@ -30,7 +31,7 @@ class Shape(NamedTuple):
     before: Callable[[int], list[str]] = lambda _: []
     """The first lines of an encoder."""
     in_chunks: bool = False
-    """Whether the encoder returns a list of chunks; ``path.size`` names the size of records."""
+    """True if the encoder returns a list of chunks; ``path.size`` names the size of records."""
 
 
 def row(*parts: str | tuple[str, int, str]) -> Callable[[int], str]:

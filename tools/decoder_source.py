@@ -177,7 +177,8 @@ class DecoderSource:
         self.depth -= 1
 
     def _columns(self, fields: Sequence[Field], stride: int) -> None:
-        """Emit the decoding of a commit's partitions: one unpack without metadata, else a loop."""
+        """Emit the decoding of a commit's partitions: one unpack if the commit has no metadata,
+        else a loop."""
         fixed = [
             field
             for field in fields

@@ -190,7 +190,7 @@ class EncoderSource:
             self._run.append((value, field.type.format))
 
     def _nullable_struct(self, type_: Struct, value: str, path: str) -> None:
-        """Emit a struct that is null, one byte -1, or follows a byte 1."""
+        """Emit a nullable struct: the byte -1 for null, or the byte 1 and then the struct."""
         self._flush()
         self.line(f"if {value} is None:")
         self.line("    pieces.append(b'\\xff')")

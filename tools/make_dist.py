@@ -32,7 +32,7 @@ IMAGE = "muster-image.tar"
 EPOCH = os.environ.get("SOURCE_DATE_EPOCH", "1580601600")  # the default is hatchling's own
 ABI = EXTENSION_SUFFIXES[0].strip(".").partition(".")[0]
 MANYLINUX = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
-"""The glibc versions of old platform tags, which do not contain them."""
+"""The glibc versions of old platform tags, whose names do not contain the glibc version."""
 
 
 def build(folder: Path) -> tuple[Path, Path]:

@@ -88,7 +88,8 @@ class Merger:
         return f"Field({', '.join(arguments)})"
 
     def is_nullable(self, type_: Any, path: str) -> bool:
-        """Whether null is allowed; for structs, which the schemas do not mark, a list says so."""
+        """True if null is allowed; a list names the nullable structs, because the schemas do not
+        mark them."""
         if isinstance(type_, dict):
             return bool(type_["nullable"])
         if isinstance(type_, list):

@@ -95,7 +95,7 @@ def _make(archive, site):
 
 
 def _is_whole(site, expected):
-    """Whether every file exists and has its original size and time."""
+    """Return True if every file exists and has its original size and time."""
     try:
         for name, size in expected:
             found = os.stat(f"{site}/{name}")

@@ -32,7 +32,7 @@ def entries(layout: Layout) -> Iterator[Entry]:
 
 
 def is_flexible(layout: Layout) -> bool:
-    """Whether the struct ends in tagged fields."""
+    """Return True if the struct ends in tagged fields."""
     return any(name == "_tagged_fields" for name, _ in layout)
 
 

@@ -1,1 +1,1 @@
-"""Compares a cluster of three Musters with one of three Apache Kafkas 3.9.2."""
+"""Compares a cluster of three Musters with a cluster of three Apache Kafkas 3.9.2."""

@@ -40,15 +40,15 @@ class Scenario(NamedTuple):
     span: str
     """The start and the end of the measured time."""
     prepare: Callable[[MeasuredCluster, float], None]
-    """Prepares a cluster once; the number is the warm-up time in seconds."""
+    """A function that prepares a cluster once; its number is the warm-up time in seconds."""
     measure: Callable[[MeasuredCluster, float], Figures]
-    """Measures one round; the number is the approximate duration in seconds."""
+    """A function that measures one round; its number is the approximate duration in seconds."""
     rounds: int | None = None
     """The maximum number of rounds."""
     settings: Mapping[str, str] = {}
     beside: bool = True
-    """Whether both clusters run at the same time, measured in turn; else one cluster runs after the
-    other."""
+    """True if both clusters run at the same time and are measured in turn; False if one cluster
+    runs after the other."""
 
 
 SCENARIOS = {

@@ -1,7 +1,7 @@
 """Measures how long a cluster of 5,000 partitions lacks a controller that has sent all updates.
 
-The measurement deletes `/controller`, as an operator would do it. The first time ends when every
-broker names the new controller; the second ends when every broker knows a topic that the new
+The measurement deletes `/controller`, as an operator would do. The first time ends when every
+broker names the new controller; the second time ends when every broker knows a topic that the new
 controller created. A controller's updates to a broker arrive in order, so every broker has then
 answered all initial updates of the new controller.
 """

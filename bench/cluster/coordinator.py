@@ -1,8 +1,9 @@
-"""Measures how long groups lack a coordinator after a kill of the one with 1,000,000 offsets.
+"""Measures how long groups lack a coordinator after a kill of the coordinator that has 1,000,000
+offsets.
 
 All offsets are in one partition of `__consumer_offsets`. Both times begin when ZooKeeper removes
-the broker's node. One ends with the first correct OffsetFetch response, the other with the correct
-response for the last group.
+the broker's node. The first time ends with the first correct OffsetFetch response, the second time
+with the correct response for the last group.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def _coordinator_that_is_not_the_controller(cluster: MeasuredCluster) -> int:
 
 
 def _has(cluster: MeasuredCluster, broker: int, group: int) -> bool:
-    """Whether a broker returns a group's committed offsets."""
+    """Return True if a broker returns a group's committed offsets."""
     with cluster.connect(broker) as connection:
         answer = connection.call(
             "OffsetFetch",

@@ -88,7 +88,8 @@ def _prober(cluster: MeasuredCluster, leader: int) -> Iterator[subprocess.Popen[
 def _gaps(
     prober: subprocess.Popen[str], cluster: MeasuredCluster, without: int
 ) -> list[tuple[int, int]]:
-    """The last write to the old leader and the first write to the next, for each moved partition.
+    """Return, for each moved partition, the times of the last write to the old leader and the first
+    write to the next leader.
 
     Times are in nanoseconds since 1970.
     """

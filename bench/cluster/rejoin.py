@@ -16,12 +16,11 @@ _PIECE_S = 2
 
 
 def prepare(cluster: MeasuredCluster, _: float) -> None:
-    """Create the topic."""
     cluster.create(TOPIC, PARTITIONS, 3, **{"min.insync.replicas": "2"})
 
 
 def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
-    """Kill one broker, write 1 GiB, and start it again."""
+    """Kill one broker, write 1 GiB, and start the broker again."""
     cluster.kill(_AWAY)
     cluster.until_led(TOPIC, without=_AWAY)
     before = _size(cluster, _AWAY)

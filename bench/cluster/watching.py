@@ -77,7 +77,7 @@ class Bystander:
 
 
 def long_pieces(cluster: MeasuredCluster) -> dict[str, int]:
-    """The number of pauses of Muster's event loops above 20 ms, by the name of the work.
+    """Return the number of pauses of Muster's event loops above 20 ms, by the name of the work.
 
     The dict is empty for Kafka.
     """

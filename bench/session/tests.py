@@ -36,7 +36,7 @@ def worker_of(broker: Any, **settings: object) -> Consumer:
 
 
 def fill(broker: Any, values: list[bytes]) -> None:
-    """Create the topic with two partitions, and produce the values to them in turn."""
+    """Create the topic with two partitions, and produce the values to the partitions in turn."""
     broker.create_topic(broker.orders, partitions=2)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number, value in enumerate(values):

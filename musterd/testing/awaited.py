@@ -54,7 +54,7 @@ class AsyncHeld:
         self._held = held
 
     async def end(self) -> None:
-        """End the fault or the held clock. Does nothing if it has already ended."""
+        """End the fault or the held clock; do nothing if it has already ended."""
         await self._broker.run(self._held.end)
 
     async def __aenter__(self) -> Self:

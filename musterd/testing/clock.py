@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LOOKS_FOR_S = 0.000_05
-"""How long a clock is observed to detect whether it is frozen; a running clock moves by 50,000 ns
-in this time."""
+"""The time in seconds for which a clock is observed to detect whether the clock is frozen; a
+running clock moves by 50,000 ns in this time."""
 
 
 def real_s() -> float:
@@ -31,7 +31,7 @@ def real_s() -> float:
 
 
 def pause(seconds: float) -> None:
-    """Block the thread; a test may have replaced `time.sleep`."""
+    """Block the thread, even if a test has replaced `time.sleep`."""
     threading.Event().wait(seconds)
 
 
@@ -49,7 +49,7 @@ class Deadline:
 
     @property
     def is_over(self) -> bool:
-        """Whether the deadline has passed."""
+        """True if the deadline has passed."""
         return self.left_s == 0.0
 
 
@@ -59,7 +59,7 @@ class Look:
 
     wall_ms: int
     stands: bool
-    """Whether the test's clock is frozen: it did not move while real time passed."""
+    """True if the test's clock is frozen: it did not move while real time passed."""
     at_s: float
     """The time of the reading, by the real clock, in seconds."""
 

@@ -1,4 +1,4 @@
-"""Faults on command: each verb begins one and returns a `Fault` that ends it."""
+"""Faults on command: each verb begins a fault and returns a `Fault`, which ends the fault."""
 
 from __future__ import annotations
 
@@ -60,8 +60,10 @@ class Fault(Lasting):
 
 
 class Moved(Fault):
-    """A moved coordinator. Clients find the coordinator again at once, or in a `with` block, after
-    its end."""
+    """A moved coordinator.
+
+    Clients find the coordinator again at once, or, in a `with` block, after the end of the block.
+    """
 
     def __init__(self, broker: Verbs, group: str) -> None:
         super().__init__(broker, "moved", hits=1)
@@ -100,10 +102,9 @@ class FaultVerbs(Verbs):
         return Fault(self, "expire", hits=1)
 
     def fence(self, instance_id: str, group: str | None = None) -> Fault:
-        """Fence a static member, as if another member had joined with the same
-        `group.instance.id`.
+        """Fence a static member, as if another member had joined with the same `group.instance.id`.
 
-        Its next request fails with FENCED_INSTANCE_ID.
+        The next request of the fenced member fails with FENCED_INSTANCE_ID.
         """
         self._ask("POST", "/test/groups/fence", group_instance_id=instance_id, group=group)
         return Fault(self, "fence", hits=1)

@@ -15,7 +15,7 @@ class HappenedVerbs(Verbs):
         return [Group.of(each) for each in self._ask("GET", "/test/groups")["groups"]]
 
     def group(self, group: str) -> Group | None:
-        """The group; None if it does not exist."""
+        """The group; None if the group does not exist."""
         told = self._ask("GET", "/test/groups", group=group)["groups"]
         return Group.of(told[0]) if told else None
 

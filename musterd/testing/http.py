@@ -17,10 +17,10 @@ from musterd.testing.errors import MusterError, Refused
 Json = dict[str, Any]
 
 _ANSWERS_WITHIN_S = 120.0
-"""How long a response may take, in seconds: advancing the clock by a year takes long."""
+"""The maximum time of a response in seconds; an advance of the clock by a year takes long."""
 _KEPT_FOR_S = 2.0
-"""How long an idle connection is reused, in seconds: the broker closes connections that are idle
-for 5 s."""
+"""The time in seconds for which an idle connection is reused; the broker closes connections that
+are idle for 5 s."""
 
 
 class Gone(Exception):
@@ -28,7 +28,8 @@ class Gone(Exception):
 
 
 class Http:
-    """The broker's HTTP address. Any thread may send requests; each uses its own connection."""
+    """The broker's HTTP address. Any thread may send requests; each thread uses its own
+    connection."""
 
     def __init__(self, url: str) -> None:
         address = urlsplit(url)

@@ -13,7 +13,7 @@ class Lasting:
     """A fault or a held clock."""
 
     def end(self) -> None:
-        """End the fault or the held clock. Does nothing if it has already ended."""
+        """End the fault or the held clock; do nothing if it has already ended."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -1,7 +1,6 @@
-"""The broker's process: its start, its one line of JSON, its last log lines, its end.
+"""Starts and ends the broker's process, and reads its line of JSON and its last log lines.
 
-The broker's process ends when its standard input closes, which happens however our process
-ends.
+The broker's process ends when its standard input closes, which happens however our process ends.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Lines:
         self.count += 1
 
     def since(self, count: int = 0) -> list[str]:
-        """The kept lines after the first `count`."""
+        """Return the stored lines after the first `count` lines."""
         kept = list(self._kept)
         return kept[max(0, len(kept) - (self.count - count)) :]
 
@@ -83,7 +82,8 @@ class Child:
         self._timeout_s = start_timeout_s
         self._first_line: bytes | None = None
         self._settled = threading.Event()
-        """Set when the first line has arrived, or when the output has ended without it."""
+        """Set when the first line has arrived, or when the output has ended without a first line.
+        """
         self._owner = os.getpid()
         self._process = _start(arguments)
         self._reader = clock.in_thread(self._read, f"musterd-{self._process.pid}")
@@ -96,7 +96,7 @@ class Child:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process has not ended; False in a process that was forked from ours."""
+        """True if the process has not ended; False in a process that was forked from ours."""
         return os.getpid() == self._owner and self._process.poll() is None
 
     def ends_soon(self) -> bool:

@@ -19,7 +19,8 @@ Ask = Callable[..., Json]
 
 _LOOKS_EACH_S = 0.01
 _TOLERATED_MS = 50
-"""How far two running clocks may differ, in ms, since a request takes time."""
+"""The maximum difference of two running clocks in ms; clocks differ because a request takes time.
+"""
 
 
 class BrokerTime:
@@ -89,7 +90,7 @@ class BrokerTime:
         return Held(self.run)
 
     def _keep_up(self) -> None:
-        """Set the broker's clocks to the test's clock, if it is followed."""
+        """Set the broker's clocks to the test's clock, if the broker follows the test's clock."""
         if self._follower is not None:
             self._follower.keep_up(self._look())
 

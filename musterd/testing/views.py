@@ -28,7 +28,8 @@ class Group:
     generation_id: int
     protocol_type: str
     protocol: str
-    """The assignor that the members chose; empty before they have chosen one."""
+    """The assignor that the members chose; empty as long as the members have not chosen an
+    assignor."""
     members: int
     """The number of members."""
     coordinator: str
@@ -36,7 +37,7 @@ class Group:
 
     @classmethod
     def of(cls, told: Json) -> Group:
-        """From the broker's JSON."""
+        """Return the group that the broker's JSON describes."""
         return cls(
             group=told["group"], kind=told["kind"], state=told["state"],
             generation_id=told["generation_id"], protocol_type=told["protocol_type"] or "",
@@ -56,7 +57,8 @@ class Member:
     host: str
     session_timeout_ms: int
     last_heard_ms: int
-    """When the member's last request arrived, in milliseconds since 1970 by the broker's clock."""
+    """The time at which the member's last request arrived, in milliseconds since 1970 by the
+    broker's clock."""
     assignment: tuple[tuple[str, int], ...]
     """The assigned partitions as (topic, partition), sorted."""
     subscription: tuple[str, ...]
@@ -64,7 +66,7 @@ class Member:
 
     @classmethod
     def of(cls, told: Json) -> Member:
-        """From the broker's JSON."""
+        """Return the member that the broker's JSON describes."""
         return cls(
             member=told["member"], group_instance_id=told["group_instance_id"],
             client_id=told["client_id"], host=told["host"],
@@ -82,18 +84,19 @@ class Offset:
     leader_epoch: int | None
     metadata: str
     commit_ms: int
-    """When the offset was committed, in milliseconds since 1970 by the broker's clock."""
+    """The time at which the offset was committed, in milliseconds since 1970 by the broker's clock.
+    """
     lag: int | None
     """The number of records after the offset; None if the partition does not exist."""
 
     @property
     def committed_at(self) -> datetime:
-        """When the offset was committed, by the broker's clock, in UTC."""
+        """The time at which the offset was committed, by the broker's clock, in UTC."""
         return utc(self.commit_ms)
 
     @classmethod
     def of(cls, told: Json) -> Offset:
-        """From the broker's JSON."""
+        """Return the offset that the broker's JSON describes."""
         return cls(
             offset=told["offset"], leader_epoch=told["leader_epoch"],
             metadata=told["metadata"] or "", commit_ms=told["commit_ms"], lag=told["lag"],
@@ -109,7 +112,7 @@ class Committed(Mapping[tuple[str, int], Offset]):
 
     @classmethod
     def of(cls, group: str, told: Json) -> Committed:
-        """From the broker's JSON."""
+        """Return the offsets that the broker's JSON describes."""
         return cls(
             group, {(each["topic"], each["partition"]): Offset.of(each) for each in told["offsets"]}
         )
@@ -148,7 +151,7 @@ class JournalEvent:
     """An event of a group, with its reason."""
 
     at_ms: int
-    """When the event happened, in milliseconds since 1970 by the broker's clock."""
+    """The time at which the event happened, in milliseconds since 1970 by the broker's clock."""
     what: str
     """The kind of event."""
     sentence: str
@@ -158,12 +161,12 @@ class JournalEvent:
 
     @property
     def at(self) -> datetime:
-        """When the event happened, by the broker's clock, in UTC."""
+        """The time at which the event happened, by the broker's clock, in UTC."""
         return utc(self.at_ms)
 
     @classmethod
     def of(cls, told: Json) -> JournalEvent:
-        """From the broker's JSON."""
+        """Return the event that the broker's JSON describes."""
         return cls(told["at_ms"], told["what"], told["sentence"], told)
 
     def __str__(self) -> str:
@@ -197,12 +200,12 @@ class SeenRequest:
 
     @property
     def at(self) -> datetime:
-        """When the request arrived, by the broker's clock, in UTC."""
+        """The time at which the request arrived, by the broker's clock, in UTC."""
         return utc(self.at_ms)
 
     @classmethod
     def of(cls, told: Json) -> SeenRequest:
-        """From the broker's JSON."""
+        """Return the request that the broker's JSON describes."""
         known = {name: told[name] for name in cls.__dataclass_fields__}
         return cls(**{**known, "errors": tuple(told["errors"])})
 
@@ -226,7 +229,7 @@ class Record:
 
     @classmethod
     def of(cls, topic: str, told: Json) -> Record:
-        """From the broker's JSON."""
+        """Return the record that the broker's JSON describes."""
         return cls(
             topic, told["partition"], told["offset"], told["timestamp_ms"],
             _bytes(told["key"]), _bytes(told["value"]),
@@ -235,7 +238,8 @@ class Record:
 
 
 def _bytes(told: Any) -> bytes | None:
-    """Decode bytes, which are text if they are UTF-8, and base64 otherwise."""
+    """Decode bytes, which the JSON contains as text if the bytes are UTF-8, and as base64
+    otherwise."""
     if told is None:
         return None
     if "text" in told:

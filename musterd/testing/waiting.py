@@ -34,9 +34,9 @@ class Condition(Generic[T]):
     wanted: str
     """The condition in words: `group 'g' has 3 members`."""
     look: Callable[[], T]
-    """Returns the result of the wait; raises `NotYet`."""
+    """A function that returns the result of the wait, or raises `NotYet`."""
     explain: Callable[[], str]
-    """Returns further lines for the error of a timeout."""
+    """A function that returns further lines for the error of a timeout."""
 
     def in_vain(self, deadline: clock.Deadline, instead: NotYet) -> WaitedInVain:
         """Return the error for a timeout."""
@@ -193,13 +193,14 @@ class Waiting:
     def caught_up(self) -> Committed:
         """Wait until the group has committed the end of all its partitions with records.
 
-        The partitions of a group are those assigned to members and those with a committed offset.
-        During a rebalance they are unknown, and the wait continues until the rebalance ends.
+        The partitions of a group are the partitions assigned to members and the partitions with a
+        committed offset. During a rebalance the partitions are unknown, and the wait continues
+        until the rebalance ends.
         """
         return self._until(self._conditions.caught_up())
 
     def committed(self, topic: str, partition: int = 0, *, at_least: int = 0) -> Offset:
-        """Wait until the group has committed the offset `at_least` or a higher one; return the
+        """Wait until the group has committed the offset `at_least` or a higher offset; return the
         committed offset."""
         return self._until(self._conditions.committed(topic, partition, at_least))
 
