@@ -25,7 +25,7 @@ TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLU
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker on which every client is a super user."""
+    """Yields a broker on which every client is a super user."""
     data: Path = tmp_path_factory.mktemp("acls")
     settings = {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
     broker = Broker(data, settings).start()
@@ -35,7 +35,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def admin(secured: Broker) -> Iterator[Wire]:
-    """A connection to the broker, whose ACLs have all been deleted."""
+    """Yields a connection to the broker after it has deleted all ACLs."""
     with Wire(secured.port) as connection:
         delete(connection, wanted())
         yield connection
@@ -182,7 +182,7 @@ def test_each_field_of_an_acl_filter_selects_matching_acls(admin: Wire) -> None:
 
 
 def test_each_acl_of_create_acls_is_validated_independently(admin: Wire) -> None:
-    """The error messages are those of Kafka 4.3.1."""
+    """The error messages equal those of Kafka 4.3.1."""
     unparsed = (
         "Could not parse principal from `alice` (no colon is present separating the principal type"
         " from the principal name)"
@@ -212,7 +212,7 @@ def test_each_acl_of_create_acls_is_validated_independently(admin: Wire) -> None
     assert describe(admin, wanted()) == ["a/b", "t", "u"]
 
 
-def test_acl_matched_by_two_delete_filters_is_returned_for_both(admin: Wire) -> None:
+def test_acl_that_matches_two_delete_filters_is_returned_for_both_filters(admin: Wire) -> None:
     create(admin, entry("t"), entry("u"))
     assert delete(admin, wanted("t"), wanted(), wanted("none")) == [["t"], ["t", "u"], []]
 
@@ -270,7 +270,7 @@ def test_acls_of_one_pattern_are_described_as_one_resource(admin: Wire) -> None:
     ]
 
 
-async def test_describe_acls_works_in_slices_for_many_acls_of_one_pattern(tmp_path: Path) -> None:
+async def test_describe_acls_uses_slices_when_one_pattern_has_many_acls(tmp_path: Path) -> None:
     settings = {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
     async with serving(tmp_path, settings) as broker:
         entries = [entry(principal=f"User:{number}") for number in range(5 * AT_A_TIME)]

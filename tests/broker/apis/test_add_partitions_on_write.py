@@ -1,5 +1,5 @@
-"""A Produce adds its partitions to the transaction through the coordinator: error codes by version,
-and retries."""
+"""A Produce request adds its partitions to the transaction through the coordinator, with retries
+and error codes per version."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def transactional(**fields: Any) -> bytes:
 
 
 def produce_error(error: int, version: int) -> int:
-    """Returns the error code of a Produce of this version when the coordinator returns
+    """Returns the error code of a Produce response in this version when the coordinator returns
     ``error``."""
     request: Any = SimpleNamespace(
         api_version=version,
@@ -104,7 +104,8 @@ def test_produce_maps_coordinator_errors_to_codes_of_its_version(
 
 
 class Coordinator:
-    """Replies to AddPartitions with these codes in order; repeats the last one."""
+    """A fake coordinator that answers AddPartitions with the given codes in order and repeats the
+    last code."""
 
     def __init__(self, time: MockTime, codes: Sequence[int]) -> None:
         self.codes = list(codes)
@@ -118,8 +119,8 @@ class Coordinator:
 
 
 async def add_result(*codes: int) -> tuple[int, list[int]]:
-    """Adds a partition; returns the error code, and the times in ms at which the coordinator was
-    called."""
+    """Adds a partition when the coordinator returns ``codes``. Returns the error code, and the
+    times in ms of the calls to the coordinator."""
     time = MockTime()
 
     async def wait(transactional_id: str, at_most_s: float) -> None:
@@ -179,7 +180,7 @@ async def test_add_partitions_is_not_retried_after_other_errors(code: int, said:
         (None, NOT_COORDINATOR),
     ],
 )
-def test_add_partitions_returns_coordinator_error_without_active_shard(
+def test_add_partitions_returns_coordinator_error_when_shard_is_inactive(
     phase: Phase | None, error: int
 ) -> None:
     hosted = None if phase is None else SimpleNamespace(phase=phase)
@@ -201,7 +202,7 @@ def test_add_partitions_returns_coordinator_error_without_active_shard(
 async def test_tv1_produce_to_unadded_partition_succeeds_without_verification(
     tmp_path: Path, verified: bool
 ) -> None:
-    """Partitions of TV2 clients are added whether verification is enabled or not."""
+    """Partitions of TV2 clients are added both with and without verification."""
     settings = {"transaction.partition.verification.enable": str(verified).lower()}
 
     def work(wire: Wire) -> tuple[int, int]:
@@ -219,8 +220,8 @@ async def test_tv1_produce_to_unadded_partition_succeeds_without_verification(
 
 
 async def test_concurrent_produces_of_one_transactional_id_all_succeed(tmp_path: Path) -> None:
-    """Kafka answers the first request with NETWORK_EXCEPTION, because its broker sends one request
-    at a time."""
+    """Kafka answers the first request with NETWORK_EXCEPTION, because a Kafka broker sends one
+    request at a time to the coordinator."""
 
     def work(wire: Wire) -> list[int]:
         create_topic(wire, "t", 20)
@@ -235,9 +236,11 @@ async def test_concurrent_produces_of_one_transactional_id_all_succeed(tmp_path:
         assert await asked(broker, work) == [NONE] * 20
 
 
-async def test_produce_waits_until_an_earlier_one_has_added_its_partition(tmp_path: Path) -> None:
-    """A producer may have five requests in flight. All except the first find the partition already
-    added."""
+async def test_produce_waits_until_an_earlier_produce_has_added_its_partition(
+    tmp_path: Path,
+) -> None:
+    """A producer may have five requests in flight. Later requests find that the first request has
+    already added the partition."""
 
     def work(wire: Wire) -> list[tuple[int, int]]:
         create_topic(wire, "t", 1)
@@ -282,11 +285,11 @@ async def test_only_refused_requests_count_as_verification_failures(tmp_path: Pa
 async def test_batch_is_appended_after_its_add_partitions_record_is_stable(
     tmp_path: Path,
 ) -> None:
-    """A producer that lost its connection sends again while its first request waits for a slow
-    disk.
+    """A producer that lost its connection sends its records again while its first request waits for
+    a slow disk.
 
-    If the power failed before the record is stable, no coordinator would end the transaction of the
-    batch.
+    If the power failed before the AddPartitions record is stable, no coordinator would end the
+    transaction of the batch.
     """
     fs = SlowFiles(TRANSACTION_TOPIC)
     settings = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}

@@ -1,6 +1,6 @@
 """AddPartitionsToTxn and AddOffsetsToTxn in every version, and the order of their checks.
 
-The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka).
+The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka).
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ OF_OFFSETS = range(5)
 
 @pytest.fixture
 def producer(wire: Wire, name: str) -> Pair:
-    """The producer id and second epoch of a transactional id, with a topic of three partitions of
-    the same name."""
+    """Returns the producer id and second epoch of the transactional id ``name``, and creates topic
+    ``name`` with three partitions."""
     create_led(wire, name, 3)
     begin(wire, name)
     return begin(wire, name)
 
 
 @pytest.mark.parametrize("version", OF_CLIENTS)
-def test_add_partitions_adds_a_partition_named_twice_once(
+def test_add_partitions_adds_a_duplicate_partition_once(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
     assert add(wire, name, producer, [(name, [0, 0]), (name, [2])], version) == {
@@ -74,7 +74,7 @@ def test_add_partitions_adds_a_partition_named_twice_once(
 
 @pytest.mark.proves("transactions 7")
 @pytest.mark.parametrize("version", OF_CLIENTS)
-def test_add_partitions_adds_none_when_one_partition_is_invalid(
+def test_add_partitions_adds_no_partition_when_one_is_invalid(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
     wanted = [("nowhere", [0]), (name, [0, 3, -1]), ("__consumer_offsets", [0])]
@@ -103,7 +103,7 @@ def test_add_partitions_adds_none_when_one_partition_is_invalid(
 def test_add_partitions_of_a_client_refuses_internal_topics(
     wire: Wire, name: str, producer: Pair, version: int, topic: str
 ) -> None:
-    """Internal topics are refused whether the topic and the partition exist or not."""
+    """The request is refused whether or not the internal topic and the partition exist."""
     codes = add(wire, name, producer, [(topic, [0, 4711])], version)
 
     assert set(codes.values()) == {TOPIC_AUTHORIZATION_FAILED}
@@ -119,7 +119,7 @@ def test_add_partitions_checks_transactional_id_producer_id_epoch_in_order(
         assert codes == {(name, 0): code, (name, 1): code}, whose
 
 
-def test_add_partitions_without_partitions_begins_a_transaction(
+def test_add_partitions_begins_a_transaction_when_its_list_is_empty(
     wire: Wire, name: str, producer: Pair
 ) -> None:
     assert add(wire, name, producer, []) == {}
@@ -192,7 +192,7 @@ def test_add_partitions_of_a_broker_accepts_internal_topics(
 
 
 @pytest.mark.parametrize("version", OF_OFFSETS)
-def test_add_offsets_has_the_producer_checks_of_add_partitions(
+def test_add_offsets_checks_the_producer_like_add_partitions(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
     for transactional_id, whose, code in wrong_producers(name, producer, version):
@@ -207,7 +207,7 @@ def test_add_offsets_has_the_producer_checks_of_add_partitions(
 
 @pytest.mark.skipif(KIND != "muster", reason="Kafka makes the topic for FindCoordinator alone")
 def test_add_offsets_creates_the_offsets_topic(brokers: Callable[..., Broker]) -> None:
-    """A producer sends AddOffsetsToTxn before it looks for the group's coordinator."""
+    """A producer sends AddOffsetsToTxn before FindCoordinator for the group."""
     broker = brokers()
     with Wire(broker.port) as wire:
         producer = begin(wire, "t")
@@ -228,8 +228,8 @@ def test_add_offsets_creates_the_offsets_topic(brokers: Callable[..., Broker]) -
 def test_add_partitions_succeeds_after_the_previous_transaction_completes(
     wire: Wire, name: str, producer: Pair
 ) -> None:
-    """While the markers are written, requests get CONCURRENT_TRANSACTIONS, even those with a wrong
-    producer id.
+    """During the writes of the markers, every request gets CONCURRENT_TRANSACTIONS, even a request
+    with a wrong producer id.
 
     Muster has usually written the markers before it responds to EndTxn.
     """

@@ -1,5 +1,5 @@
-"""Requests of administrators: log directories, producers, leader epochs, elections, reassignments,
-lists."""
+"""Administrative APIs: log directories, producers, leader epochs, leader elections, reassignments
+and lists."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_describe_producers_of_unknown_or_invalid_topic_is_an_error(
 def end_of_epoch(
     wire: Wire, name: str, epoch: int, version: int = 4, current: int = -1, partition: int = 0
 ) -> tuple[int, int, int]:
-    """Returns error code, leader epoch and end offset."""
+    """Sends OffsetForLeaderEpoch and returns error code, leader epoch and end offset."""
     wanted = {"partition": partition, "leader_epoch": epoch, "current_leader_epoch": current}
     request = {"replica_id": -1, "topics": [{"topic": name, "partitions": [wanted]}]}
     (topic,) = wire.call("OffsetForLeaderEpoch", version, request)["topics"]
@@ -131,7 +131,7 @@ def end_of_epoch(
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_latest_leader_epoch_ends_at_the_log_end_offset(
+def test_offset_for_latest_leader_epoch_is_the_log_end_offset(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, name)
@@ -143,10 +143,10 @@ def test_latest_leader_epoch_ends_at_the_log_end_offset(
 
 
 @pytest.mark.campaign
-def test_earlier_leader_epoch_ends_at_the_start_of_the_next_epoch(
+def test_offset_for_earlier_leader_epoch_is_the_start_of_the_next_epoch(
     brokers: Callable[..., Broker], name: str
 ) -> None:
-    """The broker has a log of several leaders: epoch 0 up to offset 1, then epoch 4."""
+    """The log contains batches of several leaders: epoch 0 up to offset 1, then epoch 4."""
     broker = brokers()
     with Wire(broker.port) as wire:
         create_topic(wire, name)
@@ -217,7 +217,7 @@ def test_list_reassignments_is_empty_on_a_standalone_broker(wire: Wire, name: st
 def test_reassignment_to_another_broker_is_refused_on_a_standalone_broker(
     wire: Wire, name: str, version: int, may_change_factor: bool
 ) -> None:
-    """The error codes are those of Apache Kafka 4.3.1."""
+    """The error codes equal those of Apache Kafka 4.3.1."""
     create_topic(wire, name)
     (ours,) = [broker["node_id"] for broker in metadata(wire, name)["brokers"]]
     asked = [
@@ -267,7 +267,7 @@ def test_alter_replica_log_dirs_accepts_only_the_brokers_own_directory(
 
 
 def pages(wire: Wire, names: list[str], limit: int) -> list[tuple[str, list[int]]]:
-    """Returns the topics and partitions of all pages, in order."""
+    """Returns the topics and partitions of each page, in order."""
     told = []
     cursor = None
     while True:

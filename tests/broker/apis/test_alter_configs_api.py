@@ -1,4 +1,5 @@
-"""AlterConfigs and IncrementalAlterConfigs: every version, every operation, and every refusal."""
+"""AlterConfigs and IncrementalAlterConfigs in every version, with every operation and every
+refusal."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ EVERY_BROKER = ""
 
 @pytest.fixture
 def changed(wire: Wire) -> Iterator[Wire]:
-    """A connection to the shared broker, whose dynamic settings are deleted after the test."""
+    """Yields a connection to the shared broker and deletes the dynamic settings after the test."""
     yield wire
     for name in ("1", EVERY_BROKER):
         assert replace(wire, name, {}, kind=BROKER) == (NONE, None)
@@ -74,7 +75,7 @@ def test_alter_configs_replaces_all_settings_in_every_version(
     assert value_of(wire, name, "segment.bytes") == ("1073741824", DEFAULT)
 
 
-def test_append_and_subtract_change_list_settings(wire: Wire, name: str) -> None:
+def test_append_and_subtract_operations_change_list_settings(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     policy = "cleanup.policy"
 
@@ -211,7 +212,7 @@ def test_validate_only_reports_errors_and_changes_no_setting(wire: Wire, name: s
 # -- brokers
 
 
-def test_broker_setting_overrides_cluster_default_and_both_override_the_file(
+def test_dynamic_broker_setting_overrides_cluster_default_and_file(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     with Wire(brokers({"log.retention.ms": "4000", "log.retention.hours": "1"}).port) as wire:
@@ -249,7 +250,7 @@ def test_alter_configs_replaces_dynamic_settings_of_a_broker(changed: Wire) -> N
     assert value_of(changed, "1", "log.retention.ms", BROKER) == (None, DEFAULT)
 
 
-def test_append_changes_list_setting_of_the_broker_default(changed: Wire) -> None:
+def test_append_operation_extends_the_default_of_a_list_broker_setting(changed: Wire) -> None:
     operation = ("log.cleanup.policy", APPEND, "compact")
 
     assert alter(changed, EVERY_BROKER, operation, kind=BROKER) == (NONE, None)
@@ -298,7 +299,7 @@ def test_invalid_value_of_a_broker_setting_is_refused(
     assert sentence in (message or "")
 
 
-def test_broker_default_that_makes_a_topics_settings_invalid_is_refused(
+def test_broker_default_is_refused_when_it_makes_topic_settings_invalid(
     changed: Wire, name: str
 ) -> None:
     create_topic(changed, name, configs={"max.compaction.lag.ms": "5000"})
@@ -368,8 +369,7 @@ def test_stored_setting_that_contradicts_the_file_is_ignored_and_logged(
 
 @pytest.mark.parametrize("resource", ["1", EVERY_BROKER])
 def test_unsupported_throttles_can_be_deleted_but_not_set(wire: Wire, resource: str) -> None:
-    """``kafka-reassign-partitions --verify`` deletes these throttles, whether they were set or
-    not."""
+    """``kafka-reassign-partitions --verify`` deletes these throttles even if they are not set."""
     throttle = "replica.alter.log.dirs.io.max.bytes.per.second"
 
     assert alter(wire, resource, (throttle, DELETE, None), kind=BROKER) == (NONE, None)

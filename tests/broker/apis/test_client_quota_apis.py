@@ -100,7 +100,7 @@ async def test_invalid_client_quota_is_refused_with_invalid_request(
 
 
 async def test_removal_of_an_unknown_quota_key_succeeds(tmp_path: Path) -> None:
-    """Kafka's alterClientQuotaEntity checks a key only when the request sets a value."""
+    """``alterClientQuotaEntity`` in Kafka checks a key only when the request sets a value."""
 
     def work(wire: Wire) -> None:
         rate = ("producer_byte_rate", 5.0)
@@ -114,7 +114,7 @@ async def test_removal_of_an_unknown_quota_key_succeeds(tmp_path: Path) -> None:
         await asked(broker, work)
 
 
-async def test_duplicate_quota_entity_is_refused_and_host_name_is_resolved(
+async def test_duplicate_quota_entity_is_refused_and_host_name_of_ip_is_resolved(
     tmp_path: Path,
 ) -> None:
     def work(wire: Wire) -> None:
@@ -173,9 +173,9 @@ async def test_quota_changes_are_reported_to_the_audit_log(
     ]
 
 
-async def test_refused_quotas_leave_no_objects_in_reference_cycles(tmp_path: Path) -> None:
-    """Objects in reference cycles stay in memory until a collection of the whole heap, which is
-    rare."""
+async def test_refused_quotas_do_not_create_reference_cycles(tmp_path: Path) -> None:
+    """Objects in reference cycles stay in memory until a collection of the whole heap, which runs
+    rarely."""
 
     def work(wire: Wire) -> None:
         entry = {"entity": [{"entity_type": "group", "entity_name": "g"}], "ops": []}

@@ -30,11 +30,8 @@ DATA = "/data"
 def fetching(
     partitions: int | list[tuple[int, int]] = 1, session: tuple[int, int] = (0, -1), **fields: Any
 ) -> dict[str, Any]:
-    """Returns a Fetch of the topic orders.
-
-    ``partitions`` is a number of partitions, read from offset 0, or a list of pairs of partition
-    and offset.
-    """
+    """Returns a Fetch request for the topic orders. ``partitions`` is a number of partitions, which
+    are read from offset 0, or a list of pairs (partition, offset)."""
     places = [(p, 0) for p in range(partitions)] if isinstance(partitions, int) else partitions
     wanted = [
         {"partition": p, "fetch_offset": offset, "partition_max_bytes": 1_000_000}
@@ -150,7 +147,7 @@ async def test_fetch_returns_out_of_range_when_records_are_deleted_during_read()
 
 @pytest.mark.parametrize("version", [5, 6, 12])
 async def test_fetch_maps_a_disk_error_to_a_code_of_its_version(version: int) -> None:
-    """Clients of Fetch 5 and below may not know KAFKA_STORAGE_ERROR (KIP-112)."""
+    """Clients of Fetch versions up to 5 may not know KAFKA_STORAGE_ERROR (KIP-112)."""
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         await fill(broker)
@@ -170,7 +167,7 @@ async def test_fetch_maps_a_disk_error_to_a_code_of_its_version(version: int) ->
 
 
 async def test_fetch_returns_a_record_appended_during_the_disk_read() -> None:
-    """The Fetch reaches the end of partition 0, then waits for the disk of partition 1."""
+    """The Fetch reaches the end of partition 0 and then waits for the disk read of partition 1."""
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         await fill(broker, 2)

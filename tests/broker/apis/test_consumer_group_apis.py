@@ -1,6 +1,5 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe on the wire, and what other APIs say of groups
-of KIP-848.
-"""
+"""ConsumerGroupHeartbeat, ConsumerGroupDescribe, and the responses of other APIs for consumer
+groups of KIP-848."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ SETTINGS = {"group.consumer.assignment.interval.ms": "0"}
 
 
 class Member:
-    """A member of the group g, on its own connection."""
+    """A member of group g with a separate connection."""
 
     def __init__(self, wire: Wire, member_id: str = "", version: int = 1) -> None:
         self.wire = wire
@@ -62,7 +61,7 @@ def create(wire: Wire, name: str, partitions: int) -> None:
 
 
 def found(wire: Wire) -> None:
-    """Have the coordinator's topic created."""
+    """Creates the offsets topic."""
     for _ in range(200):
         value = {"key": "", "key_type": 0, "coordinator_keys": ["g"]}
         reply = wire.call("FindCoordinator", 4, value)
@@ -73,7 +72,7 @@ def found(wire: Wire) -> None:
 
 
 def owned(reply: dict[str, Any]) -> list[int]:
-    """The numbers of the partitions in a response, of all topics."""
+    """Returns the numbers of the assigned partitions of all topics in a response."""
     given = reply["assignment"]["topic_partitions"]
     return sorted(each for topic in given for each in topic["partitions"])
 
@@ -89,7 +88,7 @@ def _prepared(wire: Wire, broker: Broker, work: Any) -> None:
     work(wire)
 
 
-async def test_member_joins_by_every_version(tmp_path: Path) -> None:
+async def test_consumer_group_member_joins_with_every_heartbeat_version(tmp_path: Path) -> None:
     def work(wire: Wire) -> None:
         old = Member(wire, "", 0)
         reply = old.join("t")
@@ -105,7 +104,7 @@ async def test_member_joins_by_every_version(tmp_path: Path) -> None:
     await on_broker(tmp_path, work)
 
 
-async def test_new_topic_and_new_partitions_are_assigned(tmp_path: Path) -> None:
+async def test_new_topic_and_new_partitions_are_assigned_to_consumer_groups(tmp_path: Path) -> None:
     def work(wire: Wire) -> None:
         member = Member(wire, "m")
         assert owned(member.join("t", "later")) == [0, 1]
@@ -123,7 +122,7 @@ async def test_new_topic_and_new_partitions_are_assigned(tmp_path: Path) -> None
     await on_broker(tmp_path, work)
 
 
-async def test_regex_is_resolved_off_the_turn(tmp_path: Path) -> None:
+async def test_subscribed_regex_is_resolved_after_the_heartbeat_response(tmp_path: Path) -> None:
     def work(wire: Wire) -> None:
         create(wire, "other", 1)
         member = Member(wire, "m")
@@ -142,7 +141,7 @@ async def test_regex_is_resolved_off_the_turn(tmp_path: Path) -> None:
     await on_broker(tmp_path, work)
 
 
-async def test_group_is_described_with_epochs_and_assignments(tmp_path: Path) -> None:
+async def test_consumer_group_describe_returns_epochs_and_assignments(tmp_path: Path) -> None:
     def work(wire: Wire) -> None:
         Member(wire, "m").join("t", instance_id="i")
         ask = {"group_ids": ["g", "x", ""], "include_authorized_operations": False}
@@ -161,7 +160,7 @@ async def test_group_is_described_with_epochs_and_assignments(tmp_path: Path) ->
     await on_broker(tmp_path, work)
 
 
-async def test_other_apis_know_the_type_of_the_group(tmp_path: Path) -> None:
+async def test_list_and_describe_groups_distinguish_consumer_groups(tmp_path: Path) -> None:
     def work(wire: Wire) -> None:
         Member(wire, "m").join("t")
         listed = wire.call("ListGroups", 5, {"states_filter": [], "types_filter": ["Consumer"]})
@@ -197,7 +196,7 @@ def commit(wire: Wire, version: int, epoch: int, member_id: str = "m") -> int:
     return code
 
 
-async def test_commit_and_fetch_check_the_member_epoch(tmp_path: Path) -> None:
+async def test_offset_commit_and_offset_fetch_check_the_member_epoch(tmp_path: Path) -> None:
     def work(wire: Wire) -> None:
         Member(wire, "m").join("t")
         assert commit(wire, 9, 2) == NONE
@@ -216,7 +215,7 @@ async def test_commit_and_fetch_check_the_member_epoch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "offered", "level"), [("classic", False, 0), ("classic,consumer", True, 1)]
 )
-async def test_apis_are_offered_where_the_protocol_is_enabled(
+async def test_consumer_group_apis_are_offered_only_when_protocol_is_enabled(
     tmp_path: Path, setting: str, offered: bool, level: int
 ) -> None:
     def work(wire: Wire) -> None:
@@ -243,7 +242,7 @@ def alter(wire: Wire, operation: int, name: str, value: str | None, group: str =
 
 
 def described(wire: Wire, name: str) -> tuple[str, int, list[tuple[str, str, int]]]:
-    """Value, source and synonyms of a setting of the group g."""
+    """Returns value, source and synonyms of a setting of group g."""
     resource = {"resource_type": GROUP_TYPE, "resource_name": "g", "configuration_keys": [name]}
     request = {"resources": [resource], "include_synonyms": True, "include_documentation": False}
     (found,) = wire.call("DescribeConfigs", 4, request)["results"][0]["configs"]
@@ -252,12 +251,12 @@ def described(wire: Wire, name: str) -> tuple[str, int, list[tuple[str, str, int
 
 
 def listed(wire: Wire) -> list[str]:
-    """The groups with settings of their own."""
+    """Returns the groups that have dynamic settings."""
     reply = wire.call("ListConfigResources", 1, {"resource_types": [GROUP_TYPE]})
     return [each["resource_name"] for each in reply["config_resources"]]
 
 
-async def test_settings_of_a_group_apply_to_the_next_heartbeat(tmp_path: Path) -> None:
+async def test_altered_group_settings_apply_to_the_next_heartbeat(tmp_path: Path) -> None:
     name, broker_name = "consumer.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"
     default = (broker_name, "5000", 5)
 
@@ -276,7 +275,7 @@ async def test_settings_of_a_group_apply_to_the_next_heartbeat(tmp_path: Path) -
     await on_broker(tmp_path, work)
 
 
-async def test_settings_of_a_group_survive_a_restart(tmp_path: Path) -> None:
+async def test_altered_group_settings_survive_a_restart(tmp_path: Path) -> None:
     name = "consumer.session.timeout.ms"
     await on_broker(tmp_path, lambda wire: alter(wire, SET, name, "50000"))
     async with serving(tmp_path, SETTINGS) as broker:
@@ -296,7 +295,7 @@ async def test_settings_of_a_group_survive_a_restart(tmp_path: Path) -> None:
         ("consumer.session.timeout.ms", "50000", "", INVALID_REQUEST),
     ],
 )
-async def test_invalid_setting_of_a_group_is_refused(
+async def test_invalid_group_setting_is_refused(
     tmp_path: Path, name: str, value: str, group: str, error: int
 ) -> None:
     def work(wire: Wire) -> None:

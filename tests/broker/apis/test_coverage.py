@@ -1,5 +1,3 @@
-"""The page docs/use/coverage.md, ApiVersions and the table of served APIs agree."""
-
 from __future__ import annotations
 
 from importlib import import_module
@@ -17,11 +15,11 @@ from tools import make_coverage
 APIS = Path(make_coverage.__file__).parents[1] / "broker" / "apis"
 
 
-def test_coverage_page_agrees_with_the_dispatch_table() -> None:
+def test_coverage_page_lists_the_apis_of_the_dispatch_table() -> None:
     assert make_coverage.PAGE.read_text() == make_coverage.page(), "run make coverage"
 
 
-def test_every_served_row_of_broker_apis_is_in_the_api_table() -> None:
+def test_every_api_definition_in_broker_apis_is_in_the_api_table() -> None:
     rows = [
         import_module(".".join(("broker", "apis", *path.relative_to(APIS).with_suffix("").parts)))
         for path in APIS.rglob("*.py")
@@ -35,7 +33,7 @@ def test_every_served_row_of_broker_apis_is_in_the_api_table() -> None:
     assert len(served) == len(rows)
 
 
-def test_each_top_module_of_broker_apis_defines_a_served_row() -> None:
+def test_each_module_directly_in_broker_apis_defines_an_api() -> None:
     modules = [path for path in APIS.glob("*.py") if path.stem != "__init__"]
 
     assert [path.name for path in modules if "\nSERVED = " not in path.read_text()] == []
@@ -67,8 +65,8 @@ async def test_api_versions_returns_the_api_table_in_every_version(tmp_path: Pat
 async def test_api_versions_returns_the_level_of_transaction_version(
     tmp_path: Path, level: int, version: int
 ) -> None:
-    """As Kafka 4.3.1 was observed to do with v3 and v4: only clients of v4 get supported features
-    with a minimum of 0 (KAFKA-17011), and level 0 is omitted from the finalized features."""
+    """Kafka 4.3.1 returned the same in a test with versions 3 and 4: only clients of version 4 get
+    supported features with minimum 0 (KAFKA-17011), and the finalized features omit level 0."""
     async with EdgeBroker(tmp_path) as broker:
         broker.registry.features = Features(7, {"transaction.version": level})
         client = await broker.client()

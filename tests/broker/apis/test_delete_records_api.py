@@ -1,4 +1,5 @@
-"""DeleteRecords: clients see the new log start offset immediately, and it survives a crash."""
+"""DeleteRecords raises the log start offset immediately, and the new log start offset survives a
+crash."""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ def test_log_start_offset_can_be_within_a_batch_and_never_decreases(wire: Wire, 
         ("__transaction_state", 0, 0, INVALID_TOPIC_EXCEPTION),
     ],
 )
-def test_delete_records_is_refused_by_offset_policy_or_internal_topic(
+def test_delete_records_refuses_bad_offset_or_policy_or_internal_topic(
     wire: Wire, name: str, topic: str, partition: int, offset: int, error_code: int
 ) -> None:
     policies = {"deleted": "delete", "compacted": "compact", "both": "compact,delete"}

@@ -1,6 +1,6 @@
 """DescribeProducers returns the open transaction of each producer of a partition.
 
-The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka).
+The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka).
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ def described(wire: Wire, topic: str, *partitions: int) -> list[dict[str, Any]]:
 
 
 def only(wire: Wire, topic: str) -> dict[str, Any]:
-    """Returns the producer of partition 0, which must have exactly one."""
+    """Returns the only producer of partition 0; fails if the partition has another number of
+    producers."""
     (partition,) = described(wire, topic, 0)
     (producer,) = partition["active_producers"]
     found: dict[str, Any] = producer
     return found
 
 
-def test_producer_has_start_offset_while_open_and_coordinator_epoch_after(
+def test_describe_producers_returns_start_offset_and_coordinator_epoch(
     wire: Wire, name: str
 ) -> None:
     create_led(wire, name)

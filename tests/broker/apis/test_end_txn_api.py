@@ -1,7 +1,7 @@
-"""EndTxn in every version: its checks and its effects.
+"""The checks and effects of EndTxn in every version.
 
-The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka), with one exception: an EndTxn with
-COMMIT and the old epoch after an ABORT gets another error code.
+The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka), with one exception: an EndTxn COMMIT with
+the old epoch after an ABORT gets another error code there.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ VERSIONS = range(6)
 OF_TV1, OF_TV2 = range(5), range(5, 6)
 NOTHING = (-1, -1)
 LAST_EPOCH = 32_766
-"""The last epoch that a producer gets; the marker of its transaction has the next one."""
+"""The last epoch that a producer gets. The marker of its transaction has the next epoch."""
 
 
 @pytest.fixture
 def producer(wire: Wire, name: str) -> Pair:
-    """The producer id and second epoch of a transactional id, with a topic of the same name."""
+    """Returns the producer id and second epoch of the transactional id ``name``, and creates topic
+    ``name``."""
     create_led(wire, name)
     begin(wire, name)
     return begin(wire, name)
@@ -76,7 +77,7 @@ def test_end_txn_checks_transactional_id_producer_id_epoch_in_order(
 @pytest.mark.proves("transactions 5")
 @pytest.mark.parametrize("version", OF_TV1)
 @pytest.mark.parametrize("committed", [True, False])
-def test_tv1_end_txn_without_a_transaction_is_refused(
+def test_tv1_end_txn_is_refused_when_no_transaction_is_open(
     wire: Wire, name: str, producer: Pair, version: int, committed: bool
 ) -> None:
     assert end(wire, name, producer, committed, version) == (INVALID_TXN_STATE, NOTHING)
@@ -84,7 +85,7 @@ def test_tv1_end_txn_without_a_transaction_is_refused(
 
 
 @pytest.mark.proves("transactions 5")
-def test_tv2_abort_without_a_transaction_raises_epoch_commit_is_refused(
+def test_tv2_abort_succeeds_and_commit_fails_when_no_transaction_is_open(
     wire: Wire, name: str, producer: Pair
 ) -> None:
     pid, epoch = producer
@@ -115,7 +116,7 @@ def test_tv1_end_txn_can_be_repeated(wire: Wire, name: str, producer: Pair, vers
 
 @pytest.mark.proves("transactions 4")
 @pytest.mark.parametrize("committed", [True, False])
-def test_tv2_end_txn_repeated_with_the_old_epoch_gets_the_same_response(
+def test_tv2_end_txn_retried_with_the_old_epoch_gets_the_same_response(
     wire: Wire, name: str, producer: Pair, committed: bool
 ) -> None:
     pid, epoch = producer
@@ -198,7 +199,7 @@ def test_end_txn_commits_or_aborts_records_in_every_version(
 
 @pytest.mark.proves("transactions 12")
 @pytest.mark.campaign
-def test_commit_at_the_last_epoch_returns_another_producer_id(wire: Wire, name: str) -> None:
+def test_commit_at_the_maximum_epoch_returns_a_new_producer_id(wire: Wire, name: str) -> None:
     create_led(wire, name)
     pid, epoch = begin(wire, name)
     raising = {"transactional_id": name, "transaction_timeout_ms": 60_000}

@@ -1,4 +1,4 @@
-"""Fetch: every version, its fields, its bounds, and how long it waits."""
+"""Fetch in every version: its fields, its bounds, and its waiting time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VERSIONS = range(19)
 
 
 def values_in(version: int, records: bytes) -> list[bytes | None]:
-    """Returns the values of the records in a response of that version."""
+    """Returns the values of the records in a Fetch response of ``version``."""
     if version >= 4:
         return values_of(records)
     magic = 0 if version < 2 else 1
@@ -68,7 +68,7 @@ def test_fetch_at_the_log_end_is_empty_without_an_error(
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("offset", [-1, 2])
-def test_fetch_outside_the_log_returns_out_of_range(
+def test_fetch_of_an_offset_outside_the_log_returns_offset_out_of_range(
     wire: Wire, name: str, version: int, offset: int
 ) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
@@ -103,7 +103,9 @@ def test_fetch_with_an_unknown_leader_epoch_is_an_error(
     assert answer["error_code"] == error_code
 
 
-def test_fetch_returns_the_diverging_epoch_of_the_last_fetched_epoch(wire: Wire, name: str) -> None:
+def test_fetch_returns_diverging_epoch_when_last_fetched_epoch_diverges(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, name)
     produce(wire, name)
 
@@ -257,7 +259,9 @@ def test_fetch_waits_for_max_wait_ms_when_no_record_arrives(wire: Wire, name: st
     assert (answer["error_code"], answer["records"]) == (NONE, b"")
 
 
-def test_append_answers_a_waiting_fetch(wire: Wire, broker: Broker, name: str) -> None:
+def test_waiting_fetch_is_answered_when_a_record_is_appended(
+    wire: Wire, broker: Broker, name: str
+) -> None:
     create_topic(wire, name)
     wire.send("Fetch", 12, fetch_request(name, max_wait_ms=60_000))
 
@@ -281,7 +285,7 @@ def test_fetch_waits_for_min_bytes(wire: Wire, broker: Broker, name: str) -> Non
 
 
 MUCH: dict[str, Any] = {"min_bytes": 8 << 20, "max_bytes": 16 << 20, "partition_max_bytes": 8 << 20}
-"""Bounds above the size of the log."""
+"""Fetch limits that are larger than the log."""
 HALF_A_SEGMENT = batch(b"x" * 600_000)
 
 
@@ -293,7 +297,7 @@ def two_segments(wire: Wire, name: str) -> None:
 
 @pytest.mark.parametrize("version", [0, 3, 4, 12])
 @pytest.mark.parametrize(("offset", "records"), [(0, 2), (1, 1)])
-def test_fetch_from_an_older_segment_does_not_wait(
+def test_fetch_does_not_wait_when_its_offset_is_in_an_older_segment(
     wire: Wire, name: str, version: int, offset: int, records: int
 ) -> None:
     two_segments(wire, name)
@@ -303,7 +307,7 @@ def test_fetch_from_an_older_segment_does_not_wait(
     assert len(values_in(version, answer["records"])) == records
 
 
-def test_new_segment_answers_a_fetch_that_waits_on_the_older_segment(
+def test_waiting_fetch_is_answered_when_a_new_segment_is_created(
     wire: Wire, broker: Broker, name: str
 ) -> None:
     create_topic(wire, name, configs={"segment.bytes": str(1 << 20)})
@@ -336,7 +340,9 @@ def test_fetch_with_an_error_does_not_wait(wire: Wire, name: str) -> None:
     assert answer["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_topic_deletion_answers_a_waiting_fetch(wire: Wire, broker: Broker, name: str) -> None:
+def test_waiting_fetch_is_answered_when_its_topic_is_deleted(
+    wire: Wire, broker: Broker, name: str
+) -> None:
     create_topic(wire, name)
     wire.send("Fetch", 12, fetch_request(name, max_wait_ms=60_000))
 
@@ -348,7 +354,7 @@ def test_topic_deletion_answers_a_waiting_fetch(wire: Wire, broker: Broker, name
     assert partition["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_offset_commit_answers_a_waiting_fetch_of_the_offsets_topic(
+def test_waiting_fetch_of_offsets_topic_is_answered_by_an_offset_commit(
     wire: Wire, broker: Broker, name: str
 ) -> None:
     create_topic(wire, name)

@@ -1,4 +1,4 @@
-"""Fetch and ListOffsets with read_committed, while transactions begin and end."""
+"""Fetch and ListOffsets with read_committed during open and ended transactions."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def as_dict(version: int, fetched: Fetched) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", sampled(range(19), (4, 11, 17)))
 @given(correlation_id=INT32, error_code=st.integers(0, 100), session_id=INT32, topics=TOPICS)
-def test_fetch_response_bytes_equal_those_of_the_reference_codec(
+def test_fetch_response_equals_the_bytes_of_the_reference_codec(
     version: int, correlation_id: int, error_code: int, session_id: int, topics: Any
 ) -> None:
     named = [

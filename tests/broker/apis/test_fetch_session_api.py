@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): requests and responses have only changed partitions."""
+"""Incremental fetch sessions (KIP-227): requests and responses contain only changed partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSIONS = [7, 11, 12]
 
 
 def open_session(wire: Wire, name: str, version: int, partitions: int = 1) -> dict[str, Any]:
-    """Sends a full Fetch that opens a session and returns the response."""
+    """Sends a full Fetch that creates a session and returns the response."""
     request = fetch_request(name, session_epoch=0)
     entry = request["topics"][0]["partitions"][0]
     request["topics"][0]["partitions"] = [{**entry, "partition": p} for p in range(partitions)]
@@ -108,7 +108,9 @@ def test_fetch_with_an_unknown_session_id_is_an_error(wire: Wire) -> None:
     assert (answer["error_code"], answer["responses"]) == (FETCH_SESSION_ID_NOT_FOUND, [])
 
 
-def test_fetch_session_by_name_refuses_a_request_by_topic_id(wire: Wire, name: str) -> None:
+def test_fetch_session_with_topic_names_refuses_requests_with_topic_ids(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, name)
     session = open_session(wire, name, 12)["session_id"]
 
@@ -141,7 +143,9 @@ def test_fetch_session_repeats_a_partition_error_until_it_is_resolved(
     assert incremental(wire, 12, session, 3)["responses"] == []
 
 
-def test_fetch_session_reads_a_partition_that_returned_records_last(wire: Wire, name: str) -> None:
+def test_fetch_session_moves_a_partition_with_returned_records_to_the_end(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, name, 2)
     for partition in (0, 1):
         produce(wire, name, batch(b"x" * 5000), partition=partition)

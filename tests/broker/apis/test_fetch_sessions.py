@@ -1,4 +1,4 @@
-"""The cache of fetch sessions: its bound, evictions, and wrapping epochs."""
+"""The cache of fetch sessions: its limit, its evictions, and the wraparound of session epochs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def created(cache: FetchSessions, size: int, now_ms: int = 0) -> Session:
     return session
 
 
-def test_fetch_sessions_are_bounded_by_the_slots() -> None:
+def test_number_of_fetch_sessions_is_bounded_by_the_cache_slots() -> None:
     cache = sessions(2)
     created(cache, 1)
     created(cache, 1)
@@ -63,7 +63,7 @@ def test_fetch_session_idle_for_two_minutes_is_evicted() -> None:
     assert cache.resume(used.session_id, OWNER, 2, [], [], False, EVICTION_MS + 1) is used
 
 
-def test_used_fetch_session_is_evicted_only_for_one_with_more_partitions() -> None:
+def test_used_fetch_session_is_evicted_only_for_a_larger_session() -> None:
     cache = sessions(2)
     small, big = created(cache, 2), created(cache, 5)
     now_ms = EVICTION_MS + 1
@@ -158,7 +158,7 @@ def test_replica_session_reads_its_quiet_partitions_periodically() -> None:
         assert due(session) == [0, 1]
 
 
-def test_replica_session_reads_a_partition_that_returned_data_last() -> None:
+def test_replica_session_moves_a_partition_with_returned_data_to_the_end() -> None:
     session = replicas_session(3)
     session.gave_data(("t", 0))
     assert due(session) == [1, 2, 0]

@@ -1,7 +1,7 @@
-"""The broker answers every request written by Kafka's serializer, without an internal error.
+"""The broker answers every request that Kafka's serializer wrote, without an internal error.
 
-The values are arbitrary: unknown topics, odd numbers, empty lists. The test checks that each
-request gets a response of its version or closes its connection, and that the broker logs no
+The values are arbitrary: unknown topics, unusual numbers, empty lists. The test checks that the
+broker sends a response of the request's version or closes the connection, and that it logs no
 internal error.
 """
 
@@ -36,7 +36,9 @@ def vectors(name: str) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", DATA_APIS)
-def test_every_golden_request_is_answered(brokers: Callable[..., Broker], name: str) -> None:
+def test_every_recorded_golden_request_gets_a_response(
+    brokers: Callable[..., Broker], name: str
+) -> None:
     broker = brokers()
     api = BY_NAME[name]
     versions = set()

@@ -1,5 +1,3 @@
-"""The group APIs in every version, and the fields that each version added."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -35,7 +33,7 @@ from tests.broker.edge import Client, EdgeBroker, eventually
 COMMIT, FETCH, FIND, JOIN, BEAT, LEAVE, SYNC = 8, 9, 10, 11, 12, 13, 14
 DESCRIBE, LIST, DELETE, OFFSET_DELETE = 15, 16, 42, 47
 SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x06orders\xff\xff\xff\xff"
-"""A consumer's subscription to the topic orders, version 0."""
+"""An encoded consumer subscription (version 0) to the topic orders."""
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +44,8 @@ def _quiet() -> Iterator[None]:
 
 
 def orders(broker: EdgeBroker, version: int) -> dict[str, Any]:
-    """Returns the field with the name or id of the topic orders in OffsetCommit and OffsetFetch of
-    this version."""
+    """Returns the field that identifies the topic orders, by name or topic id, in OffsetCommit and
+    OffsetFetch of this version."""
     return {"topic_id": topic_id(broker)} if version >= 10 else {"name": "orders"}
 
 
@@ -143,8 +141,8 @@ async def test_member_joins_syncs_commits_and_leaves_in_every_version(
 async def fetched(
     client: Client, broker: EdgeBroker, version: int, group_id: str
 ) -> list[tuple[int, str]]:
-    """Returns offset and metadata of partitions 0 and 2 of orders, as OffsetFetch of this version
-    returns them."""
+    """Returns offset and metadata of partitions 0 and 2 of orders from an OffsetFetch response of
+    this version."""
     topics = [{**orders(broker, version), "partition_indexes": [0, 2]}]
     if version < 8:
         reply = await client.call(FETCH, version, group_id=group_id, topics=topics)
@@ -159,7 +157,7 @@ async def fetched(
     return [(p["committed_offset"], p["metadata"]) for p in topic["partitions"]]
 
 
-async def test_empty_group_id_is_refused_by_the_apis_that_refuse_it_in_kafka(
+async def test_empty_group_id_is_refused_by_the_same_apis_as_in_kafka(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -202,7 +200,7 @@ async def test_join_group_v0_uses_session_timeout_as_rebalance_timeout(tmp_path:
             assert member.rebalance_timeout_ms == expected
 
 
-async def test_join_group_error_has_the_empty_fields_of_kafka(tmp_path: Path) -> None:
+async def test_join_group_error_has_the_same_empty_fields_as_in_kafka(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -237,7 +235,7 @@ async def test_dynamic_member_gets_member_id_required_from_version_4(tmp_path: P
 
 
 async def test_returning_static_leader_gets_skip_assignment(tmp_path: Path) -> None:
-    """KIP-814, JoinGroup v9. The member's old member id is fenced."""
+    """JoinGroup version 9 behaves as KIP-814 defines. The old member id of the member is fenced."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -373,7 +371,8 @@ async def test_offset_commit_without_known_partitions_skips_the_group_check(
 
 
 async def test_offset_commit_to_unknown_group_gets_the_error_of_its_version(tmp_path: Path) -> None:
-    """The error is ILLEGAL_GENERATION, from version 9 GROUP_ID_NOT_FOUND (KIP-848)."""
+    """The error is ILLEGAL_GENERATION below version 9, and GROUP_ID_NOT_FOUND from version 9
+    (KIP-848)."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -443,7 +442,7 @@ async def test_unknown_topic_id_is_an_error_in_offset_commit_and_offset_fetch(
         assert [t["topic_id"] for t in everything["topics"]] == [topic_id(broker)]
 
 
-async def test_commit_v1_stores_its_timestamp_and_v2_to_v4_their_retention_time(
+async def test_offset_commit_v1_stores_timestamp_and_v2_to_v4_retention_time(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -666,7 +665,9 @@ async def test_offset_delete_refuses_subscribed_and_unknown_topics(tmp_path: Pat
         assert (absent["error_code"], absent["topics"]) == (GROUP_ID_NOT_FOUND, [])
 
 
-async def test_initial_rebalance_delay_puts_first_joins_into_one_generation(tmp_path: Path) -> None:
+async def test_first_joins_form_one_generation_during_initial_rebalance_delay(
+    tmp_path: Path,
+) -> None:
     settings = RuntimeSettings(
         GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=100)
     )

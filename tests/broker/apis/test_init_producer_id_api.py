@@ -1,6 +1,6 @@
-"""InitProducerId: every version, the order of its checks, and retries according to KIP-360.
+"""InitProducerId: every version, the order of its checks, and retries (KIP-360).
 
-The tests that use the shared broker pass on Apache Kafka 4.3.1 too (BROKER=kafka). Kafka serves
+The tests that use the shared broker also pass on Apache Kafka 4.3.1 (BROKER=kafka). Kafka serves
 versions 0 to 5, because version 6 is unstable there.
 """
 
@@ -37,9 +37,9 @@ from tests.wire import Wire
 
 VERSIONS = range(6 if KIND == "kafka" else 7)
 WITH_EPOCH = VERSIONS[3:]
-"""The versions whose requests have a producer id and epoch (KIP-360)."""
+"""The versions whose requests contain a producer id and an epoch (KIP-360)."""
 TOO_LONG_MS = 900_001
-"""One millisecond more than transaction.max.timeout.ms."""
+"""A timeout of one millisecond more than transaction.max.timeout.ms."""
 muster_alone = pytest.mark.skipif(KIND == "kafka", reason="Kafka 4.3.1 does not serve version 6")
 
 
@@ -101,7 +101,7 @@ def test_empty_transactional_id_is_refused_before_the_timeout_is_checked(
 
 @pytest.mark.parametrize("version", WITH_EPOCH)
 @pytest.mark.parametrize("half", [(5, -1), (-1, 5)])
-def test_producer_id_without_epoch_or_epoch_without_id_is_refused(
+def test_init_refuses_producer_id_and_epoch_unless_both_are_set(
     wire: Wire, name: str, version: int, half: tuple[int, int]
 ) -> None:
     for transactional_id, timeout_ms in ((None, 1000), ("", 1000), (name, 0), (name, 1000)):
@@ -129,8 +129,8 @@ def test_transaction_timeout_equal_to_the_maximum_is_accepted(wire: Wire, name: 
 
 @muster_alone
 def test_two_phase_commit_is_refused_before_the_timeout_is_checked(wire: Wire, name: str) -> None:
-    """KIP-939: transaction.two.phase.commit.enable is not set, so that clients may not use
-    two-phase commit."""
+    """transaction.two.phase.commit.enable (KIP-939) is not set, so clients may not use two-phase
+    commit."""
     off, unsupported = TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION
     for transactional_id, enabled, kept, timeout_ms, code in (
         (name, True, False, 1000, off),
@@ -152,7 +152,7 @@ def test_two_phase_commit_is_refused_before_the_timeout_is_checked(wire: Wire, n
 
 @pytest.mark.proves("transactions 3")
 @pytest.mark.parametrize("version", WITH_EPOCH)
-def test_repeated_init_with_the_same_epoch_gets_the_same_next_epoch(
+def test_repeated_init_with_the_same_epoch_returns_the_same_next_epoch(
     wire: Wire, name: str, version: int
 ) -> None:
     pid, epoch = begin(wire, name, version=version)
@@ -183,7 +183,7 @@ def test_init_of_unknown_transactional_id_ignores_producer_id_and_epoch(
 
 @pytest.fixture
 def topic(wire: Wire, name: str) -> str:
-    """The name of a topic with one partition."""
+    """Creates a topic with one partition and returns its name."""
     create_led(wire, name)
     return name
 
@@ -208,7 +208,7 @@ def test_init_aborts_an_open_transaction_then_returns_a_higher_epoch(
 def test_init_with_an_epoch_aborts_the_producers_own_transaction(
     wire: Wire, topic: str, version: int
 ) -> None:
-    """The first response is CONCURRENT_TRANSACTIONS, and a repeated request succeeds."""
+    """The first response is CONCURRENT_TRANSACTIONS; the repeated request succeeds."""
     pid, epoch = begin(wire, topic)
     added(wire, topic, (pid, epoch), [(topic, [0])])
     asked: list[int] = []

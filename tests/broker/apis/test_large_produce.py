@@ -1,4 +1,4 @@
-"""Produce requests whose records take long to check do not delay other clients.
+"""Produce requests with records that take long to check do not delay other clients.
 
 The worker has one thread, so that a test can block the worker with one job.
 """
@@ -35,7 +35,7 @@ from tests.wire import Wire, batch, values_of
 
 MIB = 1024 * 1024
 LARGE = bytes(2 * MIB)
-"""More bytes than the loop's thread checks; about 2 kB in gzip."""
+"""A value that is too large to be checked in the event loop. It has about 2 kB in gzip."""
 
 
 def gzip_batch(*values: bytes) -> bytes:
@@ -55,7 +55,7 @@ def batch_of_large_records(mebibytes: int) -> bytes:
 
 @asynccontextmanager
 async def blocked_worker(broker: Broker) -> AsyncIterator[Callable[[], None]]:
-    """Blocks the worker until the yielded function is called or the context ends."""
+    """Blocks the worker until the caller calls the yielded function or the context ends."""
     release = threading.Event()
     holding = asyncio.ensure_future(broker.worker.run("the test", release.wait))
     try:
@@ -66,11 +66,11 @@ async def blocked_worker(broker: Broker) -> AsyncIterator[Callable[[], None]]:
 
 
 def waiting(broker: Broker) -> bool:
-    """Returns whether the records of any request wait for the worker."""
+    """Returns True if the records of a request wait for the worker."""
     return any(queue for queue in broker.worker._queues.values())
 
 
-async def test_other_requests_are_served_while_records_are_checked(tmp_path: Path) -> None:
+async def test_other_requests_are_served_while_a_large_produce_is_checked(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker, blocked_worker(broker) as release:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
         records = gzip_batch(LARGE)
@@ -91,7 +91,7 @@ async def test_other_requests_are_served_while_records_are_checked(tmp_path: Pat
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-async def test_later_produce_of_a_connection_is_appended_after_a_large_one(
+async def test_later_produce_is_appended_after_a_large_produce_of_its_connection(
     tmp_path: Path, acks: int
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -112,7 +112,7 @@ async def test_later_produce_of_a_connection_is_appended_after_a_large_one(
 
 
 async def test_large_produce_is_refused_when_its_topic_was_deleted(tmp_path: Path) -> None:
-    """The records are not appended to a new topic of the same name."""
+    """The records are not appended to a recreated topic of the same name."""
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
         async with blocked_worker(broker) as release:
@@ -134,7 +134,7 @@ async def test_large_produce_is_refused_when_its_topic_was_deleted(tmp_path: Pat
         assert await asked(broker, lambda wire: list_offset(wire, "orders", -1)["offset"]) == 0
 
 
-async def test_waiting_large_produce_follows_changed_topic_settings(tmp_path: Path) -> None:
+async def test_queued_large_produce_follows_changed_topic_settings(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
         async with blocked_worker(broker) as release:
@@ -170,7 +170,8 @@ async def test_waiting_large_produce_follows_changed_topic_settings(tmp_path: Pa
 async def test_large_produce_after_a_disconnect_is_appended_only_with_acks_0(
     tmp_path: Path, acks: int
 ) -> None:
-    """A producer that waits for a response may send again; a producer with acks=0 does not."""
+    """A producer that waits for a response may send the records again; a producer with acks=0 does
+    not."""
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
         async with blocked_worker(broker) as release:
@@ -187,7 +188,7 @@ async def test_large_produce_after_a_disconnect_is_appended_only_with_acks_0(
 
 
 @pytest.mark.campaign
-async def test_stopping_broker_does_not_append_a_waiting_large_produce(tmp_path: Path) -> None:
+async def test_stopping_broker_does_not_append_a_queued_large_produce(tmp_path: Path) -> None:
     release = threading.Event()
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
@@ -205,8 +206,8 @@ async def test_stopping_broker_does_not_append_a_waiting_large_produce(tmp_path:
 
 
 async def test_decompressed_bytes_of_a_produce_are_bounded(tmp_path: Path) -> None:
-    """Three batches of 50 MiB are compressed to 150 kB. The third batch is refused, and a small
-    fourth one is accepted."""
+    """Three batches of 50 MiB are compressed to 150 kB. The broker refuses the third batch and
+    accepts a small fourth batch."""
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders", partitions=4))
         bomb = batch_of_large_records(50)
@@ -266,7 +267,7 @@ async def test_long_malformed_produce_closes_the_connection(tmp_path: Path) -> N
 
 
 def test_batch_of_default_max_message_bytes_is_checked_in_one_slice() -> None:
-    """An uncompressed batch of this size is checked in one slice, of less than 10 ms."""
+    """The check of an uncompressed batch of this size takes one slice of less than 10 ms."""
     budget = Budget(*SMALL_BUDGET)
     budget.open(0, bytes(1048588 - 61), 100 * MIB)
     budget.take(1000)

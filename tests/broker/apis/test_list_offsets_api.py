@@ -1,5 +1,5 @@
-"""ListOffsets: every version and every special timestamp, as Kafka responds without tiered
-storage."""
+"""ListOffsets in every version and with every special timestamp; the responses equal those of Kafka
+without tiered storage."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from tests.wire import Wire, batch
 
 VERSIONS = range(1, 12)
 SPECIAL = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
-"""The first version in which each special timestamp is supported."""
+"""The first version that supports each special timestamp."""
 
 
 @pytest.fixture
 def filled(wire: Wire, name: str) -> str:
-    """The name of a topic with records at 1000, 3000, 2000 and 4000 ms, each in its own batch."""
+    """Creates a topic with records at 1000, 3000, 2000 and 4000 ms, each in a separate batch, and
+    returns its name."""
     create_topic(wire, name)
     for timestamp in (1000, 3000, 2000, 4000):
         produce(wire, name, batch(b"v", timestamp=timestamp))
@@ -75,14 +76,16 @@ def test_list_offsets_max_timestamp_finds_the_largest_timestamp(
     assert found(list_offset(wire, name, -3, version)) == (NONE, 5000, 1)
 
 
-def test_tiered_storage_timestamps_find_only_the_local_log_start(wire: Wire, filled: str) -> None:
+def test_list_offsets_of_tiered_storage_finds_only_the_local_log_start(
+    wire: Wire, filled: str
+) -> None:
     assert found(list_offset(wire, filled, -4, 11)) == (NONE, -1, 0)
     assert found(list_offset(wire, filled, -5, 11)) == (NONE, -1, -1)
     assert found(list_offset(wire, filled, -6, 11)) == (NONE, -1, -1)
 
 
 @pytest.mark.parametrize("timestamp", [-3, -4, -5, -6, -7])
-def test_list_offsets_refuses_special_timestamps_before_their_version(
+def test_list_offsets_refuses_special_timestamps_in_older_versions(
     wire: Wire, filled: str, timestamp: int
 ) -> None:
     first = SPECIAL.get(timestamp, 12)
@@ -92,7 +95,9 @@ def test_list_offsets_refuses_special_timestamps_before_their_version(
     assert error_code == UNSUPPORTED_VERSION
 
 
-def test_list_offsets_v0_returns_segment_start_offsets_newest_first(wire: Wire, name: str) -> None:
+def test_list_offsets_v0_returns_segment_base_offsets_in_descending_order(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, name, configs={"segment.bytes": "100"})
     for _ in range(3):
         produce(wire, name, batch(b"x" * 30))

@@ -1,6 +1,6 @@
-"""ListTransactions and DescribeTransactions: every version and every filter.
+"""ListTransactions and DescribeTransactions in every version and with every filter.
 
-The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka), except the skipped ones.
+The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka), except the skipped tests.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ STATES = (
 
 
 def ended(wire: Wire, name: str, topic: str, committed: bool) -> tuple[int, int]:
-    """Begins and ends a transaction; returns the producer id and epoch that EndTxn returns."""
+    """Begins and ends a transaction; returns the producer id and epoch of the EndTxn response."""
     producer = begin(wire, name)
     added(wire, name, producer, [(topic, [0])])
     code, after = end(wire, name, producer, committed)
@@ -54,8 +54,8 @@ def ended(wire: Wire, name: str, topic: str, committed: bool) -> tuple[int, int]
 
 
 def states(wire: Wire, name: str, version: int = 2, **filters: object) -> dict[str, str]:
-    """Returns the states of the listed transactional ids of the test, by the id without the test's
-    name."""
+    """Returns the states of the listed transactional ids of the test. The keys are the ids without
+    the name of the test."""
     answer = listed(wire, version, **filters)
     assert answer["error_code"] == NONE
     return {
@@ -110,7 +110,8 @@ def test_unknown_state_filters_are_returned_and_match_no_transaction(
 def test_duration_filter_matches_longer_transactions_and_idle_ids(
     wire: Wire, name: str, version: int
 ) -> None:
-    """As Kafka implements KIP-994: an id without a start time passes every duration filter."""
+    """Kafka implements KIP-994 in this way: an id without a start time matches every duration
+    filter."""
     create_led(wire, name)
     begin(wire, f"{name}.empty")
     opened = begin(wire, f"{name}.open")

@@ -1,4 +1,5 @@
-"""The journal of a group lists losses caused by administrators, with principal and client."""
+"""The journal of a group lists records and offsets that administrators deleted, with principal and
+client."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ async def losses_of(seen: Seen, group: str) -> list[dict[str, Any]]:
     return last
 
 
-async def test_delete_records_is_a_loss_of_groups_with_a_lower_committed_offset(
+async def test_delete_records_reports_a_loss_for_groups_with_lower_offsets(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:

@@ -1,4 +1,4 @@
-"""Topics with older message formats: how records are stored, and what each version of Fetch
+"""Topics with older message formats: the stored records, and the records that each version of Fetch
 returns."""
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def sent_by(version: int, codec: int = 0) -> bytes:
 def read(
     wire: Wire, name: str, version: int = 12, offset: int = 0
 ) -> tuple[set[int], list[tuple[int, bytes | None]]]:
-    """Sends one Fetch; returns the magics of the entries, and offset and value of all records."""
+    """Sends one Fetch; returns the magics of the entries, and the offset and value of each
+    record."""
     answer = fetch(wire, name, offset, version)
     assert answer["error_code"] == NONE
     entries = [header for header, _ in iter_stored(answer["records"])]
@@ -56,7 +57,7 @@ def read(
 @pytest.mark.proves("clusters 25")
 @pytest.mark.parametrize("produced", [0, 2, 3, 9])
 @pytest.mark.parametrize("format_version", MAGICS)
-def test_topic_sets_the_stored_format_and_fetch_version_the_returned_one(
+def test_fetch_converts_stored_messages_to_the_format_of_its_version(
     wire: Wire, name: str, format_version: int, produced: int
 ) -> None:
     create_topic(wire, name, configs={"message.format.version": str(format_version)})
@@ -104,7 +105,9 @@ def test_messages_of_an_old_format_survive_kill_9(
         assert list_offset(wire, name, NOON + 1)["offset"] == 1
 
 
-def test_list_offsets_by_time_is_unsupported_without_timestamps(wire: Wire, name: str) -> None:
+def test_list_offsets_by_time_is_unsupported_for_formats_without_timestamp(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, name, configs={"message.format.version": "0.9.0"})
     produce(wire, name, sent_by(0), version=0)
 
@@ -154,8 +157,8 @@ def test_old_fetch_versions_skip_markers_and_empty_batches(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     def hidden(at: int) -> bytes:
-        """Returns a marker at offset ``at`` and an empty batch after the marker: nine offsets
-        together."""
+        """Returns a marker at offset ``at`` and an empty batch after the marker. They occupy nine
+        offsets together."""
         marker = encode_end_transaction(
             COMMIT,
             base_offset=at,
@@ -186,9 +189,7 @@ def test_old_fetch_versions_skip_markers_and_empty_batches(
         assert hidden(1).startswith(answer["records"])
 
 
-def test_down_converted_fetch_returns_one_partition_at_a_time_in_turn(
-    wire: Wire, name: str
-) -> None:
+def test_down_converted_fetches_return_partitions_alternately(wire: Wire, name: str) -> None:
     create_topic(wire, name, partitions=3)
     large = encode_batch([Record(i, NOON, None, bytes(100_000)) for i in range(9)])
     for partition in range(3):

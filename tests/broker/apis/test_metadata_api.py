@@ -1,4 +1,4 @@
-"""Metadata: every version, topic creation, and the meaning of an empty list by version."""
+"""Metadata in every version: topic creation, and the meaning of an empty topic list."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.brokers import Broker
 from tests.wire import Wire
 
 TOPIC_OPERATIONS, CLUSTER_OPERATIONS = 0b1101_1111_1000, 0b1_1111_1010_0000
-"""The bits of all operations that an ACL on a topic, and on a cluster, can allow."""
+"""The bit fields of all operations that an ACL on a topic, and an ACL on a cluster, can allow."""
 VERSIONS = range(14)
 
 
@@ -158,8 +158,11 @@ def test_metadata_returns_authorized_operations_on_request(
     assert answer["cluster_authorized_operations"] == cluster
 
 
-def test_authorized_operations_of_topics_with_errors_equal_kafkas(wire: Wire, name: str) -> None:
-    """As in Kafka 4.3.1: a topic named in the request has operations, an unknown id does not."""
+def test_authorized_operations_of_topics_with_errors_equal_those_of_kafka(
+    wire: Wire, name: str
+) -> None:
+    """Kafka 4.3.1 responds in this way: a topic that the request names has operations, an unknown
+    topic id does not."""
     topics = [{"name": each} for each in (name, "bad name")]
     asked = {"include_topic_authorized_operations": True, "allow_auto_topic_creation": False}
     answer = wire.call("Metadata", 9, {"topics": topics, **asked})
@@ -202,10 +205,10 @@ def test_coordinator_topic_is_internal_with_50_partitions(
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("leader", [1, 2, NO_LEADER])
 @pytest.mark.parametrize("isr", [[1], [1, 2]])
-def test_metadata_of_partitions_of_unlisted_brokers_equals_kafkas_3_9_2(
+def test_metadata_of_replicas_on_unlisted_brokers_equals_kafka_3_9_2(
     version: int, leader: int, isr: list[int]
 ) -> None:
-    """Broker 2 is down or does not have the client's listener."""
+    """Broker 2 is down or lacks the listener of the client."""
     view = PartitionView(leader, 4, [1, 2], isr)
     cluster = SimpleNamespace(partition=lambda *_: view)
     services: Any = SimpleNamespace(cluster=cluster)

@@ -1,5 +1,4 @@
-"""OffsetFetch splits many offsets into calls that are bounded by their number of offsets, not of
-topics."""
+"""OffsetFetch splits a large request into calls with a bounded number of offsets."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from broker.apis.offset_fetch import OFFSETS_AT_ONCE, _are_few, _pieces
 
 
 class Offsets:
-    """The methods of the offset cache that OffsetFetch uses; each topic has ``partitions``
+    """A fake offset cache with the methods that OffsetFetch uses; each topic has ``partitions``
     partitions."""
 
     def __init__(self, topics: int, partitions: int) -> None:
@@ -38,7 +37,7 @@ def size_of(piece: Any) -> int:
 
 
 @pytest.mark.parametrize("is_named", [False, True], ids=["all", "named"])
-def test_offset_fetch_calls_are_bounded_when_topics_have_many_partitions(is_named: bool) -> None:
+def test_offset_fetch_of_many_partitions_is_split_into_bounded_calls(is_named: bool) -> None:
     offsets = Offsets(topics=400, partitions=500)
     services, named = services_of(offsets), list(offsets.kept.items()) if is_named else None
     assert not _are_few(services, "group", named)
@@ -57,7 +56,7 @@ def test_offset_fetch_of_few_offsets_is_one_call() -> None:
     assert list(_pieces(services, "group", [])) == [[]]
 
 
-def test_offset_fetch_of_a_topic_above_the_bound_is_one_call_per_topic() -> None:
+def test_offset_fetch_has_one_call_per_topic_when_topics_exceed_the_bound() -> None:
     offsets = Offsets(topics=2, partitions=2 * OFFSETS_AT_ONCE)
     named = list(offsets.kept.items())
     assert list(_pieces(services_of(offsets), "group", None)) == [[each] for each in named]

@@ -1,5 +1,5 @@
-"""OffsetCommit and OffsetFetch version 0 use the offsets of ZooKeeper's paths, not the offsets
-topic."""
+"""OffsetCommit and OffsetFetch version 0 use the offsets in ZooKeeper consumer paths, not those of
+the offsets topic."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def test_version_0_offsets_are_separate_from_the_offsets_topic(wire: Wire, name:
     assert (fetch(wire, 0, name), fetch(wire, 1, name)) == ((7, NONE), (9, NONE))
 
 
-def test_commits_of_version_0_and_1_store_both_offsets(wire: Wire, name: str) -> None:
+def test_version_0_and_1_commits_of_one_group_are_stored_independently(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, name, partitions=2)
     ready(wire, name)
 
@@ -106,8 +108,8 @@ def test_acknowledged_version_0_offset_survives_kill_9(
 
 
 class RecordingFiles(OsFileSystem):
-    """A file system that records writes and fsyncs of the version 0 offsets; its writes fail while
-    ``full`` is set."""
+    """A file system that records writes and fsyncs of the file with version 0 offsets. These writes
+    fail if ``full`` is set."""
 
     def __init__(self) -> None:
         super().__init__()

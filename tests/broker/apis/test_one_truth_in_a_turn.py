@@ -1,5 +1,5 @@
-"""Within a turn, decisions see the state that the turn has already accepted, before records are
-appended (law 13)."""
+"""Decisions in a turn depend on all state that the turn has already accepted, before the records
+are appended (law 13)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OpenTransaction(NamedTuple):
         return found
 
     def commit(self, offset: int) -> None:
-        """Submits TxnOffsetCommit as the request handler does in its turn."""
+        """Submits a TxnOffsetCommit call."""
         producer = self.producer
         topics = [TopicOffsets(TOPIC, [0], [offset], [-1], None, None)]
         call = TxnOffsetCommit(
@@ -66,12 +66,12 @@ class OpenTransaction(NamedTuple):
         _commit(services, enlisted, call)
 
     def decide(self) -> None:
-        """Submits EndTxn ABORT: its record is accepted, and the markers may be sent."""
+        """Submits EndTxn ABORT. After its record is accepted, the markers may be sent."""
         call = EndTransaction(Taker(lambda _: None), *self.producer, False, self.rules)
         self.broker.transactions.submit(ID, call)
 
     def mark(self, epoch: int, coordinator_epoch: int = 1) -> None:
-        """Writes a marker to the partition of the offsets topic that has the group."""
+        """Writes a marker to the partition of the offsets topic that contains the group."""
         marker = Marker(self.producer.producer_id, epoch, coordinator_epoch, False, self.rules)
         ticket = Taker(self.answers.append)
         self.broker.local_markers.write(OFFSETS_TOPIC, HERE, marker, ticket)
@@ -95,7 +95,7 @@ async def open_transaction(directory: Path, rules: int) -> AsyncIterator[OpenTra
 @pytest.mark.parametrize(
     ("rules", "error"), [(TV1, CONCURRENT_TRANSACTIONS), (TV2, INVALID_PRODUCER_EPOCH)]
 )
-async def test_txn_offset_commit_is_refused_in_the_turn_of_its_marker(
+async def test_txn_offset_commit_is_refused_after_the_marker_in_the_same_turn(
     tmp_path: Path, rules: int, error: int
 ) -> None:
     async with open_transaction(tmp_path, rules) as transaction:

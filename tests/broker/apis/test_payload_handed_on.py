@@ -1,4 +1,5 @@
-"""The transport gets the same record objects that a Fetch read from the file."""
+"""The transport gets the same record objects that a Fetch has read from the file, without a
+copy."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from protocol.generated.fetch import ENCODE_RESPONSE
 
 
 class RecordingFile(OsFile):
-    """A file that remembers the buffers that it returned."""
+    """A file that stores references to the buffers that it returned."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, create=True)
@@ -31,7 +32,7 @@ class RecordingFile(OsFile):
 
 
 class Transport:
-    """Remembers each written object."""
+    """A fake transport that stores each written object."""
 
     def __init__(self) -> None:
         self.written: list[Any] = []
@@ -44,7 +45,7 @@ class Transport:
 
 
 class Server:
-    """The attributes that a connection reads from its server when it is created."""
+    """A fake server with the attributes that a new connection reads."""
 
     now_s = 0
     services = partials = long = None

@@ -60,7 +60,7 @@ def fetched(wire: Wire, name: str, *, stable: bool = False) -> list[tuple[int, i
 @pytest.mark.proves("transactions 25", "transactions 26")
 @pytest.mark.campaign
 @pytest.mark.parametrize("committed", [True, False])
-def test_pending_offsets_survive_a_kill_and_the_later_commit_applies(
+def test_pending_offsets_survive_a_kill_and_yield_to_later_commits(
     brokers: Callable[..., Broker], name: str, committed: bool
 ) -> None:
     broker = brokers(SETTINGS)

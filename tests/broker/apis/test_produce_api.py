@@ -1,4 +1,4 @@
-"""Produce: every version and every refusal; refused records are not in the log."""
+"""Produce in every version and with every refusal; the log does not contain refused records."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ VERSIONS = range(14)
 
 
 def records_for(version: int, *values: bytes) -> bytes:
-    """Returns records as a client of this version sends them: a message set, from version 3 a
-    batch."""
+    """Returns records in the format of this Produce version: a message set below version 3, a batch
+    from version 3."""
     if version >= 3:
         return batch(*values)
     records = [Record(i, 1_000 + i, None, value) for i, value in enumerate(values)]
@@ -122,7 +122,9 @@ def test_produce_to_unknown_topic_id_returns_an_error_with_the_id(wire: Wire) ->
     assert topic["partition_responses"][0]["error_code"] == UNKNOWN_TOPIC_ID
 
 
-def test_produce_writes_valid_partitions_when_another_is_invalid(wire: Wire, name: str) -> None:
+def test_produce_writes_valid_partitions_when_one_partition_is_invalid(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, name, 2)
     request = produce_request(name, batch(b"good"))
     request["topic_data"][0]["partition_data"].append({"index": 1, "records": b"nonsense" * 10})
@@ -194,8 +196,8 @@ def test_batch_is_stored_with_the_compression_type_of_the_topic(wire: Wire, name
 
 
 def test_min_insync_replicas_is_capped_at_the_number_of_replicas(wire: Wire, name: str) -> None:
-    """As in Kafka since 3.9: a server.properties for three brokers also works on one broker with
-    acks=all."""
+    """Kafka behaves in this way since 3.9, so that a server.properties for three brokers also works
+    with acks=all on one broker."""
     create_topic(wire, name, configs={"min.insync.replicas": "2"})
 
     assert produce(wire, name, acks=-1)["error_code"] == NONE
@@ -212,7 +214,7 @@ def test_min_insync_replicas_is_capped_at_the_number_of_replicas(wire: Wire, nam
 def test_produce_to_an_internal_topic_is_refused(
     wire: Wire, key_type: int, name: str, client_id: str
 ) -> None:
-    """In Kafka too, the admin client may write offsets, but only the coordinator writes
+    """In Kafka too, the admin client may write offsets, but only the coordinator may write
     transactions."""
     wire.call("FindCoordinator", 3, {"key": "g", "key_type": key_type})
 
@@ -248,7 +250,8 @@ def test_sequence_gap_of_an_idempotent_producer_is_refused(wire: Wire, name: str
 
 
 def test_admin_client_can_write_the_offsets_topic(broker: Broker, wire: Wire, name: str) -> None:
-    """As in Kafka. Muster loads the shard again, so that the written offsets apply immediately."""
+    """Kafka allows these writes. Muster loads the shard again, so that the written offsets apply
+    immediately."""
     wire.call("FindCoordinator", 3, {"key": name, "key_type": 0})
     partition = partition_for(name, 50)
     run = OffsetRun(name, "t", (0,), (41,), (-1,), None, 1)

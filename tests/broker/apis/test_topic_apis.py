@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions: every version, and the message of each
+"""CreateTopics, DeleteTopics and CreatePartitions in every version, and the message of each
 refusal."""
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def test_create_topics_with_minus_1_uses_the_brokers_defaults(wire: Wire, name: 
     assert answer["replication_factor"] == 1
 
 
-def test_create_topics_takes_the_partition_count_from_assignments(wire: Wire, name: str) -> None:
+def test_create_topics_derives_the_partition_count_from_assignments(wire: Wire, name: str) -> None:
     assignments = [{"partition_index": i, "broker_ids": [1]} for i in (1, 0)]
 
     answer = create_topic(wire, name, -1, replication_factor=-1, assignments=assignments)
@@ -206,7 +206,7 @@ def test_create_topics_takes_the_partition_count_from_assignments(wire: Wire, na
     assert (answer["error_code"], answer["num_partitions"]) == (NONE, 2)
 
 
-def test_create_topics_refuses_a_topic_named_twice(wire: Wire, name: str) -> None:
+def test_create_topics_refuses_a_duplicate_topic(wire: Wire, name: str) -> None:
     (answer,) = create_topics(wire, [topic(name), topic(name, 2)])
 
     assert answer["error_code"] == INVALID_REQUEST
@@ -292,7 +292,7 @@ def test_delete_topics_of_an_unknown_topic_is_an_error(wire: Wire, name: str, ve
     assert answer["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_delete_topics_needs_either_a_name_or_a_topic_id(wire: Wire, name: str) -> None:
+def test_delete_topics_needs_exactly_one_of_name_and_topic_id(wire: Wire, name: str) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     asked = [{"name": name, "topic_id": topic_id}, {"name": None, "topic_id": bytes(16)}]
 
@@ -321,7 +321,7 @@ def test_recreated_topic_is_empty_and_has_another_id(wire: Wire, name: str) -> N
         (1, "__transaction_state", "the transaction coordinator", "transactional ids"),
     ],
 )
-def test_coordinator_topic_cannot_be_deleted_or_get_more_partitions(
+def test_deletion_and_extension_of_coordinator_topics_are_refused(
     wire: Wire, key_type: int, name: str, owner: str, keys: str
 ) -> None:
     wire.call("FindCoordinator", 3, {"key": "g", "key_type": key_type})
@@ -401,7 +401,7 @@ def test_create_partitions_refuses_an_invalid_count_or_assignment(
     assert partitions(wire, name) == 2
 
 
-def test_create_partitions_with_validate_only_adds_none(wire: Wire, name: str) -> None:
+def test_create_partitions_with_validate_only_adds_no_partition(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     assert grow(wire, name, 5, validate_only=True)["error_code"] == NONE

@@ -1,4 +1,5 @@
-"""Produce in transactions: accepted and refused batches, in every version that has transactions."""
+"""Transactional Produce requests: accepted and refused batches, in every version that supports
+transactions."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def end_offset(wire: Wire, name: str, partition: int = 0) -> int:
 
 @pytest.mark.proves("transactions 15")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_transactional_batch_without_a_transactional_id_is_refused(
+def test_transactional_batch_is_refused_when_transactional_id_is_missing(
     wire: Wire, name: str, version: int
 ) -> None:
     topic_id = create_topic(wire, name, 2)["topic_id"]
@@ -81,7 +82,7 @@ def test_produce_with_batches_of_two_epochs_is_refused(wire: Wire, name: str, ve
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_produce_ignores_the_transactional_id_for_plain_batches(
+def test_produce_ignores_transactional_id_when_batches_are_plain(
     wire: Wire, name: str, version: int
 ) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
@@ -201,8 +202,8 @@ def test_produce_of_a_fenced_producer_gets_invalid_producer_epoch(
 
 @pytest.mark.parametrize("version", TV1_VERSIONS)
 def test_tv1_produce_to_an_internal_topic_is_refused(wire: Wire, name: str, version: int) -> None:
-    """Clients can't add an internal topic to a transaction. This check is before the check of
-    writes to internal topics."""
+    """Clients cannot add an internal topic to a transaction. The broker checks this before it
+    checks writes to internal topics."""
     wire.call("FindCoordinator", 2, {"key": name, "key_type": 0})
     producer = initialized(wire, name, rules=1)
 
@@ -223,7 +224,7 @@ def test_tv2_produce_to_an_internal_topic_is_refused(wire: Wire, name: str) -> N
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_produce_with_another_transactional_id_is_refused(
+def test_produce_with_the_transactional_id_of_another_producer_is_refused(
     wire: Wire, name: str, version: int
 ) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
@@ -242,8 +243,8 @@ def test_produce_with_another_transactional_id_is_refused(
 
 @pytest.mark.proves("transactions 10")
 def test_delayed_tv1_produce_after_the_marker_is_refused(wire: Wire, name: str) -> None:
-    """The error is INVALID_TXN_STATE, from version 11 TRANSACTION_ABORTABLE, and no transaction is
-    open."""
+    """The error is INVALID_TXN_STATE below version 11 and TRANSACTION_ABORTABLE from version 11. No
+    transaction is open."""
     create_topic(wire, name)
     producer = initialized(wire, name, rules=1)
     producer.add({name: [0]})
@@ -318,7 +319,7 @@ def test_duplicate_batch_of_a_committed_transaction_gets_its_old_offset(
 
 @pytest.mark.proves("transactions 15")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_plain_batch_during_an_open_transaction_is_refused(
+def test_non_transactional_batch_is_refused_when_a_transaction_is_open(
     wire: Wire, name: str, version: int
 ) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
@@ -363,7 +364,7 @@ def test_records_of_a_transaction_with_acks_0_are_committed(
 
 
 def test_records_of_a_large_produce_belong_to_the_transaction(wire: Wire, name: str) -> None:
-    """The worker checks the records, and the turn of each append looks up the transaction again."""
+    """The worker checks the records. The turn of each append looks up the transaction again."""
     create_topic(wire, name, 3)
     producer = initialized(wire, name)
     values = [struct.pack(">i", number) * 500 for number in range(1000)]
@@ -385,7 +386,7 @@ def test_records_of_a_large_produce_belong_to_the_transaction(wire: Wire, name: 
 def test_tv2_produce_during_completion_succeeds_or_gets_retriable_error(
     wire: Wire, name: str
 ) -> None:
-    """Completion is quick here: Produce returns NONE or CONCURRENT_TRANSACTIONS."""
+    """The markers are written quickly here: Produce returns NONE or CONCURRENT_TRANSACTIONS."""
     create_topic(wire, name)
     producer = initialized(wire, name)
     for number in range(20):

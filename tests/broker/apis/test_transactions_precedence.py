@@ -1,6 +1,7 @@
 """The order of the checks of transactional requests in every version.
 
-The tests keep a transaction, or a whole shard, in a state that is otherwise short.
+The tests keep a transaction, or a whole shard, in a state that otherwise lasts only for a short
+time.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ PHASES = {
 
 
 class HeldBroker:
-    """Sends requests to a broker whose shards the test can put into any phase, and which writes no
-    markers."""
+    """Sends requests to a broker that writes no markers and whose shards a test can put into any
+    phase."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -169,7 +170,7 @@ EACH = [(name, version) for name, (versions, _) in CASES.items() for version in 
 
 
 @pytest.mark.parametrize("phase", PHASES)
-async def test_shard_error_is_returned_after_empty_id_and_before_other_errors(
+async def test_empty_id_error_precedes_shard_error_which_precedes_other_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: Phase
 ) -> None:
     async with held_broker(tmp_path, monkeypatch) as on:
@@ -219,13 +220,13 @@ async def test_describe_and_list_transactions_return_the_error_of_a_shard(
 
 @pytest.mark.proves("transactions 8", "transactions 32")
 @pytest.mark.parametrize("committed", [True, False])
-async def test_concurrent_transactions_is_returned_before_producer_errors(
+async def test_concurrent_transactions_error_precedes_producer_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
-    """While a transaction is completed, Kafka 4.x returns CONCURRENT_TRANSACTIONS first
-    (KAFKA-18660); EndTxn of TV1 does not.
+    """During the completion of a transaction, Kafka 4.x returns CONCURRENT_TRANSACTIONS first
+    (KAFKA-18660), except for EndTxn of TV1.
 
-    This state lasts until the markers are written.
+    The completion ends when the markers are written.
     """
     async with held_broker(tmp_path, monkeypatch) as on:
         for number, (name, version) in enumerate(EACH):
@@ -251,7 +252,7 @@ async def test_concurrent_transactions_is_returned_before_producer_errors(
 def expected_while_ending(
     name: str, version: int, who: tuple[int, int], owner: tuple[int, int]
 ) -> int:
-    """Returns the expected error code while the transaction is being completed."""
+    """Returns the error code that is expected during the completion of the transaction."""
     if name != "EndTxn" or version >= 5:
         return CONCURRENT_TRANSACTIONS
     if who[0] != owner[0]:

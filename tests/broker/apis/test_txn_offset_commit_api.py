@@ -1,5 +1,3 @@
-"""TxnOffsetCommit: the order of its checks, and the errors of each version."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -88,7 +86,7 @@ def test_txn_offset_commit_refuses_only_unknown_partitions(
 def test_txn_offset_commit_of_unknown_partitions_skips_the_other_checks(
     wire: Wire, name: str, version: int
 ) -> None:
-    """Unknown topics are reported before the group and the transaction are checked."""
+    """The broker reports unknown topics before it checks the group and the transaction."""
     producer = TransactionalProducer(wire, f"{name}-unknown", producer_id=77, epoch=3)
 
     codes = producer.commit_offsets("", {(f"{name}-none", 0): 1}, version)
@@ -111,7 +109,7 @@ def test_txn_offset_commit_refuses_empty_group_before_transaction_check(
 def test_txn_offset_commit_checks_the_transaction_before_the_group(
     wire: Wire, name: str, version: int
 ) -> None:
-    """The producers are an unknown one, one that did not add the group, and a fenced one."""
+    """The three producers are unknown, fenced, or have not added the group to the transaction."""
     producer = producer_for_group(wire, name, version)
     offsets = {(name, 0): 1}
     member: dict[str, Any] = {}
@@ -189,7 +187,7 @@ def test_txn_offset_commit_below_version_3_commits_for_any_group(
 
 
 def join(wire: Wire, name: str) -> dict[str, Any]:
-    """Joins the group as a static member, whose group then waits for the assignment."""
+    """Joins the group as a static member. The group then waits for the assignment."""
     answer = wire.call(
         "JoinGroup",
         5,

@@ -1,5 +1,5 @@
-"""Transactions of ten thousand partitions: all partitions are added, and no other request waits
-long."""
+"""A transaction of ten thousand partitions gets all its partitions and does not delay other
+requests for long."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ SHAPES = {
     "many topics": [(f"narrow-{number}", list(range(5))) for number in range(WIDE // 5)],
 }
 HELD_S_MAX = 0.05
-"""The maximum CPU time of one iteration of the loop, so that other processes do not count."""
+"""The maximum CPU time in seconds of one iteration of the event loop. CPU time excludes other
+processes."""
 TRIES = 2
 
 
 @asynccontextmanager
 async def wide(tmp_path: Path) -> AsyncIterator[Served]:
-    """Yields a broker that lists the topics of `SHAPES`; they have no logs, as if they had just
+    """Yields a broker with the topics of `SHAPES`. The topics have no logs, as if they had just
     been deleted."""
     async with serving(tmp_path, {"transaction.state.log.num.partitions": 2}) as served:
         registry = served.broker.registry
@@ -62,8 +63,8 @@ async def init(client: Client, transactional_id: str) -> tuple[int, int]:
 def requests(
     transactional_id: str, producer: tuple[int, int], topics: list[tuple[str, list[int]]]
 ) -> list[tuple[str, int, dict[str, Any]]]:
-    """Returns the requests of a transaction with these topics, from its first partitions to its
-    end."""
+    """Returns all requests of a transaction with these topics, from AddPartitionsToTxn to
+    EndTxn."""
     named = [{"name": name, "partitions": partitions} for name, partitions in topics]
     whose = {"producer_id": producer[0], "producer_epoch": producer[1]}
     added = {
@@ -95,7 +96,7 @@ def errors(value: Any) -> set[int]:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_requests_for_ten_thousand_partitions_use_the_loop_50_ms_at_most(
+async def test_requests_for_10_000_partitions_block_the_loop_at_most_50_ms(
     tmp_path: Path, shape: str
 ) -> None:
     async with wide(tmp_path) as served:
@@ -124,7 +125,7 @@ async def test_requests_for_ten_thousand_partitions_use_the_loop_50_ms_at_most(
             assert min(waited) <= HELD_S_MAX, (name, version, waited)
 
 
-async def test_verification_of_10_000_partitions_refuses_those_not_added(tmp_path: Path) -> None:
+async def test_verification_of_10_000_partitions_refuses_unadded_partitions(tmp_path: Path) -> None:
     async with wide(tmp_path) as served:
         client = served.client
         producer = await init(client, "payer")
@@ -141,10 +142,10 @@ async def test_verification_of_10_000_partitions_refuses_those_not_added(tmp_pat
 
 
 @pytest.mark.proves("transactions 31")
-async def test_state_log_size_is_bounded_for_1000_partitions_added_singly(
+async def test_state_log_size_is_bounded_when_1000_partitions_are_added_singly(
     tmp_path: Path,
 ) -> None:
-    """Each record has the whole list of partitions, so that the log grows quadratically."""
+    """Each record contains the complete list of partitions, so the log grows quadratically."""
     async with wide(tmp_path) as served:
         client = served.client
         producer = await init(client, "payer")

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: markers that other brokers and operators write."""
+"""WriteTxnMarkers requests of other brokers and of operators."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SETTINGS = {
 
 @asynccontextmanager
 async def broker_with_a_hanging_transaction(directory: Path) -> AsyncIterator[Broker]:
-    """Yields a broker with an open transaction that its coordinator does not know."""
+    """Yields a broker with an open transaction that is unknown to its coordinator."""
     async with serving(directory, SETTINGS) as broker:
         await served(broker)
         await broker.topics.ensure(OFFSETS_TOPIC)
@@ -113,10 +113,10 @@ async def test_marker_of_an_operator_ends_a_hanging_transaction(
 
 @pytest.mark.parametrize("name", ["%d", "broker-%d-txn-marker-sender"])
 @pytest.mark.parametrize("is_fellow", [True, False])
-async def test_only_marker_from_outside_the_cluster_is_logged(
+async def test_marker_is_logged_only_when_a_client_sends_it(
     tmp_path: Path, name: str, is_fellow: bool
 ) -> None:
-    """Muster and Kafka brokers have different client ids."""
+    """The client ids of Muster brokers and Kafka brokers differ."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         services: Any = broker.server.services
         broker.server.services = dataclasses.replace(services, enlisting=object())
@@ -146,7 +146,7 @@ async def test_marker_with_a_lower_epoch_is_refused(
         assert stable == (0 if code else 2)
 
 
-async def test_marker_of_an_older_coordinator_epoch_is_fenced(tmp_path: Path) -> None:
+async def test_marker_with_an_older_coordinator_epoch_is_fenced(tmp_path: Path) -> None:
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         assert await write(broker, (TOPIC, [0]), coordinator_epoch=5) == [0]
         assert await write(broker, (TOPIC, [0]), coordinator_epoch=4) == [52]
@@ -188,8 +188,8 @@ async def committed_offset(broker: Broker) -> int | None:
 async def test_marker_gets_not_leader_when_the_group_shard_is_not_active(
     tmp_path: Path, phase: Phase
 ) -> None:
-    """Errors 14, 15 and 16 of the coordinator become NOT_LEADER_OR_FOLLOWER, which the sender of
-    markers retries."""
+    """NOT_LEADER_OR_FOLLOWER replaces the coordinator errors 14, 15 and 16, because the sender of
+    markers retries this error."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         hosted = broker.groups.hosted_shards[HERE]
         hosted.phase = phase
@@ -205,8 +205,8 @@ async def test_ten_thousand_markers_are_answered_in_order(tmp_path: Path) -> Non
 
 
 async def test_marker_for_the_transaction_state_topic_is_refused(tmp_path: Path) -> None:
-    """A shard of the topic tracks its own log end offset: a foreign record would take the next
-    offset."""
+    """A shard of the topic tracks its log end offset: a record of another writer would occupy the
+    next offset."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         producer = await initialised(broker, "t")
         assert await write(broker, (TRANSACTION_TOPIC, [0])) == [3]

@@ -33,7 +33,7 @@ class Asking:
         return await self.talk(user, lambda wire: wire.call(api, version, value))
 
     async def talk(self, user: str, work: Callable[[Wire], T]) -> T:
-        """Returns the result of ``work``, run with a connection of the user."""
+        """Runs ``work`` on a connection of the user and returns the result of ``work``."""
         return await asked(self.broker, work, user)
 
     def id(self, topic: str) -> bytes:
@@ -46,8 +46,8 @@ class Asking:
 async def guarded_broker(
     directory: Path, *rules: str, allow_everyone: bool = False, topics: tuple[str, ...] = TOPICS
 ) -> AsyncIterator[Asking]:
-    """Yields requests to a broker with these topics, one record in each, and committed offsets of
-    `GROUP` for each."""
+    """Yields an Asking on a broker with these topics, one record in each topic, and offsets that
+    `GROUP` committed for each topic."""
     judge = Rules(allow_everyone=allow_everyone)
     async with serving(directory, SETTINGS, authorizer=judge) as broker:
         asking = Asking(broker, judge)
@@ -112,8 +112,8 @@ def commit(*topics: str, group: str = GROUP) -> Value:
 
 
 def fetch(*topics: Any, key: str = "topic", **fields: Any) -> Value:
-    """Returns a Fetch request for partition 0 of each topic from offset 0; ``key`` is the field
-    with the topic's name or id."""
+    """Returns a Fetch request for partition 0 of each topic from offset 0; ``key`` names the field
+    that contains the name or id of the topic."""
     partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}]
     return {
         "max_wait_ms": 0, "min_bytes": 0, "session_epoch": -1, "forgotten_topics_data": [],
@@ -128,12 +128,13 @@ def list_offsets(*topics: str) -> Value:
 
 
 def metadata(*topics: str) -> Value:
-    """Returns a Metadata request for these topics that does not create them."""
+    """Returns a Metadata request for these topics that does not create missing topics."""
     return {"topics": [{"name": name} for name in topics], "allow_auto_topic_creation": False}
 
 
 def join(group: str) -> Value:
-    """Returns a JoinGroup request of a static member, which gets no MEMBER_ID_REQUIRED."""
+    """Returns a JoinGroup request of a static member, to which the broker does not return
+    MEMBER_ID_REQUIRED."""
     return {
         "group_id": group, "session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000,
         "member_id": "", "group_instance_id": "static", "protocol_type": "consumer",

@@ -1,8 +1,8 @@
-"""A broker with Kafka's authorizer, logins and one object of each kind, and requests that name the
+"""A broker with Kafka's authorizer, logins and one object of each kind, and requests for these
 objects.
 
-The requests cover each API in every version: they name an object, or name no object and so mean all
-objects, or change an object if their sender is allowed to.
+The requests cover each API in every version. A request names an object, or names no object and so
+means all objects, or changes an object if its sender has the right.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Value = dict[str, Any]
 Request = tuple[Api, int, Value]
 
 NAMED = "orders"
-"""The name of each object that the requests name."""
+"""The name of each object in the requests."""
 IDLE = "idle"
-"""A group with offsets and without members."""
+"""A group that has offsets but no members."""
 ADMIN, OWNER, STRANGER, LOOKER = "admin", NAMED, "stranger", "looker"
-"""The users. LOOKER may only describe topics."""
+"""The users. LOOKER has only the right to describe topics."""
 USERS = (ADMIN, OWNER, STRANGER, LOOKER)
 PROTECTED = {
     **SETTINGS,
@@ -54,7 +54,7 @@ SALTED = b"0123456789abcdef0123456789abcdef"
 
 @asynccontextmanager
 async def protected_broker(directory: Path) -> AsyncIterator[Broker]:
-    """Yields a broker with an authorizer and logins, and without topics or groups."""
+    """Yields a broker with an authorizer and logins that has no topics and no groups."""
     async with serving(directory, PROTECTED) as broker:
         yield broker
 
@@ -74,7 +74,7 @@ def logged_in(port: int, user: str) -> Wire:
 
 
 async def talk(broker: Broker, user: str, work: Callable[[Wire], T]) -> T:
-    """Returns the result of ``work``, run with a connection of the user."""
+    """Runs ``work`` on a connection of the user and returns the result of ``work``."""
 
     def run(wire: Wire) -> T:
         with logged_in(wire.socket.getpeername()[1], user) as mine:
@@ -138,7 +138,7 @@ def _settings(kind: int, name: str, key: str, text: str) -> Value:
 
 
 def acl_for_owner(name: str) -> Value:
-    """An ACL that allows the owner every operation on a topic."""
+    """Returns an ACL that allows the owner every operation on a topic."""
     return {
         "resource_type": ResourceType.TOPIC,
         "resource_name": name,
@@ -182,8 +182,8 @@ def new_token(**fields: Any) -> Value:
 
 
 _FIRST_WITH_INSTANCES = 5
-"""The first version of JoinGroup with static members. In earlier versions a new member waits for
-other members."""
+"""The first version of JoinGroup that supports static members. In earlier versions a new member
+waits for other members."""
 _PARTITION = [{"partition_index": 0, "offset": 1}]
 _KINDS = [
     {"resource_type": kind, "resource_name": name}
@@ -243,7 +243,7 @@ WELL_FORMED: dict[str, list[Value]] = {
 
 
 def requests() -> list[Request]:
-    """Returns every request that the module's docstring describes."""
+    """Returns every request that the docstring of the module describes."""
     found = []
     for api, version in EVERY:
         value = asked(api, version)
@@ -268,7 +268,8 @@ REQUESTS = requests()
 
 
 def answers(port: int, user: str, asked: list[Request]) -> list[Any]:
-    """Returns the responses to the user's requests; None where the broker closes the connection."""
+    """Returns the responses to the requests of the user; None if the broker closes the
+    connection."""
     found: list[Any] = []
     connection = logged_in(port, user)
     for api, version, value in asked:
@@ -288,8 +289,8 @@ def _tokens(broker: Broker) -> list[Any]:
 
 
 def state(broker: Broker) -> dict[str, Any]:
-    """Returns all state that a request can change, except the delegation tokens of the stranger:
-    every user may create tokens."""
+    """Returns all state that a request can change, except the delegation tokens of STRANGER,
+    because every user may create tokens."""
     secured, config = broker.secured, broker.config
     assert secured.acls is not None
     assert secured.users is not None

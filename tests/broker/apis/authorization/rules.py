@@ -1,4 +1,5 @@
-"""An authorizer with ACLs in memory that uses a connection's client id as its user name."""
+"""An authorizer that stores its ACLs in memory and uses the client id of a connection as the user
+name."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ class Rules:
         self.acl_rules = AclRules(self.index, {f"User:{ADMIN}"}, allow_everyone=allow_everyone)
         self.authorization_cache = AuthorizationCacheMemory()
         self.asked: list[Check] = []
-        """Every check of a handler, in order."""
+        """All checks that handlers requested, in order."""
         for rule in rules:
             self.add(rule)
 
@@ -89,7 +90,7 @@ class Rules:
 
     @property
     def denials(self) -> list[Check]:
-        """The checks that the audit log would list as denials."""
+        """Returns the checks that the audit log would list as denials."""
         return [each for each in self.asked if not each.is_allowed and each.is_logged]
 
     # -- methods that handlers call

@@ -1,8 +1,9 @@
-"""For every combination of client rights, handlers respond as Apache Kafka 4.3.1.
+"""The responses of handlers equal those of Apache Kafka 4.3.1 for every combination of client
+rights.
 
 The expected responses are in `tests/interop/secured`, whose tests run against Kafka. Requests about
-ACLs, users and quotas are tested here only when denied. Requests about tokens are not tested here,
-because they need a login.
+ACLs, users and quotas are tested here only when they are denied. Requests about tokens are not
+tested here, because they need a login.
 """
 
 from __future__ import annotations
@@ -59,11 +60,11 @@ OTHERWISE = {
     # The setting is not dynamic in Muster.
     "1:0 ": "1:42 ",
 }
-"""Parts of Kafka's responses that differ in Muster, with Muster's parts."""
+"""Maps parts of Kafka's responses to the different parts that Muster returns."""
 
 
 class MusterSide(Side):
-    """A broker whose clients' user names are their client ids."""
+    """A broker that uses the client id of each connection as its user name."""
 
     def __init__(self, wire: Wire, port: int, rules: Rules) -> None:
         super().__init__("Muster", None)  # type: ignore[arg-type]
@@ -100,7 +101,7 @@ class MusterSide(Side):
 
 
 def entry_of(acl: Value) -> AclEntry:
-    """Returns the AclEntry of one creation of a CreateAcls request."""
+    """Returns the AclEntry for one creation in a CreateAcls request."""
     pattern = Pattern(
         ResourceType(acl["resource_type"]),
         acl["resource_name"],
@@ -111,14 +112,15 @@ def entry_of(acl: Value) -> AclEntry:
 
 
 def sorted_parts(answer: str) -> list[str]:
-    """Returns the parts of a response as Muster sends it, sorted."""
+    """Returns the sorted parts of a response in the form in which Muster sends them."""
     for kafkas, ours in OTHERWISE.items():
         answer = (answer + " ").replace(kafkas, ours).strip()
     return sorted(answer.split(" "))
 
 
 async def differing_cells(broker: Broker, rules: Rules, cells: list[Cell]) -> str:
-    """Lists the cells whose response differs from the expected one, with both responses."""
+    """Returns a list of the cells whose response differs from the expected response, with both
+    responses."""
     port = broker.sockets.addresses()[0][1]
 
     def ask_all(wire: Wire) -> list[str]:
@@ -134,14 +136,14 @@ async def differing_cells(broker: Broker, rules: Rules, cells: list[Cell]) -> st
     return "\n".join(await asked(broker, ask_all, ADMIN))
 
 
-async def test_response_to_each_request_equals_kafkas(tmp_path: Path) -> None:
+async def test_authorized_response_to_each_request_equals_that_of_kafka(tmp_path: Path) -> None:
     rules = Rules()
     async with serving(tmp_path, SETTINGS, authorizer=rules) as broker:
         assert not await differing_cells(broker, rules, CELLS)
     assert len(CELLS) > 200
 
 
-async def test_response_to_each_cluster_request_equals_kafkas(
+async def test_authorized_response_to_each_cluster_request_equals_that_of_kafka(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = Rules("1: CLUSTER_ACTION CLUSTER")  # for the broker's own requests

@@ -1,7 +1,7 @@
-"""Each API checks exactly the rights that its row and docs/use/coverage.md name.
+"""Each API checks exactly the rights that the API table and docs/use/coverage.md list.
 
-The users range from a stranger to an administrator, because a denied check ends the checks of a
-request.
+The users range from a user without rights to an administrator, because a denied check ends the
+checks of a request.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CLUSTER, TOPIC, GROUP = ResourceType.CLUSTER, ResourceType.TOPIC, ResourceType.G
 Asked = tuple[Operation, ResourceType]
 
 MODERN = "modern"
-"""A consumer group of KIP-848 with the topic."""
+"""A consumer group (KIP-848) that is subscribed to the topic."""
 
 
 def of(name: str, version: int, **value: Any) -> Request:
@@ -69,11 +69,11 @@ MORE = [
         )
     ),
 ]
-"""Requests with fields that the requests of `filled` do not have."""
+"""Requests with fields that the requests of `filled` do not contain."""
 
 
 def _join_modern(wire: Wire) -> None:
-    """Makes the consumer group, whose member gets the partition of the topic."""
+    """Creates a consumer group whose member gets the partition of the topic."""
     joining = {
         "group_id": MODERN, "member_id": "member", "member_epoch": 0,
         "rebalance_timeout_ms": LONG_MS, "subscribed_topic_names": [NAMED],
@@ -116,7 +116,7 @@ def rights_in_row(rights: Rights) -> Iterator[RequiredAcl | None]:
         yield tells.need
 
 
-async def test_each_api_checks_exactly_the_rights_of_its_row(
+async def test_each_api_checks_exactly_the_rights_in_the_api_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acl_authorizer, "AclAuthorizer", RecordingAuthorizer)

@@ -13,7 +13,7 @@ from tests.broker.every_request import EVERY, asked
 from tests.wire import Wire
 
 CUTS = 2
-"""The number of positions at which each request is truncated and damaged."""
+"""The number of positions at which each request is truncated or damaged."""
 
 
 async def test_truncated_or_damaged_request_causes_no_internal_error(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Each API, in every version, denies the request of a principal without ACLs.
 
-Exceptions are the public APIs, and APIs that omit hidden elements; both are listed. The APIs that
-only a cluster has are in `test_in_cluster.py`.
+Two lists name the exceptions: public APIs, and APIs that omit hidden elements. The APIs that only a
+cluster serves are in `test_in_cluster.py`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ HIDING = {
     "ListGroups": "groups",
     "ListTransactions": "transaction_states",
 }
-"""APIs whose response omits all hidden elements; the value is the name of the array."""
+"""APIs that omit all hidden elements from the response; the value is the name of the array."""
 NO_ID = {("DeleteTopics", 6), ("Metadata", 10), ("Metadata", 11)}
-"""Versions in which a topic must have either a name or an id."""
+"""Versions in which the request must name a topic by either a name or a topic id."""
 
 
 async def test_every_request_of_a_principal_without_acls_is_denied(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Each API that only a cluster has, in every version, denies the request of a principal without
+"""Each API that only a cluster serves denies, in every version, the request of a principal without
 ACLs."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROWS = [
 
 
 class FakeRequest:
-    """Has the attributes of a request that a denying handler uses."""
+    """A fake request with the attributes that a denying handler uses."""
 
     def __init__(self, row: ServedApi, version: int, user: str) -> None:
         body = row.api.encode_request(version, asked(row.api, version))
@@ -42,7 +42,7 @@ class FakeRequest:
         self.answers: list[dict[str, Any]] = []
 
     def check(self) -> None:
-        """Accepts the body, which is complete."""
+        """Does nothing, because the body is complete."""
 
     def frame(self, value: dict[str, Any]) -> dict[str, Any]:
         return value

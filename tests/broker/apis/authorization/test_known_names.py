@@ -21,7 +21,9 @@ from tests.wire import Wire
 READ = Each(Operation.READ, ResourceType.TOPIC)
 
 
-async def test_cached_names_are_dropped_when_acls_or_principal_change(tmp_path: Path) -> None:
+async def test_cached_allowed_names_are_dropped_when_acls_or_principal_change(
+    tmp_path: Path,
+) -> None:
     rules = Rules("alice: READ TOPIC orders")
     async with serving(tmp_path, authorizer=rules) as broker:
         connection = new_connection(broker)
@@ -49,13 +51,13 @@ def new_connection(broker: Broker) -> Connection:
     return Connection(broker.server, Listener(broker.config.listeners[0]))
 
 
-async def test_routes_with_an_authorizer_have_the_handlers_of_the_api_table(tmp_path: Path) -> None:
+async def test_routes_have_the_api_table_handlers_when_an_authorizer_is_set(tmp_path: Path) -> None:
     async with serving(tmp_path, authorizer=Rules()) as broker:
         for route in broker.server.routes.values():
             assert route.handle is SERVED[route.served.api.key].handle
 
 
-async def test_allowed_name_is_checked_once_and_denied_name_at_each_request(tmp_path: Path) -> None:
+async def test_only_allowed_names_are_cached_between_requests(tmp_path: Path) -> None:
     rules = Rules("alice: DESCRIBE TOPIC orders")
     partitions = [{"partition_index": 0, "timestamp": -1}]
     names = ("orders", "orders", "orders", "payments", "payments")

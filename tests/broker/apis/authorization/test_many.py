@@ -1,6 +1,7 @@
-"""Authorization of a request with many denied names works in slices (law 9).
+"""The authorization of a request with many denied names works in slices (law 9).
 
-The slices of these brokers end immediately, so that the work pauses wherever it can.
+Each slice of these brokers ends immediately, so that the work yields to the event loop as often as
+possible.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def offset_fetch(*topics: str) -> Value:
 
 
 async def pauses_of(asking: Asking, user: str, api: str, version: int, value: Value) -> int:
-    """Sends a request, some of whose topics are denied, and returns how often its work paused."""
+    """Sends a request with some denied topics and returns how often the work on the request yielded
+    to the event loop."""
     turns = counted(asking.broker.slicer, "turn")
     answer = await asking.ask(user, api, version, value)
     assert codes(answer) >= DENIED
@@ -53,7 +55,7 @@ def _no_time_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producing, "SLICE_NS", -1)
 
 
-async def test_produce_authorization_pauses_after_each_of_many_topics(tmp_path: Path) -> None:
+async def test_produce_authorization_yields_to_event_loop_after_each_topic(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: WRITE TOPIC absent-*") as asking:
         asking.broker.slicer.slice_ns = -1
         turns = await pauses_of(asking, "alice", "Produce", 7, produce("absent-1", *NAMES))
@@ -79,10 +81,11 @@ FEW = [f"hidden-{number}" for number in range(60)]
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_authorization_of_each_api_pauses_after_each_name(
+async def test_authorization_of_each_api_yields_to_event_loop_after_each_name(
     tmp_path: Path, api: str, version: int, value: Value
 ) -> None:
-    """Even a few names need pauses: a decision is slow when ACLs have prefixes of many lengths."""
+    """Even a request with a few names must yield, because one decision is slow when ACLs have
+    prefixes of many lengths."""
     async with guarded_broker(tmp_path, f"alice: READ GROUP {GROUP}") as asking:
         asking.broker.slicer.slice_ns = -1
         assert await pauses_of(asking, "alice", api, version, value) >= len(FEW)
@@ -90,7 +93,7 @@ async def test_authorization_of_each_api_pauses_after_each_name(
         assert {each.name for each in denied} == set(FEW)
 
 
-async def test_fetch_pauses_after_each_partition(tmp_path: Path) -> None:
+async def test_fetch_yields_to_the_event_loop_after_each_partition(tmp_path: Path) -> None:
     names = tuple(f"topic-{number}" for number in range(60))
     async with guarded_broker(tmp_path, topics=names) as asking:
         assert codes(await asking.ask(ADMIN, "Fetch", 11, fetch(*names))) == {NONE}
@@ -100,7 +103,7 @@ async def test_fetch_pauses_after_each_partition(tmp_path: Path) -> None:
         assert len(turns) >= len(names)
 
 
-async def test_list_groups_pauses_after_each_group(tmp_path: Path) -> None:
+async def test_list_groups_yields_to_the_event_loop_after_each_group(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path) as asking:
         for number in range(60):
             await asking.ask(ADMIN, "OffsetCommit", 8, commit("orders", group=f"g{number}"))
@@ -119,7 +122,7 @@ async def test_produce_authorizes_the_transactional_id_before_the_topics(tmp_pat
         assert [each.name for each in asking.rules.asked] == ["pay"]
 
 
-async def test_produce_pauses_after_each_unknown_topic(tmp_path: Path) -> None:
+async def test_produce_yields_to_the_event_loop_after_each_unknown_topic(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: WRITE TOPIC hidden-*") as asking:
         asking.broker.slicer.slice_ns = -1
         turns = counted(asking.broker.slicer, "turn")
@@ -128,7 +131,9 @@ async def test_produce_pauses_after_each_unknown_topic(tmp_path: Path) -> None:
         assert len(turns) >= MANY
 
 
-async def test_offset_fetch_pauses_after_each_denied_topic(tmp_path: Path) -> None:
+async def test_offset_fetch_yields_to_the_event_loop_after_each_denied_topic(
+    tmp_path: Path,
+) -> None:
     async with guarded_broker(
         tmp_path, f"alice: READ GROUP {GROUP}", "alice: READ TOPIC orders"
     ) as asking:
@@ -141,7 +146,7 @@ async def test_offset_fetch_pauses_after_each_denied_topic(tmp_path: Path) -> No
         assert [each["name"] for each in fetched] == ["orders", *NAMES]
 
 
-async def test_offset_fetch_of_all_topics_pauses_after_each_hidden_topic(
+async def test_offset_fetch_of_all_topics_yields_after_each_hidden_topic(
     tmp_path: Path,
 ) -> None:
     names = tuple(f"{number:03}-{'x' * 60}" for number in range(100))

@@ -1,4 +1,4 @@
-"""No step of the work on a request with many denied names handles more than a few names (law 9)."""
+"""No step of the work on a request handles more than a few denied names (law 9)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from tests.broker.apis.authorization.asking import GROUP, Value, guarded_broker
 from tests.broker.loop_work import counting_lines
 
 MANY = 600
-"""More names than the loop's thread decodes by itself."""
+"""A number of names that is too large to be decoded in the event loop."""
 FEW = 2
 LINES_IN_A_STEP = 300
-"""The maximum number of code lines in one step; one line for each name would be more."""
+"""The maximum number of code lines that one step executes. One line per name would exceed the
+maximum."""
 
 Names = list[str]
 

@@ -1,5 +1,5 @@
-"""In a partly denied request the denied elements get errors and the others responses, for any
-number of elements."""
+"""A partly denied request gets errors for its denied elements and responses for the other elements,
+for any number of elements."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ IDS = (
 
 
 def topics(array: str, name: str = "name", **fields: Any) -> Any:
-    """Returns a function that makes an array of elements whose field ``name`` has the given
-    names."""
+    """Returns a function that builds an array of elements from given names, which it sets in the
+    field ``name`` of the elements."""
     return lambda names: {array: [{name: each, **fields} for each in names]}
 
 
 def plain(array: str, **fields: Any) -> Any:
-    """Returns a function that makes an array of the given names."""
+    """Returns a function that builds an array of given names."""
     return lambda names: {array: names, **fields}
 
 
 def settings(**fields: Any) -> Any:
-    """Returns a function that makes topic resources with settings."""
+    """Returns a function that builds topic resources with settings from given names."""
     return lambda names: {
         "resources": [{"resource_type": 2, "resource_name": each, **fields} for each in names]
     }
@@ -141,8 +141,8 @@ REQUESTS: Mapping[str, tuple[int, Any, str, Value]] = {
 
 @pytest.fixture(scope="module")
 def sizes() -> tuple[int, int]:
-    """A number of elements that is handled at once, and a number that is handled in slices and
-    threads."""
+    """Returns a number of elements that is handled at once, and a number of elements that is
+    handled in slices and threads."""
     return 3, 300
 
 
@@ -173,7 +173,7 @@ def _check(name: str, version: int, entries: list[Value], asked_for: list[str]) 
 
 
 def _naming(api: str) -> str:
-    """Returns the field that has the name of an element of the response."""
+    """Returns the response field that contains the name of an element."""
     _, _, array, _ = REQUESTS[api]
     [type_] = [field.type for field in BY_NAME[api].response if field.name == array]
     assert isinstance(type_, Array)
@@ -183,7 +183,7 @@ def _naming(api: str) -> str:
     return next(each for each in order if each in names)
 
 
-async def test_denied_groups_are_first_in_describe_and_last_in_delete_groups(
+async def test_denied_groups_are_first_in_describe_and_last_in_delete_response(
     tmp_path: Path,
 ) -> None:
     names = ["may-1", "not-1", "may-2", "not-2"]
@@ -217,7 +217,7 @@ async def test_produce_with_acks_0_to_a_denied_topic_closes_the_connection(tmp_p
         await asking.talk("alice", talk)
 
 
-async def test_produce_with_a_denied_transactional_id_fails_for_all_topics(tmp_path: Path) -> None:
+async def test_produce_fails_for_all_topics_when_transactional_id_is_denied(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: WRITE TOPIC orders") as asking:
         value = produce("orders", "payments", transactional=True, transactional_id="pay")
         answer = await asking.ask("alice", "Produce", 7, value)

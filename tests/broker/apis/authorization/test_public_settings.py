@@ -1,4 +1,5 @@
-"""Every user may read the settings with the broker's HTTP address, and no other settings."""
+"""Every user may read the settings that contain the HTTP address of the broker, and no other
+settings."""
 
 from __future__ import annotations
 

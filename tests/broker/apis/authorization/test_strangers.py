@@ -1,12 +1,12 @@
-"""No response to a principal without rights depends on which objects exist, and no request changes
-them.
+"""No response to a principal without rights depends on which objects exist, and no request of such
+a principal changes an object.
 
-Two brokers with Kafka's authorizer get the same requests. One has the topics, groups, transactional
-ids, ACLs, users, quotas, tokens and settings that the requests name; the other has none. A
-principal without rights gets the same responses from both brokers, byte for byte. Only ApiVersions
-is answered to every client; Metadata and DescribeCluster name the brokers, as Kafka's do. For an
-administrator each API must return or change something: otherwise the test would miss a handler that
-does not call the authorizer.
+Two brokers with Kafka's authorizer get the same requests. The first broker has the topics, groups,
+transactional ids, ACLs, users, quotas, tokens and settings that the requests name; the second
+broker does not have them. A principal without rights gets the same responses, byte for byte, from
+both brokers. Only ApiVersions is answered to every client; Metadata and DescribeCluster list the
+brokers, as in Kafka. For an administrator each API must return or change an object. Otherwise the
+test would miss a handler that does not call the authorizer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tests.wire import Wire
 pytestmark = pytest.mark.proves("security 27")
 
 OF_BROKERS = ("brokers", "cluster_id", "controller_id")
-"""Fields of responses that name the brokers and the cluster."""
+"""Response fields that identify the brokers and the cluster."""
 SAID_OF_BROKERS = (METADATA.key, DESCRIBE_CLUSTER.key)
 OF_A_TOKEN = (
     "token_id", "hmac", "issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms",
@@ -60,7 +60,7 @@ SAY_NOTHING = {
     "SaslAuthenticate": "clients send this request to authenticate",
     "SaslHandshake": "clients send this request to authenticate",
 }
-"""APIs whose responses never depend on existing objects, with the reason."""
+"""APIs whose responses never depend on existing objects. The value is the reason."""
 
 
 async def _answers(broker: Broker, user: str, asked: list[Request]) -> list[Any]:
@@ -80,13 +80,13 @@ async def _answers(broker: Broker, user: str, asked: list[Request]) -> list[Any]
 
 
 def _remove_token_identity(token: dict[str, Any]) -> None:
-    """Removes the unique fields from a delegation token that the stranger created."""
+    """Removes the unique fields of a delegation token that the user STRANGER created."""
     if token["principal_name"] == STRANGER:
         for field in OF_A_TOKEN:
             token.pop(field, None)
 
 
-async def test_responses_without_rights_do_not_depend_on_existing_objects(tmp_path: Path) -> None:
+async def test_denied_responses_do_not_reveal_whether_objects_exist(tmp_path: Path) -> None:
     async with (
         protected_broker(tmp_path / "full") as full,
         protected_broker(tmp_path / "empty") as empty,
@@ -106,7 +106,7 @@ async def test_responses_without_rights_do_not_depend_on_existing_objects(tmp_pa
     assert {(api, version) for api, version, _ in REQUESTS} == set(EVERY)
 
 
-async def test_each_api_returns_or_changes_an_object_for_an_administrator(tmp_path: Path) -> None:
+async def test_administrator_can_read_or_change_an_object_with_each_api(tmp_path: Path) -> None:
     quiet = set()
     async with protected_broker(tmp_path / "full") as full:
         for api in {api.key: api for api, _ in EVERY}.values():

@@ -1,5 +1,5 @@
-"""Mistakes that are easy to make about rights. The numbers in the names are those of the security
-statements in docs/internals/proofs.md."""
+"""Easy mistakes about rights. The numbers in the test names are those of the security statements in
+docs/internals/proofs.md."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DENIED = {TOPIC_AUTHORIZATION_FAILED}
 
 
 @pytest.mark.proves("security 11")
-async def test_trap_11_describe_is_allowed_by_read_and_not_denied_by_denied_read(
+async def test_trap_11_read_allow_implies_describe_but_read_deny_does_not(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -60,7 +60,7 @@ async def test_trap_11_describe_is_allowed_by_read_and_not_denied_by_denied_read
 
 
 @pytest.mark.proves("security 11")
-async def test_trap_11_denied_all_denies_every_operation_except_for_super_users(
+async def test_trap_11_deny_of_all_denies_every_operation_except_to_super_users(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -79,7 +79,7 @@ async def test_trap_11_denied_all_denies_every_operation_except_for_super_users(
 
 
 @pytest.mark.proves("security 12")
-async def test_trap_12_topic_open_to_everyone_is_closed_by_its_first_acl(
+async def test_trap_12_topic_is_denied_by_default_after_its_first_acl(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(tmp_path, allow_everyone=True) as asking:
@@ -132,7 +132,9 @@ async def test_trap_14_describe_topic_partitions_and_its_cursor_omit_denied_topi
 
 
 @pytest.mark.proves("security 14")
-async def test_trap_14_pages_continue_at_a_cursor_with_a_denied_topic(tmp_path: Path) -> None:
+async def test_trap_14_describe_topic_partitions_accepts_cursor_at_denied_topic(
+    tmp_path: Path,
+) -> None:
     names = ("a", "b", "c")
     async with guarded_broker(tmp_path, "alice: DESCRIBE TOPIC b", topics=names) as asking:
 
@@ -240,7 +242,9 @@ async def test_trap_15_fetch_as_a_replica_needs_cluster_action(tmp_path: Path) -
 
 
 @pytest.mark.proves("security 16")
-async def test_trap_16_idempotent_producer_needs_write_on_any_one_topic(tmp_path: Path) -> None:
+async def test_trap_16_idempotent_producer_needs_write_on_at_least_one_topic(
+    tmp_path: Path,
+) -> None:
     async with guarded_broker(
         tmp_path, "alice: WRITE TOPIC nobody-has-it", "bob: READ TOPIC *"
     ) as asking:
@@ -252,7 +256,7 @@ async def test_trap_16_idempotent_producer_needs_write_on_any_one_topic(tmp_path
 
 
 @pytest.mark.proves("security 16")
-async def test_trap_16_add_partitions_adds_none_when_one_topic_is_denied(
+async def test_trap_16_add_partitions_adds_no_partition_when_a_topic_is_denied(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -303,7 +307,7 @@ async def test_trap_16_delete_topics_by_id_without_describe_returns_no_name(tmp_
 
 
 @pytest.mark.proves("security 19")
-async def test_trap_19_empty_group_id_is_authorized_before_its_validation(
+async def test_trap_19_empty_group_id_is_authorized_before_it_is_validated(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(tmp_path, "bob: READ GROUP *") as asking:
@@ -316,7 +320,7 @@ async def _joined(asking: Asking, user: str, group: str) -> dict[str, object]:
 
 
 @pytest.mark.proves("security 19")
-async def test_trap_19_denied_join_leaves_no_group_metric_or_record(tmp_path: Path) -> None:
+async def test_trap_19_denied_join_creates_no_group_metric_or_record(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "bob: READ GROUP new") as asking:
         runtime = asking.broker.groups
         before = _recorded_state(asking)
@@ -333,7 +337,8 @@ async def test_trap_19_denied_join_leaves_no_group_metric_or_record(tmp_path: Pa
 
 
 def _recorded_state(asking: Asking) -> tuple[int, int, dict[str, int]]:
-    """Returns the end of the groups' log, the number of groups, and the counters of rebalances."""
+    """Returns the log end offset of the offsets topic, the number of groups, and the counters of
+    rebalances."""
     broker = asking.broker
     log, view = broker.logs.get(OFFSETS_TOPIC, 0), broker.groups.view_of("new")
     assert log is not None

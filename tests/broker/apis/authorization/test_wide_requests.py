@@ -128,8 +128,8 @@ DENIED: dict[str, set[int]] = defaultdict(
 async def codes_in_short_steps(
     asking: Asking, user: str, api: str, version: int, value: Value
 ) -> set[int]:
-    """Sends a request and returns the error codes of its response; fails if a step of the work
-    takes 10 ms."""
+    """Sends a request and returns the error codes of its response; fails if one step of the work
+    takes 10 ms or more."""
     with counting() as work:
         answer = await asking.ask(user, api, version, value)
     assert work.longest < CALLS_IN_10_MS, f"{api}: {work.longest} calls in one piece"

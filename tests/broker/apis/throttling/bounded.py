@@ -46,7 +46,7 @@ async def broker_with_quotas(
     settings: Mapping[str, str] | None = None,
     authorizer: Authorizer | None = None,
 ) -> AsyncIterator[QuotaBroker]:
-    """Yields a broker with a frozen clock and a topic ``t`` of one partition."""
+    """Yields a broker with a frozen clock and a topic ``t`` with one partition."""
     time = MockTime()
     time.freeze()
     async with serving(directory, settings, time=time, authorizer=authorizer) as broker:
@@ -68,7 +68,7 @@ def produce_of(size: int, version: int = 9, client_id: str = "tester", **fields:
 
 
 async def is_silent(client: Client, turns: int = 20) -> bool:
-    """Returns whether no byte arrives from the broker within ``turns`` waits of 1 ms."""
+    """Returns True if no byte arrives from the broker in ``turns`` waits of 1 ms."""
     for _ in range(turns):
         await asyncio.sleep(0.001)
     return not client.reader._buffer  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""A client above its quota does not slow down a client within its quota."""
+"""A client above its quota does not slow down a client below its quota."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ pytestmark = pytest.mark.proves("security 36")
 
 FOR_S = 1.5
 P99_MS_MAX = 3
-"""The maximum 99th percentile. It is below 0.2 ms with the quota, and 6 to 20 ms without."""
+"""The maximum 99th percentile in ms. The measured value is below 0.2 ms with the quota, and 6 to 20
+ms without it."""
 
 
 FLOOD = """
@@ -50,10 +51,10 @@ for each in sockets:
 
 @contextmanager
 def flooding(port: int, data: bytes) -> Iterator[None]:
-    """Sends these bytes in a separate process as fast as the broker accepts them, and reads the
+    """Sends these bytes from a separate process as fast as the broker accepts them, and reads the
     responses.
 
-    In this process, a preempted thread would hold the interpreter and delay the measurement.
+    In this process, a preempted thread would keep the interpreter lock and delay the measurement.
     """
     command = [sys.executable, "-c", FLOOD, str(port)]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as process:
@@ -69,9 +70,9 @@ def flooding(port: int, data: bytes) -> Iterator[None]:
 
 
 def heartbeats_ms(broker: Broker) -> list[float]:
-    """Returns the durations of consecutive heartbeats in ms, shortest first.
+    """Returns the durations in ms of consecutive heartbeats, in ascending order.
 
-    The time during which the broker or this thread waits for a CPU core is not counted.
+    The durations exclude the time in which the broker or this thread waits for a CPU core.
     """
     request = frame("Heartbeat", 3, 1, {"group_id": "g", "generation_id": 1, "member_id": "m"})
     took = []

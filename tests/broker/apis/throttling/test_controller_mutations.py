@@ -1,4 +1,4 @@
-"""The quota of controller mutations: created and deleted partitions per second of each client
+"""The controller mutation quota limits the created and deleted partitions per second of each client
 (KIP-599)."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.broker.edge import Client
 from tests.broker.topic_calls import topic
 
 SETTINGS = {"controller.quota.window.num": "10", "controller.quota.window.size.seconds": "1"}
-"""Quota windows. At a rate of one partition per second, ten partitions are allowed at once."""
+"""The quota windows. A rate of one partition per second allows ten partitions at once."""
 
 
 async def create(client: Client, version: int, *partitions: int, **more: Any) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def codes(answer: dict[str, Any], field: str = "topics") -> list[int]:
 
 
 @pytest.mark.proves("security 18")
-async def test_trap_18_create_topics_6_refuses_after_the_overdraft_and_5_does_not(
+async def test_trap_18_only_create_topics_from_version_6_refuses_above_the_quota(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path, SETTINGS) as bound:
@@ -99,7 +99,7 @@ async def test_validate_only_does_not_count_for_the_mutation_quota(tmp_path: Pat
             assert (codes(answer), answer["throttle_time_ms"]) == ([NONE], 0)
 
 
-async def test_auto_created_topics_count_for_the_quota_without_throttle_time(
+async def test_auto_created_topics_count_for_the_mutation_quota_unthrottled(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path, SETTINGS | {"num.partitions": "12"}) as bound:

@@ -1,5 +1,4 @@
-"""As in Kafka's RequestQuotaTest: each served API is throttled, with the throttle time in its
-response."""
+"""Each served API is throttled and returns the throttle time, as in Kafka's RequestQuotaTest."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from tests.broker.serving import eventually
 pytestmark = pytest.mark.proves("security 31")
 
 NEXT_TO_NOTHING = 1e-7
-"""Percent of the loop's time; the work on any request takes more."""
+"""A request quota, in percent of the loop's time, that the work on any request exceeds."""
 WINDOW_MS = 1000
 ANY = 1
 ASKED: dict[int, dict[str, Any]] = {
@@ -36,7 +35,7 @@ ASKED: dict[int, dict[str, Any]] = {
         "permission_type": ANY,
     },
 }
-"""By API, the fields that a request must have to get a response. Most APIs need only default
+"""The fields that a request of each API must have to get a response. Most APIs need only default
 values."""
 
 
@@ -55,7 +54,7 @@ async def throttled_call(
     return answer
 
 
-async def test_every_version_of_each_api_is_throttled_and_returns_the_time(
+async def test_every_version_of_each_api_is_throttled_and_returns_throttle_time(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path) as bound:
@@ -70,13 +69,14 @@ async def test_every_version_of_each_api_is_throttled_and_returns_the_time(
                 assert told == expected, f"{row.api.name} v{version}"
 
 
-def test_apis_without_a_request_quota_are_those_between_brokers() -> None:
+def test_only_apis_between_brokers_are_exempt_from_the_request_quota() -> None:
     named = {row.api.name for row in SERVED_IN_CLUSTER.values() if is_of_brokers(row)}
     assert named == {*BROKERS_ALONE, "WriteTxnMarkers"}
 
 
 async def test_denied_requests_are_throttled(tmp_path: Path) -> None:
-    """As in Kafka's testUnauthorizedThrottle. Denied requests between brokers are measured too."""
+    """Kafka's testUnauthorizedThrottle requires this. Denied requests between brokers are measured
+    too."""
     rules = Rules()
     async with broker_with_quotas(tmp_path, authorizer=rules) as bound:
         await bound.set(request_percentage=NEXT_TO_NOTHING)
@@ -105,7 +105,7 @@ async def test_write_txn_markers_does_not_count_for_the_request_quota(tmp_path: 
         assert bound.throttled == 0
 
 
-async def test_requests_are_metered_only_while_a_quota_exists(tmp_path: Path) -> None:
+async def test_request_time_is_measured_only_while_a_quota_exists(tmp_path: Path) -> None:
     async with broker_with_quotas(tmp_path) as bound:
         routes = bound.broker.server.routes.values()
         assert len(routes) > 200

@@ -1,7 +1,7 @@
 """The request quota in ms: one percent is 10 ms of the loop's thread per second.
 
-Handlers advance the test's clock by the duration of their work. A client with a quota of 10 % may
-use 1 s of work in ten seconds; after 1.05 s it waits 0.5 s.
+Handlers advance the test clock by the duration of their work. A client with a quota of 10 % may use
+1 s of work in ten seconds; after 1.05 s of work the client waits 0.5 s.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def in_slices(clock: Clock, request: Request) -> Steps:
 
 
 def waited(clock: Clock) -> asyncio.Future[None]:
-    """Returns a future that completes after a minute on the clock, during which the request has no
-    work."""
+    """Returns a future that completes after one minute on the clock. The request does no work in
+    this minute."""
     future = asyncio.get_running_loop().create_future()
 
     def done() -> None:
@@ -115,8 +115,8 @@ WAYS = [at_once, in_slices, in_slices_that_wait, in_a_coroutine_that_waits, park
 async def working(
     directory: Path, settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[tuple[QuotaBroker, Client, list[Works]]]:
-    """Yields a client with a quota of 10 %, and the list of functions that handle its next
-    heartbeats."""
+    """Yields a client with a quota of 10 %, and the list of functions that handle the next
+    heartbeats of the client."""
     works: list[Works] = []
     clock = Clock()
     async with broker_with_quotas(directory, settings) as bound:
@@ -137,7 +137,7 @@ async def throttle_time_ms(client: Client) -> int:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_request_quota_counts_the_work_of_a_request_without_its_waits(
+async def test_request_quota_excludes_the_time_that_a_request_waits(
     way: Works, tmp_path: Path
 ) -> None:
     async with working(tmp_path) as (_, client, works):
@@ -145,16 +145,18 @@ async def test_request_quota_counts_the_work_of_a_request_without_its_waits(
         assert await throttle_time_ms(client) == WAIT_MS
 
 
-async def test_work_after_a_response_counts_for_the_next_request(tmp_path: Path) -> None:
+async def test_work_after_a_response_counts_in_the_quota_of_the_next_request(
+    tmp_path: Path,
+) -> None:
     async with working(tmp_path) as (_, client, works):
         works += [still_at_it_afterwards, not_at_all]
         assert await throttle_time_ms(client) == 0
         assert await throttle_time_ms(client) == WAIT_MS
 
 
-async def test_configured_quota_windows_bound_the_allowed_work(tmp_path: Path) -> None:
-    """The quota covers four seconds: 0.4 s of work are allowed in them. A throttle time is at most
-    two seconds."""
+async def test_configured_quota_windows_limit_the_request_time_of_a_burst(tmp_path: Path) -> None:
+    """The quota windows cover four seconds, in which 0.4 s of work are allowed. A throttle time is
+    at most two seconds."""
 
     def for_540_ms(clock: Clock, request: Request) -> None:
         clock.pass_ms(540)

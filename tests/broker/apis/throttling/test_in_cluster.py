@@ -1,4 +1,4 @@
-"""APIs that only a cluster serves, or serves differently, are throttled too."""
+"""APIs that only a cluster serves, or that a cluster serves differently, are throttled too."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ async def test_trap_17_produce_above_its_rate_is_acknowledged_then_throttled(
         assert bound.throttled == 0
 
 
-async def test_configured_quota_windows_bound_the_allowed_bytes(tmp_path: Path) -> None:
-    """The quota covers four seconds: all windows except one."""
+async def test_configured_quota_windows_limit_the_bytes_of_a_burst(tmp_path: Path) -> None:
+    """The quota windows cover four seconds: all windows except one."""
     settings = {"quota.window.num": "3", "quota.window.size.seconds": "2"}
     async with broker_with_quotas(tmp_path, settings) as bound:
         await bound.set(producer_byte_rate=1000)
@@ -88,7 +88,7 @@ async def test_produce_with_acks_0_is_not_throttled_by_request_time(tmp_path: Pa
         assert (await client.receive((PRODUCE.key, 9, 7)))["throttle_time_ms"] == 1_000
 
 
-async def test_user_quota_is_shared_by_clients_and_default_client_quota_is_not(
+async def test_user_quota_is_shared_and_default_client_quota_is_per_client(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path) as bound:
@@ -126,7 +126,9 @@ async def test_removed_or_raised_quota_ends_the_throttling_of_its_clients(tmp_pa
             await client.receive(waiting)
 
 
-async def test_measured_bytes_are_kept_when_another_quota_changes(tmp_path: Path) -> None:
+async def test_measured_bytes_of_a_client_are_kept_when_another_quota_changes(
+    tmp_path: Path,
+) -> None:
     async with broker_with_quotas(tmp_path) as bound:
         await bound.set(producer_byte_rate=1000)
         client = await bound.client()
@@ -135,7 +137,7 @@ async def test_measured_bytes_are_kept_when_another_quota_changes(tmp_path: Path
         assert await produced(client, 9_000) == 8_000
 
 
-async def test_closed_connection_leaves_no_throttle(tmp_path: Path) -> None:
+async def test_throttle_is_removed_when_its_connection_closes(tmp_path: Path) -> None:
     async with broker_with_quotas(tmp_path) as bound:
         await bound.set(producer_byte_rate=1)
         client = await bound.client()

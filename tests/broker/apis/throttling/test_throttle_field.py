@@ -1,5 +1,3 @@
-"""The throttle time in every version of every response."""
-
 from __future__ import annotations
 
 import struct
@@ -25,7 +23,7 @@ def framed(name: str, version: int, **value: object) -> bytes:
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
-def test_inserted_throttle_time_has_the_bytes_of_the_codec() -> None:
+def test_response_with_inserted_throttle_time_equals_the_encoded_response() -> None:
     for name, version in VERSIONS:
         key = BY_NAME[name].key
         told = with_throttle(framed(name, version), key, version, 1234)

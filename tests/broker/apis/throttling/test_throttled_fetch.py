@@ -1,4 +1,5 @@
-"""Fetch with a quota: records above the quota are neither sent nor counted, and are sent later."""
+"""A Fetch above its quota: records that exceed the quota are not sent and not counted until a later
+request."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ VALUE = bytes(4_700)
 async def filled(
     directory: Path, batches: int = 4, value: bytes = VALUE
 ) -> AsyncIterator[QuotaBroker]:
-    """Yields a broker whose topic ``t`` has batches of about 5 kB. Consumers may read 1000 bytes
-    per second."""
+    """Yields a broker whose topic ``t`` contains ``batches`` batches of about 5 kB each. Consumers
+    may read 1000 bytes per second."""
     async with broker_with_quotas(directory) as bound:
         client = await bound.client("writer")
         for _ in range(batches):
@@ -50,7 +51,7 @@ def records_of(answer: Any) -> list[bytes | None]:
     ]
 
 
-async def test_fetch_returns_at_most_the_bytes_of_all_quota_windows(tmp_path: Path) -> None:
+async def test_fetch_returns_at_most_the_bytes_that_all_quota_windows_allow(tmp_path: Path) -> None:
     async with filled(tmp_path) as bound:
         answer = await fetched(await bound.client(), max_bytes=1 << 20)
         assert len(records_of(answer)) == 2  # of 10,000 bytes; the third is cut
@@ -58,7 +59,9 @@ async def test_fetch_returns_at_most_the_bytes_of_all_quota_windows(tmp_path: Pa
 
 
 @pytest.mark.proves("security 17")
-async def test_trap_17_throttled_fetch_is_empty_and_not_counted(tmp_path: Path) -> None:
+async def test_trap_17_throttled_fetch_is_empty_and_does_not_count_for_the_quota(
+    tmp_path: Path,
+) -> None:
     async with filled(tmp_path) as bound:
         client = await bound.client()
         assert len(records_of(await fetched(client))) == 2
@@ -138,7 +141,7 @@ async def test_batch_larger_than_all_quota_windows_is_sent_then_throttled(
     [(12, {"replica_id": 2}), (17, {"replica_state": {"replica_id": 2, "replica_epoch": 1}})],
 )
 @pytest.mark.parametrize("comes_from_broker", [True, False])
-async def test_fetch_counts_for_the_quota_unless_another_broker_sent_it(
+async def test_fetch_counts_for_the_quota_only_when_a_client_sent_the_fetch(
     version: int,
     replica: dict[str, Any],
     comes_from_broker: bool,

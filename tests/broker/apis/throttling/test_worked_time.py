@@ -1,5 +1,5 @@
-"""The recorded time of a request never exceeds the elapsed time, even if a piece of its work starts
-another piece."""
+"""The recorded time of a request never exceeds the elapsed time, even if one part of its work
+starts another part."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from tests.broker.transactional import initialized
 from tests.wire import Wire
 
 MUCH = 1e9
-"""Percent of the loop's time. A quota this high throttles no client, but its time is recorded."""
+"""A request quota in percent of the loop's time. The quota is so high that no client is throttled,
+but the time is recorded."""
 JUDGED_LATER = 300
-"""The number of topics; a Fetch authorizes so many topics in a separate piece of work."""
+"""A number of topics that is so large that Fetch authorizes them in a separate part of its work."""
 
 
 def recorded_s(bound: QuotaBroker, client_id: str) -> float:
@@ -36,16 +37,16 @@ def recorded_s(bound: QuotaBroker, client_id: str) -> float:
 
 @asynccontextmanager
 async def recorded_time_is_bounded(bound: QuotaBroker, client_id: str) -> AsyncIterator[None]:
-    """Checks that the time recorded in the context is above zero and at most the context's
-    duration."""
+    """Checks that the time recorded in the context is above zero and at most the duration of the
+    context."""
     before_s, began_s = recorded_s(bound, client_id), perf_counter()
     yield
     used_s = recorded_s(bound, client_id) - before_s
     assert 0 < used_s < perf_counter() - began_s
 
 
-async def test_recorded_time_of_add_partitions_is_bounded(tmp_path: Path) -> None:
-    """The handling of the coordinator's reply starts another piece of work."""
+async def test_measured_request_time_of_add_partitions_is_bounded(tmp_path: Path) -> None:
+    """The handling of the coordinator's reply starts another part of the work."""
 
     def added(wire: Wire) -> int:
         return initialized(wire, "id", rules=1).add({"t": [0]}, version=3)
@@ -56,7 +57,9 @@ async def test_recorded_time_of_add_partitions_is_bounded(tmp_path: Path) -> Non
             assert await asked(bound.broker, added) == NONE
 
 
-async def test_recorded_time_of_metadata_that_creates_a_topic_is_bounded(tmp_path: Path) -> None:
+async def test_measured_request_time_of_metadata_that_creates_topics_is_bounded(
+    tmp_path: Path,
+) -> None:
     async with broker_with_quotas(tmp_path) as bound:
         await bound.set(request_percentage=MUCH)
         client = await bound.client()
@@ -66,7 +69,7 @@ async def test_recorded_time_of_metadata_that_creates_a_topic_is_bounded(tmp_pat
         assert "new" in bound.broker.logs.topics
 
 
-async def test_recorded_time_of_a_fetch_with_many_denied_topics_is_bounded(tmp_path: Path) -> None:
+async def test_measured_request_time_of_a_fetch_of_denied_topics_is_bounded(tmp_path: Path) -> None:
     async with broker_with_quotas(tmp_path, authorizer=Rules()) as bound:
         await bound.set(request_percentage=MUCH)
         client = await bound.client()
