@@ -34,7 +34,7 @@ TOPIC_ID = bytes([9] * 16)
 
 
 class Nodes:
-    """A fake of ZooKeeper with the nodes of topics."""
+    """A fake ZooKeeper that contains the nodes of topics."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self.counts = dict(counts)
@@ -51,7 +51,7 @@ class Nodes:
 
 
 class Leaders:
-    """A fake of the partition leaders: stores each marker and the ticket of its response."""
+    """Fake leaders of partitions that store each marker and the ticket for its response."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int, Marker, Ticket]] = []
@@ -64,7 +64,8 @@ class Leaders:
 
 
 class CoordinatingBroker(EdgeBroker):
-    """Broker 1 with replicas of the coordinators' topics; the test sets the leader."""
+    """Broker 1 with replicas of the coordinator topics; the test sets the leader of each
+    replica."""
 
     def __init__(
         self,
@@ -138,7 +139,7 @@ class CoordinatingBroker(EdgeBroker):
         isr: tuple[int, ...] = (1,),
         topic: str = OFFSETS_TOPIC,
     ) -> Replica:
-        """Makes this broker the leader, with in-sync replicas ``isr``."""
+        """Makes broker 1 the leader with the ISR ``isr``."""
         replica = self.replica(index, topic)
         replica.lead(state(1, epoch, isr, epoch, (1, 2)))
         self.coordinators.on_leader(replica, epoch)
@@ -151,11 +152,11 @@ class CoordinatingBroker(EdgeBroker):
         self.coordinators.on_follower(replica, epoch)
 
     def learnt(self, *topics: str) -> None:
-        """Processes new metadata of topics."""
+        """Processes new metadata of the topics."""
         self.coordinators.on_learnt(Learnt((), topics))
 
     def deleted(self, *topics: str) -> None:
-        """Processes the deletion of topics with one partition."""
+        """Processes the deletion of the topics, each of which has one partition."""
         for topic in topics:
             self.coordinators.on_deleted(topic, 0)
         self.coordinators.on_learnt(Learnt(tuple((topic, 0) for topic in topics), topics))
@@ -165,7 +166,7 @@ class CoordinatingBroker(EdgeBroker):
         await eventually(lambda: self.phase(index, topic) == "active")
 
     def phase(self, index: int = 0, topic: str = OFFSETS_TOPIC) -> str:
-        """The phase of the partition's shard, or "" without a shard."""
+        """Returns the phase of the partition's shard, or "" if the partition has no shard."""
         runtime: Runtime[Any, Any] = self.groups if topic == OFFSETS_TOPIC else self.transactions
         hosted = runtime.life.by_partition.get(index)
         return "" if hosted is None else hosted.phase.value

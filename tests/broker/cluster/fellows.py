@@ -1,7 +1,7 @@
-"""Brokers of one cluster in one process: real logs, fetchers, sockets and APIs.
+"""Brokers of one cluster in one process: logs, fetchers, sockets and APIs are real.
 
-The test defines the controller's requests. ISR changes of a leader are written immediately, unless
-the test delays the writes.
+The test defines the controller's requests. A leader writes an ISR change immediately, unless the
+test delays the writes.
 """
 
 from __future__ import annotations
@@ -98,10 +98,11 @@ class FakeIsrWriter:
 
 @dataclass
 class FakeGroupCoordinator:
-    """A fake group coordinator without groups; it has the partition count of the offsets topic."""
+    """A fake group coordinator that has no groups, but knows the partition count of the offsets
+    topic."""
 
     partitions: int = 0
-    """The value is 0 while the partition count is unknown."""
+    """The partition count of the offsets topic; 0 if it is unknown."""
     hosted_shards: tuple[()] = ()
     errors: InternalErrors = field(default_factory=InternalErrors)
 
@@ -118,7 +119,7 @@ class FakeGroupCoordinator:
 
 
 class Fellow:
-    """The replication part of one broker."""
+    """The parts of one broker that replicate logs."""
 
     def __init__(
         self,
@@ -132,9 +133,8 @@ class Fellow:
         config: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
-        """``host`` accepts calls to the controller; ``topics`` creates the object that changes
-        topics.
-        """
+        """``host`` receives calls to the controller; ``topics`` creates the object that changes
+        topics."""
         self.node_id = node_id
         self._host = host
         self.spoken = parse(spoken)
@@ -156,7 +156,7 @@ class Fellow:
         self.sessions = FetchSessions(1000, self.time.chance)
         self.fatal: list[str] = []
         self.said: list[tuple[Any, ...]] = []
-        """The recorded calls of the hooks."""
+        """The calls of the hooks, in order."""
         known = {"listener": LISTENER, "wait_max_ms": 100, "backoff_ms": 20, **settings}
         self.settings = ReplicationSettings(node_id, self.spoken, **known)
         self.long_polls = LongPolls(self.time)
@@ -289,17 +289,17 @@ class Fellow:
 
     @property
     def session_id(self) -> int:
-        """The id of the only fetch session of this broker."""
+        """Returns the id of the only fetch session of this broker."""
         (session_id,) = self.sessions._sessions
         return session_id
 
     def checkpoints(self) -> set[tuple[str, int]]:
-        """The partitions in any checkpoint file."""
+        """Returns the partitions that any checkpoint file lists."""
         paths = [f"{self.logs.directory}/{name}" for name in FILES]
         return {place for path in paths for place in read_offsets(self.fs, path)}
 
     def high_watermarks(self) -> dict[tuple[str, int], int]:
-        """The high watermarks in the checkpoint on disk."""
+        """Returns the high watermarks in the checkpoint file."""
         return read_offsets(self.fs, f"{self.logs.directory}/{HIGH_WATERMARK}")
 
     async def stop(self) -> None:
@@ -326,7 +326,7 @@ class Fellow:
         return self.replica(topic, index).log.log_end_offset
 
     def bytes_of(self, topic: str = "t", index: int = 0) -> bytes:
-        """All batches in the files of the log."""
+        """Returns all batches in the files of the log."""
         log = self.replica(topic, index).log
         info = log.read(log.log_start_offset, 1 << 30, True, log.log_end_offset)
         return b"".join(each.file.read(each.position, each.length) for each in info.slices)
@@ -345,7 +345,8 @@ class Fellow:
 async def cluster(
     *fellows: Fellow, topic_id: bytes | None = TOPIC_ID, shown: bool = True
 ) -> AsyncIterator[Controller]:
-    """Starts the brokers, sends them metadata if ``shown``, and stops them at the end."""
+    """Starts the brokers and stops them at the end. If ``shown``, sends metadata to the brokers
+    first."""
     for each in fellows:
         await each.start()
     controller = Controller(fellows, topic_id)
@@ -371,7 +372,7 @@ class Controller:
         self.leader_epoch = -1
 
     def show(self, *topics: ShownTopic) -> None:
-        """Sends UpdateMetadata with all brokers to all brokers."""
+        """Sends UpdateMetadata, which lists all brokers, to all brokers."""
         for each in self.fellows:
             self.update(each, *topics)
 
@@ -380,7 +381,7 @@ class Controller:
         return fellow.manager.update_metadata(self._update(fellow, topics))
 
     def update_message(self, fellow: Fellow, *topics: ShownTopic, version: int) -> Message:
-        """The UpdateMetadata message of version ``version``."""
+        """Returns the UpdateMetadata message in ``version``."""
         return _message(self._update(fellow, topics), version)
 
     def _update(self, fellow: Fellow, topics: Sequence[ShownTopic]) -> UpdateMetadataRequest:
@@ -389,7 +390,7 @@ class Controller:
         return UpdateMetadataRequest(*head, facts, topics)
 
     def tell_message(self, fellow: Fellow, *topics: LeaderAndIsrTopic, version: int) -> Message:
-        """The LeaderAndIsr message of version ``version``."""
+        """Returns the LeaderAndIsr message in ``version``."""
         return _message(self._tell(fellow, fellow.epoch, topics), version)
 
     def _tell(
@@ -482,7 +483,7 @@ def _message(request: Send, version: int) -> Message:
 
 
 async def identical_logs(*fellows: Fellow, topic: str = "t", index: int = 0) -> bytes:
-    """Waits until the logs of all brokers have the same bytes, and returns these bytes."""
+    """Waits until the logs of all brokers are byte-identical, and returns their bytes."""
     await eventually(lambda: len({each.end_offset(topic, index) for each in fellows}) == 1)
     found = {each.bytes_of(topic, index) for each in fellows}
     assert len(found) == 1

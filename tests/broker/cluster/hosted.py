@@ -1,6 +1,5 @@
-"""Brokers that host the controller in one simulated ZooKeeper, and brokers that accept its
-requests.
-"""
+"""Brokers that host the controller on one simulated ZooKeeper, and fake brokers that accept the
+requests of the controller."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 
 class ObedientBroker:
-    """A registered broker that accepts each request of a controller."""
+    """A registered fake broker that accepts each request of a controller."""
 
     def __init__(self, ensemble: Ensemble, other: OtherBroker) -> None:
         self.node_id = other.node.node_id
@@ -76,7 +75,7 @@ class ObedientBroker:
         return await self.register()
 
     def of(self, key: int) -> list[Value]:
-        """The received requests of one API."""
+        """Returns the received requests of one API."""
         return [value for api, _, value in self.other.asked if api == key]
 
 
@@ -105,7 +104,7 @@ class Host:
         self.host = ControllerHost(services, self.events.extend)
 
     def seen(self, kind: type[Event]) -> list[Any]:
-        """The observed events of type ``kind``."""
+        """Returns the observed events of type ``kind``."""
         return [each for each in self.events if isinstance(each, kind)]
 
     async def stop(self) -> None:
@@ -116,7 +115,7 @@ class Host:
 
 
 class Cluster:
-    """All brokers, and a ZooKeeper session of the test."""
+    """All brokers, and a ZooKeeper session for the test."""
 
     def __init__(
         self, ensemble: Ensemble, hosts: Sequence[Host], obedient: list[ObedientBroker]
@@ -127,26 +126,26 @@ class Cluster:
         self.zookeeper = SimulatedZooKeeper(ensemble)
 
     def data(self, path: str) -> bytes | None:
-        """The data of a node, or None if the node does not exist."""
+        """Returns the data of a node, or None if the node does not exist."""
         node = self.ensemble.nodes.get(path)
         return None if node is None else node.data or b""
 
     def controller(self) -> int | None:
-        """The broker id in `/controller`."""
+        """Returns the broker id in the node `/controller`."""
         data = self.data(cluster.CONTROLLER)
         return None if data is None else cluster.decode_controller(data)
 
     def active(self) -> list[int]:
-        """The brokers that consider themselves the controller."""
+        """Returns the ids of the brokers that consider themselves the controller."""
         return [each.node_id for each in self.hosts if each.host.is_active]
 
     def state(self, topic: str, partition: int = 0) -> topics.StateNode | None:
-        """The content of the state node of a partition."""
+        """Returns the content of the state node of a partition."""
         data = self.data(topics.state_path(topic, partition))
         return None if data is None else topics.decode_state(topic, partition, data)
 
     async def topic(self, name: str, *assignment: Sequence[int], data: bytes | None = None) -> None:
-        """Creates the node of a topic."""
+        """Creates the topic node in ZooKeeper."""
         partitions = {index: tuple(each) for index, each in enumerate(assignment)}
         node = topics.encode_topic(topics.TopicNode(partitions), 1) if data is None else data
         await self.zookeeper.create(topics.topic_path(name), node)
@@ -154,7 +153,8 @@ class Cluster:
 
 @asynccontextmanager
 async def hosted(*ids: int, obedient: int = 0, **settings: Any) -> AsyncIterator[Cluster]:
-    """Hosts with these ids that have not started, and registered brokers 11, 12, ..."""
+    """Yields hosts with these ids, which have not started, and ``obedient`` registered brokers with
+    the ids 11, 12, and so on."""
     ensemble = Ensemble()
     async with asyncio.timeout(120), AsyncExitStack() as stack:
         await prepare(SimulatedZooKeeper(ensemble))

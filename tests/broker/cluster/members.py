@@ -1,4 +1,4 @@
-"""Whole brokers of one cluster in the test's event loop, with a ZooKeeper in memory."""
+"""Whole brokers of one cluster in the event loop of the test, with a ZooKeeper in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.wire import Wire
 
 LISTENER = "PLAINTEXT"
 GROUP, TRANSACTION = 0, 1
-"""The key types of FindCoordinator: group, transaction."""
+"""The key types of FindCoordinator for groups and transactions."""
 SETTINGS = {
     "http.listener": "off",
     "zookeeper.connect": "simulated:2181",
@@ -41,7 +41,7 @@ class Members:
     ensemble: Ensemble = field(default_factory=Ensemble)
     brokers: dict[int, Broker] = field(default_factory=dict)
     files: Mapping[int, FileSystem] = field(default_factory=dict)
-    """The file systems of the brokers that do not use the real file system."""
+    """The file systems of brokers that do not use the real file system, by broker id."""
 
     async def start(self, node_id: int, port: int = 0, time: Time | None = None) -> Broker:
         """Starts a broker on ``port``; the broker reuses the directory of an earlier start."""
@@ -85,9 +85,8 @@ class Members:
         )
 
     def leaders_known(self, topic: str, partition: int) -> set[int]:
-        """The leaders of the partition in the metadata of each broker; -1 for an unknown
-        partition.
-        """
+        """Returns the leader of the partition in the metadata of each broker; -1 if a broker does
+        not know the partition."""
         views = [each.cluster.partition(topic, partition) for each in self.brokers.values()]
         return {-1 if view is None else view.leader for view in views}
 
@@ -122,7 +121,7 @@ class Members:
             await self.leader(topic, partition)
 
     async def coordinator(self, key: str, key_type: int) -> Broker:
-        """The coordinator of ``key``, found by FindCoordinator as clients do."""
+        """Returns the coordinator of ``key``, which the test finds by FindCoordinator."""
         value = {"key_type": key_type, "coordinator_keys": [key]}
         found: list[int] = []
         for _ in range(300):
@@ -138,9 +137,8 @@ class Members:
     async def at_coordinator(
         self, key: str, key_type: int, work: Callable[[Wire], Any], *errors: int
     ) -> Any:
-        """Runs ``work`` on the coordinator and returns the result; repeats it while the result is
-        in ``errors``.
-        """
+        """Runs ``work`` on the coordinator and returns the result. Repeats ``work`` until the
+        result is not in ``errors``."""
         said: Any = None
         for _ in range(300):
             coordinator = await self.coordinator(key, key_type)

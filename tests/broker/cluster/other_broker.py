@@ -1,4 +1,4 @@
-"""A broker with scripted responses, and a cluster view whose leaders the test sets."""
+"""A fake broker with scripted responses, and a cluster view whose leaders the test sets."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SETTINGS = PeerSettings(1, LISTENER, 2000, 2000)
 
 Value = dict[str, Any]
 Answer = Callable[[int, Value], Awaitable[Value | None]]
-"""Maps version and request body to a response body; None closes the connection."""
+"""A function from version and request body to a response body; None closes the connection."""
 
 
 class OtherBroker:
-    """A broker that serves a separate socket."""
+    """A fake broker with a separate socket."""
 
     def __init__(self, node_id: int, port: int) -> None:
         self.node = BrokerNode(node_id, "127.0.0.1", port, None)
@@ -32,10 +32,10 @@ class OtherBroker:
         self.versions: dict[int, tuple[int, int]] = {}
         """The advertised version range of each API."""
         self.asked: list[tuple[int, int, Value]] = []
-        """The API key, version and body of each request except ApiVersions."""
+        """API key, version and body of each request except ApiVersions, in order."""
 
     def serve(self, key: int, oldest: int, newest: int, answer: Answer) -> None:
-        """Serves an API in these versions with responses of ``answer``."""
+        """Answers requests of an API in these versions by ``answer``."""
         self.versions[key] = (oldest, newest)
         self.answers[key] = answer
 

@@ -1,4 +1,5 @@
-"""Invalid ZooKeeper nodes: brokers log the nodes, serve all independent topics, and recover."""
+"""Brokers log invalid ZooKeeper nodes, serve all topics that do not depend on these nodes, and
+recover."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ BAD = b'{"no": JSON'
 
 
 class InvalidNodes:
-    """Nodes whose data the test replaces with invalid data and later restores."""
+    """ZooKeeper nodes whose data the test replaces with invalid data and later restores."""
 
     def __init__(self, there: Members) -> None:
         self.zookeeper = SimulatedZooKeeper(there.ensemble)
@@ -37,7 +38,7 @@ class InvalidNodes:
 
 
 def named(lines: Iterable[EventDict], path: str) -> list[str]:
-    """The events of the log lines about the invalid node ``path``."""
+    """Returns the events of the log lines about the invalid node ``path``."""
     return [each["event"] for each in lines if path in str(each.get("reason"))]
 
 
@@ -55,7 +56,7 @@ async def write(there: Members, topic: str) -> int:
 
 
 @pytest.mark.campaign
-async def test_cluster_starts_when_the_node_of_a_topic_is_invalid(tmp_path: Path) -> None:
+async def test_cluster_starts_when_the_zookeeper_node_of_a_topic_is_invalid(tmp_path: Path) -> None:
     async with members(tmp_path) as there:
         for topic in ("good", "bad"):
             await there.create(topic, 1)

@@ -31,14 +31,14 @@ from tests.simulated_zookeeper import SimulatedZooKeeper
 CONTROLLER = "/controller"
 
 
-def test_each_cell_has_a_unique_name_and_a_recorded_response() -> None:
+def test_each_error_case_has_a_unique_name_and_a_recorded_response() -> None:
     names = [cell.name for cell in (*CELLS, *LEADERLESS, *WITHOUT_CONTROLLER)]
     assert len(set(names)) == len(names)
     assert set(names) == set(written())
     assert set(DIFFERS) <= set(names)
 
 
-async def test_each_broker_returns_the_error_of_kafka(tmp_path: Path) -> None:
+async def test_each_broker_returns_the_same_error_as_kafka(tmp_path: Path) -> None:
     async with members(tmp_path, {"group.min.session.timeout.ms": "6000"}) as there:
         ports = {
             node_id: broker.sockets.addresses()[0][1] for node_id, broker in there.brokers.items()
@@ -60,7 +60,7 @@ async def test_each_broker_returns_the_error_of_kafka(tmp_path: Path) -> None:
 async def answers(
     cluster: Cluster, cells: Iterable[Cell], ready: Callable[[Cluster], None] | None = None
 ) -> dict[str, Codes]:
-    """The responses to the cells, after ``ready`` has prepared the cluster."""
+    """Returns the responses for the cells, after ``ready`` has prepared the cluster."""
     if ready is not None:
         await asyncio.to_thread(ready, cluster)
     return await asyncio.to_thread(ask, cluster, cells)

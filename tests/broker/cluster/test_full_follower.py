@@ -1,6 +1,6 @@
 """A follower with a full disk leaves the ISR, logs the reason, and later returns with every record.
 
-A replica whose log could not be created on a full disk is created when the disk has room.
+A replica whose log could not be created on a full disk is created when the disk has free space.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ async def test_follower_with_a_full_disk_leaves_the_isr_and_returns(
         await eventually("it has all", lambda: log.log_end_offset == 4)
 
 
-async def test_replica_is_created_when_the_full_disk_has_room_again(
+async def test_replica_is_created_when_the_full_disk_has_free_space_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(missing_logs, "AGAIN_S", 0.05)

@@ -1,4 +1,4 @@
-"""The journal of a broker in a cluster: a failing journal does not affect other parts (law 10)."""
+"""A failing journal of a broker in a cluster does not affect other parts (law 10)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from broker.loop.internal_errors import InternalErrors
 
 
 class Broken:
-    """A journal, cache and event that raises an error at each use."""
+    """A journal, cache and event that raises an error whenever it is used."""
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError("a bug in a report")

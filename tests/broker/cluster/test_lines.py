@@ -1,4 +1,4 @@
-"""Log lines are few when many partitions change or a failure continues."""
+"""The number of log lines is small when many partitions change or a failure continues."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.broker.mock_time import MockTime
 
 
 @pytest.mark.parametrize("count", [1, FEW])
-def test_changes_of_few_partitions_are_logged_as_one_line_each(count: int) -> None:
+def test_changes_of_few_partitions_get_one_log_line_each(count: int) -> None:
     lines = PartitionLines()
     with capture_logs() as written:
         for index in range(count):
@@ -36,7 +36,7 @@ def test_changes_of_many_partitions_share_one_log_line() -> None:
     assert written[0]["partitions"] == [*[f"t-{index}" for index in range(FEW)], "..."]
 
 
-def test_continuing_failure_is_logged_immediately_and_then_once_a_minute() -> None:
+def test_repeated_failure_is_logged_immediately_and_then_once_a_minute() -> None:
     time = MockTime()
     trouble = Trouble(time)
     told = []

@@ -1,4 +1,4 @@
-"""Whole brokers that restart: they accept connections only when they can answer requests."""
+"""Restarted brokers accept connections only when they can answer requests."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ from tests.simulated_zookeeper import SimulatedZooKeeper
 
 
 async def test_connections_are_refused_until_the_previous_session_ends(tmp_path: Path) -> None:
-    """A client that connects would time out on ApiVersions and assume that the broker is
-    Kafka 0.9.
-    """
+    """If a client could connect, it would time out on ApiVersions and assume that the broker is
+    Kafka 0.9."""
     async with members(tmp_path) as there:
         await there.stop(3)
         before = SimulatedZooKeeper(there.ensemble)
@@ -69,16 +68,15 @@ NAMES_BROKERS: list[tuple[Api, int, str, dict[str, Any]]] = [
     (METADATA, 9, "node_id", {"topics": [], "allow_auto_topic_creation": False}),
     (DESCRIBE_CLUSTER, 1, "broker_id", {}),
 ]
-"""The API, the version, the response field with a broker id, and the request body."""
+"""For each API: the version, the response field that contains a broker id, and the request body."""
 
 
 @pytest.mark.parametrize(("api", "version", "key", "asked"), NAMES_BROKERS)
 async def test_metadata_response_waits_until_live_brokers_are_known(
     tmp_path: Path, api: Api, version: int, key: str, asked: dict[str, Any]
 ) -> None:
-    """After a response without brokers, librdkafka forgets all brokers and sends no more
-    requests.
-    """
+    """librdkafka removes all brokers after a response without brokers, and sends no more
+    requests."""
     async with members(tmp_path) as there:
         broker = there.brokers[3]
         tell(broker, ())

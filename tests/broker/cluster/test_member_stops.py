@@ -1,4 +1,4 @@
-"""Whole brokers that stop: the leaderships move first, and the session ends last."""
+"""Brokers that stop: the leaderships move first, and the session ends last."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.broker.serving import eventually
 
 
 def led_by(there: Members, node_id: int) -> list[int]:
-    """The partitions of the topic whose leader is ``node_id`` in ZooKeeper."""
+    """Returns the partitions of the topic whose leader in ZooKeeper is ``node_id``."""
     states = {
         index: topics.decode_state("t", index, node.data or b"")
         for index in range(6)

@@ -1,4 +1,4 @@
-"""The metadata cache has the content of the controller's last requests."""
+"""The metadata cache contains the content of the controller's last requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_metadata_cache_is_empty_before_the_first_update(cache: MetadataCache) -
 
 @pytest.mark.proves("clusters 10")
 def test_metadata_cache_has_only_the_brokers_of_the_last_update(cache: MetadataCache) -> None:
-    """Trap 10: a broker that an update omits has left."""
+    """Trap 10: a broker that the update omits has left the cluster."""
     tell(cache, alive=brokers((3, 1, 2), {1: "a"}), controller=2)
     assert cache.broker_ids == [1, 2, 3]
     assert cache.controller_id == 2
@@ -63,7 +63,7 @@ def test_partition_whose_leader_is_down_has_no_leader(cache: MetadataCache) -> N
     assert found.offline == [2, 3]
 
 
-def test_topic_in_deletion_is_removed_from_the_metadata_cache(cache: MetadataCache) -> None:
+def test_topic_under_deletion_is_removed_from_the_metadata_cache(cache: MetadataCache) -> None:
     tell(cache, topic("t", [1, 2], ID))
 
     learnt = tell(cache, deleted("t", 2, ID), deleted("never", 1))
@@ -82,7 +82,9 @@ def test_metadata_cache_applies_added_removed_and_replaced_topic_ids(cache: Meta
     assert cache.topic_name(OTHER_ID) == "t"
 
 
-async def test_until_returns_the_names_whose_condition_is_false(cache: MetadataCache) -> None:
+async def test_metadata_wait_returns_the_topics_whose_condition_is_not_met(
+    cache: MetadataCache,
+) -> None:
     def is_led(name: str) -> bool:
         return cache.partition(name, 0) is not None
 

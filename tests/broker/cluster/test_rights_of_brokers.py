@@ -1,4 +1,4 @@
-"""Brokers of a cluster need only the right CLUSTER_ACTION."""
+"""Brokers of a cluster need only the right to CLUSTER_ACTION."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.wire import Wire
 pytestmark = pytest.mark.proves("security 30")
 
 CLIENT = "wire"
-"""The client id of the test's connections; all other connections are of brokers."""
+"""The client id of connections that the test opens. All other connections are those of brokers."""
 
 
 class RulesOfBrokers(Rules):
@@ -37,7 +37,7 @@ class RulesOfBrokers(Rules):
 
     @property
     def epoch(self) -> int:
-        """Changes at each read, so that no decision is cached."""
+        """Returns a new value at each read, so that no decision is cached."""
         self._epoch += 1
         return self._epoch
 
@@ -55,7 +55,7 @@ class RulesOfBrokers(Rules):
 
 
 @pytest.mark.campaign
-async def test_brokers_of_a_cluster_work_with_only_cluster_action(
+async def test_brokers_of_a_cluster_need_only_cluster_action_rights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = RulesOfBrokers()
@@ -81,14 +81,15 @@ async def test_brokers_of_a_cluster_work_with_only_cluster_action(
 
 
 def _committed(wire: Wire) -> None:
-    """Commits a transaction with partitions that all brokers lead."""
+    """Commits a transaction with a partition on each broker."""
     producer = initialized(wire, "id", rules=1)
     assert producer.add({"t": [0, 1, 2]}) == NONE
     assert producer.end(commit=True) == NONE
 
 
 def _reserved(wire: Wire) -> int:
-    """A Kafka broker sends AllocateProducerIds; Muster brokers allocate ids in ZooKeeper."""
+    """Sends AllocateProducerIds as a Kafka broker does and returns the error code. Muster brokers
+    allocate ids in ZooKeeper."""
     code: int = wire.call("AllocateProducerIds", 0, {"broker_id": 2})["error_code"]
     return code
 

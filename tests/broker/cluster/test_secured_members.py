@@ -1,6 +1,5 @@
 """Brokers of a cluster with an authorizer: ACLs apply on all brokers, and local ACL files are
-ignored.
-"""
+ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each setting of replication and of the controller is applied."""
+"""Each setting for replication and for the controller is applied."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ SPOKEN = parse("3.9")
         ("replica.high.watermark.checkpoint.interval.ms", "77", "checkpoint_ms", 77),
     ],
 )
-def test_replication_setting_is_applied(setting: str, text: str, field: str, value: int) -> None:
+def test_configured_replication_setting_is_applied(
+    setting: str, text: str, field: str, value: int
+) -> None:
     def of(given: dict[str, str]) -> Any:
         return getattr(replication_settings(Config(given), 1, SPOKEN, "PLAINTEXT"), field)
 
@@ -59,7 +61,9 @@ def test_replication_setting_is_applied(setting: str, text: str, field: str, val
         ("delete.topic.enable", "false", "delete_topic_enable", False),
     ],
 )
-def test_controller_setting_is_applied(setting: str, text: str, field: str, value: object) -> None:
+def test_configured_controller_setting_is_applied(
+    setting: str, text: str, field: str, value: object
+) -> None:
     def of(given: dict[str, str]) -> Any:
         return getattr(controller_config(Config(given), SPOKEN, 1), field)
 

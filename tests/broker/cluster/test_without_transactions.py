@@ -1,4 +1,4 @@
-"""Transactions are unavailable before inter.broker.protocol.version 0.11, as in Kafka 3.9.2."""
+"""Transactions are unavailable below inter.broker.protocol.version 0.11, as in Kafka 3.9.2."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ REFUSED: list[tuple[str, int, dict[str, Any], dict[str, Any]]] = [
         },
     ),
 ]
-"""The API, version and body of each request, and the expected fields of the response."""
+"""API, version and body of each request, and the expected response fields."""
 NAMES = {name for name, *_ in REFUSED}
 
 
 @pytest.mark.parametrize(("version", "has_them"), [("0.10.2", False), ("0.11.0", True)])
-async def test_transactions_are_offered_from_protocol_version_0_11(
+async def test_transaction_apis_are_offered_from_protocol_version_0_11(
     tmp_path: Path, version: str, has_them: bool
 ) -> None:
     settings = {
@@ -128,7 +128,7 @@ async def test_transactions_are_offered_from_protocol_version_0_11(
 SOFTWARE = {"client_software_name": "tester", "client_software_version": "1"}
 
 
-def test_other_apis_are_served_without_transactions() -> None:
+def test_other_apis_are_served_when_transactions_are_not_offered() -> None:
     assert [*SERVED_WITHOUT_TRANSACTIONS] == [*SERVED_IN_CLUSTER]
     changed = {
         row.api.name

@@ -1,4 +1,4 @@
-"""Short forms of a controller's requests to a metadata cache."""
+"""Builds controller requests to a metadata cache from short arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONTROLLER = 1
 
 
 def brokers(ids: Iterable[int], racks: Mapping[int, str] | None = None) -> list[BrokerFact]:
-    """Live brokers with a different host for each broker."""
+    """Returns live brokers, each with a different host."""
     return [
         BrokerFact(each, each, (Endpoint(LISTENER, f"h{each}", 9092),), (racks or {}).get(each))
         for each in ids
@@ -27,9 +27,8 @@ def topic(
     topic_id: bytes | None = None,
     replicas: Sequence[int] | None = None,
 ) -> ShownTopic:
-    """A topic with these leaders; each partition has ``replicas``, or only its leader as
-    replica.
-    """
+    """Returns a topic with these leaders. Each partition has ``replicas``, or only its leader as a
+    replica."""
     partitions = [
         ShownPartition(
             index, 1, leader, 0, tuple(replicas or [leader]), 0, tuple(replicas or [leader]), ()

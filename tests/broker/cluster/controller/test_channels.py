@@ -1,6 +1,5 @@
-"""The controller's channels: they send requests in order, one at a time, until the broker answers
-or fails.
-"""
+"""The channels of the controller send requests in order, one at a time; a channel sends the next
+request when the broker has answered or has failed."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ ID = bytes(range(16))
 
 
 class Scene:
-    """A controller's channels, and broker 2 with scripted responses."""
+    """The channels of a controller, and broker 2 with scripted responses."""
 
     def __init__(self, other: OtherBroker, spoken: str) -> None:
         self.other = other
@@ -61,9 +60,8 @@ class Scene:
         return BrokerFact(2, epoch, (endpoint,))
 
     def epochs(self) -> list[int]:
-        """The controller epochs of the received requests; in these tests each request has a
-        different epoch.
-        """
+        """Returns the controller epochs of the received requests; in these tests each request has a
+        different epoch."""
         return [value["controller_epoch"] for _, _, value in self.other.asked]
 
 
@@ -81,7 +79,7 @@ async def scene(spoken: str = "3.9") -> AsyncIterator[Scene]:
         await found.background.stop()
 
 
-async def test_channel_sends_requests_in_order_one_at_a_time() -> None:
+async def test_controller_channel_sends_requests_in_order_one_at_a_time() -> None:
     async with scene() as there:
         there.open.clear()
         there.channels.brokers_are([there.broker(5)])
@@ -110,7 +108,7 @@ async def test_channel_repeats_an_unanswered_request_before_the_next_request() -
         assert lines[1]["event"] == "broker answers the controller again"
 
 
-async def test_channel_retries_an_unreachable_broker() -> None:
+async def test_controller_channel_retries_an_unreachable_broker() -> None:
     async with scene() as there:
         there.channels.brokers_are([there.broker(5, port=1)])
         there.channels.send(update(5, 1))
@@ -122,7 +120,7 @@ async def test_channel_retries_an_unreachable_broker() -> None:
 
 
 @pytest.mark.proves("clusters 15")
-async def test_channel_drops_requests_for_the_previous_registration() -> None:
+async def test_controller_channel_drops_requests_for_a_previous_registration() -> None:
     async with scene() as there:
         there.open.clear()
         there.channels.brokers_are([there.broker(5)])
@@ -138,7 +136,7 @@ async def test_channel_drops_requests_for_the_previous_registration() -> None:
         assert [each.request.broker_epoch for each in there.answered] == [6]
 
 
-async def test_channel_drops_requests_for_a_removed_broker() -> None:
+async def test_controller_channel_drops_requests_for_a_removed_broker() -> None:
     async with scene() as there:
         there.channels.brokers_are([there.broker(5, port=1)])
         there.channels.send(update(5, 1))
@@ -190,7 +188,8 @@ async def test_partition_errors_are_mapped_by_topic_id_and_by_name() -> None:
 
 
 async def test_request_split_into_two_messages_has_one_result() -> None:
-    """An old StopReplica either deletes all of its partitions or deletes none."""
+    """A StopReplica request of an old version either deletes all of its partitions or deletes no
+    partition."""
     parts = [StoppedPartition(0, -1, delete=True), StoppedPartition(1, -1, delete=False)]
     request = StopReplicaRequest(2, 5, 1, 1, [StoppedTopic("t", parts)])
     async with scene("0.10.2") as there:
@@ -212,7 +211,7 @@ async def test_request_split_into_two_messages_has_one_result() -> None:
         assert len(answer.partitions) == 2
 
 
-async def test_response_after_close_of_the_channel_is_ignored() -> None:
+async def test_response_is_ignored_after_its_controller_channel_is_closed() -> None:
     async with scene() as there:
         there.open.clear()
         there.channels.brokers_are([there.broker(5)])
@@ -225,9 +224,8 @@ async def test_response_after_close_of_the_channel_is_ignored() -> None:
 
 
 async def test_queue_of_requests_for_an_unresponsive_broker_is_bounded() -> None:
-    """Each of 3,000 partitions changes 40 times; the broker accepts the connection but does not
-    respond.
-    """
+    """Each of 3,000 partitions changes 40 times. The broker accepts the connection but does not
+    respond."""
     count, rounds = 3000, 40
     async with scene() as there:
         there.open.clear()

@@ -1,6 +1,5 @@
-"""The controller's requests equal their decoded encodings, except for fields that a version
-lacks.
-"""
+"""Encoding and decoding return the controller's requests unchanged, except fields that a version
+lacks."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ BROKERS = [
     BrokerFact(2, -1, (Endpoint("IN", "h2", 2),)),
 ]
 HEAD = (7, 77, 1, 5)
-"""The broker, the broker epoch, the controller, and the controller epoch."""
+"""Broker id, broker epoch, controller id and controller epoch."""
 LEADER_AND_ISR = LeaderAndIsrRequest(
     *HEAD,
     [

@@ -1,4 +1,4 @@
-"""The controller's host: how it reads ZooKeeper, and how it handles invalid nodes."""
+"""The controller host reads ZooKeeper and handles invalid nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BAD = b'{"version":'
 
 
 async def started_controller(there: Cluster) -> Host:
-    """Starts the first host and waits until this host is the controller."""
+    """Starts the first host and waits until it is the controller."""
     first = there.hosts[0]
     first.host.start()
     await eventually(lambda: first.seen(ControllerReady))
@@ -45,7 +45,7 @@ def leads(there: Cluster, topic: str, leader: int) -> bool:
 
 @pytest.mark.proves("clusters 9")
 async def test_controller_elects_leader_of_a_new_topic_and_notifies_brokers() -> None:
-    """Trap 9: brokers learn the live brokers before the leaders."""
+    """Trap 9: the controller sends live brokers before it sends leaders."""
     async with hosted(1, obedient=2) as there:
         await started_controller(there)
         await there.topic("t", (11, 12))
@@ -62,7 +62,7 @@ async def test_controller_elects_leader_of_a_new_topic_and_notifies_brokers() ->
 
 @pytest.mark.proves("clusters 20")
 async def test_controller_detects_a_broker_that_left_during_a_lost_connection() -> None:
-    """Trap 20: kazoo forgets the watches when it loses the connection."""
+    """Trap 20: kazoo removes all watches when it loses the connection."""
     async with hosted(1, obedient=2) as there:
         host = await started_controller(there)
         await there.topic("t", (11, 12))
@@ -92,7 +92,7 @@ async def test_topic_node_is_watched_after_a_reconnect() -> None:
 
 
 @pytest.mark.proves("clusters 15")
-async def test_broker_restart_during_a_lost_connection_is_a_leave_and_a_join() -> None:
+async def test_broker_restart_during_a_lost_connection_counts_as_leave_and_join() -> None:
     async with hosted(1, obedient=1) as there:
         host = await started_controller(there)
         only = there.obedient[0]
@@ -131,7 +131,8 @@ async def test_topic_keeps_its_state_and_watch_when_its_node_becomes_invalid() -
 
 @pytest.mark.proves("clusters 22")
 async def test_invalid_nodes_do_not_affect_other_topics() -> None:
-    """Trap 22; trap 12: a broker without the listener, at the election and afterwards."""
+    """Trap 22, and trap 12: a broker lacks the inter-broker listener at the election and
+    afterwards."""
     async with hosted(1, obedient=1) as there:
         await there.zookeeper.create(brokers.path(7), BAD, ephemeral=True)
         await there.zookeeper.create(f"{brokers.IDS}/not-a-number", b"", ephemeral=True)
@@ -172,7 +173,7 @@ async def test_fenced_controller_resigns() -> None:
 
 @pytest.mark.proves("clusters 17")
 async def test_controller_restores_a_topic_id_that_brokers_know() -> None:
-    """Trap 17: an old tool writes the topic without its topic id (KAFKA-14190)."""
+    """Trap 17: an old tool overwrites the topic node without the topic id (KAFKA-14190)."""
     async with hosted(1, obedient=1) as there:
         there.hosts[0].known_ids["t"] = bytes(range(16))
         await there.topic("t", (11,))
@@ -210,9 +211,8 @@ async def test_invalid_request_nodes_of_old_tools_are_deleted() -> None:
 async def test_missing_request_node_is_not_deleted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without this rule, the host would delete an unread request of an old tool at the start of a
-    term.
-    """
+    """If the host deleted missing nodes, it would delete an unread request of an old tool when its
+    term starts."""
     async with hosted(1, obedient=1) as there:
         zookeeper = there.hosts[0].zookeeper
         multi, deleted = zookeeper.multi, list[str]()
@@ -234,9 +234,8 @@ async def test_missing_request_node_is_not_deleted(
 
 
 async def test_reassignments_that_remain_in_the_node_are_not_restarted() -> None:
-    """The controller writes the remaining reassignments to the node; only a new node is a new
-    request.
-    """
+    """The controller writes the remaining reassignments to the node. Only a new node counts as a
+    new request."""
     async with hosted(1, obedient=2) as there:
         host = await started_controller(there)
         for each in ("fast", "slow"):
@@ -282,7 +281,7 @@ async def test_producer_ids_are_refused_until_an_invalid_block_is_corrected() ->
         assert there.active() == [1]
 
 
-async def test_calls_get_not_controller_before_the_host_is_elected() -> None:
+async def test_requests_get_not_controller_until_the_broker_is_elected() -> None:
     async with hosted(1) as there:
         replies: list[Any] = []
         there.hosts[0].host.submit(AllocateProducerIds(Taker(replies.append), 11, 1))
@@ -306,7 +305,7 @@ async def test_controlled_shutdown_moves_leaderships_to_other_replicas() -> None
         assert leads(there, "u", 11), "nobody else has it"
 
 
-async def test_controller_yields_to_the_event_loop_after_each_topic_at_its_start() -> None:
+async def test_starting_controller_yields_to_the_event_loop_after_each_topic() -> None:
     async with hosted(1, obedient=1) as there:
         for index in range(450):
             await there.topic(f"t{index}", (11,))
@@ -327,11 +326,11 @@ async def test_controller_yields_to_the_event_loop_after_each_topic_at_its_start
         assert host.seen(TopicAdded) == [], "they were there"
 
 
-async def test_state_is_not_written_after_its_leader_registered_again() -> None:
-    """The leader may have lost the end of its log in a power loss.
+async def test_partition_state_is_not_written_when_its_leader_registered_again() -> None:
+    """The leader may have lost its last records in a power loss.
 
-    If the controller wrote the state and died, the next controller would consider the state newer
-    than the registration.
+    If the controller wrote the state and then died, the next controller would consider the state
+    newer than the registration of the leader.
     """
     async with hosted(1, obedient=3) as there:
         host = await started_controller(there)

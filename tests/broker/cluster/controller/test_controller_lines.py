@@ -1,4 +1,4 @@
-"""Log lines of the controller: events within a short time share a line."""
+"""Log lines of the controller: events that occur within a short time share a line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def moved(index: int, leader: int = 2, before: int = 1, cause: Cause = Cause.OFF
 
 
 def lines_of(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """The log lines of events that occur at the same time."""
+    """Returns the log lines for events that occur at the same time."""
     lines = ControllerLines(Time())
     with capture_logs() as written:
         for each in events:

@@ -1,6 +1,5 @@
-"""Metrics of the controller: new leaders by cause, and the time in which partitions had no
-leader.
-"""
+"""Metrics of the controller: leader elections by cause, and the time in which partitions had no
+leader."""
 
 from __future__ import annotations
 
@@ -13,8 +12,6 @@ from protocol.now import Now
 
 
 class _Time:
-    """A clock that the test advances."""
-
     def __init__(self) -> None:
         self.ms = 1_000
 
@@ -32,7 +29,7 @@ def _totals() -> tuple[ControllerTotals, Any]:
     return ControllerTotals(time), time
 
 
-def test_new_leaders_are_counted_by_cause() -> None:
+def test_leader_elections_are_counted_by_cause() -> None:
     totals, _ = _totals()
     for cause in (Cause.OFFLINE, Cause.OFFLINE, Cause.UNCLEAN, Cause.BALANCE):
         totals.observe(_moved(cause))
@@ -59,7 +56,7 @@ def test_leaderless_time_is_added_when_a_leader_is_elected() -> None:
     assert totals.leaderless_ms == 5_000
 
 
-def test_new_term_does_not_count_leaderless_time_of_the_previous_term() -> None:
+def test_leaderless_time_of_a_previous_controller_term_is_not_counted() -> None:
     totals, time = _totals()
     totals.observe(NoLeader("t", 0, (1,), (1, 2)))
     totals.observe(ControllerReady(2, (1, 2), 1, 1))

@@ -1,4 +1,5 @@
-"""The controller's writes: fenced by the controller epoch, and verified after a lost response."""
+"""Writes of the controller are fenced by the controller epoch and are verified after a lost
+response."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ PATH = topics.state_path("t", 0)
 
 
 class Scene:
-    """A controller with epoch 1, and another client."""
+    """A controller with epoch 1, and a second client."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
@@ -119,7 +120,7 @@ WRITES: list[Write] = [
 @pytest.mark.proves("clusters 21")
 @pytest.mark.parametrize("write", WRITES, ids=lambda each: type(each).__name__)
 async def test_write_of_a_fenced_controller_is_refused(write: Write) -> None:
-    """Trap 21: each write is a multi that checks the version of the epoch node."""
+    """Trap 21: each write is a multi that checks the version of the controller epoch node."""
     there = await scene()
     await there.does(CreateState(9, "t", 1, STATE))
     await there.other.create(admin.REASSIGN, b"{}")
@@ -142,15 +143,15 @@ async def test_topic_deletion_removes_all_nodes_of_the_topic() -> None:
     assert (await there.does(DeleteTopic(3, "t")))[0] is Result.OK, "what isn't there is no error"
 
 
-async def test_each_multi_of_a_topic_deletion_checks_the_epoch() -> None:
+async def test_each_multi_of_a_topic_deletion_checks_the_controller_epoch() -> None:
     there = await scene()
     await there.does(CreateState(1, "t", 0, STATE))
     await there.does(DeleteTopic(2, "t"))
     assert there.ensemble.writes.count(Check(cluster.CONTROLLER_EPOCH, 1)) >= 6
 
 
-async def test_rewritten_topic_node_keeps_unknown_fields() -> None:
-    """Trap 17: a rewritten topic node also keeps the topic id and the reassignments."""
+async def test_rewritten_topic_node_in_zookeeper_keeps_unknown_fields() -> None:
+    """Trap 17: the rewritten node also keeps the topic id and the reassignments."""
     there = await scene()
     moving = {0: Assignment((3, 1), (3,), (1,)), 1: Assignment((1,))}
     write = RewriteTopic(1, "t", bytes(range(16)), moving, 0, {"later": [1]})
@@ -185,7 +186,7 @@ async def _three_states() -> Scene:
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
 @pytest.mark.parametrize("count", [1, 3])
-async def test_state_write_is_outdated_when_a_broker_registered_after_the_decision(
+async def test_state_write_fails_when_a_broker_registered_after_the_decision(
     count: int, lost: int
 ) -> None:
     there = await scene()
@@ -208,7 +209,7 @@ async def test_state_write_is_outdated_when_a_broker_registered_after_the_decisi
 
 
 @pytest.mark.parametrize("count", [1, 3])
-async def test_states_are_written_when_a_broker_registers_after_the_lost_response(
+async def test_retried_state_write_succeeds_when_a_broker_registers(
     count: int,
 ) -> None:
     there = await scene()
@@ -232,7 +233,7 @@ async def test_states_are_written_when_a_broker_registers_after_the_lost_respons
     assert [(each.result, each.version) for each in done] == [(Result.OK, 1)] * count
 
 
-async def test_states_in_one_batch_share_a_multi() -> None:
+async def test_partition_states_of_one_batch_share_a_zookeeper_multi() -> None:
     there = await _three_states()
     before = len(there.ensemble.writes)
     done = await there.writes.do_states([_moved(each, each) for each in range(3)])
@@ -241,7 +242,7 @@ async def test_states_in_one_batch_share_a_multi() -> None:
     assert len(fences) == 1
 
 
-async def test_valid_states_of_a_batch_are_written_when_other_states_fail() -> None:
+async def test_valid_partition_states_are_written_when_other_states_fail() -> None:
     there = await _three_states()
     writes = [_moved(1, 0), _moved(2, 1, epoch=7), _moved(3, 9), _moved(4, 2)]
     done = await there.writes.do_states([*writes, CreateState(5, "gone", 0, STATE)])
@@ -265,7 +266,7 @@ async def test_states_with_a_lost_response_succeed_when_nodes_have_their_content
     assert done == [WriteResult(each, Result.OK, 1) for each in range(3)]
 
 
-async def test_batch_of_states_of_a_fenced_controller_is_refused() -> None:
+async def test_partition_state_batch_of_a_fenced_controller_is_refused() -> None:
     there = await _three_states()
     await there.other.set(cluster.CONTROLLER_EPOCH, b"2")
     done = await there.writes.do_states([_moved(1, 0), CreateState(2, "t", 8, STATE)])

@@ -1,4 +1,5 @@
-"""The election of the controller: one controller at a time, each with a new epoch."""
+"""The election of the controller: the cluster has one controller at a time, and each controller has
+a new epoch."""
 
 from __future__ import annotations
 

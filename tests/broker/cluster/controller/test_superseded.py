@@ -1,6 +1,4 @@
-"""The waiting requests of a channel, after removal of the requests that later requests
-supersede.
-"""
+"""The queue of a controller channel after removal of superseded requests."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ def without_superseded(requests: Sequence[Send]) -> list[Send]:
 
 
 def led(*partitions: tuple[str, int, int], new: bool = False) -> LeaderAndIsrRequest:
-    """A LeaderAndIsr request; each argument is topic, partition and leader epoch."""
+    """Returns a LeaderAndIsr request; each argument is topic, partition and leader epoch."""
     topics = [
         LeaderAndIsrTopic(
             name,
@@ -64,9 +62,8 @@ def stopped(name: str, *, delete: bool) -> StopReplicaRequest:
 
 
 def summary(requests: Sequence[Send]) -> list[str]:
-    """For each request, the initial of its name, and topic, partition and epoch of each
-    partition.
-    """
+    """Returns for each request the initial of its name, and topic, partition and epoch of each
+    partition."""
     found = []
     for request in requests:
         words = [type(request).__name__[0]]
@@ -113,18 +110,20 @@ T1, T2 = ("t", 0, 1), ("t", 0, 2)
         ([stopped("t", delete=False), led(T2)], ["S t0:False", "L t0:2"]),
     ],
 )  # fmt: skip
-def test_superseded_requests_are_removed(requests: list[Send], left: list[str]) -> None:
+def test_superseded_control_requests_are_removed_from_the_queue(
+    requests: list[Send], left: list[str]
+) -> None:
     assert summary(without_superseded(requests)) == left
 
 
-def test_merged_leader_and_isr_request_keeps_is_new() -> None:
+def test_merged_leader_and_isr_request_keeps_the_is_new_flag() -> None:
     [left] = without_superseded([led(T1, new=True), led(T2)])
     assert isinstance(left, LeaderAndIsrRequest)
     assert left.topics[0].partitions[0].is_new
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_removal_keeps_only_the_last_request_of_each_partition(seed: int) -> None:
+def test_queue_keeps_only_the_last_control_request_of_each_partition(seed: int) -> None:
     chance = Random(seed)
     places = [(name, index) for name in "tuv" for index in range(4)]
     requests: list[Send] = []
@@ -148,8 +147,8 @@ def test_removal_keeps_only_the_last_request_of_each_partition(seed: int) -> Non
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_metadata_of_a_topic_keeps_all_partitions_when_requests_are_merged(seed: int) -> None:
-    """With an incomplete number of partitions, clients would send keys to other partitions."""
+def test_merged_update_metadata_requests_keep_all_partitions_of_a_topic(seed: int) -> None:
+    """If a client saw too few partitions, it would send records of a key to another partition."""
     chance = Random(seed)
     there = dict.fromkeys("tuv", 0)
     requests: list[Send] = []

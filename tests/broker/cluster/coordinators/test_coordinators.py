@@ -27,21 +27,20 @@ from tests.broker.cluster.coordinating import CoordinatingBroker
 from tests.broker.edge import GROUPS, Client, Taker, eventually
 
 EPOCH_POSITION = 12
-"""The position of the leader epoch in a batch; the CRC does not cover it."""
+"""The position of the leader epoch in a batch. The CRC of the batch does not cover this field."""
 GROUP = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) == 0)
 OTHER = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) == 1)
 
 
 def _caught_up(broker: CoordinatingBroker, index: int = 0) -> None:
-    """Processes a fetch of the follower at the leader's log end offset."""
+    """Processes a fetch by the follower from the log end offset of the leader."""
     replica = broker.replica(index)
     replica.follower_fetched(2, replica.log.log_end_offset)
 
 
 async def _committed(broker: CoordinatingBroker, client: Client, offset: int) -> int:
-    """Commits an offset, processes the follower's fetch of the record, and returns the
-    error code.
-    """
+    """Commits an offset, processes the follower's fetch of the commit record, and returns the error
+    code."""
     handle = client.send_commit(GROUP, offset)
     end_offset = broker.replica().log.log_end_offset
     await eventually(lambda: broker.replica().log.log_end_offset > end_offset)
@@ -51,7 +50,7 @@ async def _committed(broker: CoordinatingBroker, client: Client, offset: int) ->
     return code
 
 
-async def test_groups_are_not_served_until_partition_count_of_offsets_topic_is_known(
+async def test_groups_are_not_served_until_offsets_partition_count_is_known(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -82,9 +81,8 @@ async def test_commit_is_answered_when_the_in_sync_replicas_have_the_record(tmp_
 async def _fetch_of_an_unstable_offset(
     broker: CoordinatingBroker, client: Client
 ) -> tuple[int, int, int]:
-    """Commits offset 5, moves the leadership, and fetches before the in-sync replicas have the
-    commit.
-    """
+    """Commits offset 5, moves the leadership, and fetches the offset before the in-sync replicas
+    have the commit record."""
     broker.lead()
     await broker.serves()
     assert await client.commit(GROUP, 5) == NONE
@@ -100,8 +98,8 @@ async def _fetch_of_an_unstable_offset(
 
 
 @pytest.mark.proves("clusters 26")
-async def test_new_leader_returns_an_offset_when_the_offset_is_stable(tmp_path: Path) -> None:
-    """Trap 26: the commit may be lost if this leader fails."""
+async def test_new_coordinator_returns_an_offset_only_when_it_is_stable(tmp_path: Path) -> None:
+    """Trap 26: the commit may be lost if the new leader fails."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         handle = await _fetch_of_an_unstable_offset(broker, client)
@@ -162,7 +160,7 @@ async def test_controller_request_with_an_older_leader_epoch_is_ignored(tmp_path
         assert broker.phase() == "", "trap 27: a late load of an older epoch"
 
 
-async def test_shard_stays_loaded_and_writes_newer_leader_epoch_of_the_same_leader(
+async def test_shard_stays_loaded_when_the_same_leader_gets_a_newer_epoch(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -182,7 +180,7 @@ async def test_shard_stays_loaded_and_writes_newer_leader_epoch_of_the_same_lead
 
 @pytest.mark.proves("clusters 27")
 async def test_parked_join_gets_not_coordinator_when_leadership_is_lost(tmp_path: Path) -> None:
-    """Trap 27: the member does not need to wait for its next heartbeat."""
+    """Trap 27: the member does not have to wait until its next heartbeat."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead()
@@ -212,7 +210,7 @@ async def test_group_keeps_members_and_generation_on_the_next_coordinator(
         assert await client.heartbeat(GROUP, member_id, generation) == NONE
 
 
-async def test_commits_are_refused_and_fetches_served_below_min_insync_replicas(
+async def test_only_offset_commits_are_refused_below_min_insync_replicas(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path, rules=Rules(min_isr=2)) as broker:
@@ -299,8 +297,9 @@ async def test_load_is_abandoned_when_leadership_is_lost(tmp_path: Path) -> None
         assert given_up.loaded_records == 0, "nobody went on with it"
 
 
-async def test_snapshot_is_not_used_after_its_part_of_the_log_was_truncated(tmp_path: Path) -> None:
-    """The last batch has the same records but another leader epoch: another leader wrote it."""
+async def test_snapshot_is_not_used_when_the_covered_log_part_was_truncated(tmp_path: Path) -> None:
+    """The last batch has the same records with another leader epoch, because another leader wrote
+    it."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         replica = broker.lead()

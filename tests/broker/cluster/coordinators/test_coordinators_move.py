@@ -1,4 +1,5 @@
-"""Coordinators on three whole brokers: groups and transactions move when the leadership moves."""
+"""Coordinators on three whole brokers: groups and transactions move with the leadership of their
+partition."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ class Client:
 
 
 def _fetch(group_id: str) -> Callable[[Wire], int]:
-    """Fetches the committed offset of partition 0; error code N is returned as -1000 - N."""
+    """Returns a function that fetches the committed offset of partition 0. The function returns
+    error code N as -1000 - N."""
     value = {
         "groups": [{"group_id": group_id, "topics": [{"name": TOPIC, "partition_indexes": [0]}]}],
         "require_stable": False,
@@ -96,7 +98,7 @@ def _fetch(group_id: str) -> Callable[[Wire], int]:
 
 
 async def _committed(cluster: Members, group_id: str) -> int:
-    """The committed offset of partition 0 that the group's coordinator returns."""
+    """Returns the committed offset of partition 0 according to the coordinator of the group."""
     offset: int = await cluster.at_coordinator(
         group_id, GROUP, _fetch(group_id), *[-1000 - code for code in RETRIED]
     )
@@ -226,7 +228,8 @@ async def test_next_coordinator_ends_a_transaction_of_the_previous_coordinator(
 async def test_partial_metadata_of_a_topic_does_not_change_its_coordinators(
     tmp_path: Path,
 ) -> None:
-    """The controller sends some partitions of a new topic later than the others."""
+    """The controller sends metadata of some partitions of a new topic later than that of the
+    others."""
     async with members(tmp_path) as cluster:
         broker = cluster.brokers[1]
         for key_type, topic in ((GROUP, OFFSETS_TOPIC), (TRANSACTION, TRANSACTION_TOPIC)):

@@ -1,9 +1,9 @@
 """A coordinator answers each request, whatever happens to its partition.
 
-Group members send several requests at a time on one connection. During this time the broker leads,
-follows, stops and again leads their partition, at times in one turn of the event loop, with too few
-in-sync replicas or a lagging follower. A parked request that is lost would block all later
-requests.
+Group members send several requests at a time on one connection. During this time the broker becomes
+leader, becomes follower, stops, and becomes leader of their partition again, sometimes in one turn
+of the event loop, with too few in-sync replicas or a lagging follower. A parked request without a
+reply would block all later requests of its connection.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Member:
 
     def __init__(self, client: Client, chance: Random) -> None:
         self.sent: deque[tuple[int, int, int]] = deque()
-        """The unanswered requests."""
+        """The requests that have not been answered."""
         self.answers = 0
         self._client = client
         self._chance = chance
         self._member: dict[str, Any] = {"member_id": "", "generation_id": -1}
 
     def ask(self) -> None:
-        """Sends one to four requests at once."""
+        """Sends one to four requests without waiting for responses."""
         for _ in range(self._chance.randint(1, 4)):
             kind = self._chance.choice((self._join, self._sync, self._beat, self._commit))
             self.sent.append(kind())
@@ -79,7 +79,8 @@ class Member:
 
 
 class Controller:
-    """Makes random changes of the partition, each with a newer leader epoch."""
+    """A fake controller that makes random changes of the partition, each with a newer leader
+    epoch."""
 
     def __init__(self, broker: CoordinatingBroker, chance: Random) -> None:
         self._broker = broker
@@ -87,7 +88,7 @@ class Controller:
         self._epoch = 0
 
     def tell(self) -> None:
-        """Makes one to three changes in one turn of the event loop."""
+        """Makes one to three random changes in one turn of the event loop."""
         for _ in range(self._chance.randint(1, 3)):
             self._epoch += 1
             kinds = (self._lead, self._lead, self._catch_up, self.follow, self._stop)

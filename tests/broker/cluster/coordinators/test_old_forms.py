@@ -1,4 +1,4 @@
-"""Group records in clusters where a broker with an earlier Kafka version may become the leader."""
+"""Group records in clusters in which a broker of an earlier Kafka version may become the leader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def settings_for_version(version: str, message_format: str = "0.10.2") -> Runtim
 
 
 def recorded(broker: CoordinatingBroker) -> tuple[set[int], dict[bytes, int]]:
-    """The magics of the log, and the version of the last value by type of key."""
+    """Returns the magics in the log, and for each type of key the version of the last value."""
     data = b"".join(path.read_bytes() for path in broker.directory.glob("*-0/*.log"))
     magics, versions = set(), {}
     for header, _ in iter_stored(data):
@@ -47,10 +47,10 @@ def recorded(broker: CoordinatingBroker) -> tuple[set[int], dict[bytes, int]]:
         ("3.0", 2, 3, 3),
     ],
 )
-async def test_group_records_have_versions_that_an_older_broker_reads(
+async def test_group_records_have_versions_that_an_older_broker_can_decode(
     version: str, magic: int, of_groups: int, of_offsets: int, tmp_path: Path
 ) -> None:
-    """Trap 25: a value of an unknown version fails the load of a whole partition."""
+    """Trap 25: a value of an unknown version makes the load of a whole partition fail."""
     async with CoordinatingBroker(tmp_path, settings=settings_for_version(version)) as broker:
         client = await broker.client()
         broker.lead()
@@ -65,7 +65,9 @@ async def test_group_records_have_versions_that_an_older_broker_reads(
         assert await client.fetch(GROUP) == 5, "it is read back"
 
 
-async def test_static_members_are_refused_when_records_have_no_instance_ids(tmp_path: Path) -> None:
+async def test_static_members_are_refused_when_record_version_lacks_instance_id(
+    tmp_path: Path,
+) -> None:
     async with CoordinatingBroker(tmp_path, settings=settings_for_version("2.2")) as broker:
         client = await broker.client()
         broker.lead()
@@ -74,7 +76,7 @@ async def test_static_members_are_refused_when_records_have_no_instance_ids(tmp_
         assert (await client.receive(asked))["error_code"] == UNSUPPORTED_VERSION
 
 
-def test_commit_record_has_retention_before_protocol_version_2_1() -> None:
+def test_offset_record_has_retention_time_below_protocol_version_2_1() -> None:
     assert settings_for_version("2.0").core.commit_retention_ms == GROUPS.offsets_retention_ms
     assert settings_for_version("2.1").core.commit_retention_ms == -1
 

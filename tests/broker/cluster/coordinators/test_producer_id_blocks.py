@@ -1,4 +1,4 @@
-"""Blocks of producer ids: each id is assigned once in a cluster (trap 19)."""
+"""Blocks of producer ids: a cluster assigns each id only once (trap 19)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run_in_scene(conduct: Callable[[Ensemble], Coroutine[Any, Any, None]]) -> No
 
 
 @pytest.mark.proves("clusters 19")
-def test_concurrent_brokers_get_different_blocks() -> None:
+def test_concurrent_brokers_get_different_producer_id_blocks() -> None:
     async def conduct(ensemble: Ensemble) -> None:
         clients = [SimulatedZooKeeper(ensemble) for _ in range(5)]
         await prepare(clients[0])
@@ -59,7 +59,7 @@ def test_missing_producer_id_node_is_created_before_the_first_block() -> None:
     run_in_scene(conduct)
 
 
-def test_producer_id_block_with_a_lost_response_is_skipped() -> None:
+def test_producer_id_block_is_skipped_when_its_response_is_lost() -> None:
     async def conduct(ensemble: Ensemble) -> None:
         client = SimulatedZooKeeper(ensemble)
         await prepare(client)

@@ -1,4 +1,5 @@
-"""Appends of transactions that another broker coordinates, and the requests to this coordinator."""
+"""Transactional appends for transactions of another coordinator, and the requests to this
+coordinator."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ ONE: Partitions = [(TOPIC, [0])]
 
 
 class CoordinatorScene(NamedTuple):
-    """This broker, and the broker that coordinates the transactions."""
+    """Broker 1, and the broker that coordinates the transactions."""
 
     other: OtherBroker
     cluster: FakeView
@@ -80,9 +81,8 @@ async def coordinator_scene() -> AsyncIterator[CoordinatorScene]:
 
 
 def answers(error_code: int, of_all: int = NONE) -> Any:
-    """A response with this error for each partition; ``of_all`` is the error of the whole
-    request.
-    """
+    """Returns a response with this error for each partition; ``of_all`` is the error of the whole
+    request."""
 
     async def answer(_: int, request: Value) -> Value:
         results = [
@@ -189,7 +189,7 @@ async def test_error_of_the_remote_coordinator_is_mapped_for_producers(
 
 
 @pytest.mark.parametrize(("verify_only", "taken"), [(True, NONE), (False, INVALID_TXN_STATE)])
-async def test_verification_is_skipped_when_the_coordinator_lacks_the_version(
+async def test_verification_is_skipped_when_coordinator_lacks_request_version(
     verify_only: bool, taken: int
 ) -> None:
     async with coordinator_scene() as here:
@@ -232,7 +232,7 @@ async def test_closed_connection_or_incomplete_response_is_a_network_error() -> 
 
 
 class Pair(NamedTuple):
-    """A coordinating broker, and a broker that leads the partitions of transactions."""
+    """A broker that coordinates transactions, and a broker that leads the partitions in them."""
 
     coordinator: Broker
     leader: Broker
@@ -355,10 +355,9 @@ async def test_producer_gets_a_retriable_error_while_no_broker_coordinates(tmp_p
         assert codes == [COORDINATOR_LOAD_IN_PROGRESS], "a lost connection"
 
 
-async def test_producer_gets_not_leader_when_leadership_has_moved(tmp_path: Path) -> None:
-    """After NOT_ENOUGH_REPLICAS the producer would retry on this broker forever, without a metadata
-    request.
-    """
+async def test_producer_gets_not_leader_when_partition_leadership_has_moved(tmp_path: Path) -> None:
+    """After NOT_ENOUGH_REPLICAS the producer would retry on the old leader forever and would not
+    send a Metadata request."""
     async with pair(tmp_path) as there:
         who = await _producer(there, 1)
         assert await _at_coordinator(there, who, lambda each: each.add({TOPIC: [0]})) == NONE
@@ -369,7 +368,7 @@ async def test_producer_gets_not_leader_when_leadership_has_moved(tmp_path: Path
         assert answer["error_code"] == NOT_LEADER_OR_FOLLOWER
 
 
-async def test_records_for_an_unadded_partition_are_written_without_verification(
+async def test_unadded_partition_is_written_when_verification_is_disabled(
     tmp_path: Path,
 ) -> None:
     unverified = {"transaction.partition.verification.enable": "false"}
@@ -383,7 +382,7 @@ async def test_records_for_an_unadded_partition_are_written_without_verification
 async def test_records_are_refused_when_the_transaction_ended_during_verification(
     tmp_path: Path,
 ) -> None:
-    """A record after the marker would open a transaction that no coordinator ends."""
+    """A record after the marker would begin a transaction that no coordinator ends."""
     async with pair(tmp_path) as there:
         who = await _producer(there, 1)
         assert await _at_coordinator(there, who, lambda each: each.add({TOPIC: [0]})) == NONE

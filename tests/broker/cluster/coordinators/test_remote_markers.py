@@ -35,7 +35,7 @@ COMMIT = Marker(7, 1, 5, committed=True)
 
 @dataclass
 class MarkerScene:
-    """This broker, which sends markers to other brokers, and the error codes of the responses."""
+    """A broker that sends markers to other brokers, and the error codes of the responses."""
 
     other: OtherBroker
     cluster: FakeView
@@ -76,7 +76,7 @@ async def marker_scene(spoken: str = "3.9") -> AsyncIterator[MarkerScene]:
 
 
 def _all(error_code: int, request: Value) -> Value:
-    """A response with this error for each partition."""
+    """Returns a response with this error for each partition."""
     return {
         "markers": [
             {
@@ -105,9 +105,7 @@ def answers(error_code: int) -> Any:
 
 
 @pytest.mark.parametrize(("spoken", "version"), [("3.9", 1), ("2.8", 1), ("1.0", 0)])
-async def test_markers_of_a_turn_share_one_request_in_the_protocol_version(
-    spoken: str, version: int
-) -> None:
+async def test_markers_of_one_turn_share_one_request(spoken: str, version: int) -> None:
     async with marker_scene(spoken) as here:
         here.other.serve(API.key, 0, 1, answers(NONE))
         abort = Marker(8, 0, 5, committed=False)
@@ -174,9 +172,8 @@ async def test_markers_that_arrive_during_a_request_share_the_next_request() -> 
 async def test_error_of_the_partition_leader_is_mapped_for_the_coordinator(
     said: int, taken: int
 ) -> None:
-    """A leader that does not know the partition yet gets the marker again, because the partition
-    still exists.
-    """
+    """The coordinator sends the marker again to a leader that does not know the partition yet,
+    because the partition still exists."""
     async with marker_scene() as here:
         here.other.serve(API.key, 0, 1, answers(said))
         here.cluster.leaders["orders", 0] = 2
@@ -184,7 +181,7 @@ async def test_error_of_the_partition_leader_is_mapped_for_the_coordinator(
         assert await here.answered(1) == {("orders", 0): taken}
 
 
-async def test_closed_connection_fails_its_markers_and_next_request_reconnects() -> None:
+async def test_markers_fail_when_connection_closes_and_next_request_reconnects() -> None:
     async with marker_scene() as here:
 
         async def hang_up(_: int, __: Value) -> None:

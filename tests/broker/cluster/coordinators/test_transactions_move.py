@@ -48,7 +48,7 @@ async def _lead(broker: CoordinatingBroker, epoch: int, isr: tuple[int, ...] = (
 
 
 async def _ending(broker: CoordinatingBroker) -> int:
-    """Commits a transaction whose markers stay unanswered; returns the producer id."""
+    """Commits a transaction whose markers are not answered; returns the producer id."""
     begun = await _reply_of(broker, lambda ticket: InitProducerId(ticket, ID, 60_000, -1, -1))
     assert begun.error_code == NONE
     whose = ID, begun.producer_id, begun.producer_epoch
@@ -76,7 +76,7 @@ def _sent_markers(broker: CoordinatingBroker) -> set[Marker]:
     return {marker for _, _, marker, _ in broker.leaders.asked}
 
 
-async def test_markers_have_the_leader_epoch_of_the_controller(tmp_path: Path) -> None:
+async def test_markers_have_the_leader_epoch_that_the_controller_assigned(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         await _lead(broker, epoch=5)
         producer_id = await _ending(broker)
@@ -130,10 +130,10 @@ async def test_fenced_coordinator_sends_markers_again_when_it_is_reelected(
 
 
 @pytest.mark.proves("clusters 26")
-async def test_marker_is_sent_when_the_in_sync_replicas_have_the_decision(
+async def test_marker_is_sent_after_in_sync_replicas_have_the_prepare_record(
     tmp_path: Path,
 ) -> None:
-    """Trap 26 for transactions: the decision may be lost if this leader fails."""
+    """Trap 26 for transactions: the prepare record may be lost if the new leader fails."""
     async with CoordinatingBroker(tmp_path) as broker:
         await _lead(broker, epoch=5)
         await _ending(broker)
@@ -152,7 +152,7 @@ async def test_marker_is_sent_when_the_in_sync_replicas_have_the_decision(
         await eventually(lambda: len(broker.leaders.asked) == 2)
 
 
-async def test_load_that_waits_for_replicas_is_abandoned_when_leadership_is_lost(
+async def test_waiting_shard_load_is_abandoned_when_leadership_is_lost(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:

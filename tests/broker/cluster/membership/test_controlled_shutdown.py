@@ -32,12 +32,12 @@ from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 LEFT = {"topic_name": "t", "partition_index": 3}
 Answer = Value | None | Callable[[], Value]
-"""None closes the connection; a function is called when the request arrives."""
+"""A response. None closes the connection; a function is called when the request arrives."""
 SOON = ShutdownSettings(is_enabled=True, attempts=3, backoff_ms=1)
 
 
 class Scene:
-    """A controller with scripted responses, and a broker that requests its shutdown."""
+    """A controller with scripted responses, and a broker that requests its controlled shutdown."""
 
     def __init__(self, other: OtherBroker) -> None:
         self.other = other
@@ -85,7 +85,7 @@ def answer(*left: Value, error: int = 0) -> Value:
 
 
 @pytest.mark.parametrize(("newest", "epoch"), [(1, -1), (3, 77)])
-async def test_shutdown_is_requested_once_when_no_partition_remains(
+async def test_controlled_shutdown_is_requested_once_when_no_partition_remains(
     newest: int, epoch: int
 ) -> None:
     async with scene() as there:
@@ -95,7 +95,7 @@ async def test_shutdown_is_requested_once_when_no_partition_remains(
         assert there.other.asked == [(API.key, newest, asked)]
 
 
-async def test_shutdown_is_requested_again_while_partitions_remain() -> None:
+async def test_controlled_shutdown_is_requested_again_while_partitions_remain() -> None:
     async with scene() as there:
         assert await there.asks(answer(LEFT), answer(LEFT), answer())
 
@@ -112,8 +112,8 @@ async def test_refused_or_unanswered_shutdown_request_counts_as_one_attempt(
 
 
 @pytest.mark.proves("clusters 14")
-async def test_each_shutdown_attempt_has_the_current_broker_epoch() -> None:
-    """Trap 14: the broker may have a new session at the next attempt."""
+async def test_each_controlled_shutdown_attempt_has_the_current_broker_epoch() -> None:
+    """Trap 14: the broker may have a new session and a new broker epoch at the next attempt."""
     async with scene() as there:
 
         def renewed() -> Value:
@@ -144,7 +144,7 @@ async def test_shutdown_waits_for_the_backoff_only_between_attempts() -> None:
 async def test_shutdown_is_abandoned_when_zookeeper_does_not_respond(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The controller's response would depend on ZooKeeper too."""
+    """The controller could not respond either, because it depends on ZooKeeper."""
     monkeypatch.setattr(controlled_shutdown, "LOOK_S", 0.01)
     monkeypatch.setattr(zookeeper, "ANSWERS_S", 0.05)
     async with scene() as there:
@@ -162,7 +162,7 @@ async def test_shutdown_is_abandoned_when_zookeeper_does_not_respond(
         silence.set()
 
 
-async def test_shutdown_continues_when_the_session_expires(
+async def test_controlled_shutdown_continues_when_the_session_expires(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(controlled_shutdown, "LOOK_S", 0.001)

@@ -1,6 +1,5 @@
-"""A broker joins its cluster: its broker id, the cluster id, and the topics of its data
-directory.
-"""
+"""A broker joins its cluster: it sets its broker id and the cluster id, and loads the topics of its
+data directory."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ CLUSTER = "c" * 22
 
 
 class Scene:
-    """A data directory and a ZooKeeper."""
+    """A data directory and a simulated ZooKeeper for a broker that joins."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
@@ -84,14 +83,14 @@ async def test_configured_broker_id_cannot_be_changed() -> None:
     assert len(there.sessions) == 1, "ZooKeeper was not asked"
 
 
-async def test_join_fails_without_broker_id_and_id_generation() -> None:
+async def test_join_fails_when_broker_id_is_unset_and_generation_is_disabled() -> None:
     there = Scene()
     with pytest.raises(CannotJoin, match=r"broker\.id is not set"):
         await there.join(broker_id="-1", broker_id_generation_enable="false")
     assert there.ensemble.sessions == {}, "its session has ended"
 
 
-async def test_join_fails_when_the_directory_is_of_another_cluster() -> None:
+async def test_join_fails_when_data_directory_belongs_to_another_cluster() -> None:
     there = Scene()
     await there.join(broker_id="1")
     other = Scene()
@@ -188,7 +187,7 @@ def test_unsupported_settings_are_refused_with_a_message(
         cluster_settings(config_of(**settings))
 
 
-def test_zookeeper_settings_have_their_defaults() -> None:
+def test_zookeeper_settings_have_the_defaults_of_kafka() -> None:
     where = cluster_settings(config_of()).zookeeper
     assert where == Where("zoo:2181/chroot", 18000, 18000, 10)
     where = cluster_settings(config_of(zookeeper_connection_timeout_ms="7")).zookeeper

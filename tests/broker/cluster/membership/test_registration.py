@@ -1,6 +1,5 @@
 """The registration of a broker: nodes of other sessions, an old node of the same broker, and the
-epoch.
-"""
+broker epoch."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ class Scene:
         self.epochs: list[int] = []
         time = NoWaiting()
         self.waited_s = time.slept_s
-        """The pauses of the registration, which take no real time."""
+        """The durations of the pauses that the registration made. They take no real time."""
         self.background = Background(time, Watchdog(time))
         self.registration = BrokerRegistration(
             self.zookeeper,
@@ -63,7 +62,7 @@ class Scene:
         return None if node is None else node.stat
 
     async def another(self) -> SimulatedZooKeeper:
-        """Registers the node from another client."""
+        """Registers the broker id from another client."""
         other = SimulatedZooKeeper(self.ensemble)
         await other.create(PATH, b"{}", ephemeral=True)
         return other
@@ -107,10 +106,9 @@ async def test_registration_waits_for_the_node_of_another_session() -> None:
     assert stat.ephemeral_owner == there.zookeeper.session
 
 
-async def test_registration_pauses_for_old_controllers_after_the_old_node_vanished() -> None:
-    """Trap 15: a controller that compares only broker ids must notice that the earlier
-    broker left.
-    """
+async def test_registration_waits_until_an_old_controller_sees_the_broker_leave() -> None:
+    """Trap 15: a controller that compares only broker ids must notice that the earlier broker has
+    left."""
     there = Scene(unseen_ms=200)
     await there.begin()
     other = await there.another()
@@ -122,7 +120,7 @@ async def test_registration_pauses_for_old_controllers_after_the_old_node_vanish
     assert there.waited_s == [0.2]
 
 
-async def test_until_free_waits_for_the_previous_session_without_registering() -> None:
+async def test_until_free_returns_when_the_previous_session_has_ended() -> None:
     there = Scene(unseen_ms=200)
     await there.begin()
     await there.registration.until_free()
@@ -142,7 +140,8 @@ async def test_until_free_waits_for_the_previous_session_without_registering() -
 
 @pytest.mark.parametrize(("asked_for", "granted"), [(3000, 6000), (18_000, 18_000)])
 def test_session_timeout_is_the_timeout_that_zookeeper_grants(asked_for: int, granted: int) -> None:
-    """Trap 16: a server grants a session of at least two ticks, whatever a client requests."""
+    """Trap 16: a server grants a session timeout of at least two ticks, whatever a client
+    requests."""
     assert Where("127.0.0.1:2181", asked_for, 1000, 10).session_ms == granted
 
 
@@ -167,10 +166,10 @@ async def test_registration_succeeds_when_its_first_session_expired() -> None:
     assert there.registration.epoch == there.ensemble.nodes[PATH].czxid
 
 
-async def test_registration_succeeds_when_the_other_node_vanished_without_a_watch(
+async def test_registration_succeeds_when_the_old_node_vanishes_unwatched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The process was paused while the other session ended, so its wait timed out."""
+    """The process was paused when the other session ended, so that its wait timed out."""
     waits: list[asyncio.Timeout] = []
 
     def until_told(_: Time, seconds: float) -> asyncio.Timeout:
@@ -222,7 +221,7 @@ async def test_reconnect_keeps_the_broker_epoch() -> None:
 
 
 class StaleNodeZooKeeper:
-    """A ZooKeeper that still has the node of an earlier session of the client."""
+    """A ZooKeeper that still contains the node of an earlier session of the client."""
 
     def __init__(self, zookeeper: SimulatedZooKeeper) -> None:
         self._zookeeper = zookeeper
@@ -294,7 +293,7 @@ async def test_cluster_id_of_the_data_directory_is_restored() -> None:
     assert await cluster_id(zookeeper, "a" * 22, "k" * 22) == "k" * 22
 
 
-async def test_generated_broker_ids_are_unique_and_above_the_reserved_ones() -> None:
+async def test_generated_broker_ids_are_unique_and_above_the_reserved_ids() -> None:
     zookeeper = SimulatedZooKeeper(Ensemble())
     await prepare(zookeeper)
     found = await asyncio.gather(*[generated_id(zookeeper, 1000) for _ in range(3)])

@@ -1,6 +1,5 @@
-"""The registration fence: pauses that require a check in ZooKeeper, and waits after a lost
-session.
-"""
+"""The registration fence requires a check in ZooKeeper after a pause, and waits after a lost
+session."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ SESSION_MS = 6000
 
 
 async def fenced_registration(scene: Scene) -> tuple[RegistrationFence, Time]:
-    """The fence of a registered broker, and the fence's clock."""
+    """Returns the fence of a registered broker, and the clock of the fence."""
     time = Time()
     registration_fence = RegistrationFence(
         scene.zookeeper, scene.registration, PATH, SESSION_MS, time
@@ -25,7 +24,7 @@ async def fenced_registration(scene: Scene) -> tuple[RegistrationFence, Time]:
     return registration_fence, time
 
 
-async def test_fence_is_unsure_only_after_a_pause_that_may_end_the_session() -> None:
+async def test_registration_is_unconfirmed_only_after_a_pause_near_the_timeout() -> None:
     scene = Scene()
     registration_fence, time = await fenced_registration(scene)
     assert registration_fence.is_sure
@@ -37,7 +36,7 @@ async def test_fence_is_unsure_only_after_a_pause_that_may_end_the_session() -> 
     assert registration_fence.is_sure
 
 
-async def test_fence_stays_sure_after_a_lost_connection() -> None:
+async def test_registration_stays_confirmed_after_a_lost_connection() -> None:
     scene = Scene()
     registration_fence, _ = await fenced_registration(scene)
     scene.zookeeper.suspend()
@@ -46,7 +45,7 @@ async def test_fence_stays_sure_after_a_lost_connection() -> None:
     assert registration_fence.is_sure
 
 
-async def test_fence_wait_times_out_while_zookeeper_does_not_respond() -> None:
+async def test_wait_for_confirmed_registration_times_out_without_zookeeper() -> None:
     scene = Scene()
     registration_fence, time = await fenced_registration(scene)
     time.left_out_ms += SESSION_MS
@@ -56,7 +55,7 @@ async def test_fence_wait_times_out_while_zookeeper_does_not_respond() -> None:
     assert await registration_fence.until_sure(time.within(5))
 
 
-async def test_fence_is_unsure_after_a_lost_session_until_a_controller_confirms() -> None:
+async def test_registration_after_a_lost_session_needs_controller_confirmation() -> None:
     scene = Scene()
     registration_fence, time = await fenced_registration(scene)
     time.left_out_ms += SESSION_MS

@@ -1,4 +1,4 @@
-"""The versions of requests to other brokers, by inter.broker.protocol.version."""
+"""The versions of requests to other brokers for each inter.broker.protocol.version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERSIONS = """
 3.9-IV0  7            4           8              3                  17    9
 3.9      7            4           8              3                  17    9
 """
-"""Kafka's branches 0.10.2, 1.0, 2.8 and 3.9 send these versions (observed)."""
+"""The versions that the branches 0.10.2, 1.0, 2.8 and 3.9 of Kafka send (observed)."""
 
 
 def _rows() -> list[tuple[str, dict[str, int]]]:
@@ -35,7 +35,7 @@ def _rows() -> list[tuple[str, dict[str, int]]]:
 
 @pytest.mark.proves("clusters 11")
 @pytest.mark.parametrize(("text", "versions"), _rows(), ids=lambda each: str(each)[:8])
-def test_inter_broker_request_has_the_version_of_the_release(
+def test_inter_broker_requests_have_the_version_of_the_configured_release(
     text: str, versions: dict[str, int]
 ) -> None:
     spoken = parse(text)
@@ -43,13 +43,13 @@ def test_inter_broker_request_has_the_version_of_the_release(
 
 
 @pytest.mark.proves("clusters 11")
-def test_api_has_no_version_in_a_release_without_the_api() -> None:
+def test_inter_broker_api_has_no_version_when_the_release_lacks_the_api() -> None:
     assert parse("0.10.2").version_of("OffsetForLeaderEpoch") is None
     assert parse("0.10.2").version_of("WriteTxnMarkers") is None
     assert parse("3.9").version_of("OffsetForLeaderEpoch") == 4
 
 
-def test_old_release_lacks_the_features_of_a_new_release() -> None:
+def test_features_of_a_new_release_are_disabled_in_an_old_release() -> None:
     old, new = parse("0.10.2"), parse("3.9-IV0")
     for name in (
         "has_leader_epochs",

@@ -1,4 +1,4 @@
-"""Requests to another broker: answered in order, or failed with a reason."""
+"""Requests to another broker are answered in order or fail with a reason."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _framed(body: bytes) -> bytes:
 
 @asynccontextmanager
 async def broker(answer: Answer) -> AsyncIterator[Peer]:
-    """A connection to a server that answers each frame with ``answer``."""
+    """Yields a connection to a server that answers each frame by ``answer``."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while head := await reader.read(4):

@@ -1,4 +1,4 @@
-"""Brokers authenticate to each other, and reauthenticate before the session expires."""
+"""Brokers authenticate to each other, and reauthenticate before their session expires."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ MECHANISMS: Mapping[str, Callable[[], Mechanism]] = {
 
 @dataclass
 class FakeBroker:
-    """The SASL part of another broker: its mechanisms, and the received requests."""
+    """The SASL part of another broker: its mechanisms, and the requests that it received."""
 
     takes: Mapping[str, Callable[[], Mechanism]] = field(default_factory=lambda: MECHANISMS)
     session_ms: int = 0
@@ -182,7 +182,8 @@ async def test_peer_renews_its_login_between_requests(monkeypatch: pytest.Monkey
 async def test_refused_login_renewal_closes_the_connection_of_the_peer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A second renewal within a second is refused, so the caller must reconnect."""
+    """The broker refuses a second reauthentication within a second, so the caller must
+    reconnect."""
     monkeypatch.setattr(secured_peer, "RENEWED_AT", (0.0, 0.0))
     async with connector(FakeBroker(session_ms=600_000), "PLAIN") as connect:
         peer = await connect()
@@ -223,7 +224,7 @@ async def test_peer_reports_a_mechanism_that_the_other_broker_has_not_enabled() 
 
 
 class _Impostor:
-    """A server that accepts each login without knowing the password."""
+    """A server that accepts each login although it does not know the password."""
 
     def __init__(self) -> None:
         self._known = ScramServer(

@@ -1,4 +1,5 @@
-"""ACLs in ZooKeeper: each broker reads, changes and follows the ACL nodes."""
+"""ACLs in ZooKeeper: each broker reads and changes the ACL nodes, and applies changes of other
+brokers."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def entry(
 
 
 class Scene:
-    """Brokers with a common ensemble."""
+    """Brokers that share a ZooKeeper ensemble."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
@@ -113,7 +114,7 @@ async def test_acls_written_by_kafka_are_in_effect() -> None:
         assert AclEntry(denied, "User:*", "10.0.0.1", Operation.ALL, Permission.DENY) in found
 
 
-async def test_acl_changes_of_one_broker_take_effect_at_the_other() -> None:
+async def test_acl_changes_on_one_broker_take_effect_on_the_other_broker() -> None:
     async with scene() as there:
         one, _ = await there.broker()
         other, _ = await there.broker()
@@ -188,7 +189,8 @@ async def test_invalid_acl_node_is_ignored_and_not_overwritten() -> None:
 
 
 async def test_prefixed_acls_are_refused_in_clusters_with_old_brokers() -> None:
-    """Kafka 0.10.2 does not support prefixes and does not start with an unknown resource type."""
+    """Kafka 0.10.2 does not support prefixed ACLs and does not start if a resource type is
+    unknown."""
     async with scene() as there:
         store, _ = await there.broker(has_prefixes=False)
         prefixed = entry("bob", "p-", prefixed=True)
@@ -210,7 +212,8 @@ async def test_acl_for_a_name_that_cannot_be_a_node_is_refused(name: str) -> Non
 
 @pytest.mark.parametrize("expires", [False, True])
 async def test_all_acls_are_read_again_after_a_reconnect(expires: bool) -> None:
-    """Notices that were written during the disconnection may be deleted before the reconnect."""
+    """Change notices that were written during the disconnection may be deleted before the
+    reconnect."""
     async with scene() as there:
         store, zookeeper = await there.broker()
         await store.change([entry("alice")], [])
@@ -251,7 +254,7 @@ MANY = 3 * AT_ONCE
 
 
 class HeldThreads(Time):
-    """A clock whose threads start when the test allows it."""
+    """A clock whose threads start only when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
-"""Delegation tokens in ZooKeeper: Kafka's tokens are valid, and every broker follows changes."""
+"""Delegation tokens in ZooKeeper: tokens that Kafka wrote are valid, and every broker applies
+changes."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ CONFIG = {
 
 
 class Scene:
-    """Brokers with a common ensemble and clock."""
+    """Brokers that share a ZooKeeper ensemble and a clock."""
 
     def __init__(self) -> None:
         self.time = MockTime()
@@ -105,7 +106,7 @@ async def test_token_written_by_kafka_is_valid() -> None:
         assert tokens.found(ScramMechanism.SHA_512, token_id) is None, "nobody is offered it"
 
 
-async def test_token_changes_of_one_broker_take_effect_at_the_other() -> None:
+async def test_token_changes_on_one_broker_take_effect_on_the_other_broker() -> None:
     async with scene() as there:
         one, _ = await there.broker()
         other, _ = await there.broker()
@@ -156,9 +157,8 @@ async def test_deleted_token_cannot_be_renewed() -> None:
 async def test_acknowledged_token_expiry_is_not_undone_by_a_concurrent_renewal(
     period_ms: int,
 ) -> None:
-    """The owner expires a token on one broker while a renewer renews the token on another
-    broker.
-    """
+    """The owner expires a token on one broker; at the same time a renewer renews the token on
+    another broker."""
     async with scene() as there:
         one, _ = await there.broker()
         made = await created(one)

@@ -20,7 +20,7 @@ def next_fields(
     return session.fields_for(wanted(*places), by_id=by_id)
 
 
-def test_session_request_has_only_changed_partitions() -> None:
+def test_follower_fetch_request_lists_only_changed_partitions() -> None:
     session = FetchSession()
     first = next_fields(session, ("t", 0, 5), ("t", 1, 5), ("u", 0, 0))
     assert first == (0, 0, {"t": [asked(0, 5), asked(1, 5)], "u": [asked(0, 0)]}, {})
@@ -35,7 +35,7 @@ def test_session_request_has_only_changed_partitions() -> None:
     assert next_fields(session, ("t", 0, 5), ("t", 1, 6), ("v", 3, 1)) == (77, 2, {}, {})
 
 
-def test_fetch_requests_are_full_when_the_leader_creates_no_session() -> None:
+def test_follower_fetch_requests_are_full_when_leader_creates_no_session() -> None:
     session = FetchSession()
     for _ in range(2):
         assert next_fields(session, ("t", 0, 5)) == (0, 0, {"t": [asked(0, 5)]}, {})
@@ -51,7 +51,7 @@ def test_follower_starts_a_new_session_after_its_session_ended() -> None:
     assert next_fields(session, ("t", 0, 6)) == (0, 0, {"t": [asked(0, 6)]}, {})
 
 
-def test_full_request_closes_the_session_after_a_lost_request() -> None:
+def test_follower_closes_its_session_with_full_request_after_a_lost_one() -> None:
     session = FetchSession()
     next_fields(session, ("t", 0, 5))
     session.answered(77)
@@ -67,7 +67,7 @@ def test_full_request_closes_the_session_after_a_lost_request() -> None:
     assert next_fields(session, ("t", 0, 6), ("t", 1, 0)) == (78, 1, {}, {})
 
 
-def test_full_request_does_not_close_a_session_that_the_leader_lost() -> None:
+def test_follower_does_not_close_a_session_that_the_leader_lost() -> None:
     session = FetchSession()
     next_fields(session, ("t", 0, 5))
     session.answered(77)
@@ -75,14 +75,14 @@ def test_full_request_does_not_close_a_session_that_the_leader_lost() -> None:
     assert next_fields(session, ("t", 0, 5)) == (0, 0, {"t": [asked(0, 5)]}, {})
 
 
-def test_change_between_topic_names_and_ids_starts_a_new_session() -> None:
+def test_follower_starts_a_new_session_when_topic_names_replace_topic_ids() -> None:
     session = FetchSession()
     next_fields(session, ("t", 0, 5), by_id=True)
     session.answered(77)
     assert next_fields(session, ("t", 0, 5)) == (77, 0, {"t": [asked(0, 5)]}, {})
 
 
-def test_session_request_is_empty_when_no_partition_changed() -> None:
+def test_follower_fetch_request_is_empty_when_no_partition_changed() -> None:
     session = FetchSession()
     assert not session.lasts
     next_fields(session, ("t", 0, 5))

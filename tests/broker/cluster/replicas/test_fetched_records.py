@@ -1,6 +1,4 @@
-"""Records that a follower fetches from its leader: many small batches, and a flush before the next
-fetch.
-"""
+"""Records that a follower fetches: many small batches, and a flush before the next fetch."""
 
 from __future__ import annotations
 

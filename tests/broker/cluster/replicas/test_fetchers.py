@@ -1,6 +1,5 @@
-"""Followers fetch from their leader, truncate diverging records, and have the leader's log at the
-end.
-"""
+"""Followers fetch from their leader, truncate diverging records, and then have the same log as the
+leader."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ def fellows_of(spoken: str, count: int = 3, **settings: int) -> list[Fellow]:
 
 
 @pytest.mark.parametrize("spoken", WITH_EPOCHS)
-async def test_followers_replicate_the_leader_in_every_version(spoken: str) -> None:
+async def test_followers_replicate_the_leader_in_every_protocol_version(spoken: str) -> None:
     one, two, three = fellows = fellows_of(spoken)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -75,7 +74,7 @@ async def test_returning_leader_truncates_records_that_no_other_replica_has(spok
 async def test_fetch_after_a_truncation_waits_until_the_truncation_is_on_disk(
     spoken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread syncs the truncation, while the event loop and other partitions continue."""
+    """A thread fsyncs the truncation. The event loop and other partitions continue."""
     loop_thread, allowed, begun = threading.get_ident(), threading.Event(), threading.Event()
     real = PartitionLog.sync_cuts
 
@@ -110,7 +109,7 @@ async def test_fetch_after_a_truncation_waits_until_the_truncation_is_on_disk(
         await identical_logs(*fellows)
 
 
-async def test_new_leader_syncs_its_truncation_to_disk() -> None:
+async def test_new_leader_fsyncs_the_truncation_that_it_made_as_a_follower() -> None:
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -128,9 +127,8 @@ async def test_new_leader_syncs_its_truncation_to_disk() -> None:
 async def test_leader_epoch_without_records_is_stored_by_the_leader(
     spoken: str,
 ) -> None:
-    """Trap 5: without the epoch, the second broker would keep records that the first has
-    truncated.
-    """
+    """Trap 5: if the leader did not store the epoch, the second broker would keep records that the
+    first broker has truncated."""
     one, two = fellows = fellows_of(spoken, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -151,7 +149,7 @@ async def test_leader_epoch_without_records_is_stored_by_the_leader(
 
 @pytest.mark.parametrize("spoken", [BY_EPOCH, BY_FETCH])
 async def test_logs_that_diverged_twice_converge(spoken: str) -> None:
-    """KIP-279: each log has epochs that the other log does not have."""
+    """KIP-279: each of the two logs has epochs that the other log lacks."""
     one, _ = fellows = fellows_of(spoken, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -173,9 +171,8 @@ async def test_logs_that_diverged_twice_converge(spoken: str) -> None:
 
 @pytest.mark.proves("clusters 9")
 async def test_follower_waits_for_a_leader_that_metadata_does_not_list() -> None:
-    """Trap 9: a controller should send live brokers first, but a follower does not depend on this
-    order.
-    """
+    """Trap 9: the controller should send live brokers first, but a follower does not depend on this
+    order."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows, shown=False) as controller:
         state = PartitionState(1, 1, 0, (1, 2), 0, (1, 2))
@@ -202,7 +199,9 @@ async def test_follower_finds_the_new_address_of_its_leader() -> None:
 
 
 @pytest.mark.parametrize("spoken", ["1.0", BY_FETCH])
-async def test_follower_below_the_leaders_log_start_offset_continues_there(spoken: str) -> None:
+async def test_follower_below_log_start_offset_restarts_at_the_log_start_offset(
+    spoken: str,
+) -> None:
     one, two = fellows = fellows_of(spoken, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1, isr=[1])
@@ -310,7 +309,7 @@ async def test_follower_starts_a_new_session_when_the_leader_lost_the_session() 
         await eventually(lambda: two.replica(index=2).high_watermark == 3)
 
 
-async def test_topics_with_and_without_ids_are_fetched_by_name() -> None:
+async def test_topics_are_fetched_by_name_when_some_topics_have_no_ids() -> None:
     one, _ = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -327,8 +326,8 @@ async def test_topics_with_and_without_ids_are_fetched_by_name() -> None:
 OLD = {"log.message.format.version": "0.10.2"}
 
 
-async def test_logs_are_truncated_to_the_high_watermark_before_leader_epochs() -> None:
-    """Trap 25: the log stores only magic 1, and a follower gets no newer magic."""
+async def test_logs_are_truncated_to_high_watermark_without_leader_epochs() -> None:
+    """Trap 25: the log stores only magic 1, and the leader returns no newer magic to a follower."""
     one, two = fellows = [Fellow(each, "0.10.2", config=OLD) for each in (1, 2)]
     async with cluster(*fellows, topic_id=None) as controller:
         await controller.lead(1)
@@ -362,7 +361,7 @@ def message_set(value: bytes) -> bytes:
 
 @pytest.mark.proves("clusters 12")
 async def test_follower_does_not_fetch_from_leader_without_inter_broker_listener() -> None:
-    """Trap 12 for a follower: it fetches when the leader has the listener."""
+    """Trap 12 for a follower: the follower fetches as soon as the leader has the listener."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         one.listener = "TYPO"
@@ -376,7 +375,7 @@ async def test_follower_does_not_fetch_from_leader_without_inter_broker_listener
         await identical_logs(*fellows)
 
 
-async def test_partitions_share_the_configured_number_of_fetchers() -> None:
+async def test_partitions_are_distributed_over_the_configured_fetchers() -> None:
     one, two = fellows = fellows_of(BY_FETCH, 2, fetchers=3)
     async with cluster(*fellows) as controller:
         await controller.lead(1, partitions=range(10))
@@ -391,8 +390,8 @@ async def test_partitions_share_the_configured_number_of_fetchers() -> None:
         await identical_logs(*fellows, index=4)
 
 
-async def test_follower_with_a_later_epoch_waits_for_its_leader() -> None:
-    """The leader returns UNKNOWN_LEADER_EPOCH until the controller has sent it the epoch."""
+async def test_follower_with_a_newer_leader_epoch_waits_for_its_leader() -> None:
+    """The leader returns UNKNOWN_LEADER_EPOCH until it receives the epoch from the controller."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -411,7 +410,7 @@ async def test_follower_with_a_later_epoch_waits_for_its_leader() -> None:
         await identical_logs(*fellows)
 
 
-async def test_follower_with_an_older_epoch_waits_for_the_controller() -> None:
+async def test_follower_with_an_older_leader_epoch_waits_for_the_controller() -> None:
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -427,7 +426,7 @@ async def test_follower_with_an_older_epoch_waits_for_the_controller() -> None:
 async def test_unexpected_error_of_the_leader_is_retried(
     error_code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kafka 0.10.2 refuses a whole Fetch because of one partition."""
+    """Kafka 0.10.2 refuses a whole Fetch because of an error in one partition."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     refusals: list[int] = []
     real = Reader.partition
@@ -456,7 +455,8 @@ async def test_unexpected_error_of_the_leader_is_retried(
 async def test_fetcher_scans_quiet_partitions_only_after_a_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A change in a leader's response or a controller request immediately causes a scan."""
+    """A change in the leader's response, or a request of the controller, immediately causes a
+    scan."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     monkeypatch.setattr(fetcher, "LOOKED_THROUGH_MS", 3_600_000)
     asked: list[int] = []

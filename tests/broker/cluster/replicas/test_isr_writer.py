@@ -1,4 +1,4 @@
-"""ISR changes of leaders: the controller or the leader writes them to ZooKeeper."""
+"""ISR changes of leaders: either the controller or the leader writes them to ZooKeeper."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LEADS = PartitionState(4, 1, 7, (1,), 3, (1, 2, 3))
 
 
 class FakeLedPartition:
-    """A led partition that records the results of its ISR changes."""
+    """A fake partition with a local leader that records the results of its ISR changes."""
 
     def __init__(self, topic: str = "t", index: int = 0, state: PartitionState = LEADS) -> None:
         self.topic, self.index = topic, index
@@ -47,7 +47,8 @@ class FakeLedPartition:
         self.led: object | None = self
         self.told: list[tuple[str, int]] = []
         self.again: Callable[[], None] | None = None
-        """This function is called at a refusal, when a partition would request another ISR."""
+        """The function that is called when a change is refused. A real partition would then request
+        another ISR."""
 
     def isr_written(self, partition_epoch: int) -> None:
         self.told.append(("written", partition_epoch))
@@ -67,7 +68,7 @@ class ScriptedController:
         self.asked: list[dict[str, Any]] = []
         self.versions: list[int] = []
         self.answers: list[Any] = []
-        """For each request, the arguments of `_answer` or an exception to raise."""
+        """The response to each request: the arguments of `_answer`, or an exception to raise."""
         self.looked_again = 0
         self.underway = 0
 
@@ -114,7 +115,7 @@ class ScriptedController:
 
 
 class ControllerScene:
-    """A writer that sends ISR changes to the controller."""
+    """An ISR writer that sends changes to the controller."""
 
     def __init__(
         self, has_topic_ids: bool = True, topic_id: bytes | None = ID, time: Time | None = None
@@ -224,7 +225,7 @@ async def test_isr_change_is_sent_again_after_a_retriable_error(answer: Any) -> 
     assert house.controller.looked_again == (NOT_CONTROLLER in getattr(answer, "values", list)())
 
 
-async def test_unreachable_controller_is_retried_with_backoff_and_logged_once() -> None:
+async def test_isr_change_is_retried_with_backoff_when_controller_is_unreachable() -> None:
     pauses = []
 
     class NotedPauses(Time):
@@ -255,8 +256,8 @@ async def test_partition_can_request_another_isr_change_after_a_refusal() -> Non
 
 
 @pytest.mark.proves("clusters 14")
-async def test_isr_change_waits_until_the_broker_is_registered() -> None:
-    """Trap 14: the broker epoch of the last session is invalid."""
+async def test_isr_change_is_sent_only_when_the_broker_is_registered() -> None:
+    """Trap 14: the broker epoch of the previous session is invalid."""
     async with controller_scene() as house:
         house.epoch = -1
         partition = FakeLedPartition()
@@ -327,8 +328,8 @@ def written(ensemble: Ensemble) -> StateNode:
 
 
 @pytest.mark.proves("clusters 2")
-async def test_leader_writes_the_isr_at_the_known_version_of_the_state_node() -> None:
-    """Trap 2: the leader epoch is unchanged."""
+async def test_isr_write_uses_the_known_version_of_the_state_node() -> None:
+    """Trap 2: the leader epoch does not change."""
     async with leader_writer() as (writer, ensemble, _):
         partition = FakeLedPartition()
         writer.wanted(partition, (1, 2), 3)
@@ -380,9 +381,8 @@ async def test_isr_change_of_a_partition_without_a_state_node_is_refused() -> No
 
 
 class FastTime(Time):
-    """A clock whose sleeps take one iteration of the event loop and advance the clock by their
-    duration.
-    """
+    """A clock whose sleeps take one iteration of the event loop and advance the clock by the
+    duration of the sleep."""
 
     def __init__(self) -> None:
         self.mono_s = 1000.0

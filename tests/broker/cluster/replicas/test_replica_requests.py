@@ -1,4 +1,4 @@
-"""Responses of a broker that leads, follows or has no replica, to replicas, consumers and
+"""Responses of a leader, a follower and a broker without a replica to replicas, consumers and
 producers.
 
 The test sends the requests of the other replicas.
@@ -40,9 +40,8 @@ REPLICAS = (1, 2, 3)
 
 
 class LeaderScene:
-    """Broker 1 leads t-0, which has three replicas; it has no replica of t-1 and does not know
-    topic u.
-    """
+    """Broker 1, which leads t-0 with three replicas, has no replica of t-1, and does not know topic
+    u."""
 
     def __init__(self, fellow: Fellow, controller: Controller) -> None:
         self.fellow = fellow
@@ -53,7 +52,7 @@ class LeaderScene:
         return self.fellow.replica()
 
     async def asks(self, name: str, version: int, value: dict[str, Any]) -> dict[str, Any]:
-        """Sends the request on a new connection and returns the response."""
+        """Sends a request on a new connection and returns the response."""
 
         def call() -> dict[str, Any]:
             with Wire(self.fellow.port) as wire:
@@ -96,7 +95,7 @@ class LeaderScene:
         return {} if not found else found[0]["partitions"][0]
 
     async def followers(self, offset: int) -> None:
-        """Sends a Fetch of both followers from ``offset``."""
+        """Sends a Fetch request from ``offset`` for each of the two followers."""
         for each in (2, 3):
             assert (await self.fetch(offset, each))["error_code"] == NONE
 
@@ -146,7 +145,7 @@ async def leader_scene(
 
 
 @pytest.mark.proves("clusters 8")
-async def test_replica_reads_to_log_end_and_consumer_to_high_watermark() -> None:
+async def test_replica_reads_up_to_log_end_and_consumer_up_to_high_watermark() -> None:
     async with leader_scene(records=3) as it:
         found = await it.fetch(0, 2)
         assert (found["high_watermark"], values_of(found["records"])) == (0, [b"v"] * 3)
@@ -188,7 +187,7 @@ async def test_leader_serves_replica_fetches_only_to_assigned_replicas() -> None
         ("u", 0, UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-async def test_unknown_partition_and_partition_of_another_broker_differ_in_error(
+async def test_fetch_distinguishes_unknown_and_not_hosted_partitions(
     topic: str, index: int, error_code: int
 ) -> None:
     async with leader_scene() as it:
@@ -223,10 +222,9 @@ async def test_replica_fetch_of_a_client_is_denied() -> None:
         assert (await it.fetch(0))["error_code"] == NONE, "it may read as a consumer does"
 
 
-async def test_response_to_a_waiting_fetch_does_not_update_the_fetch_time() -> None:
-    """A paused replica had all records when it sent the request; the response proves no later
-    contact.
-    """
+async def test_follower_fetch_time_is_not_updated_when_a_waiting_fetch_returns() -> None:
+    """The replica had all records when it sent the request and was paused then. The response does
+    not prove that the replica was in contact later."""
     async with leader_scene() as it:
         waits = asyncio.ensure_future(it.fetch(0, 2, wait_ms=60_000))
         led = it.replica.led
@@ -286,7 +284,7 @@ async def test_empty_incremental_fetch_updates_the_fetch_time_of_the_replica() -
         assert follower.fetched_ms > before_ms
 
 
-async def test_only_parked_fetch_of_a_replica_gets_uncommitted_records() -> None:
+async def test_parked_fetch_returns_uncommitted_records_only_to_a_replica() -> None:
     async with leader_scene() as it:
         replica = asyncio.ensure_future(it.fetch(0, 2, wait_ms=20_000))
         consumer = asyncio.ensure_future(it.fetch(0, wait_ms=20_000))
@@ -309,10 +307,10 @@ async def test_parked_fetches_get_not_leader_when_leadership_is_lost() -> None:
 
 @pytest.mark.proves("clusters 25")
 @pytest.mark.parametrize(("version", "magic"), [(1, 0), (3, 1), (4, 2)])
-async def test_replica_of_an_old_release_gets_records_of_an_old_magic(
+async def test_replica_of_an_old_release_gets_down_converted_records(
     version: int, magic: int
 ) -> None:
-    """Trap 25: with magic 2 the old replica would mark the partition as corrupt."""
+    """Trap 25: an old replica would mark the partition as corrupt if it received magic 2."""
     async with leader_scene(records=2) as it:
         found = await it.fetch(0, 2, version)
         entries = list(iter_stored(found["records"], partial=True))
@@ -325,7 +323,7 @@ async def test_replica_of_an_old_release_gets_records_of_an_old_magic(
 
 @pytest.mark.proves("clusters 7")
 @pytest.mark.parametrize("version", [0, 1, 5])
-async def test_latest_offset_is_log_end_for_replicas_and_high_watermark_for_others(
+async def test_list_offsets_latest_is_log_end_for_replicas_only(
     version: int,
 ) -> None:
     async with leader_scene(records=3) as it:
@@ -339,7 +337,7 @@ async def test_latest_offset_is_log_end_for_replicas_and_high_watermark_for_othe
 @pytest.mark.parametrize(
     ("version", "error_code"), [(1, LEADER_NOT_AVAILABLE), (5, OFFSET_NOT_AVAILABLE)]
 )
-async def test_new_leader_returns_no_latest_offset_until_it_knows_high_watermark(
+async def test_new_leader_refuses_latest_offset_until_high_watermark_is_known(
     version: int, error_code: int
 ) -> None:
     async with leader_scene() as it:

@@ -52,7 +52,7 @@ def state_of(fellow: Fellow) -> PartitionState:
 # -- LeaderAndIsr
 
 
-async def test_leader_and_isr_starts_replication_and_calls_hooks() -> None:
+async def test_leader_and_isr_request_starts_replication_and_calls_hooks() -> None:
     one, two, three = fellows = [Fellow(each) for each in (1, 2, 3)]
     async with cluster(*fellows) as controller:
         answers = await controller.lead(1)
@@ -89,7 +89,9 @@ async def test_log_is_created_with_the_id_and_settings_of_the_topic() -> None:
         (4, STALE_BROKER_EPOCH),
     ],
 )
-async def test_requests_for_an_earlier_registration_are_refused(told: int, code: int) -> None:
+async def test_control_requests_for_an_earlier_registration_are_refused(
+    told: int, code: int
+) -> None:
     one = Fellow(1)
     one.epoch = 5
     async with cluster(one) as controller:
@@ -99,7 +101,7 @@ async def test_requests_for_an_earlier_registration_are_refused(told: int, code:
         assert (one.logs.get("t", 0) is None) == (code != NONE)
 
 
-async def test_requests_of_an_older_controller_are_refused() -> None:
+async def test_control_requests_of_an_older_controller_are_refused() -> None:
     one = Fellow(1)
     async with cluster(one) as controller:
         controller.epoch = 7
@@ -112,7 +114,7 @@ async def test_requests_of_an_older_controller_are_refused() -> None:
 
 
 async def test_broker_refuses_controller_epochs_below_the_epoch_in_zookeeper() -> None:
-    """A deposed controller repeats its requests to the previous process of the broker."""
+    """A deposed controller may send its requests again to the previous process of the broker."""
     one = Fellow(1)
     async with cluster(one) as controller:
         one.manager.know_controller(7)
@@ -135,7 +137,7 @@ async def test_broker_refuses_controller_epochs_below_the_epoch_in_zookeeper() -
         ({"leader_epoch": 6}, NONE),
     ],
 )
-async def test_state_without_a_higher_leader_epoch_is_refused(
+async def test_partition_state_is_refused_when_its_leader_epoch_is_not_higher(
     changed: dict[str, Any], code: int
 ) -> None:
     one = Fellow(1)
@@ -184,7 +186,7 @@ async def test_leader_and_isr_gets_storage_error_when_log_cannot_be_created() ->
 
 @pytest.fixture
 def fast_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retries the creation of logs after a very short pause."""
+    """Reduces the pause before a retry of log creation to a very short time."""
     monkeypatch.setattr(missing_logs, "AGAIN_S", 0.02)
     monkeypatch.setattr(missing_logs, "AGAIN_S_MAX", 0.02)
 
@@ -203,7 +205,7 @@ async def test_log_creation_is_retried_and_reported_to_the_controller() -> None:
 
 
 @pytest.mark.usefixtures("fast_retries")
-async def test_controller_is_notified_when_an_unwritable_log_is_writable() -> None:
+async def test_controller_is_notified_when_an_unwritable_log_becomes_writable() -> None:
     files = SimulatedFiles()
     one = Fellow(1, fs=files)
     async with cluster(one) as controller:
@@ -329,7 +331,7 @@ async def test_deleted_replica_is_renamed_and_recreated_empty() -> None:
     assert [name for name in one.fs.list("/broker-1") if name.startswith("t-")] == ["t-0"]
 
 
-async def test_stop_of_an_unknown_replica_succeeds() -> None:
+async def test_stop_replica_for_an_unknown_replica_succeeds() -> None:
     one = Fellow(1)
     async with cluster(one) as controller:
         one.fs.make_directory("/broker-1/t-0")
@@ -394,7 +396,7 @@ async def test_high_watermarks_are_checkpointed_and_loaded() -> None:
 # -- UpdateMetadata
 
 
-async def test_update_metadata_updates_the_cache_and_calls_hooks() -> None:
+async def test_update_metadata_request_updates_the_cache_and_calls_hooks() -> None:
     one = Fellow(1)
     async with cluster(one) as controller:
         state = PartitionState(1, 1, 0, (1,), 0, (1,))
@@ -513,7 +515,7 @@ async def test_stop_replica_response_has_the_format_of_the_request_version(versi
 
 
 async def test_large_control_requests_are_handled() -> None:
-    """The requests are large enough to be decoded in the worker."""
+    """The requests are so large that the worker decodes them."""
     one = Fellow(1)
     async with cluster(one) as controller:
         peer = await _peer(one)

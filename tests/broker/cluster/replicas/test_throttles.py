@@ -1,6 +1,5 @@
-"""Throttled replicas that are not in sync fetch at the configured rate; other replicas fetch
-without delay.
-"""
+"""Throttled replicas outside the ISR fetch at the configured rate; other replicas fetch without
+delay."""
 
 from __future__ import annotations
 
@@ -13,9 +12,8 @@ SIZE = 100_000
 
 
 def fellows_of(side: str, replicas: str, rate: int, spoken: str = "3.9") -> list[Fellow]:
-    """Two brokers. Topic ``t`` throttles these replicas; ``side`` is the prefix of the throttle
-    settings.
-    """
+    """Returns two brokers. Topic ``t`` throttles these replicas; ``side`` is the prefix of the
+    throttle settings."""
     config = {
         f"{side}.rate": str(rate),
         "replication.quota.window.num": "2",
@@ -29,7 +27,7 @@ def fellows_of(side: str, replicas: str, rate: int, spoken: str = "3.9") -> list
 
 @pytest.mark.parametrize("spoken", ["1.0", "2.6", "3.9"])
 @pytest.mark.parametrize(("side", "broker"), [(LEADER, 1), (FOLLOWER, 2)])
-async def test_only_a_throttled_out_of_sync_replica_is_delayed(
+async def test_throttle_delays_only_an_out_of_sync_replica(
     side: str, broker: int, spoken: str
 ) -> None:
     one, two = fellows = fellows_of(side, f"0:{broker}", 1, spoken)
@@ -55,7 +53,7 @@ async def test_only_a_throttled_out_of_sync_replica_is_delayed(
 
 
 @pytest.mark.parametrize("side", [LEADER, FOLLOWER])
-async def test_throttled_in_sync_replica_is_counted_and_not_delayed(side: str) -> None:
+async def test_bytes_of_a_throttled_in_sync_replica_count_without_a_delay(side: str) -> None:
     one, two = fellows = fellows_of(side, "*", 1)
     async with cluster(*fellows) as controller:
         await controller.lead(1)

@@ -72,7 +72,7 @@ class Scene:
         self.configs.learnt(self.registry.learnt(told).shown)
 
     async def write(self, entity: str, settings: Mapping[str, str] | bytes) -> None:
-        """Writes settings of ``entity`` with a notice, as another broker or a tool does."""
+        """Writes settings of ``entity`` and a change notice, as another broker or a tool does."""
         data = settings if isinstance(settings, bytes) else configs.encode_config(settings)
         path = f"/config/{entity}"
         if await self.other.exists(path) is None:
@@ -86,9 +86,8 @@ class Scene:
         await self.other.create(f"{CHANGES}/config_change_", data, sequence=True)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Waits for the condition for a bounded number of loop iterations, since no operation takes
-        time.
-        """
+        """Waits for the condition for a bounded number of loop iterations, because no operation
+        takes time."""
         for _ in range(1000):
             if condition():
                 return
@@ -105,7 +104,7 @@ class Scene:
 
     @property
     def retention_ms(self) -> int | None:
-        """The retention of the log of topic t."""
+        """Returns the retention of the log of topic t."""
         partition = self.logs.get("t", 0)
         assert partition is not None
         return partition.log.config.retention_ms
@@ -115,7 +114,7 @@ Conduct = Callable[[Scene], Coroutine[Any, Any, None]]
 
 
 def play(folder: Path, conduct: Conduct) -> None:
-    """Runs a test's coroutine in a new scene."""
+    """Runs the coroutine of a test in a new scene."""
 
     async def run() -> None:
         async with asyncio.timeout(120):

@@ -1,6 +1,5 @@
-"""Quotas and credentials in ZooKeeper: brokers read and change them, and log those that no part of
-the broker uses.
-"""
+"""Quotas and credentials in ZooKeeper: brokers read and change them, and log settings that no part
+of the broker uses."""
 
 from __future__ import annotations
 
@@ -25,12 +24,12 @@ SCRAM = {"SCRAM-SHA-256": SECRET}
 
 
 def kept(scene: Scene) -> dict[str, dict[str, str]]:
-    """The stored settings by entity name."""
+    """Returns the stored settings by entity name."""
     return {who.words: dict(has) for who, has in scene.configs.clients.settings.items()}
 
 
 def warnings(logs: list[EventDict]) -> list[tuple[str, list[str]]]:
-    """The logged warnings about stored settings."""
+    """Returns the logged warnings about stored settings."""
     return [
         (each["entity"], each["settings"])
         for each in logs
@@ -39,7 +38,7 @@ def warnings(logs: list[EventDict]) -> list[tuple[str, list[str]]]:
 
 
 async def put(scene: Scene, entity: str, data: bytes) -> None:
-    """Creates a node and its parent nodes, without a notice."""
+    """Creates a node and its parent nodes without a change notice."""
     parts = f"config/{entity}".split("/")
     for end in range(1, len(parts) + 1):
         path = "/" + "/".join(parts[:end])
@@ -47,7 +46,7 @@ async def put(scene: Scene, entity: str, data: bytes) -> None:
             await scene.other.create(path, data if end == len(parts) else None)
 
 
-def test_all_client_settings_are_read_at_the_start(tmp_path: Path) -> None:
+def test_all_client_settings_are_read_from_zookeeper_at_the_start(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         await put(scene, "users/a%20b%2Fc", configs.encode_config(SCRAM))
         await put(scene, "users/a%20b%2Fc/clients/app", configs.encode_config(RATE))
@@ -97,7 +96,8 @@ def test_change_and_removal_of_client_settings_are_logged_once(tmp_path: Path) -
 def test_all_client_settings_are_read_again_after_a_reconnect(
     tmp_path: Path, expires: bool
 ) -> None:
-    """Notices that were written during the disconnection may be deleted before the reconnect."""
+    """Change notices that were written during the disconnection may be deleted before the
+    reconnect."""
 
     async def conduct(scene: Scene) -> None:
         await put(scene, "clients/old", configs.encode_config(RATE))
@@ -172,7 +172,7 @@ async def _paths(scene: Scene, path: str = "/config/users") -> list[str]:
     return [*found, *[each for one in found for each in await _paths(scene, one)]]
 
 
-def test_change_of_a_user_keeps_other_settings_and_notifies_brokers(tmp_path: Path) -> None:
+def test_user_change_keeps_other_settings_and_notifies_brokers(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         heard: list[tuple[str, dict[str, str]]] = []
         clients = scene.configs.clients
@@ -194,7 +194,7 @@ def test_change_of_a_user_keeps_other_settings_and_notifies_brokers(tmp_path: Pa
     play(tmp_path, conduct)
 
 
-def test_node_of_an_entity_without_settings_is_removed(tmp_path: Path) -> None:
+def test_zookeeper_node_of_an_entity_is_removed_with_its_last_setting(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         clients = scene.configs.clients
         scene.configs.start()

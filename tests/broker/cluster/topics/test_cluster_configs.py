@@ -46,7 +46,7 @@ def test_topic_settings_written_by_another_client_take_effect(run_in_scene: Play
 
 
 def test_new_topic_has_the_settings_of_its_creation(run_in_scene: Played) -> None:
-    """The settings are written without a notice."""
+    """The settings are written without a change notice."""
 
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
@@ -60,7 +60,7 @@ def test_new_topic_has_the_settings_of_its_creation(run_in_scene: Played) -> Non
     run_in_scene(conduct)
 
 
-def test_notices_written_before_the_start_are_followed(run_in_scene: Played) -> None:
+def test_config_notices_written_before_the_start_are_applied(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         await scene.write("topics/t", {RETENTION: "5"})
         scene.learn("t")
@@ -88,7 +88,9 @@ def test_notices_written_before_the_start_are_followed(run_in_scene: Played) -> 
         {"version": 2, "entity_path": "clients/"},
     ],
 )
-def test_notice_after_an_invalid_notice_is_followed(run_in_scene: Played, bad: object) -> None:
+def test_config_notice_after_an_invalid_notice_is_applied(
+    run_in_scene: Played, bad: object
+) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         scene.learn("t")
@@ -100,7 +102,7 @@ def test_notice_after_an_invalid_notice_is_followed(run_in_scene: Played, bad: o
     run_in_scene(conduct)
 
 
-def test_notice_of_an_old_tool_is_followed(run_in_scene: Played) -> None:
+def test_config_notice_of_an_old_tool_is_applied(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         scene.learn("t")
@@ -112,7 +114,7 @@ def test_notice_of_an_old_tool_is_followed(run_in_scene: Played) -> None:
     run_in_scene(conduct)
 
 
-def test_invalid_settings_are_ignored_and_kept_in_the_node(run_in_scene: Played) -> None:
+def test_invalid_settings_are_ignored_and_kept_in_the_zookeeper_node(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         scene.learn("t")
@@ -181,7 +183,7 @@ def test_controller_is_notified_only_of_unclean_election_changes(run_in_scene: P
     run_in_scene(conduct)
 
 
-def test_broker_removes_old_notices_when_it_follows_a_new_notice(run_in_scene: Played) -> None:
+def test_old_config_notices_are_removed_when_a_new_notice_is_applied(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         ensemble = scene.zookeeper.ensemble
         scene.configs.start()
@@ -234,7 +236,8 @@ def test_settings_changed_during_a_lost_connection_take_effect(
 
 @pytest.mark.proves("clusters 20")
 def test_read_of_settings_is_repeated_when_its_session_ended(run_in_scene: Played) -> None:
-    """Trap 20: the read that the watch started fails with the session and sets no new watch."""
+    """Trap 20: the read that the watch started fails when its session ends, and sets no new
+    watch."""
 
     async def conduct(scene: Scene) -> None:
         scene.configs.start()

@@ -1,6 +1,5 @@
-"""The topic registry in a cluster has the topics of the controller's metadata, with their
-settings.
-"""
+"""The topic registry in a cluster contains the topics of the controller's metadata, with their
+settings."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ def test_registry_has_a_topic_after_the_controller_sent_its_metadata(
     assert registry.features is NO_FEATURES
 
 
-def test_repeated_metadata_of_a_topic_is_not_a_change_of_the_registry(
+def test_repeated_topic_metadata_does_not_count_as_a_registry_change(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     registry.learnt(tell(cache, topic("t", [1], ID)))
@@ -48,7 +47,7 @@ def test_repeated_metadata_of_a_topic_is_not_a_change_of_the_registry(
     assert registry.learnt(tell(cache, topic("t", [2], ID))) == ((), ())
 
 
-def test_added_partitions_are_a_change_of_the_registry(
+def test_added_partitions_count_as_a_change_of_the_registry(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     registry.learnt(tell(cache, topic("t", [1], ID)))
@@ -59,7 +58,7 @@ def test_added_partitions_are_a_change_of_the_registry(
     assert learnt.gone == ()
 
 
-def test_topic_in_deletion_is_removed_from_the_registry(
+def test_topic_under_deletion_is_removed_from_the_registry(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     registry.learnt(tell(cache, topic("t", [1, 2], ID)))
@@ -113,7 +112,7 @@ def test_settings_that_arrive_before_the_topic_are_kept(
 def test_replaced_topic_has_no_partitions_of_the_previous_topic(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
-    """The broker missed the deletion while it was disconnected."""
+    """The broker missed the topic deletion because it was disconnected."""
     registry.learnt(tell(cache, topic("t", [1, 2, 3], ID)))
 
     learnt = registry.learnt(tell(cache, topic("t", [2], OTHER_ID)))

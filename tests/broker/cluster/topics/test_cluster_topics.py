@@ -1,6 +1,5 @@
-"""A cluster's topics: brokers change them by writes of nodes, and know them after the controller
-sends metadata.
-"""
+"""The topics of a cluster: a broker writes ZooKeeper nodes to change them, and knows a topic when
+the controller has sent its metadata."""
 
 from __future__ import annotations
 
@@ -42,13 +41,13 @@ ID = bytes(range(16))
 
 @dataclass
 class Host:
-    """A fake that states whether this broker is the controller."""
+    """A fake that returns whether this broker is the controller."""
 
     is_active: bool = True
 
 
 class Scene:
-    """The part of one broker that changes topics, in a cluster of three brokers."""
+    """The topic changes of one broker in a cluster of three brokers."""
 
     def __init__(
         self,
@@ -74,7 +73,7 @@ class Scene:
         self.alive = brokers(range(1, alive + 1), racks)
 
     def tell(self, *told: ShownTopic) -> None:
-        """Applies an UpdateMetadata of the controller."""
+        """Applies an UpdateMetadata request of the controller."""
         self.registry.learnt(tell(self.cache, *told, alive=self.alive))
 
     async def node(self, path: str) -> Any:
@@ -143,7 +142,7 @@ def test_new_topic_has_a_replica_in_each_rack() -> None:
     run_in_scene(conduct, alive=4, racks=racks, default_replication_factor="2")
 
 
-def test_new_topic_has_no_id_in_releases_without_topic_ids() -> None:
+def test_new_topic_has_no_id_when_the_release_lacks_topic_ids() -> None:
     async def conduct(scene: Scene) -> None:
         made = await scene.topics.create("t", 1, {}, [[1]])
 
@@ -198,7 +197,7 @@ def test_topic_is_not_created_while_its_name_is_being_deleted() -> None:
 
 @pytest.mark.parametrize("lost", [1, 3])
 def test_topic_creation_succeeds_when_its_response_is_lost(lost: int) -> None:
-    """Trap 3 for a creation: NODEEXISTS may mean that the broker's first attempt succeeded."""
+    """Trap 3 for a creation: NODEEXISTS can mean that the first attempt of the broker succeeded."""
 
     async def conduct(scene: Scene) -> None:
         scene.zookeeper.lose_answers(lost)
@@ -264,7 +263,7 @@ def test_topic_is_not_created_before_brokers_are_known() -> None:
     asyncio.run(play())
 
 
-def test_topic_is_created_at_first_use_by_any_broker() -> None:
+def test_topic_is_auto_created_at_its_first_use_on_any_broker() -> None:
     async def conduct(scene: Scene) -> None:
         scene.host.is_active = False
         found = await asyncio.gather(*[scene.topics.ensure("t") for _ in range(5)])
@@ -307,8 +306,8 @@ def test_coordinator_topic_is_not_created_with_fewer_replicas() -> None:
 
 
 @pytest.mark.proves("clusters 17")
-def test_added_partitions_keep_the_rest_of_the_topic_node() -> None:
-    """Trap 17: the topic id, unknown fields, and the existing partitions."""
+def test_partition_addition_keeps_the_other_fields_of_the_topic_node() -> None:
+    """Trap 17: the topic id, unknown fields and the existing partitions remain."""
 
     async def conduct(scene: Scene) -> None:
         node = {
@@ -379,7 +378,7 @@ def test_topic_deletion_is_requested_once() -> None:
     run_in_scene(conduct)
 
 
-def test_waits_end_when_all_partitions_have_leaders_or_topic_is_deleted() -> None:
+def test_topic_wait_ends_when_all_leaders_exist_or_topic_is_deleted() -> None:
     async def conduct(scene: Scene) -> None:
         wait = asyncio.ensure_future(scene.topics.led({"t": 2, "u": 1}, 20_000))
         scene.tell(topic("t", [1, -1], ID))
@@ -398,7 +397,7 @@ def test_waits_end_when_all_partitions_have_leaders_or_topic_is_deleted() -> Non
     run_in_scene(conduct)
 
 
-def test_timed_out_waits_for_topics_return_the_remaining_topics() -> None:
+def test_topic_wait_returns_the_remaining_topics_at_its_timeout() -> None:
     async def conduct(scene: Scene) -> None:
         scene.tell(topic("t", [1], ID))
         assert await scene.topics.led({"t": 1, "u": 1}, 1) == ["u"]

@@ -30,7 +30,7 @@ def run_in_scene(conduct: Conduct) -> None:
 
 @pytest.mark.proves("clusters 28")
 def test_offset_nodes_in_consumer_paths_are_plain_text() -> None:
-    """Trap 28: the node has the next offset as plain text, without JSON."""
+    """Trap 28: the node contains the committed offset as plain text, not as JSON."""
 
     async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
         assert await offsets.keep([("g", "t", 0, 7), ("g", "t", 10, 2**40)]) is None
@@ -68,7 +68,7 @@ def test_commit_of_a_group_whose_id_cannot_be_a_node_is_refused(group: str) -> N
     run_in_scene(conduct)
 
 
-def test_empty_offset_node_has_no_offset() -> None:
+def test_empty_offset_node_is_read_as_a_missing_offset() -> None:
     async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
         await ensure_path(zookeeper, "/consumers/g/offsets/t/0")
         assert await offsets.fetch("g", [("t", 0)]) == {}

@@ -1,7 +1,7 @@
-"""A broker removes topics that were deleted while it was not registered, with a controller of any
+"""A broker removes topics that were deleted when it was not registered, with a controller of any
 version.
 
-The event loop's time is virtual: pauses take no time.
+The time of the event loop is virtual: pauses take no time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
 
 
 class Scene:
-    """A broker that was disconnected and knew topics a and b, which exist in ZooKeeper."""
+    """A reconnected broker that knew topics a and b, which exist in ZooKeeper."""
 
     def __init__(self) -> None:
         self.zookeeper = SimulatedZooKeeper(Ensemble())
@@ -59,7 +59,7 @@ class Scene:
             await asyncio.sleep(0)
 
 
-async def test_topic_without_a_node_is_removed_unless_the_controller_sends_it() -> None:
+async def test_missing_topic_node_removes_the_topic_unless_controller_sends_it() -> None:
     there = Scene()
     await there.begin()
     await there.zookeeper.delete(topic_path("a"))
@@ -86,7 +86,7 @@ async def test_topic_deleted_soon_after_the_registration_is_removed() -> None:
     assert not there.background.tasks
 
 
-async def test_pauses_between_checks_for_deleted_topics_grow_until_the_stop() -> None:
+async def test_intervals_between_checks_for_deleted_topics_grow() -> None:
     there = Scene()
     await there.begin()
     await there.passes(8)
@@ -97,7 +97,7 @@ async def test_pauses_between_checks_for_deleted_topics_grow_until_the_stop() ->
     assert not there.background.tasks
 
 
-async def test_topic_recreated_during_a_check_for_deletion_is_kept() -> None:
+async def test_topic_is_kept_when_it_is_recreated_during_a_deletion_check() -> None:
     there = Scene()
     await there.begin()
     await there.zookeeper.delete(topic_path("a"))

@@ -1,4 +1,4 @@
-"""The assignment of replicas to brokers and racks equals Kafka's."""
+"""The assignment of replicas to brokers and racks equals that of Kafka."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FIVE = dict.fromkeys(range(5))
 SIX = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
 
 OF_KAFKA = Path(__file__).parents[3] / "data" / "cluster" / "assignments_of_kafka_3_9_2.csv"
-"""The assignments by ``AdminUtils.assignReplicasToBrokers`` of Kafka 3.9.2 for random clusters.
+"""Assignments by ``AdminUtils.assignReplicasToBrokers`` of Kafka 3.9.2 for random clusters.
 
-The fixed start index is also the first distance.
+The fixed start index is also the first replica shift.
 """
 
 
@@ -39,7 +39,8 @@ def test_assignment_equals_kafkas_assignment_for_the_same_start() -> None:
 
 
 def test_assignment_over_five_brokers_equals_kafkas_documentation() -> None:
-    """The example in the comment of AdminUtils, which begins at broker 0 with distance 0."""
+    """The comment of AdminUtils contains this example, which starts at broker 0 with replica shift
+    0."""
     assert assign(FIVE, 10, 3, start=0, shift=0) == [
         (0, 1, 2),
         (1, 2, 3),
@@ -58,12 +59,12 @@ def test_assignment_uses_broker_ids_that_are_not_consecutive() -> None:
     assert assign({7: None, 3: None}, 3, 2, start=1, shift=0) == [(7, 3), (3, 7), (7, 3)]
 
 
-def test_assignment_to_a_single_broker_has_all_replicas() -> None:
+def test_assignment_over_one_broker_places_all_replicas_on_the_broker() -> None:
     assert assign({9: None}, 2, 1, start=0, shift=0) == [(9,), (9,)]
 
 
 def test_assignment_of_added_partitions_continues_the_existing_assignment() -> None:
-    """The distance is the distance at the start; existing partitions do not increase it."""
+    """The replica shift is that of the start; existing partitions do not increase it."""
     whole = assign(FIVE, 12, 3, start=2, shift=2)
 
     assert start_of(FIVE, whole[0][0]) == 2
@@ -73,19 +74,21 @@ def test_assignment_of_added_partitions_continues_the_existing_assignment() -> N
     ]
 
 
-def test_assignment_starts_at_the_next_broker_when_the_first_was_removed() -> None:
+def test_assignment_starts_at_next_broker_when_the_first_one_was_removed() -> None:
     assert start_of({1: None, 2: None, 5: None}, 3) == 2
     assert start_of({1: None, 2: None, 5: None}, 6) == 0
 
 
 def test_broker_order_alternates_between_racks() -> None:
-    """Kafka's AdminRackAwareTest: testGetRackAlternatedBrokerListAndAssignReplicas."""
+    """The example is that of testGetRackAlternatedBrokerListAndAssignReplicas in Kafka's
+    AdminRackAwareTest."""
     assert alternating(SIX) == [0, 3, 1, 5, 4, 2]
     assert alternating({each: SIX[each] for each in SIX if each != 5}) == [0, 3, 1, 4, 2]
 
 
 def test_assignment_over_racks_equals_kafkas_test() -> None:
-    """Kafka's AdminRackAwareTest: six brokers in three racks, seven partitions, start 0."""
+    """The example is that of Kafka's AdminRackAwareTest: six brokers in three racks, seven
+    partitions, start index 0."""
     assert assign(SIX, 7, 3, start=0, shift=0) == [
         (0, 3, 1),
         (3, 1, 5),
@@ -125,7 +128,7 @@ def _shape(found: list[Replicas]) -> Counter[int]:
     return Counter(broker for each in found for broker in each)
 
 
-def test_replicas_are_spread_evenly_without_racks() -> None:
+def test_replicas_are_spread_evenly_when_brokers_have_no_racks() -> None:
     found = assign(dict.fromkeys(range(6)), 12, 3, start=4, shift=1)
 
     assert _shape(found) == dict.fromkeys(range(6), 6)

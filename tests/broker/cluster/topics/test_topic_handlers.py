@@ -42,7 +42,7 @@ LONG_MS = 20_000
 
 @dataclass
 class Host:
-    """A fake that states whether this broker is the controller."""
+    """A fake that returns whether this broker is the controller."""
 
     is_active: bool = True
 
@@ -119,7 +119,7 @@ async def scene() -> AsyncIterator[Scene]:
         await there.fellow.stop()
 
 
-async def test_topic_changes_get_not_controller_when_another_broker_is_controller() -> None:
+async def test_topic_changes_get_not_controller_when_broker_is_not_controller() -> None:
     async with scene() as there:
         there.host.is_active = False
         there.tell(topic("t", [1], ID))
@@ -145,7 +145,9 @@ async def test_create_topics_is_answered_when_all_partitions_have_leaders() -> N
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 1])
-async def test_create_topics_and_delete_topics_time_out_with_an_error(timeout_ms: int) -> None:
+async def test_create_topics_and_delete_topics_return_an_error_at_their_timeout(
+    timeout_ms: int,
+) -> None:
     async with scene() as there:
         assert (await there.create(timeout_ms))["error_code"] == REQUEST_TIMED_OUT
         assert await there.partitions() is not None

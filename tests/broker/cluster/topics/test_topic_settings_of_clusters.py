@@ -1,4 +1,4 @@
-"""Topic settings that apply only in a cluster, altered while three brokers run."""
+"""Topic settings that have an effect only in a cluster, altered on three running brokers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ async def test_altered_unclean_leader_election_takes_effect_on_the_controller(
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-async def test_altered_throttles_take_effect_and_can_be_removed(side: str, tmp_path: Path) -> None:
+async def test_altered_replication_throttles_take_effect_and_can_be_removed(
+    side: str, tmp_path: Path
+) -> None:
     async with with_topic(tmp_path) as cluster:
         leader = await cluster.leader(TOPIC, 0)
         replica = leader.logs.get(TOPIC, 0)

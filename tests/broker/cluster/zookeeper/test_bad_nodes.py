@@ -11,7 +11,7 @@ from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 
 async def filled() -> SimulatedZooKeeper:
-    """A cluster with one topic of two partitions, one of which has a state node."""
+    """Returns a ZooKeeper with one topic of two partitions, one of which has a state node."""
     zookeeper = SimulatedZooKeeper(Ensemble())
     for path in cluster.AT_START:
         await ensure_path(zookeeper, path)

@@ -1,4 +1,5 @@
-"""The behavior of ZooKeeper that the cluster requires, in the simulation and in a real server."""
+"""The ZooKeeper behavior that the cluster requires, tested on the simulation and on a real
+server."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ SESSION_MS = 6000
 
 
 class World(Protocol):
-    """A ZooKeeper, and failures of its clients."""
+    """A ZooKeeper whose clients a test can disconnect, expire and suspend."""
 
     async def connect(self) -> ZooKeeper:
         """Connects another client."""
@@ -56,7 +57,7 @@ class World(Protocol):
 
 
 class Simulated:
-    """The simulated `World`."""
+    """A `World` on the simulated ZooKeeper."""
 
     def __init__(self) -> None:
         self._ensemble = Ensemble()
@@ -74,11 +75,11 @@ class Simulated:
         client.suspend()
 
     async def close(self) -> None:
-        """Implements World.close."""
+        pass
 
 
 class Real:
-    """A real server; each test uses a separate chroot."""
+    """A `World` on a real server; each test uses a separate chroot."""
 
     def __init__(self, address: str, chroot: str) -> None:
         self._hosts = f"{address}/{chroot}"
@@ -96,7 +97,7 @@ class Real:
         kazoo._connection._socket.shutdown(2)
 
     async def expire(self, client: KazooZooKeeper) -> None:
-        """Opens a second connection to the session and closes the session there."""
+        """Opens a second connection with the session and closes the session there."""
 
         def taken_over() -> None:
             other = KazooClient(self._address, client_id=client._client.client_id)
@@ -107,9 +108,8 @@ class Real:
         await asyncio.to_thread(taken_over)
 
     async def suspend(self, client: KazooZooKeeper) -> None:
-        """Reports a suspension without suspending the connection; kazoo would immediately end a
-        real suspension.
-        """
+        """Reports a suspension although the connection is not suspended, because kazoo would
+        immediately end a real suspension."""
         client._connection_changed(Connection.SUSPENDED)
 
     async def close(self) -> None:
@@ -128,7 +128,8 @@ Conduct = Callable[[World], Coroutine[Any, Any, None]]
 
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.interop)])
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Conduct], None]:
-    """Returns a function that runs a test's coroutine on the simulation or on a real server."""
+    """Returns a function that runs the coroutine of a test on the simulation or on a real
+    server."""
     hosts = request.getfixturevalue("address") if request.param == "real" else ""
 
     async def conversation(conduct: Conduct) -> None:
@@ -159,7 +160,7 @@ class CountingWatch:
 
 
 class SessionStates:
-    """The connection states that `on_session` reported."""
+    """The sequence of connection states that `on_session` reported."""
 
     def __init__(self, client: ZooKeeper) -> None:
         self.told: list[Connection] = []
@@ -178,9 +179,8 @@ class SessionStates:
 
 
 async def settled(client: ZooKeeper) -> None:
-    """Waits until the client has received all pending events; a session delivers events and
-    responses in order.
-    """
+    """Waits until the client has received all pending events. A session delivers events and
+    responses in order."""
     await client.exists("/")
     await asyncio.sleep(0)
 
@@ -344,7 +344,7 @@ def test_zookeeper_watch_fires_once(run: Callable[[Conduct], None]) -> None:
 def test_lost_connection_fires_every_watch_and_keeps_the_session(
     run: Callable[[Conduct], None],
 ) -> None:
-    """Trap 20: kazoo forgets watches, so that their owners must read again."""
+    """Trap 20: kazoo removes all watches, so that their owners must read the nodes again."""
 
     async def conduct(world: World) -> None:
         zk, other = await world.connect(), await world.connect()
