@@ -1,4 +1,4 @@
-"""The cache of authorized names: its bound over all connections, and the eviction of old names."""
+"""The cache of authorized names: its limit over all connections, and the eviction of old names."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NAME_BYTES = 245
 
 
 def filled(memory: AuthorizationCacheMemory, count: int, stem: str) -> Names:
-    """The names of a new connection with ``count`` cached names."""
+    """Returns the authorized names of a new connection, of which ``count`` are cached."""
     names = Names(memory)
     for number in range(count):
         names.keep(f"{stem}-{number}".ljust(NAME_BYTES, "x"))
     return names
 
 
-def test_authorization_caches_of_all_connections_use_at_most_bytes_max() -> None:
+def test_total_memory_of_authorization_caches_is_bounded() -> None:
     memory = AuthorizationCacheMemory(BYTES_MAX)
     connections = [filled(memory, 50, str(number)) for number in range(40)]
     kept = sum(len(name) for names in connections for name in names)
@@ -31,7 +31,7 @@ def test_authorization_caches_of_all_connections_use_at_most_bytes_max() -> None
     assert [bool(names) for names in connections] == [False] * 35 + [True] * 5
 
 
-def test_authorization_cache_of_one_connection_uses_at_most_bytes_max() -> None:
+def test_memory_of_one_authorization_cache_is_bounded() -> None:
     memory = AuthorizationCacheMemory(BYTES_MAX)
     names = filled(memory, 10_000, "one")
     assert 0 < sum(map(len, names)) <= BYTES_MAX

@@ -1,6 +1,5 @@
-"""A connection keeps the order of responses and its bounds; a faulty peer does not affect
-others.
-"""
+"""A connection keeps the order of responses and stays within its limits; a faulty peer does not
+affect other connections."""
 
 from __future__ import annotations
 
@@ -35,9 +34,8 @@ from tests.broker.said import said
 
 
 class Handlers:
-    """Three APIs: Heartbeat responds immediately; the test completes ListGroups and parked
-    JoinGroups.
-    """
+    """Handlers of three APIs: Heartbeat is answered immediately; the test answers ListGroups and
+    parked JoinGroups."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, int]] = []
@@ -94,7 +92,7 @@ def join(client: Client) -> tuple[int, int, int]:
     return client.send(JOIN_GROUP.key, 0, group_id="g", protocols=[])
 
 
-async def test_responses_have_the_order_of_the_requests(
+async def test_responses_are_sent_in_the_order_of_the_requests(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start() as broker:
@@ -124,7 +122,7 @@ async def test_next_request_waits_until_the_parked_request_is_answered(
         assert await client.receive(behind)
 
 
-async def test_next_request_waits_for_parked_request_after_a_deferred_response(
+async def test_parked_request_after_a_deferred_response_delays_next_request(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start() as broker:
@@ -421,9 +419,8 @@ async def test_response_of_chunks_and_file_slices_is_sent_in_order(
 async def test_partial_requests_are_bounded_over_all_connections(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
-    """Above queued.max.request.bytes the broker reads only the oldest request until it is
-    complete.
-    """
+    """Above queued.max.request.bytes the broker reads only the oldest partial request until it is
+    complete."""
     header = encode_request_header(HEARTBEAT.key, 0, 9, "big")
     group = "g" * 30_000
     body = HEARTBEAT.encode_request(0, {"group_id": group, "member_id": "m" * 30_000})

@@ -1,6 +1,5 @@
-"""Requests with many elements: the broker counts the elements first, decodes in a thread, and
-handles them in slices.
-"""
+"""Requests with many elements: the broker counts the elements, decodes the request in a thread, and
+handles it in slices."""
 
 from __future__ import annotations
 
@@ -90,7 +89,7 @@ async def test_other_clients_are_served_during_a_large_request(
         assert beats > 1, "the heartbeats waited for it"
 
 
-async def test_next_requests_of_the_client_are_served_after_a_large_request(
+async def test_later_requests_of_a_client_are_served_after_its_large_request(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -112,7 +111,7 @@ async def test_request_with_few_long_elements_is_decoded_in_the_event_loop(
         assert names_in(reply) == 2
 
 
-async def test_request_above_its_budget_is_refused_with_one_line(
+async def test_request_above_its_budget_is_refused_and_logged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as broker:

@@ -1,4 +1,4 @@
-"""Peers that read responses from files slowly or do not read."""
+"""Responses from files to peers that read slowly or do not read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FRAME = struct.pack(">i", SIZE)
 
 
 class Files:
-    """Returns the whole file for each request; client id "other" gets a short response."""
+    """Returns the whole file for each request; the client id "other" gets a short response."""
 
     def __init__(self, file: object) -> None:
         self.file = file
@@ -64,7 +64,7 @@ def ask(client: Client) -> tuple[int, int, int]:
 
 
 class SlowClient:
-    """A socket that the test reads explicitly, with a small receive buffer."""
+    """A socket with a small receive buffer from which the test reads explicitly."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.socket()
@@ -103,9 +103,7 @@ async def test_write_buffers_of_forty_peers_that_do_not_read_are_bounded(tmp_pat
 
 
 async def test_slow_reader_stays_connected_and_receives_the_whole_response(tmp_path: Path) -> None:
-    """In each 59 s the peer reads half a megabyte; a peer that does not read is closed
-    after 60 s.
-    """
+    """The peer reads half a megabyte every 59 s. A peer that does not read is closed after 60 s."""
     async with serving(tmp_path, on_disk(tmp_path), idle_ms=60_000) as broker:
         peer = SlowClient(broker.port)
         await eventually(lambda: len(broker.server.muted) == 1)
@@ -122,7 +120,7 @@ async def test_slow_reader_stays_connected_and_receives_the_whole_response(tmp_p
         peer.socket.close()
 
 
-async def test_slow_reader_has_a_small_write_buffer_until_it_reads_faster(tmp_path: Path) -> None:
+async def test_write_buffer_of_a_slow_reader_is_small_until_it_reads_faster(tmp_path: Path) -> None:
     async with serving(tmp_path, on_disk(tmp_path)) as broker:
         peer = SlowClient(broker.port)
         await eventually(lambda: len(broker.server.muted) == 1)
@@ -236,7 +234,7 @@ async def test_connection_is_closed_when_the_file_is_shorter_than_the_response(
 
 
 @pytest.mark.campaign
-async def test_stop_completes_responses_to_peers_that_read(tmp_path: Path) -> None:
+async def test_stop_sends_complete_responses_to_peers_that_read(tmp_path: Path) -> None:
     async with serving(tmp_path, on_disk(tmp_path)) as broker:
         reads, never = await broker.client(), SlowClient(broker.port)
         reads.writer.transport.pause_reading()
@@ -251,7 +249,7 @@ async def test_stop_completes_responses_to_peers_that_read(tmp_path: Path) -> No
         never.socket.close()
 
 
-def test_cached_read_returns_none_when_the_file_is_closed(tmp_path: Path) -> None:
+def test_read_from_page_cache_returns_none_when_the_file_is_closed(tmp_path: Path) -> None:
     files = OpenFiles(1)
     first = files.open(str(tmp_path / "first"), create=True)
     first.write(0, b"0123456789")

@@ -1,4 +1,4 @@
-"""The addresses of a broker: it binds all or none, before it opens its data directory."""
+"""A broker binds either all of its addresses or no address, before it opens its data directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.broker.config.served import config
 
 @pytest.fixture
 def taken() -> Iterator[str]:
-    """An address on which another socket listens."""
+    """Yields an address on which another socket listens."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
@@ -61,7 +61,7 @@ def test_bound_address_refuses_connections_until_the_broker_listens(tmp_path: Pa
 
 
 @pytest.mark.parametrize("http", [False, True])
-async def test_start_fails_when_another_process_listens_first(tmp_path: Path, http: bool) -> None:
+async def test_start_fails_when_another_process_already_listens(tmp_path: Path, http: bool) -> None:
     broker = Broker(config(tmp_path, **{"http.listener": "127.0.0.1:0"}))
     broker.open()
     bound = broker.sockets.http if http else broker.sockets.listeners[0]

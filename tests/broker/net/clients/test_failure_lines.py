@@ -1,6 +1,5 @@
-"""Log lines about refused peers: at most one per minute and reason, and a bounded number per
-address.
-"""
+"""Log lines about refused peers: at most one per minute and reason, and a bounded number for each
+address."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ class Lines:
         self.lines.append({"event": event, **fields})
 
     def fail(self, reason: str, address: str = HERE) -> dict[str, Any] | None:
-        """Logs a failure and returns its line, or None when the failure is only counted."""
+        """Logs a failure and returns its log line, or None if the failure is only counted."""
         before = len(self.lines)
         self.all.report("login failed", address, reason)
         assert len(self.lines) <= before + 1
@@ -53,7 +52,7 @@ def test_repeated_failures_are_counted_and_logged_after_a_minute(log: Lines) -> 
     assert again["more_since_last_line"] == 3
 
 
-def test_failures_of_one_address_are_counted_beyond_its_bound_of_lines(log: Lines) -> None:
+def test_failures_of_one_address_are_only_counted_above_its_line_limit(log: Lines) -> None:
     lines = [log.fail(f"no user {number}") for number in range(ADDRESS_LINES_MAX + 7)]
     assert None not in lines[:ADDRESS_LINES_MAX]
     assert lines[ADDRESS_LINES_MAX:] == [None] * 7
@@ -69,7 +68,7 @@ def test_failures_of_one_address_are_counted_beyond_its_bound_of_lines(log: Line
     assert "omitted_of_address" not in second, "it was logged"
 
 
-def test_stored_failures_are_bounded(log: Lines) -> None:
+def test_number_of_stored_failures_is_bounded(log: Lines) -> None:
     for number in range(KINDS_MAX + 50):
         log.fail("no such password", f"10.0.{number // 250}.{number % 250}")
 

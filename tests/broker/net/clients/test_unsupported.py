@@ -1,4 +1,4 @@
-"""Unsupported requests: the broker counts each request and logs each client once per hour."""
+"""The broker counts each unsupported request and logs each client once per hour."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def said(lines: list[Any]) -> list[Any]:
 
 
 async def client_of(seen: Seen, client_id: str = "billing") -> Client:
-    """A new connection that has sent ApiVersions with its client id and software."""
+    """Returns a new connection that has sent ApiVersions with client id and software name."""
     client = await Client.connect(seen.broker.sockets.addresses()[0][1])
     client.client_id = client_id
     assert (await client.call(API_VERSIONS.key, 3, **SOFTWARE))["error_code"] == NONE
@@ -156,7 +156,7 @@ async def test_newer_version_of_api_versions_is_not_logged(
         assert said(lines) == []
 
 
-def test_stored_clients_of_unsupported_requests_are_bounded() -> None:
+def test_number_of_stored_clients_with_unsupported_requests_is_bounded() -> None:
     class Asking:
         client_host, software = "/127.0.0.1", ""
 
@@ -203,7 +203,7 @@ async def test_client_that_sends_no_request_to_its_coordinator_is_logged(
 
 
 async def joins(seen: Seen, client: Client) -> None:
-    """Joins on another connection, as librdkafka does."""
+    """Joins the group on another connection, as librdkafka does."""
     await (await client_of(seen)).join_alone("invoices")
 
 
@@ -266,12 +266,14 @@ WHY = "unsupported request: the client uses group.protocol=consumer"
 
 
 async def findings(seen: Seen, group_id: str) -> list[str]:
-    """The findings in the journal of the group; empty when the group is unknown."""
+    """Returns the findings in the journal of the group; an unknown group has no findings."""
     journal = (await seen.get(f"/api/groups/{group_id}/journal")).json()
     return [f"{each['sentence']}; {each['advice']}" for each in journal.get("findings", ())]
 
 
-async def test_finding_names_the_client_that_sends_consumer_group_heartbeat(tmp_path: Path) -> None:
+async def test_group_finding_names_client_that_sends_consumer_group_heartbeat(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path, CLASSIC_ONLY) as seen:
         for _ in range(2):
             await asks_for_the_new_protocol(seen)
@@ -295,7 +297,7 @@ async def test_malformed_consumer_group_heartbeat_adds_no_finding(tmp_path: Path
         assert seen.broker.keeper.journal.get("") is None
 
 
-async def test_finding_exists_while_client_sends_no_request_to_its_coordinator(
+async def test_group_finding_lasts_until_the_client_calls_its_coordinator(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -347,7 +349,7 @@ async def test_consumer_group_heartbeat_adds_no_finding_without_rights_to_the_gr
 async def test_librdkafka_client_with_group_protocol_consumer_is_logged(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The application that uses librdkafka receives no message and no error."""
+    """librdkafka reports neither a message nor an error to its application."""
     async with seeing(tmp_path, CLASSIC_ONLY) as seen:
         monkeypatch.setattr(stuck_clients, "PATIENCE_S", 1)
         heard: list[object] = []

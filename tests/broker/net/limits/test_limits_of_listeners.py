@@ -46,7 +46,7 @@ def refusals(lines: list[Any], event: str = "connection refused") -> list[str]:
     return [line["reason"] for line in lines if line["event"] == event]
 
 
-async def test_max_connections_of_a_listener_limits_only_the_listener(tmp_path: Path) -> None:
+async def test_max_connections_of_a_listener_does_not_limit_other_listeners(tmp_path: Path) -> None:
     settings = {**TWO, "listener.name.outside.max.connections": "2"}
 
     async with serving(tmp_path, settings) as broker:
@@ -157,7 +157,7 @@ async def test_max_connection_creation_rate_does_not_delay_other_brokers(tmp_pat
         close(clients + others)
 
 
-async def test_waiting_connections_are_closed_above_waiting_max_and_at_a_stop(
+async def test_delayed_connections_are_closed_above_their_limit_and_at_a_stop(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(listener_rates, "WAITING_MAX", 3)

@@ -1,6 +1,5 @@
-"""``max.connections.per.ip.overrides``: the affected addresses, and when host names are
-resolved.
-"""
+"""``max.connections.per.ip.overrides``: the limited addresses, and the times at which host names
+are resolved."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ BOUND = "max.connections.per.ip"
 
 
 class Names:
-    """A resolver with known host names that records its lookups."""
+    """A resolver with fixed host names that records its lookups."""
 
     def __init__(self) -> None:
         self.known = {"here.example": ["127.0.0.1"], "both.example": ["10.0.0.1", "fd00::1"]}
@@ -67,7 +66,8 @@ async def altered(broker: Broker, value: str | None, name: str = NAME) -> tuple[
 
 
 async def are_served(broker: Broker, count: int) -> list[bool]:
-    """Opens ``count`` connections from 127.0.0.1 and returns which of them the broker serves."""
+    """Opens ``count`` connections from 127.0.0.1 and returns for each whether the broker serves
+    it."""
     await eventually("others are gone", lambda: not broker.server.connections)
     port = broker.sockets.addresses()[0][1]
     clients = [await Client.connect(port) for _ in range(count)]
@@ -122,14 +122,14 @@ def test_start_fails_when_an_override_has_an_unknown_host_name(
     assert not (tmp_path / "data").exists(), "its data are not touched"
 
 
-async def test_override_of_a_host_name_limits_the_addresses_of_the_host(
+async def test_override_by_host_name_limits_the_addresses_of_the_host(
     tmp_path: Path, names: Names
 ) -> None:
     async with serving(tmp_path, {NAME: "here.example:2"}) as broker:
         assert await are_served(broker, 3) == [True, True, False]
 
 
-async def test_altered_host_name_is_resolved_outside_the_event_loop(
+async def test_altered_override_host_name_is_resolved_outside_the_event_loop(
     tmp_path: Path, names: Names
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -148,7 +148,9 @@ async def test_altered_host_name_is_resolved_outside_the_event_loop(
     assert names.asked_on_the_loop == 0
 
 
-async def test_changed_host_name_is_resolved_on_sighup(tmp_path: Path, names: Names) -> None:
+async def test_changed_override_host_name_is_resolved_on_sighup(
+    tmp_path: Path, names: Names
+) -> None:
     async with serving(tmp_path) as broker:
         given = dict(broker.config.given)
         await broker.reload(Config({**given, NAME: "here.example:1"}))
@@ -159,7 +161,7 @@ async def test_changed_host_name_is_resolved_on_sighup(tmp_path: Path, names: Na
     assert "nobody.example can't be resolved" in str(lines)
 
 
-async def test_altered_host_names_are_resolved_at_the_next_start(
+async def test_altered_override_host_names_are_resolved_at_the_next_start(
     tmp_path: Path, names: Names
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -210,7 +212,7 @@ async def test_override_altered_as_cluster_default_applies_on_other_brokers(
     assert names.asked_on_the_loop == 0
 
 
-async def test_max_connections_per_ip_0_is_refused_without_an_override(
+async def test_max_connections_per_ip_0_is_refused_when_overrides_are_not_set(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(BadConfig, match=f"{BOUND}=0 without {NAME} rejects every connection"):

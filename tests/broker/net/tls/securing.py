@@ -1,4 +1,4 @@
-"""A broker with TLS in the test's event loop, and its clients."""
+"""A broker with TLS in the event loop of the test, and clients of the broker."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ T = TypeVar("T")
 
 
 def with_tls(issued: Issued, **more: str) -> dict[str, str]:
-    """The settings of a broker with one plaintext listener, and one TLS listener with the
-    certificate.
-    """
+    """Returns the settings of a broker with a plaintext listener, and a TLS listener that uses the
+    certificate."""
     return {
         "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
         "ssl.keystore.location": str(issued.pem),
@@ -29,13 +28,13 @@ def with_tls(issued: Issued, **more: str) -> dict[str, str]:
 
 @asynccontextmanager
 async def tls_broker(directory: Any, settings: Mapping[str, str]) -> AsyncIterator[Broker]:
-    """A started broker, which stops afterwards."""
+    """Yields a started broker and stops it at the end."""
     async with serving(directory, settings) as broker:
         yield broker
 
 
 def port_of(broker: Broker, name: str = "SSL") -> int:
-    """The port of the listener ``name``."""
+    """Returns the port of the listener ``name``."""
     names = [listener.name for listener in broker.listeners]
     return int(broker.sockets.addresses()[names.index(name)][1])
 
@@ -43,7 +42,8 @@ def port_of(broker: Broker, name: str = "SSL") -> int:
 def client_context(
     authority: Authority, own: Issued | None = None, version: ssl.TLSVersion | None = None
 ) -> ssl.SSLContext:
-    """The TLS context of a client that trusts ``authority`` and has the certificate ``own``."""
+    """Returns the TLS context of a client that trusts ``authority`` and has the certificate
+    ``own``."""
     context = ssl.create_default_context(cafile=authority.certificate)
     if version is not None:
         context.minimum_version = context.maximum_version = version

@@ -1,4 +1,4 @@
-"""The reload of certificates by AlterConfigs, by SIGHUP, and by the periodic check of the files."""
+"""The reload of certificates by AlterConfigs, by SIGHUP and by the periodic file check."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def own(authority: Authority) -> Issued:
 
 
 async def shown(broker: Broker, context: ssl.SSLContext) -> int:
-    """The serial number of the certificate that a new connection receives."""
+    """Returns the serial number of the certificate that a new connection receives."""
 
     def look(wire: Any) -> int:
         return int(wire.socket.getpeercert()["serialNumber"], 16)

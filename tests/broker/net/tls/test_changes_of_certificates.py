@@ -1,4 +1,4 @@
-"""Certificate changes: when they expire, concurrent changes, and the trust of other brokers."""
+"""Changes of certificates: expiry, concurrent changes, and the trust of other brokers."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def own(authority: Authority) -> Issued:
 
 
 def copy_of(issued: Issued, file: Path) -> Issued:
-    """Writes the certificate and key to ``file`` and returns the certificate with this file."""
+    """Writes the certificate and key to ``file`` and returns an Issued for this file."""
     file.write_text(issued.key_text + issued.certificate_text)
     return issued._replace(pem=file)
 
 
 async def shown(broker: Any, trusting: ssl.SSLContext) -> int:
-    """The serial number of the certificate that a new connection receives."""
+    """Returns the serial number of the certificate that a new connection receives."""
     return await over_tls(
         broker, trusting, lambda wire: int(wire.socket.getpeercert()["serialNumber"], 16)
     )
@@ -102,7 +102,7 @@ async def test_changed_truststore_applies_to_new_clients(
 
 
 class Opened:
-    """The certificates of a broker with one listener, which clients and other brokers use."""
+    """The certificates of a broker whose only listener serves clients and other brokers."""
 
     def __init__(self, own: Issued, trusted: Path, *, in_cluster: bool) -> None:
         given = {
@@ -193,7 +193,7 @@ async def test_certificate_reload_runs_in_a_thread(
     assert threading.main_thread() not in threads
 
 
-async def test_keystore_altered_during_a_reload_stays_in_effect(
+async def test_altered_keystore_stays_in_effect_when_altered_during_a_reload(
     tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trusting = client_context(authority)

@@ -1,6 +1,5 @@
 """TLS contexts that are built from listener settings, and the error message for each invalid
-setting.
-"""
+setting."""
 
 from __future__ import annotations
 
@@ -69,8 +68,8 @@ def test_pkcs12_stores_and_encrypted_keys_are_loaded(own, authority, tmp_path):
     assert listener_tls(inline).context.verify_mode == ssl.CERT_OPTIONAL
 
 
-def test_keystore_password_of_a_pem_store_is_refused_as_in_kafka(settings, own, authority):
-    """Source: DefaultSslEngineFactory of Kafka 4.3.1."""
+def test_keystore_password_is_refused_when_the_keystore_is_pem(settings, own, authority):
+    """Kafka 4.3.1 refuses the password in DefaultSslEngineFactory."""
     trusting = replace(settings, truststore_location=str(authority.certificate))
     inline = replace(settings, truststore_certificates=authority.certificate.read_text())
     own_inline = TlsSettings(

@@ -1,6 +1,5 @@
-"""Floods of TLS handshakes: the order of their steps, which are abandoned, and clients that close
-early.
-"""
+"""Floods of TLS handshakes: the order of the steps, the choice of abandoned handshakes, and clients
+that close early."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def new_handshakes() -> Handshakes:
 
 
 class Peer:
-    """A handshake in progress that records why the broker abandoned it."""
+    """A handshake in progress that records the reason why the broker abandoned it."""
 
     def __init__(self, address: str, awaits_peer: bool = True) -> None:
         self.address, self.awaits_peer, self.reason = address, awaits_peer, ""
@@ -60,7 +59,7 @@ async def test_handshake_steps_alternate_between_addresses_one_per_iteration() -
     assert by_iteration == [["a0"], ["b0"], ["gone", "a1"], ["a2"], []]
 
 
-async def test_next_handshake_step_runs_when_a_step_raises() -> None:
+async def test_next_handshake_step_runs_when_the_previous_step_raises() -> None:
     all_of, done = new_handshakes(), []
 
     def fails() -> bool:
@@ -79,7 +78,7 @@ async def test_next_handshake_step_runs_when_a_step_raises() -> None:
 def test_oldest_handshake_of_the_busiest_address_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, waits_for_us: bool
 ) -> None:
-    """A flood from one address ends no handshake of another address."""
+    """A flood from one address does not end a handshake from another address."""
     monkeypatch.setattr(handshakes, "OPEN_MAX", 10)
     all_of = new_handshakes()
     other = Peer("10.0.0.2")
@@ -98,7 +97,7 @@ def test_oldest_handshake_of_the_busiest_address_is_abandoned(
 
 
 class Transport:
-    """A transport that records the written bytes and whether the layer has closed it."""
+    """A fake transport that records the written bytes and whether the TLS layer has closed it."""
 
     def __init__(self) -> None:
         self.written, self.closed = b"", False
@@ -121,7 +120,7 @@ class Connection(asyncio.Protocol):
 
 
 class Client:
-    """The client side of TLS in memory, connected to a TLS layer of the broker."""
+    """A TLS client in memory that is connected to a TLS layer of the broker."""
 
     def __init__(self, served: ssl.SSLContext, context: ssl.SSLContext, on: Flood) -> None:
         self.transport = Transport()
@@ -131,7 +130,7 @@ class Client:
         self.layer.connection_made(self.transport)  # type: ignore[arg-type]
 
     def send(self) -> None:
-        """Passes the client's next bytes to the layer."""
+        """Passes the next bytes of the client to the TLS layer."""
         self._in.write(self.transport.written)
         with suppress(ssl.SSLWantReadError):
             self._tls.do_handshake()
@@ -139,7 +138,7 @@ class Client:
 
 
 class Flood:
-    """Clients whose bytes all reach the broker in one iteration of the event loop."""
+    """Clients whose bytes all arrive at the broker in one iteration of the event loop."""
 
     def __init__(self, directory: Path) -> None:
         authority = Authority(directory)
@@ -154,9 +153,8 @@ class Flood:
         self.failures.append(str(failure))
 
     async def settle(self) -> list[int]:
-        """Runs the loop until no handshake is queued; returns the number that ended in each
-        iteration.
-        """
+        """Runs the loop until no handshake is queued; returns the number of handshakes that ended
+        in each iteration."""
         ended = []
         while any(each.layer._is_queued for each in self.clients):
             before = len(self.failures) + len(self.ready)
@@ -182,10 +180,11 @@ async def test_handshake_gets_no_response_when_client_closes_after_first_bytes(
     assert len(flood.all_of) == 0
 
 
-async def test_one_handshake_ends_per_iteration_when_clients_close_midway(
+async def test_one_abandoned_handshake_is_removed_per_event_loop_iteration(
     flood: Flood,
 ) -> None:
-    """The end of 400 handshakes in one iteration blocked the loop for 5.8 s on a loaded machine."""
+    """The simultaneous end of 400 handshakes in one iteration blocked the loop for 5.8 s on a
+    loaded machine."""
     for client in flood.clients:
         client.send()
     await flood.settle()

@@ -1,4 +1,4 @@
-"""TLS on a connection, tested by Python's TLS clients over real sockets."""
+"""TLS on a connection, tested with Python's TLS clients over real sockets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.certificates import Authority
 
 
 class Echo(asyncio.Protocol):
-    """Sends the received bytes back, and records its events."""
+    """A protocol that returns the received bytes and records its events."""
 
     def __init__(self) -> None:
         self.happened: list[str] = []
@@ -132,7 +132,7 @@ def connect(port: int, context: ssl.SSLContext) -> None:
 
 
 async def closed(reader) -> bytes:
-    """Returns all remaining bytes; a reset counts as the end of the stream."""
+    """Returns all remaining bytes; a connection reset counts as the end of the stream."""
     try:
         return await reader.read()
     except (ConnectionError, ssl.SSLError):
@@ -347,7 +347,7 @@ LARGE = bytes(range(256)) * 65_536  # 16 MB
 
 
 async def connected(on, trusting):
-    """Returns a Sender after its handshake, and the streams of its peer."""
+    """Returns a Sender that has completed its handshake, and the streams of its peer."""
     on.make = Sender
     reader, writer = await asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
     while not on.connections[-1].transport.is_ready:
@@ -402,8 +402,8 @@ def test_large_write_is_encrypted_in_several_iterations_in_order(run, context, t
     assert told == ["pause", "resume"] * (len(told) // 2)
 
 
-def test_several_writes_share_the_encryption_bound_of_one_iteration(run, context, trusting):
-    """The server writes the pieces of a file in this way, until pause_writing."""
+def test_encryption_bound_of_one_iteration_covers_all_writes(run, context, trusting):
+    """The broker writes the parts of a file in this way until the transport calls pause_writing."""
 
     async def scenario():
         async with listener(context) as on:
@@ -440,17 +440,15 @@ def test_written_bytes_are_not_encrypted_until_the_peer_reads(run, context, trus
 
 class Blocking:
     """A client in a thread. uvloop's client would lose the last bytes before the end of the
-    stream.
-    """
+    stream."""
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         plain = socket.create_connection(("127.0.0.1", port))
         self.socket = context.wrap_socket(plain, server_hostname="127.0.0.1")
 
     def all_that_comes(self) -> tuple[int, bool]:
-        """Returns the number of received bytes and whether they equal LARGE. Raises if the stream
-        ends without close_notify.
-        """
+        """Returns the number of received bytes and whether they equal LARGE. Raises an error if the
+        stream ends without close_notify."""
         got = bytearray()
         while data := self.socket.recv(1 << 18):
             got += data
@@ -484,7 +482,8 @@ def test_close_waits_until_written_bytes_are_sent(run, context, trusting, way):
 
 
 class Hesitant(Echo):
-    """Pauses reading after each piece of data and records the sizes of the pieces."""
+    """A protocol that pauses reading after each received piece of data and records the sizes of the
+    pieces."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -497,9 +496,8 @@ class Hesitant(Echo):
 
 
 def waiting_bytes(connection: Echo) -> int:
-    """Returns the number of bytes of the connection that the kernel has and the layer has
-    not read.
-    """
+    """Returns the number of bytes in the kernel's receive buffer that the TLS layer has not
+    read."""
     room = bytearray(4)
     fcntl.ioctl(connection.transport.get_extra_info("socket").fileno(), termios.FIONREAD, room)
     return struct.unpack("i", room)[0]

@@ -1,6 +1,5 @@
-"""TLS listeners of a broker: accepted clients, their principals, and the log lines of refused
-clients.
-"""
+"""TLS listeners of a broker: accepted clients, their principals, and log lines about refused
+clients."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ CLOSED = "connection closed: not a Kafka request"
 VERSIONS = ("ApiVersions", 0)
 BEAT = {"group_id": "g", "generation_id": 1, "member_id": "m"}
 WAIT_S_MAX = 0.05
-"""The longest response time for a client that is already connected."""
+"""The maximum response time in seconds for a client that is already connected."""
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +63,8 @@ def reasons(lines: list[Any], event: str = FAILED) -> list[str]:
 
 
 async def heartbeat_durations(broker: Broker, heartbeats: int) -> list[float]:
-    """The duration of each Heartbeat, except for the time in which client and broker waited for a
-    CPU.
-    """
+    """Returns the duration of each Heartbeat, without the time in which client and broker waited
+    for a CPU core."""
 
     def beat(wire: Any) -> list[float]:
         core_waits = CoreWaits(os.getpid())
