@@ -31,7 +31,7 @@ CHANGES = ("open", "write", "truncate", "fsync", "rename", "remove", "fsync_dire
 
 
 def commit(wire: Wire, offset: int) -> int:
-    """Sends OffsetCommit of ``offset`` of t-0 for the group and returns the error code."""
+    """Commits ``offset`` of t-0 for the group and returns the error code."""
     partition = {
         "partition_index": 0,
         "committed_offset": offset,
@@ -53,7 +53,7 @@ def commit(wire: Wire, offset: int) -> int:
 
 
 def committed(wire: Wire) -> tuple[int, int]:
-    """Waits until the shard of the group is loaded; returns the error code and the group's offset
+    """Waits until the shard of the group is loaded; returns the error code and the committed offset
     of t-0."""
     answer: dict[str, Any] = {}
 
@@ -74,7 +74,7 @@ def until_done(work: Callable[[], int]) -> None:
 async def test_commits_resume_after_a_full_disk_with_at_most_one_reload(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """test_partition_queue.py tests, with a mock clock, how soon the commits resume."""
+    """test_partition_queue.py uses a mock clock to test how soon the commits resume."""
     # As after many failed probes, which then have their longest interval.
     monkeypatch.setattr(partition, "PROBE_MS_FIRST", partition.PROBE_MS_MAX)
     fs = SimulatedFiles()
@@ -112,7 +112,7 @@ async def test_commits_resume_after_a_full_disk_with_at_most_one_reload(
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_power_loss_keeps_acknowledged_records_with_flush_messages_1(
+async def test_acknowledged_records_survive_a_power_loss_with_flush_messages_1(
     seed: int,
 ) -> None:
     chance = random.Random(seed)
@@ -122,7 +122,7 @@ async def test_power_loss_keeps_acknowledged_records_with_flush_messages_1(
     offset = 0
 
     def work(wire: Wire) -> None:
-        """Produces and commits until the disk fails, as in a power failure."""
+        """Produces and commits until the disk fails as in a power loss."""
         nonlocal offset
         left = chance.randint(20, 60)
         with suppress(ConnectionError):

@@ -1,4 +1,4 @@
-"""The broker reports, ends and replaces a cleaner process that dies, hangs or sends an invalid
+"""The broker reports, ends and replaces a cleaner process that has died, hangs or sends an invalid
 line."""
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def test_killed_cleaner_process_is_reported_and_replaced(tmp_path: Path) -
         remove_cleaned(broker.fs, log.directory)
 
 
-async def test_cleaner_process_ends_with_the_broker_during_a_cleaning(
+async def test_running_cleaner_process_ends_when_the_broker_ends(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:
@@ -195,7 +195,7 @@ async def test_retention_deletes_no_segment_during_a_segment_exchange(tmp_path: 
         await worker.stop()
 
 
-async def test_cleaning_is_not_a_failure_when_retention_deletes_its_segment(tmp_path: Path) -> None:
+async def test_cleaning_does_not_fail_when_retention_deletes_its_segment(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker, cleanup_policy="compact,delete", retention_ms="1000000000")
         write(log, random.Random(9), 100)
@@ -216,7 +216,7 @@ async def test_cleaning_is_not_a_failure_when_retention_deletes_its_segment(tmp_
 
 
 async def test_failed_cleaning_of_the_offsets_topic_is_repeated_soon(tmp_path: Path) -> None:
-    """The offsets topic must stay small: commits of 15 s can take a hundred megabytes."""
+    """The offsets topic must stay small: the commits of 15 s can occupy a hundred megabytes."""
     with opened(tmp_path, log_cleaner_backoff_ms="15000") as broker:
         cleaning = broker.cleaning
         for name, first_ms in ((OFFSETS_TOPIC, OWNED_RETRY_MS), ("t", 15_000)):

@@ -1,4 +1,4 @@
-"""Cleaning of compacted topics: the choice of the log, concurrent readers, and failures.
+"""Cleaning of compacted topics: the choice of the log, concurrent readers and failures.
 
 Each test uses the cleaner process of a broker.
 """
@@ -37,7 +37,7 @@ from tests.log.cleaning_tools import all_records, last_by_key
 from tests.log.log_tools import batch
 
 
-async def test_cleaning_keeps_last_values_and_checkpoints_the_cleaned_offset(
+async def test_cleaning_keeps_the_last_value_per_key_and_writes_a_checkpoint(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:
@@ -63,7 +63,7 @@ async def test_cleaning_keeps_last_values_and_checkpoints_the_cleaned_offset(
 
 
 @pytest.mark.campaign
-async def test_consumer_and_load_read_every_live_record_during_cleanings(
+async def test_consumers_and_shard_loads_read_every_live_record_during_cleaning(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:
@@ -114,7 +114,7 @@ async def test_failed_cleaning_is_reported_and_repeated(tmp_path: Path) -> None:
         await broker.cleaning.stop()
 
 
-async def test_topic_deletion_during_a_cleaning_is_not_a_failure(tmp_path: Path) -> None:
+async def test_cleaning_does_not_fail_when_its_topic_is_deleted(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker)
         write(log, random.Random(5), 100)
@@ -215,7 +215,7 @@ async def test_cleaning_stops_at_an_open_transaction_and_is_not_repeated(
 async def test_policy_compact_delete_cleans_the_log_and_deletes_old_segments(
     tmp_path: Path,
 ) -> None:
-    """Retention deletes old segments whole; cleaning removes superseded records from the other
+    """Retention deletes whole old segments; cleaning removes superseded records from the other
     segments."""
     with opened(tmp_path) as broker:
         log = make_topic(broker, cleanup_policy="compact,delete", retention_bytes="200000")
@@ -242,7 +242,7 @@ async def test_cleaning_does_not_start_when_the_cleaner_is_disabled(tmp_path: Pa
         assert broker.cleaning._tasks == []
 
 
-def test_cleaner_jobs_and_responses_equal_their_decoded_lines() -> None:
+def test_cleaner_jobs_and_responses_round_trip_through_their_encoding() -> None:
     job = CleanJob("/d", [[0, 1, 2, 3, 4]], 5, 6, 7, 8, producers={3: (4, 0), 9: (-1, 2)})
     assert decode_job(encode_job(job)) == job
     lines = iter([encode_producers({5: (6, 0)}), encode_producers({8: (-1, 1)})])

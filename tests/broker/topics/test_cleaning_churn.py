@@ -1,9 +1,9 @@
-"""Under continuous commits of a thousand keys, the offsets topic stays small and keeps each live
+"""The offsets topic stays small under continuous commits of a thousand keys, and keeps each live
 offset.
 
-The bound is that of 5,000,000 commits (`make soak`), which never wait for the cleaner. `make test`
-commits 500,000 in parallel with other tests: when the cleaner gets too little CPU time, the commits
-wait.
+The size limit is that for 5,000,000 commits (`make soak`), which never wait for the cleaner. `make
+test` sends 500,000 commits in parallel with other tests. If the cleaner gets too little CPU time
+there, the commits wait.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ IN_FLIGHT = 4
 
 
 def commit(wire: Wire, group_id: str, offset: int, partitions: int = PARTITIONS) -> None:
-    """Sends OffsetCommit of a simple consumer. The caller receives the response."""
+    """Sends OffsetCommit of a simple consumer. The caller must receive the response."""
     wire.send(
         "OffsetCommit",
         7,
@@ -86,8 +86,8 @@ def find_coordinator(wire: Wire) -> dict[str, Any]:
 
 
 def disk_bytes(directory: Path) -> int:
-    """Returns the size of all files of a partition, except files that are deleted during the
-    count."""
+    """Returns the size in bytes of all files of a partition, except files that are deleted during
+    the count."""
     total = 0
     for entry in os.scandir(directory):
         try:
@@ -98,10 +98,10 @@ def disk_bytes(directory: Path) -> int:
 
 
 def churn(broker: Broker, commits: int, cleaned_within_s: float) -> int:
-    """Sends at least ``commits`` commits in rounds, with short-lived groups in between; returns the
-    number of rounds.
+    """Sends at least ``commits`` commits in rounds, with short-lived groups between the rounds;
+    returns the number of rounds.
 
-    When the partition is too large, the commits wait up to ``cleaned_within_s`` for the cleaner.
+    If the partition is too large, the commits wait up to ``cleaned_within_s`` for the cleaner.
     """
     directory = broker.partition_folder("__consumer_offsets", 0)
     with Wire(broker.port) as wire:

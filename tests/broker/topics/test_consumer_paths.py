@@ -1,5 +1,5 @@
-"""Offsets of OffsetCommit version 0 (ZooKeeper's paths), which a standalone broker keeps in a
-file."""
+"""Offsets of OffsetCommit version 0 (those in ZooKeeper's consumer paths), which a standalone
+broker stores in a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.simulated_files import SimulatedFiles
 
 
 class Paths(FileConsumerPaths):
-    """The store with a method that commits one offset."""
+    """The store of version 0 offsets, with a method that commits one offset."""
 
     def commit(
         self, group_id: str, topic: str, partition: int, offset: int, flush_messages: int = LONG_MAX
@@ -91,7 +91,7 @@ def simulated() -> SimulatedFiles:
 def test_offsets_file_is_rewritten_with_live_offsets_while_in_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An earlier version rewrote the file only at the start, so that it grew without bound."""
+    """An earlier version rewrote the file only at the start, so the file grew without limit."""
     monkeypatch.setattr(consumer_paths, "_REWRITE_BYTES_MIN", 200)
     fs = simulated()
     used = paths(Path(DATA), fs)
@@ -108,8 +108,8 @@ def test_offsets_file_is_rewritten_with_live_offsets_while_in_use(
 
 
 def test_offsets_file_with_long_ids_is_rewritten_by_its_size_in_bytes() -> None:
-    """An earlier version counted lines: with ids of 8 kB the file grew to 80 MB for one live
-    offset."""
+    """An earlier version counted lines: with ids of 8 kB the file grew to 80 MB although it had one
+    live offset."""
     fs = simulated()
     used = paths(Path(DATA), fs)
     group_id, rewritten = "g" * 8_000, 0
@@ -164,7 +164,8 @@ def test_first_version_0_commit_survives_a_power_loss() -> None:
 
 @pytest.mark.parametrize("cut_fails", [False, True])
 def test_failed_write_leaves_no_torn_line_before_the_next_commit(cut_fails: bool) -> None:
-    """A torn line before a later commit once made the file unreadable: the next start failed."""
+    """In an earlier version, a torn line before a later commit made the file unreadable, so that
+    the next start failed."""
     fs = simulated()
     used = paths(Path(DATA), fs)
     used.commit("g", "t", 0, 1)

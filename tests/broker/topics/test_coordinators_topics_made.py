@@ -1,4 +1,4 @@
-"""The first FindCoordinator creates the coordinator's topic; requests of other clients do not wait
+"""The first FindCoordinator creates the coordinator topic; requests of other clients do not wait
 for the disk."""
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def find(wire: Wire, key_type: int, version: int = 4) -> dict[str, Any]:
 def block_directory_creation(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[threading.Event, Any]:
-    """Blocks the creation of partition directories; returns the event that ends the block, and the
-    list of the calls."""
+    """Blocks the creation of partition directories; returns an event that ends the block, and the
+    list of blocked calls."""
     gate, came = threading.Event(), []
     make = broker.logs.make
 
@@ -69,7 +69,7 @@ async def test_other_requests_are_served_while_a_coordinator_topic_is_created(
 
 
 @KEY_TYPES
-async def test_find_coordinator_repeats_a_failed_creation_of_the_topic(
+async def test_find_coordinator_retries_a_failed_creation_of_the_topic(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_type: int
 ) -> None:
     async with serving(tmp_path, SETTINGS) as broker:

@@ -1,4 +1,4 @@
-"""The coordinators' topics stay compacted, whatever clients and the properties file set.
+"""The coordinator topics stay compacted, whatever policy clients or the properties file set.
 
 Retention would delete committed offsets and transactions.
 """
@@ -33,9 +33,9 @@ TOPICS = pytest.mark.parametrize("name", [OFFSETS_TOPIC, TRANSACTION_TOPIC])
 WEEK_MS = 7 * 24 * 3_600_000
 
 
-def test_alter_configs_without_policy_keeps_the_offsets_topic_compacted(tmp_path: Path) -> None:
-    """AlterConfigs replaces all settings of a topic; without the policy, the offsets topic once got
-    the default ``delete``."""
+def test_offsets_topic_stays_compacted_when_alter_configs_omits_policy(tmp_path: Path) -> None:
+    """AlterConfigs replaces all settings of a topic. In an earlier version, a request without the
+    policy set the default ``delete`` on the offsets topic."""
 
     async def story() -> tuple[int, tuple[str, int]]:
         time = MockTime()
@@ -83,7 +83,7 @@ def test_cleanup_policy_of_coordinator_topics_must_be_compact(
 
 
 @TOPICS
-def test_deleted_cleanup_policy_of_coordinator_topics_is_compact(
+def test_coordinator_topics_are_compact_when_cleanup_policy_is_deleted(
     brokers: Brokers, name: str
 ) -> None:
     broker = brokers({**ONE_PARTITION, "log.cleanup.policy": "delete"})

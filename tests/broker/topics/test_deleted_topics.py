@@ -1,5 +1,5 @@
-"""Deletion of topics on full or failing disks: a topic is deleted once its mark is written, and two
-logs never share a file."""
+"""Deletion of topics on full or failing disks: a topic is deleted when its deletion mark is
+written, and two logs never share a file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def delete(wire: Wire, *names: str) -> dict[str, int]:
 
 
 def read(wire: Wire, name: str) -> list[bytes | None]:
-    """Returns the values of all records of the topic's first partition."""
+    """Returns the values of all records in the first partition of the topic."""
     found: list[bytes | None] = []
     while values := values_of(fetch(wire, name, len(found))["records"]):
         found += values
@@ -62,7 +62,7 @@ def make_with_records(wire: Wire, *names: str) -> None:
 
 
 async def test_topic_deletion_has_no_effect_when_its_mark_cannot_be_written() -> None:
-    """The producer continues, and the next write of the topic list does not complete the
+    """The producer continues, and the next write of the topic list does not complete the failed
     deletion."""
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -129,7 +129,7 @@ async def test_topics_are_deleted_on_a_full_disk(restart: bool) -> None:
 
 
 async def test_topic_and_broker_settings_can_be_altered_on_a_full_disk() -> None:
-    """An operator must be able to shorten the retention, which frees space on the disk."""
+    """An operator must be able to shorten the retention in order to free space on the disk."""
 
     def alter(wire: Wire, kind: int, name: str, key: str, value: str) -> int:
         changed = {"name": key, "config_operation": 0, "value": value}
@@ -157,8 +157,8 @@ async def test_topic_and_broker_settings_can_be_altered_on_a_full_disk() -> None
 async def test_failed_removal_of_a_deleted_topics_files_is_repeated(
     operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The topic is deleted immediately; a new topic can have its name after the directory was moved
-    away."""
+    """The topic is deleted immediately. A new topic can use its name when the directory has been
+    moved away."""
     monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 1)
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -286,7 +286,7 @@ async def test_create_topic_is_refused_when_its_directory_has_a_log() -> None:
 async def test_failed_topic_creation_leaves_no_directories(
     removing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the directories cannot be removed, the broker repeats the removal later, as after a
+    """If the directories cannot be removed, the broker retries the removal later, as after a topic
     deletion."""
     monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 1)
     fs = SimulatedFiles()
@@ -313,7 +313,7 @@ async def test_failed_topic_creation_leaves_no_directories(
 async def test_log_of_a_deleted_topic_is_not_probed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A probe would truncate the file, to which another log may write."""
+    """A probe would truncate the file, which another log may already write."""
     monkeypatch.setattr(partition, "PROBE_MS_FIRST", 1)
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -338,7 +338,7 @@ async def test_log_of_a_deleted_topic_is_not_probed(
 async def test_recreated_topic_starts_at_offset_0_without_new_checkpoints(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A recovery point above the end of the new log would make the next start fail."""
+    """A recovery point above the log end of the new log would make the next start fail."""
     fs = SimulatedFiles()
 
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -358,7 +358,8 @@ async def test_recreated_topic_starts_at_offset_0_without_new_checkpoints(
 
 
 async def test_broker_starts_after_a_kill_during_the_recreation_of_a_topic() -> None:
-    """The checkpoint entries of the old topic are removed before the new topic is in the list."""
+    """The broker removes the checkpoint entries of the old topic before it adds the new topic to
+    the list."""
     fs = SimulatedFiles()
     killed: list[SimulatedFiles] = []
     async with serving(DATA, SETTINGS, fs=fs) as broker:

@@ -1,4 +1,4 @@
-"""A start and stop of Muster do not change the files of an Apache Kafka directory."""
+"""A start and a stop of Muster do not change the files of an Apache Kafka directory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ OFFSETS = ("recovery-point", "replication", "log-start")
 
 
 def files(data: Path) -> dict[str, bytes]:
-    """Returns the contents of every file of a directory, by relative path."""
+    """Returns the content of every file in a directory, by relative path."""
     return {
         str(path.relative_to(data)): path.read_bytes() for path in data.rglob("*") if path.is_file()
     }
 
 
 def entries(checkpoint: bytes) -> tuple[list[str], set[str]]:
-    """Returns the lines with version and count of a checkpoint, and the set of its entries."""
+    """Returns the version line and the count line of a checkpoint, and the set of its entries."""
     lines = checkpoint.decode().splitlines(keepends=True)
     return lines[:2], set(lines[2:])
 
@@ -29,7 +29,7 @@ def properties(text: bytes) -> set[str]:
     return {line for line in text.decode().splitlines() if line and not line.startswith("#")}
 
 
-async def test_start_and_stop_keep_every_file_of_a_kafka_directory(tmp_path: Path) -> None:
+async def test_start_and_stop_delete_no_file_of_a_kafka_data_directory(tmp_path: Path) -> None:
     data = unpack_kafka_directory("kafka-4.3.1-clean", tmp_path)
     before = files(data)
 

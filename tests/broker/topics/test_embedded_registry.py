@@ -1,4 +1,4 @@
-"""The topic registry in the data directory: its contents, crashes, and adoption of Kafka's
+"""The topic registry in the data directory: its content, crashes, and adoption of Kafka's
 directories."""
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def test_node_id_and_cluster_id_survive_a_restart() -> None:
     assert text == f"version=0\nbroker.id=7\ncluster.id={first.cluster_id}\n"
 
 
-def test_node_id_is_the_default_without_a_configured_id() -> None:
+def test_node_id_is_the_default_when_no_id_is_configured() -> None:
     assert opened(SimulatedFiles(), default_id=1).node_id == 1
 
 
@@ -124,7 +124,7 @@ def test_topics_survive_a_restart_with_ids_and_settings() -> None:
     assert again.topic("other") is None
 
 
-def test_topic_marked_as_deleted_is_hidden_until_its_deletion_ends() -> None:
+def test_topic_with_an_unfinished_deletion_is_hidden_after_a_restart() -> None:
     fs = SimulatedFiles()
     registry = opened(fs)
     topic = create(registry, "t")
@@ -141,8 +141,8 @@ def test_topic_marked_as_deleted_is_hidden_until_its_deletion_ends() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_power_loss_keeps_every_stored_topic(seed: int) -> None:
-    """A topic exists once `store` has returned."""
+def test_every_stored_topic_survives_a_power_loss(seed: int) -> None:
+    """A topic exists when `store` has returned."""
     chance = random.Random(seed)
     fs = SimulatedFiles()
     registry = opened(fs)
@@ -162,7 +162,7 @@ def test_power_loss_keeps_every_stored_topic(seed: int) -> None:
     assert promised <= set(after.topics) <= {*promised, "lost?"}
 
 
-def test_topic_whose_write_failed_is_not_written_with_the_next_topic() -> None:
+def test_failed_topic_creation_is_not_stored_by_the_next_registry_write() -> None:
     fs = SimulatedFiles()
     registry = opened(fs)
     fs.fail("write", "")
@@ -193,7 +193,7 @@ def test_reserved_producer_ids_are_above_those_of_an_adopted_log() -> None:
 
 
 def test_feature_epoch_increases_only_when_a_level_changes() -> None:
-    """Clients adopt the response with the highest features epoch that they have seen."""
+    """Clients use the response with the highest features epoch that they have received."""
     fs = SimulatedFiles()
     seen = []
     for level in (2, 2, 0, 2):
@@ -205,7 +205,7 @@ def test_feature_epoch_increases_only_when_a_level_changes() -> None:
     assert seen == [(1, 2), (1, 2), (2, 0), (3, 2)]
 
 
-def test_feature_level_is_finalized_when_its_write_fails() -> None:
+def test_feature_level_is_finalized_although_its_write_fails() -> None:
     fs = SimulatedFiles()
     registry = opened(fs)
     fs.fail("write", "")
@@ -221,7 +221,7 @@ def version_of(fs: SimulatedFiles) -> int:
 
 
 def test_older_muster_refuses_a_directory_while_consumer_groups_are_served() -> None:
-    """It knows versions 1 and 2, and reports a version 3 by name."""
+    """The older Muster knows versions 1 and 2 of the topic list, and its error names version 3."""
     fs = SimulatedFiles()
     registry = opened(fs)
     registry.finalize({"group.version": 0})

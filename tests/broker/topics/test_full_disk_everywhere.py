@@ -1,10 +1,10 @@
 """A disk that becomes full at any write loses no acknowledged operation.
 
-The same life of a broker, in two chapters, is repeated. In the n-th repetition the disk is full
-from the n-th write on, for a number of calls or until the end of the chapter. After a chapter the
-broker is stopped or killed, or killed after the disk had space and the broker accepted writes
-again. In every repetition each acknowledged record is present, no deleted topic returns, and a
-topic has only its own records and offsets.
+The test repeats the same operations of a broker in two chapters. In the n-th repetition the disk is
+full from the n-th write on, for a number of calls or until the end of the chapter. After a chapter
+the broker is stopped, killed, or killed after the disk had free space and the broker accepted
+writes again. In every repetition each acknowledged record is present, no deleted topic reappears,
+and a topic contains only its own records and offsets.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ SETTINGS = {
 }
 DATA = "/data"
 FOR_HOW_MANY = (1, 3, 40, 1 << 30)
-"""The number of calls for which the disk is full; the last value lasts until the end of the
-chapter."""
+"""The number of calls for which the disk is full. With the last value, the disk is full until the
+end of the chapter."""
 
 
 class End(Enum):
-    """How the broker ends after a chapter."""
+    """The possible ends of a broker after a chapter."""
 
     STOPPED = "stopped"
     KILLED = "killed"
     KILLED_LATER = "killed later"
-    """The disk has space again before the kill, and the broker has written since."""
+    """The disk has free space before the kill, and the broker has written since then."""
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +99,7 @@ def second_chapter(life: Life, wire: Wire) -> None:
 
 
 async def upkeep(broker: Broker) -> None:
-    """Runs the broker's periodic work: retention, checkpoints and overdue flushes."""
+    """Runs the periodic work of the broker: retention, checkpoints and overdue flushes."""
     for work in (broker.maintenance.run_retention, broker.maintenance.write_checkpoints):
         with suppress(OSError):  # the broker's task would log the error and retry
             await work()
@@ -108,8 +108,8 @@ async def upkeep(broker: Broker) -> None:
 
 @asynccontextmanager
 async def started(fs: FillingFiles) -> AsyncIterator[Broker]:
-    """Yields a started broker. If the start fails because the disk is full, the broker is started
-    again with space."""
+    """Yields a started broker. If the start fails because the disk is full, starts the broker again
+    with free space."""
     running = serving(DATA, SETTINGS, fs=fs)
     try:
         broker = await running.__aenter__()
@@ -127,7 +127,7 @@ async def started(fs: FillingFiles) -> AsyncIterator[Broker]:
 
 
 async def with_room(fs: FillingFiles, broker: Broker) -> None:
-    """Gives the disk space, and waits until the broker accepts writes."""
+    """Frees space on the disk, and waits until the broker accepts writes."""
     fs.has_room_again()
     broker.producer_ids.refill()
     await eventually(
@@ -143,8 +143,7 @@ async def with_room(fs: FillingFiles, broker: Broker) -> None:
 
 
 async def live(full_from: int, full_calls: int, end: End) -> FillingFiles:
-    """Runs both chapters with a disk that is full from call ``full_from`` on; returns the disk at
-    the end."""
+    """Runs both chapters with a disk that is full from call ``full_from`` on; returns the disk."""
     fs, life = FillingFiles(), Life()
     fs.full = range(full_from, full_from + full_calls)
     for chapter in (first_chapter, second_chapter):
@@ -162,8 +161,8 @@ async def live(full_from: int, full_calls: int, end: End) -> FillingFiles:
 
 
 async def goes_on(fs: FillingFiles, life: Life, broker: Broker) -> None:
-    """Gives the disk space; checks the acknowledged operations, and that the broker accepts every
-    write."""
+    """Frees space on the disk; checks the acknowledged operations, and that the broker accepts
+    every write."""
     await with_room(fs, broker)
     await broker.topics.ensure(OFFSETS_TOPIC)
     await asked(broker, lambda wire: life.check(wire, broker))
@@ -182,12 +181,12 @@ def write_everywhere(life: Life, wire: Wire) -> None:
 
 
 async def how_many_calls() -> int:
-    """Returns the number of calls that need space in a life with a disk that is never full."""
+    """Returns the number of calls that need space when the disk is never full."""
     return (await live(1 << 40, 0, End.STOPPED)).asked
 
 
 async def test_full_disk_check_passes_when_the_disk_is_never_full() -> None:
-    """Without this test, a checker that always fails would seem to find each planted fault."""
+    """Without this test, a checker that always fails would appear to find each planted fault."""
     assert await how_many_calls() > 100
 
 
@@ -196,8 +195,8 @@ ENDS = tuple(End)
 
 
 @pytest.mark.parametrize("sample", range(SAMPLES))
-async def test_full_disk_at_sampled_writes_loses_no_acknowledged_operation(sample: int) -> None:
-    """The soak test below takes each write."""
+async def test_acknowledged_operations_survive_a_full_disk_at_sampled_writes(sample: int) -> None:
+    """The soak test covers every write."""
     calls = await how_many_calls()
     full_from = (2 * sample + 1) * calls // (2 * SAMPLES)
     full_calls = FOR_HOW_MANY[sample % len(FOR_HOW_MANY)]
@@ -205,7 +204,7 @@ async def test_full_disk_at_sampled_writes_loses_no_acknowledged_operation(sampl
 
 
 async def test_start_accepts_an_empty_file_of_version_0_offsets() -> None:
-    """The first commit to ZooKeeper's paths creates the file and finds no space for its content."""
+    """The first version 0 commit creates the file but finds no space for its content."""
     fs, life = FillingFiles(), Life()
     async with started(fs) as broker:
         await asked(broker, lambda wire: life.create(wire, "kept"))
@@ -224,7 +223,7 @@ async def test_start_accepts_an_empty_file_of_version_0_offsets() -> None:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("end", End)
 @pytest.mark.parametrize("full_calls", FOR_HOW_MANY)
-async def test_full_disk_at_each_write_loses_no_acknowledged_operation(
+async def test_acknowledged_operations_survive_a_full_disk_at_each_write(
     full_calls: int, end: End
 ) -> None:
     for full_from in range(await how_many_calls()):

@@ -1,5 +1,5 @@
-"""Muster opens a data directory of Apache Kafka, stopped or killed, with every operation that Kafka
-acknowledged."""
+"""Muster opens a data directory of Apache Kafka that was stopped or killed, with every operation
+that Kafka acknowledged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DIRECTORIES = sorted(source.name for source in SOURCES.glob("kafka-*"))
 
 def open_copy(name: str, folder: Path) -> tuple[Broker, dict[str, Any]]:
     """Starts a broker on a copy of a Kafka directory; returns the broker and the responses that
-    Kafka gave its clients."""
+    Kafka sent to its clients."""
     source = SOURCES / name
     with tarfile.open(source / "data.tar.xz") as archive:
         archive.extractall(folder, filter="data")
@@ -38,14 +38,14 @@ def open_copy(name: str, folder: Path) -> tuple[Broker, dict[str, Any]]:
 def opened(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Broker, dict[str, Any]]]:
-    """A broker for all tests that only read, and Kafka's responses."""
+    """Yields a broker for all tests that only read, and Kafka's responses."""
     broker, expected = open_copy(request.param, tmp_path_factory.mktemp("kafka"))
     yield broker, expected
     broker.kill()
 
 
 def described(wire: Wire, group_id: str) -> dict[str, Any]:
-    """Waits until the group is loaded and returns its entry of DescribeGroups."""
+    """Waits until the group is loaded and returns its entry in the DescribeGroups response."""
 
     def answered() -> dict[str, Any] | None:
         (group,) = wire.call("DescribeGroups", 5, {"groups": [group_id]})["groups"]
@@ -61,7 +61,7 @@ def read_all(
 ) -> list[tuple[int, bytes | None]]:
     """Returns offset and value of every record of a partition, read by repeated fetches.
 
-    The magic bytes of the batches are added to ``magics``.
+    Adds the magic bytes of the batches to ``magics``.
     """
     found: list[tuple[int, bytes | None]] = []
     offset = list_offset(wire, topic, -2, partition=partition)["offset"]
@@ -132,7 +132,7 @@ def test_every_group_of_a_kafka_directory_is_listed(opened: tuple[Broker, dict[s
         assert until("all groups are loaded", lambda: listed() >= {*expected["groups"]})
 
 
-def test_topics_have_the_ids_of_their_partition_metadata(
+def test_topic_ids_are_read_from_the_partition_metadata_of_kafka(
     opened: tuple[Broker, dict[str, Any]],
 ) -> None:
     broker, expected = opened

@@ -1,5 +1,5 @@
 """Muster opens a data directory of Apache Kafka that was killed during transactions, and continues
-them."""
+the transactions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def committed_by(broker: Broker, partition: int) -> list[str]:
     return await asked(broker, lambda wire: read_committed(wire, partition))
 
 
-async def test_prepared_transactions_of_kafka_complete_and_open_ones_continue(kafkas: Path) -> None:
+async def test_start_completes_prepared_and_keeps_open_transactions_of_kafka(kafkas: Path) -> None:
     async with serving(kafkas, time=time_after(20)) as broker:
         await settled(broker)
         assert {name: state_now(broker, name) for name in IDS} == {
@@ -136,7 +136,7 @@ async def test_producer_ids_that_kafka_assigned_are_not_assigned_again(kafkas: P
 
 @pytest.mark.proves("transactions 24")
 async def test_open_transaction_of_kafka_is_aborted_at_its_timeout(kafkas: Path) -> None:
-    """No broker ran between Kafka's kill and the timeout."""
+    """No broker ran between the kill of Kafka and the timeout."""
     time = time_after(TIMEOUT_MS // 1000 + 60)
     async with serving(kafkas, time=time) as broker:
         await eventually("the load", lambda: not broker.loading)

@@ -71,7 +71,7 @@ def test_clean_shutdown_marker_is_omitted_when_a_log_cannot_be_closed() -> None:
     assert last.was_clean
 
 
-def test_error_of_a_damaged_log_names_the_truncate_setting() -> None:
+def test_error_about_a_damaged_log_names_the_truncate_setting() -> None:
     fs = SimulatedFiles()
     fs.make_directory("/data")
     topic = Topic("t", b"1" * 16, 2)

@@ -50,7 +50,7 @@ def test_logs_are_opened_in_order_in_any_number_of_threads(tmp_path: Path, threa
     assert [each.high_watermark for each in partitions] == list(range(8))
 
 
-def test_clean_shutdown_marker_is_valid_for_one_start(tmp_path: Path) -> None:
+def test_clean_shutdown_marker_applies_only_to_the_next_start(tmp_path: Path) -> None:
     logs = managed(tmp_path)
     logs.open_all([])
     logs.close_all()
@@ -83,7 +83,7 @@ def test_torn_partition_metadata_is_written_again(tmp_path: Path, left: int) -> 
     assert path.read_bytes() == partition_metadata(topic.topic_id)
 
 
-def test_partition_without_a_directory_gets_an_empty_log(tmp_path: Path) -> None:
+def test_partition_gets_an_empty_log_when_its_directory_does_not_exist(tmp_path: Path) -> None:
     logs = managed(tmp_path)
 
     logs.open_all([Topic("t", b"1" * 16, 1)])
@@ -108,7 +108,7 @@ def test_compression_type_sets_the_codec_of_produced_records(
 
 
 class FullFiles(OsFileSystem):
-    """A file system that refuses to create the directory of one partition."""
+    """A file system on which the directory of one partition cannot be created."""
 
     refused: str | None = None
 

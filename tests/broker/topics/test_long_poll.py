@@ -1,4 +1,5 @@
-"""Long polls: an append wakes its waiters once per turn, and forgotten waiters are removed."""
+"""Long polls: an append wakes each waiting fetch once per turn, and removed long polls leave no
+entries."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from tests.broker.serving import eventually
 
 
 class Woken:
-    """Waits for partitions; records each wake and forgets its waiter at the first one."""
+    """A waiter for partitions that records each wake and removes its long poll at the first
+    wake."""
 
     def __init__(self, polls: LongPolls, *partitions: tuple[str, int], **fields: int) -> None:
         self.calls: list[bool] = []
@@ -30,7 +32,7 @@ class Woken:
         self.polls.forget(self.waiter)
 
 
-async def test_two_appends_of_one_turn_wake_a_waiter_once() -> None:
+async def test_two_appends_in_one_turn_wake_a_waiting_fetch_once() -> None:
     polls = LongPolls(Time())
     woken, other = Woken(polls, ("t", 0)), Woken(polls, ("t", 1))
 
@@ -44,7 +46,7 @@ async def test_two_appends_of_one_turn_wake_a_waiter_once() -> None:
     assert len(polls) == 1
 
 
-async def test_waiter_is_woken_when_enough_bytes_have_arrived() -> None:
+async def test_waiting_fetch_is_woken_when_min_bytes_have_arrived() -> None:
     polls = LongPolls(Time())
     woken = Woken(polls, ("t", 0), missing_bytes=100)
     witness = Woken(polls, ("t", 0))
@@ -57,7 +59,7 @@ async def test_waiter_is_woken_when_enough_bytes_have_arrived() -> None:
     await eventually("the wake", lambda: woken.calls)
 
 
-async def test_waiter_is_woken_as_due_at_its_deadline() -> None:
+async def test_waiting_fetch_is_woken_at_its_deadline() -> None:
     polls = LongPolls(Time())
     late = Woken(polls, ("t", 0), wait_ms=60_000)
     soon = Woken(polls, ("t", 0), wait_ms=20)
@@ -68,7 +70,7 @@ async def test_waiter_is_woken_as_due_at_its_deadline() -> None:
     assert late.calls == []
 
 
-async def test_wake_topic_wakes_the_waiters_of_all_its_partitions() -> None:
+async def test_wake_topic_wakes_the_waiting_fetches_of_all_partitions() -> None:
     polls = LongPolls(Time())
     first, second, other = (
         Woken(polls, ("t", 0)),
@@ -82,7 +84,7 @@ async def test_wake_topic_wakes_the_waiters_of_all_its_partitions() -> None:
     assert other.calls == []
 
 
-async def test_stop_wakes_every_waiter() -> None:
+async def test_stop_wakes_every_waiting_fetch() -> None:
     polls = LongPolls(Time())
     waiting = [Woken(polls, ("t", n)) for n in range(5)]
 
@@ -91,7 +93,7 @@ async def test_stop_wakes_every_waiter() -> None:
     assert [woken.calls for woken in waiting] == [[True]] * 5
 
 
-async def test_forgotten_waiters_are_removed_from_all_indexes() -> None:
+async def test_removed_long_polls_are_removed_from_all_indexes() -> None:
     polls = LongPolls(Time())
     for _ in range(1000):
         woken = Woken(polls, ("t", 0))
@@ -103,7 +105,7 @@ async def test_forgotten_waiters_are_removed_from_all_indexes() -> None:
     assert not polls.by_topic
 
 
-async def test_waiter_that_is_not_forgotten_is_woken_again() -> None:
+async def test_long_poll_is_woken_again_until_it_is_removed() -> None:
     polls = LongPolls(Time())
     calls: list[bool] = []
     waiter = Waiter([("t", 0)], Time().now().mono_ms + 50, 1, calls.append)
@@ -117,7 +119,7 @@ async def test_waiter_that_is_not_forgotten_is_woken_again() -> None:
     assert len(polls) == 0
 
 
-async def test_exception_of_a_waiter_does_not_delay_other_waiters() -> None:
+async def test_exception_of_a_waiting_fetch_does_not_delay_other_fetches() -> None:
     errors = InternalErrors()
     polls = LongPolls(Time(), errors)
 

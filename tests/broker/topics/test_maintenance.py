@@ -1,4 +1,4 @@
-"""Retention, checkpoints and flushes, and disks that fail under the log of a topic."""
+"""Retention, checkpoints and flushes of a topic, on working and failing disks."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ async def test_retention_ms_deletes_old_segments_and_their_files(tmp_path: Path)
         assert names == ["00000000000000000002.log"]
 
 
-async def test_retention_ms_keeps_segments_from_a_future_timestamp_on(
+async def test_retention_ms_keeps_segments_after_a_future_timestamp(
     tmp_path: Path,
 ) -> None:
-    """As in Kafka: the age of a segment is that of its newest record, and segments are deleted from
-    the oldest on."""
+    """As in Kafka, the age of a segment is the age of its newest record, and segments are deleted
+    from the oldest segment on."""
     time, year_ms = MockTime(), 365 * 24 * HOUR_MS
     configs = {"retention.ms": str(HOUR_MS), "segment.bytes": "100"}
     async with serving(tmp_path, time=time) as broker:
@@ -153,7 +153,7 @@ async def test_broker_flushes_records_after_flush_ms_of_the_topic(tmp_path: Path
 
 
 async def test_produce_waits_for_the_flush_with_flush_messages_1(tmp_path: Path) -> None:
-    """Other topics do not wait. Records that are appended during a flush share the next one."""
+    """Other topics do not wait. Records that are appended during a flush share the next flush."""
     fs = SlowFiles("t")
     async with serving(tmp_path, {"log.flush.interval.messages": "1"}, fs) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), create_topic(wire, "u")))
@@ -194,7 +194,7 @@ async def test_failed_flush_stops_the_broker(tmp_path: Path) -> None:
 
 
 class FullFile(OsFile):
-    """A file whose writes fail while ``full`` is set."""
+    """A file whose writes fail if ``full`` is set."""
 
     full = False
 
@@ -206,7 +206,7 @@ class FullFile(OsFile):
 
 
 class FullFiles(OsFileSystem):
-    """A file system whose files are `FullFile` for the segments of one topic."""
+    """A file system on which the segments of one topic are `FullFile` objects."""
 
     def __init__(self, topic: str) -> None:
         super().__init__()
@@ -267,7 +267,8 @@ class LacksOnce(PartitionLog):
 async def test_flush_that_lacks_memory_fails_only_its_produce(
     tmp_path: Path,
 ) -> None:
-    """Such a produce request once got no response, and all later ones waited for it."""
+    """In an earlier version, such a Produce request got no response, and all later requests waited
+    for it."""
     async with serving(tmp_path, {"log.flush.interval.messages": "1"}) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
         log = log_of(broker, "t")
@@ -296,7 +297,7 @@ async def test_flush_that_lacks_memory_fails_only_its_commit(
         assert not broker.stopped.is_set()
 
 
-async def test_failed_retention_of_a_log_does_not_affect_other_logs(
+async def test_retention_of_other_logs_runs_when_retention_of_one_log_fails(
     tmp_path: Path,
 ) -> None:
     time = MockTime()
@@ -348,7 +349,7 @@ async def test_idle_producers_expire_at_the_check_interval(tmp_path: Path) -> No
         assert log.producers.get(8) is not None, "its transaction is open"
 
 
-async def test_longest_idle_producers_of_the_fullest_partition_are_removed(
+async def test_longest_idle_producers_of_the_largest_partition_are_removed(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path, {"producer.ids.remembered.max": "60"}) as broker:
@@ -413,7 +414,7 @@ async def test_failed_snapshot_of_many_producers_is_logged(tmp_path: Path) -> No
         assert [line["partition"] for line in said] == ["t-0"]
 
 
-def test_level_bounds_the_largest_counts_so_that_their_sum_fits() -> None:
+def test_level_returns_the_largest_limit_that_keeps_the_total_in_bounds() -> None:
     assert level([5, 1, 9], 10) == 4
     assert level([5, 1, 9], 11) == 5
     assert level([5, 1, 9], 15) == 9

@@ -1,4 +1,4 @@
-"""At the start, the broker names missing files of the data directory and does not treat them as
+"""At the start, the broker reports missing files of the data directory and does not treat them as
 empty."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHECKPOINTS = [name for name in VOUCHED_FOR if name.endswith("checkpoint")]
 
 
 def fill(wire: Wire) -> None:
-    """Commits offsets of many groups, and creates a topic with records, a version 0 offset and a
+    """Commits offsets of many groups, and creates a topic with records, a version 0 offset, and a
     dynamic broker setting."""
     for number, group in enumerate(GROUPS):
         assert commit(wire, group, 42 + number) == 0
@@ -44,8 +44,8 @@ def fill(wire: Wire) -> None:
 
 
 def filled(folder: Path, stopped: bool) -> Path:
-    """Returns the directory of a broker that was stopped, or that was killed after it wrote its
-    checkpoints."""
+    """Returns the data directory of a broker that was stopped, or that was killed after it wrote
+    its checkpoints."""
 
     async def story() -> None:
         async with serving(folder / "first", TEN) as broker:
@@ -68,7 +68,7 @@ def data(original: Path, tmp_path: Path) -> Path:
 
 
 def refusal(data: Path, settings: dict[str, str] | None = None) -> str:
-    """Starts a broker, which must fail, and returns the error message."""
+    """Starts a broker and requires that it fails; returns the error message."""
 
     async def start() -> None:
         async with serving(data, settings):
@@ -81,7 +81,7 @@ def refusal(data: Path, settings: dict[str, str] | None = None) -> str:
 
 def answers(data: Path, settings: dict[str, str], *groups: str) -> list[int]:
     """Returns the committed offsets of these groups; a second start without the settings must
-    return the same."""
+    return the same offsets."""
 
     async def story() -> list[int]:
         async with serving(data, settings) as broker:
@@ -96,13 +96,14 @@ def answers(data: Path, settings: dict[str, str], *groups: str) -> list[int]:
 
 
 def partition_of(data: Path, group: str) -> Path:
-    """Returns the directory of the group's partition of the offsets topic, which has ten."""
+    """Returns the directory of the partition that stores the offsets of the group; the offsets
+    topic has ten partitions."""
     from offsets.partitioner import partition_for
 
     return data / f"__consumer_offsets-{partition_for(group, 10)}"
 
 
-def test_start_fails_and_names_a_missing_partition_directory(data: Path) -> None:
+def test_start_fails_with_the_name_of_a_missing_partition_directory(data: Path) -> None:
     gone = partition_of(data, "g3")
     shutil.rmtree(gone)
 
@@ -122,7 +123,7 @@ def test_offsets_are_complete_after_a_partition_directory_is_restored(data: Path
     assert answers(data, {}, *GROUPS) == [42 + number for number in range(20)]
 
 
-def test_start_fails_and_names_missing_segments(data: Path) -> None:
+def test_start_fails_with_the_names_of_missing_segments(data: Path) -> None:
     folder = partition_of(data, "g3")
     for file in folder.glob("0*"):
         file.unlink()
@@ -134,7 +135,7 @@ def test_start_fails_and_names_missing_segments(data: Path) -> None:
     assert answers(data, {"log.recovery.missing": "__consumer_offsets-*"}, "g3") == [-1]
 
 
-def test_new_log_of_a_lost_partition_starts_at_its_checkpoint(data: Path) -> None:
+def test_recreated_log_of_a_lost_partition_starts_at_its_checkpoint(data: Path) -> None:
     shutil.rmtree(data / "orders-1")
 
     async def story() -> tuple[int, int]:
@@ -169,7 +170,7 @@ def test_empty_checkpoint_is_refused(data: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_error_of_a_damaged_checkpoint_gives_the_remedy(data: Path, name: str) -> None:
+def test_error_about_a_damaged_checkpoint_gives_the_remedy(data: Path, name: str) -> None:
     (data / name).write_bytes(b"0\n2\norders 0 1\n")
 
     said = refusal(data)
@@ -196,8 +197,8 @@ def test_topic_list_of_another_cluster_is_refused(data: Path) -> None:
 
 
 def test_topic_creation_interrupted_by_a_kill_is_completed(data: Path) -> None:
-    """The topic is in the list before its directories are created, and no checkpoint names its
-    logs."""
+    """The topic is in the topic list before its directories are created, and no checkpoint contains
+    its logs."""
     path = data / "topics.json"
     image: dict[str, Any] = json.loads(path.read_text())
     topic_id = uuid_text(b"n" * 16)
@@ -209,8 +210,8 @@ def test_topic_creation_interrupted_by_a_kill_is_completed(data: Path) -> None:
 
 
 def test_missing_log_is_noticed_before_the_first_periodic_checkpoint(tmp_path: Path) -> None:
-    """Checkpoints are written each minute. A missing topic that was newer than the checkpoints was
-    once created again."""
+    """Checkpoints are written every minute. An earlier version recreated a missing topic that was
+    newer than the checkpoints."""
 
     async def story() -> None:
         async with serving(tmp_path / "first", TEN) as broker:
@@ -230,7 +231,8 @@ def test_missing_log_is_noticed_before_the_first_periodic_checkpoint(tmp_path: P
 
 
 def foreign(data: Path) -> Path:
-    """Removes Muster's own files, so that the directory looks like that of Apache Kafka."""
+    """Removes the files that only Muster writes, so that the directory looks like that of Apache
+    Kafka."""
     for name in ("topics.json", "configs.json", "topics.json.spare", "consumers.offsets"):
         (data / name).unlink(missing_ok=True)
     for image in data.glob("*/groups.image"):
@@ -253,11 +255,11 @@ def test_complete_directory_of_another_broker_is_adopted(data: Path) -> None:
         ("orders-*", "recovery-point-offset-checkpoint lists orders-0"),
     ],
 )
-def test_start_fails_and_names_a_missing_partition_of_a_foreign_directory(
+def test_start_fails_when_an_adopted_directory_lacks_a_partition(
     data: Path, gone: str, why: str
 ) -> None:
-    """An earlier version counted the directories: with nine of ten partitions, every group read
-    offset -1."""
+    """An earlier version derived the partition count from the directories: with nine of ten
+    partitions, every group read offset -1."""
     for folder in foreign(data).glob(gone):
         shutil.rmtree(folder)
 
@@ -273,8 +275,8 @@ def test_start_fails_and_names_a_missing_partition_of_a_foreign_directory(
 def test_groups_do_not_load_when_a_partition_of_the_topic_is_missing(
     data: Path, with_snapshots: bool
 ) -> None:
-    """Nine of ten partitions are present, without checkpoints. The groups in them belong to other
-    partition numbers, which shows that there were ten partitions."""
+    """Nine of ten partitions are present, without checkpoints. The partition numbers of the groups
+    in them show that there were ten partitions."""
     images = {path: path.read_bytes() for path in data.glob("*/groups.image")}
     foreign(data)
     shutil.rmtree(data / "__consumer_offsets-9")

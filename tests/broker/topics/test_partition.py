@@ -1,6 +1,7 @@
-"""Which records of a partition are visible to readers, and what opening flushes.
+"""The records of a partition that are visible to readers, and the flush at the opening of a
+partition.
 
-When records must be flushed, readers see only records below the last flush.
+If records must be flushed, readers see only flushed records.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tests.simulated_files import SimulatedFiles
 
 
 def not_now(work: Coroutine[Any, Any, None], name: str) -> Any:
-    """Replaces the start of a task and does not run it: the test flushes the log itself."""
+    """Replaces the start of a task, which does not run; the test flushes the log itself."""
     work.close()
 
 
@@ -41,7 +42,7 @@ def flushed(partition: Partition) -> None:
 
 
 def read(partition: Partition, offset: int = 0) -> bytes:
-    """Returns the bytes that a Fetch returns from this offset on."""
+    """Returns the bytes that a Fetch from this offset returns."""
     return partition.log.read(offset, 1000, max_offset=partition.high_watermark).data
 
 
@@ -74,7 +75,7 @@ def test_records_are_visible_at_once_until_a_flush_is_due() -> None:
     assert ends(partition) == (4, 4)
 
 
-def test_record_appended_after_a_flush_is_visible_below_flush_messages() -> None:
+def test_record_is_visible_at_once_when_fewer_than_flush_messages_wait() -> None:
     partition = opened(SimulatedFiles(), flush_messages=3)
     append(partition, b"0", b"1", b"2")
     partition.log.flush()
@@ -130,7 +131,7 @@ def test_partition_cannot_be_opened_when_its_flush_fails() -> None:
         opened(fs, flush_messages=1)
 
 
-def test_opened_partition_is_not_flushed_without_flush_settings() -> None:
+def test_opened_partition_is_not_flushed_when_no_flush_setting_is_set() -> None:
     fs = SimulatedFiles()
     append(opened(fs), b"0")
     fs.kill()
@@ -165,7 +166,7 @@ def delete_all(partition: Partition) -> int:
         (delete_all, 1, 2),
     ],
 )
-def test_lookups_find_only_stable_records(
+def test_offset_lookups_find_only_stable_records(
     look: Callable[[Partition], object], before: object, after: object
 ) -> None:
     partition = opened(SimulatedFiles(), flush_messages=1)
@@ -194,7 +195,7 @@ def test_unstable_open_transaction_does_not_lower_the_last_stable_offset() -> No
 
 
 @pytest.mark.parametrize("stable", range(1, 41))
-def test_offset_of_max_timestamp_below_a_bound_equals_a_linear_search(stable: int) -> None:
+def test_max_timestamp_lookup_below_an_offset_equals_a_linear_search(stable: int) -> None:
     """The timestamps rise and fall over several segments and time index entries."""
     fs = SimulatedFiles()
     partition = opened(fs, segment_bytes=700, index_interval_bytes=100)

@@ -1,6 +1,6 @@
-"""Requests that wait for stable records: each gets one reply, in order, whatever the disk does.
+"""Requests that wait for stable records get one reply each, in order, whatever the disk does.
 
-The disk blocks and the clock advances only as the test requests.
+The disk blocks and the clock advances only when the test requires it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ Result = TypeVar("Result")
 
 
 class StandingTimer(asyncio.TimerHandle):
-    """A timer that is not in an event loop: `StandingTime.ring` runs it."""
+    """A timer outside an event loop, which `StandingTime.ring` runs."""
 
     def cancel(self) -> None:
         asyncio.Handle.cancel(self)
 
 
 class StandingTime(MockTime):
-    """A `Time` whose timers, sleeps and threads proceed only when the test lets them."""
+    """A `Time` whose timers, sleeps and threads proceed only when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.disk = asyncio.Event()
-        """Set while work in threads may run."""
+        """Set when work in threads may run."""
         self.disk.set()
         self.timers: list[asyncio.TimerHandle] = []
         self.slept_ms: list[int] = []
@@ -70,7 +70,7 @@ class StandingTime(MockTime):
         await settled()
 
     def ring(self) -> None:
-        """Runs the timers that are due on the mock clock."""
+        """Runs the timers that are due according to the mock clock."""
         due = [timer for timer in self.timers if timer.when() <= self.mono_ms]
         self.timers = [timer for timer in self.timers if timer not in due]
         for timer in due:
@@ -79,13 +79,13 @@ class StandingTime(MockTime):
 
 
 async def settled() -> None:
-    """Lets every task of the loop run until it waits."""
+    """Runs the event loop until every task waits."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 class House:
-    """One partition with a simulated disk and a mock clock, and the recorded replies."""
+    """One partition with a simulated disk, a mock clock and recorded replies."""
 
     def __init__(self, **settings: Any) -> None:
         self.fs = SimulatedFiles()
@@ -104,8 +104,8 @@ class House:
         return self.partition.log.log_end_offset
 
     def wait(self, offset: int, *names: str, **deadline: int) -> None:
-        """Lets one request wait until ``offset`` is stable, with a ticket for each name; the reply
-        is 0."""
+        """Registers a request that waits until ``offset`` is stable, with a ticket for each name;
+        the reply is 0."""
         replies = [(Named(self, name), 0) for name in names]
         self.partition.when_stable(offset, replies, lambda _, error: type(error), **deadline)
 
@@ -129,7 +129,7 @@ class Named:
             raise RuntimeError("a bug")
 
 
-async def test_replies_are_sent_in_order_of_offset_and_per_request_together() -> None:
+async def test_replies_are_sent_in_offset_order_and_once_per_request() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     first = house.append()
@@ -158,7 +158,7 @@ async def test_request_for_a_stable_offset_is_answered_in_the_next_iteration() -
     assert house.answers == [("a", 0)]
 
 
-async def test_append_without_a_flush_answers_the_waiting_request() -> None:
+async def test_waiting_request_is_answered_by_an_append_when_no_flush_is_due() -> None:
     house = House()
     house.wait(1, "a")
     house.wait(2, "b")
@@ -186,7 +186,7 @@ async def test_waiting_request_fails_once_at_its_deadline() -> None:
     assert house.answers[2:] == [("patient", 0)]
 
 
-async def test_request_that_waits_for_a_later_append_fails_at_its_deadline() -> None:
+async def test_request_for_an_offset_that_is_not_appended_fails_at_its_deadline() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     house.wait(1, "a", deadline_ms=house.time.mono_ms + 100)
@@ -219,7 +219,7 @@ async def test_failed_append_fails_only_requests_for_unwritten_offsets() -> None
 
 
 class FailureRecorder:
-    """The owner of a log: at the notification of a failure it records the number of replies."""
+    """The owner of a log. When it is notified of a failure, it records the number of replies."""
 
     def __init__(self, said: list[int], answers: list[Any]) -> None:
         self._said = said
@@ -249,7 +249,7 @@ async def test_failed_flush_fails_all_requests_then_notifies_the_owner() -> None
     assert house.partition.high_watermark == 0
 
 
-async def test_waiting_requests_share_a_flush_and_later_requests_the_next() -> None:
+async def test_waiting_requests_share_a_flush_and_later_ones_use_the_next() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     before = house.fsyncs()

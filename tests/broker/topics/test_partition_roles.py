@@ -1,5 +1,5 @@
-"""The roles of a replica in a cluster: which requests it serves, when records are stable, and role
-changes."""
+"""The roles of a replica in a cluster: the requests that it serves, the condition for stable
+records, and role changes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ from tests.simulated_files import SimulatedFiles
 
 
 class House:
-    """A replica of broker 1 with a mock clock, the requested ISR changes, and the recorded
-    replies."""
+    """A replica on broker 1 with a mock clock, recorded ISR changes and recorded replies."""
 
     def __init__(self, high_watermark: int = 0, rules: Rules | None = None, **settings: Any):
         self.fs = SimulatedFiles()
@@ -75,7 +74,7 @@ class House:
             self.answers.append((name, "kept"))
 
     def wait(self, name: str, to_end: bool = False, committed: bool = False) -> None:
-        """Lets a Fetch wait for new records of the partition."""
+        """Registers a Fetch that waits for new records of the partition."""
         woken = lambda due: self.answers.append((name, "woken"))  # noqa: E731
         deadline_ms = self.time.mono_ms + 10_000
         waiter = Waiter([("t", 0)], deadline_ms, 1, woken, committed, to_end)
@@ -268,7 +267,7 @@ async def test_waiting_produce_gets_not_leader_when_leadership_is_lost(how: str)
     assert len(house.answers) == 3
 
 
-async def test_request_that_waits_after_the_loss_of_leadership_is_refused() -> None:
+async def test_new_waiting_request_is_refused_after_the_loss_of_leadership() -> None:
     house = House()
     house.replica.lead(state())
     end_offset = house.append()
@@ -290,7 +289,7 @@ async def test_waiting_produce_continues_when_the_leader_is_reelected() -> None:
     assert house.answers == [("all", "stable")]
 
 
-async def test_append_wakes_followers_and_the_high_watermark_wakes_consumers() -> None:
+async def test_append_wakes_followers_and_high_watermark_change_wakes_consumers() -> None:
     house = House()
     house.replica.lead(state())
     house.wait("consumer")
@@ -304,7 +303,7 @@ async def test_append_wakes_followers_and_the_high_watermark_wakes_consumers() -
     assert house.answers[1:] == [("consumer", "woken")]
 
 
-async def test_high_watermark_of_a_sole_in_sync_leader_is_its_log_end() -> None:
+async def test_high_watermark_is_the_log_end_when_only_the_leader_is_in_sync() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(batch(0, b"a"), batch(1, b"b"), high_watermark=1)
@@ -329,7 +328,7 @@ async def test_isr_change_is_requested_once_and_applied_after_its_write() -> Non
     assert house.replica.high_watermark == 1
 
 
-async def test_stable_end_of_a_new_leader_is_unknown_until_followers_fetch() -> None:
+async def test_stable_offset_of_a_new_leader_is_unknown_until_followers_fetch() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(batch(0, b"a"), batch(1, b"b"), high_watermark=1)
@@ -355,7 +354,7 @@ async def test_fetch_of_a_broker_that_is_not_a_follower_is_an_error() -> None:
 # -- a follower
 
 
-async def test_high_watermark_of_a_follower_is_the_leaders_up_to_its_log_end() -> None:
+async def test_high_watermark_of_a_follower_is_at_most_its_log_end_offset() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(batch(0, b"a"), high_watermark=9)
@@ -408,7 +407,7 @@ async def test_truncation_fails_during_a_segment_swap_and_succeeds_after_it() ->
     assert house.replica.truncate_for_leader(3) == 3
 
 
-async def test_start_at_resets_the_log_to_the_leaders_log_start_offset() -> None:
+async def test_follower_log_is_reset_to_the_leaders_log_start_offset() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(*[batch(n, b"v") for n in range(5)], high_watermark=5)
@@ -433,8 +432,8 @@ async def test_first_uncleanable_offset_is_the_high_watermark() -> None:
     assert open_log(SimulatedFiles()).first_uncleanable_offset == 0
 
 
-async def test_truncation_removes_a_leader_epoch_without_batches() -> None:
-    """Otherwise the follower would ask the leader about this epoch repeatedly, without end."""
+async def test_truncation_removes_a_leader_epoch_that_has_no_batches() -> None:
+    """Otherwise the follower would request the end of this epoch from the leader forever."""
     house = House()
     house.replica.lead(state(leader_epoch=4))
     house.replica.follow(state(leader=2, leader_epoch=5))
@@ -443,7 +442,7 @@ async def test_truncation_removes_a_leader_epoch_without_batches() -> None:
     assert house.log.epochs.latest < 4
 
 
-async def test_high_watermark_at_start_is_the_checkpoints_within_the_log() -> None:
+async def test_high_watermark_at_start_is_the_checkpointed_one_within_the_log() -> None:
     house = House()
     house.replica.lead(state(isr=(1,), replicas=(1,)))
     house.append(5)
@@ -474,7 +473,8 @@ async def test_marker_is_refused_below_min_insync_replicas() -> None:
 
 
 async def test_last_stable_offset_advances_when_the_marker_is_committed() -> None:
-    """The same holds on a new leader that replicated the record and the marker as a follower."""
+    """A new leader that replicated the record and the marker as a follower behaves in the same
+    way."""
     leading = House()
     leading.replica.lead(state(isr=(1,), replicas=(1,)))
     leading.replica.append(transactional(0), NOW_MS)

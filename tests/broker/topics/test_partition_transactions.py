@@ -1,4 +1,5 @@
-"""Transactions in a partition: the last stable offset, and when its changes wake consumers."""
+"""Transactions in a partition: the last stable offset, and the wakes of consumers when it
+changes."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from tests.log.log_tools import NOW_MS, batch
 
 
 class Transactions(House):
-    """A partition with transactional producers, and a consumer of each isolation level."""
+    """A partition with transactional producers, and one consumer for each isolation level."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -42,7 +43,7 @@ class Transactions(House):
 
     async def wakes(self) -> tuple[int, int]:
         """Returns the wakes of the read_committed and the read_uncommitted consumer since the last
-        call, after which each waits for one byte more."""
+        call. Each consumer then waits for one more byte."""
         await settled()
         counts = self.woken["committed"], self.woken["uncommitted"]
         self.woken = {"committed": 0, "uncommitted": 0}
@@ -52,12 +53,12 @@ class Transactions(House):
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The last stable offset and the high watermark."""
+        """Returns the last stable offset and the high watermark."""
         return self.partition.last_stable_offset, self.partition.high_watermark
 
 
 @pytest.mark.proves("transactions 18")
-async def test_end_of_a_transaction_wakes_read_committed_consumers() -> None:
+async def test_transaction_end_wakes_waiting_read_committed_consumers() -> None:
     house = Transactions()
     house.append()
     assert await house.wakes() == (1, 1)
@@ -85,15 +86,15 @@ async def test_read_committed_consumer_wakes_when_the_oldest_transaction_ends() 
     assert (house.ends, await house.wakes()) == ((6, 6), (1, 1))
 
 
-async def test_marker_without_a_transaction_wakes_both_consumers() -> None:
+async def test_marker_wakes_all_consumers_when_no_transaction_is_open() -> None:
     house = Transactions()
     house.end(7, committed=False)
     assert (house.ends, await house.wakes()) == ((1, 1), (1, 1))
 
 
 @pytest.mark.proves("transactions 18")
-async def test_last_stable_offset_passes_a_transaction_after_its_marker_flush() -> None:
-    """With flush settings, the records and marker of an ended transaction can still be lost before
+async def test_last_stable_offset_advances_when_the_marker_is_flushed() -> None:
+    """With flush settings, the records and the marker of an ended transaction can be lost before
     the flush."""
     house = Transactions(flush_messages=4)
     house.time.disk.clear()

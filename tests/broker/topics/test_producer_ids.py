@@ -1,5 +1,5 @@
-"""Producer ids are reserved on the disk before they are assigned; only the first request waits for
-the disk."""
+"""Producer ids are reserved on disk before they are assigned; only the first request waits for the
+disk."""
 
 from __future__ import annotations
 

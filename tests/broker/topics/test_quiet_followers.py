@@ -1,4 +1,4 @@
-"""Idle followers: followers in sync that have all records of a partition. Changes of the partition
+"""Idle followers, which are in sync and have all records of a partition. Changes of the partition
 wake them."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.broker.topics.test_partition_roles import House
 
 
 class WakeRecorder:
-    """Replaces a fetch session and records the wakes of its partition."""
+    """A fake fetch session that records the wakes of its partition."""
 
     def __init__(self) -> None:
         self.used_ms = 0
@@ -26,7 +26,7 @@ class WakeRecorder:
 
 
 class Quiet(House):
-    """A leader; broker 2 is an idle follower with all records, and broker 3 has not fetched."""
+    """A leader. Broker 2 is an idle follower that has all records, and broker 3 has not fetched."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ def deleted(house: Quiet) -> None:
         (deleted, [False], True),
     ],
 )
-async def test_idle_follower_is_woken_by_changes_of_its_partition(
+async def test_idle_follower_is_woken_when_its_partition_changes(
     happens: Callable[[Quiet], Any], wakes: list[bool], stays: bool
 ) -> None:
     house = Quiet()
@@ -89,9 +89,9 @@ async def test_follower_outside_the_isr_does_not_become_idle() -> None:
     assert house.quieten(3)
 
 
-async def test_idle_follower_leaves_the_isr_lag_time_after_its_last_request() -> None:
-    """Each request of the follower's session confirms that it has all records, without a read of
-    the partition."""
+async def test_idle_follower_leaves_isr_after_lag_time_since_last_request() -> None:
+    """Each request of the follower's session confirms that the follower has all records, without a
+    read of the partition."""
     house = Quiet()
     house.replica.follower_fetched(3, 2)
     assert house.quieten(3)

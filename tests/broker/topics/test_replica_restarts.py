@@ -1,5 +1,5 @@
-"""A replica after a crash: its high watermark is the checkpoint's, bounded by the log. Records that
-a follower truncated are not reported as missing."""
+"""A replica after a crash: its high watermark is that of the checkpoint, limited by the log.
+Records that a follower truncated are not reported as missing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def replica_of(logs: LogManager) -> Replica:
 
 
 def followed(fs: SimulatedFiles, records: int, high_watermark: int) -> LogManager:
-    """Returns the log manager of a follower whose directory has records and checkpoints."""
+    """Returns the log manager of a follower whose directory contains records and checkpoints."""
     logs = manager(fs)
     logs.open_all([], in_cluster=True)
     logs.show(logs.make(TOPIC))
@@ -59,7 +59,7 @@ def reopened(fs: SimulatedFiles) -> Replica:
 
 
 @pytest.mark.parametrize("high_watermark", [0, 3, 5])
-def test_high_watermark_after_a_crash_is_the_checkpoints(high_watermark: int) -> None:
+def test_high_watermark_after_a_crash_is_the_checkpointed_one(high_watermark: int) -> None:
     fs = SimulatedFiles()
     followed(fs, 5, high_watermark)
     found = reopened(fs)
@@ -76,8 +76,8 @@ def test_high_watermark_after_a_crash_is_at_most_the_log_end_offset() -> None:
 
 @pytest.mark.parametrize("how", ["truncated", "begun anew"])
 def test_start_succeeds_when_a_follower_truncated_flushed_records(how: str) -> None:
-    """After an unclean election the leader can have fewer records than this broker flushed and
-    checkpointed."""
+    """After an unclean leader election, the leader can have fewer records than this broker flushed
+    and checkpointed."""
     fs = SimulatedFiles()
     logs = followed(fs, 5, 5)
     replica = replica_of(logs)
@@ -92,7 +92,7 @@ def test_start_succeeds_when_a_follower_truncated_flushed_records(how: str) -> N
         assert (found.log_start_offset, found.log_end_offset) == (100, 100)
 
 
-def test_start_fails_when_the_recovery_point_was_not_lowered() -> None:
+def test_start_fails_when_the_log_ends_before_its_recovery_point() -> None:
     fs = SimulatedFiles()
     logs = followed(fs, 5, 5)
     replica = replica_of(logs)
@@ -105,7 +105,7 @@ def test_start_fails_when_the_recovery_point_was_not_lowered() -> None:
 
 
 def put_away(logs: LogManager) -> None:
-    """Deletes the replica as a StopReplica request of the controller does."""
+    """Deletes the replica as a StopReplica request does."""
     left: list[tuple[str, int]] = []
     ReplicaLogs(logs, None, None, None)._put_away(  # type: ignore[arg-type]
         [_Dropped("t", 0, replica_of(logs))], "0" * 32, left

@@ -1,4 +1,4 @@
-"""A file that can be replaced on a full disk. After any failure it has the old or the new
+"""A file that can be replaced on a full disk. After any failure it has either the old or the new
 content."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PATH = "/data/list.json"
 
 
 def reserved(fs: SimulatedFiles) -> ReservedFile:
-    """Returns the file as a process opens it after a restart."""
+    """Returns the reserved file as a process opens it after a restart."""
     fs.kill()
     fs.make_directory("/data")
     file = ReservedFile(fs, PATH)
@@ -88,7 +88,8 @@ def test_failed_replace_of_a_reserved_file_leaves_old_or_new_content(
 ) -> None:
     """The file has the content of the last `replace` that returned, also after a restart.
 
-    After a failed fsync of the directory it may have either content, and refuses every change.
+    After a failed fsync of the directory, the file has either the old or the new content, and
+    refuses every change.
     """
     chance = random.Random(f"{operation} {nth}")
     fs = SimulatedFiles()

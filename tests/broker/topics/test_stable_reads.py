@@ -35,7 +35,7 @@ def epoch_end(wire: Wire) -> int:
 
 
 def everything_about(wire: Wire) -> dict[str, Any]:
-    """Returns every value by which a client can read the end of t-0."""
+    """Returns every value from which a client can learn the log end of t-0."""
     plain = fetch(wire, "t", last_fetched_epoch=0, current_leader_epoch=0)
     committed = fetch(wire, "t", **COMMITTED)
     old = {"timestamp": -1, "max_num_offsets": 3, "partition_index": 0}
@@ -137,7 +137,7 @@ async def test_record_whose_fsync_failed_is_never_visible(tmp_path: Path) -> Non
 
 
 async def test_unflushed_record_is_visible_at_once_with_flush_ms(tmp_path: Path) -> None:
-    """flush.ms limits the records lost in a power failure; no acknowledgement waits for that
+    """flush.ms limits the records that a power loss can remove; no acknowledgement waits for this
     flush."""
     fs = SlowFiles("t")
     async with serving(tmp_path, {"log.flush.interval.ms": "3600000"}, fs) as broker:

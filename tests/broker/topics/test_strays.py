@@ -1,4 +1,4 @@
-"""Stray partitions: their topic was deleted and recreated while the broker was down."""
+"""Stray partitions, whose topic was deleted and recreated when the broker was down."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_stray_partitions_are_renamed_and_other_partitions_are_opened() -> None:
     assert aside == [f"t-{index}.{OLD.topic_id.hex()}-stray" for index in range(2)]
 
 
-def test_recreated_topic_gets_an_empty_log_in_spite_of_its_strays() -> None:
+def test_recreated_topic_gets_an_empty_log_when_old_strays_exist() -> None:
     fs = SimulatedFiles()
     _written(fs)
     logs = LogManager(fs, "/data", Config({}), services_with())
