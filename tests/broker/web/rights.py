@@ -52,7 +52,7 @@ class Rights:
         self._index = AclIndex()
         self._acl_rules = AclRules(self._index, {"User:admin"})
         self.told: list[str] = []
-        """The audited checks, as operation, resource type and name."""
+        """The audited checks, each as operation, resource type and name."""
 
     def _entry(self, who: str, right: Right) -> AclEntry:
         operation, kind, name = right
@@ -78,7 +78,7 @@ class Rights:
 
 
 class SecuredSeen(Seen):
-    """A broker in this process whose HTTP requests are authenticated."""
+    """A broker in this process that authenticates HTTP requests."""
 
     rights: Rights
 

@@ -1,6 +1,5 @@
-"""The paths /api/cluster: leaders and the reasons of their election, out-of-sync replicas, and
-pending work.
-"""
+"""The paths /api/cluster: leaders, reasons for leader elections, out-of-sync replicas, and pending
+work."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from tests.broker.serving import eventually
 
 
 async def asked(broker: Broker, path: str) -> tuple[int, Any]:
-    """The HTTP status and the JSON of a response of the broker's API."""
+    """Returns the HTTP status and the JSON of a response of the HTTP API."""
     transport = httpx.ASGITransport(Starlette(routes=routes(broker.sources)))
     async with httpx.AsyncClient(transport=transport, base_url="http://broker") as client:
         answer = await client.get(path)
@@ -35,12 +34,12 @@ async def got(broker: Broker, path: str = "/api/cluster") -> Any:
 
 
 def controller_of(cluster: Members) -> Broker:
-    """The broker that is the controller."""
+    """Returns the broker that is the controller."""
     at = next(iter(cluster.brokers.values()))
     return cluster.brokers[at.cluster.controller_id]
 
 
-async def test_healthy_cluster_has_brokers_and_a_controller_and_no_pending_work(
+async def test_cluster_api_lists_brokers_and_controller_of_a_healthy_cluster(
     tmp_path: Path,
 ) -> None:
     async with members(tmp_path) as cluster:
@@ -94,7 +93,7 @@ async def test_reason_of_a_leader_change_names_the_stopped_broker(tmp_path: Path
 
 
 def has_no_debtor(broker: Broker) -> bool:
-    """Returns whether every broker has answered the controller's requests."""
+    """Returns True if every broker has answered all requests of the controller."""
     member = broker.sources.member
     assert member is not None
     term = member.host.term
@@ -102,7 +101,7 @@ def has_no_debtor(broker: Broker) -> bool:
 
 
 def alive(broker: Broker) -> list[int]:
-    """The brokers that this broker considers alive."""
+    """Returns the brokers that this broker considers alive."""
     return [each.node_id for each in broker.cluster.brokers(LISTENER)]
 
 

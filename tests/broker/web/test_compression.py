@@ -1,5 +1,3 @@
-"""Responses are compressed by gzip only when the request accepts gzip."""
-
 from __future__ import annotations
 
 import asyncio
@@ -18,7 +16,7 @@ GZIP = "Accept-Encoding: gzip"
 
 
 async def asked(seen: Seen, path: str, *headers: str) -> tuple[dict[str, str], bytes]:
-    """The headers and the body of a response on the wire, with its chunks joined."""
+    """Returns the headers and the body of a response as sent, with its chunks joined."""
     host, _, port = seen.address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     lines = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1", "Connection: close", *headers, "", ""]
@@ -80,7 +78,7 @@ async def test_large_response_is_compressed_in_a_thread(
     packed = zlib.compressobj
 
     class Watched:
-        """A compressor that records the threads in which it compresses large pieces."""
+        """A compressor that records the threads in which it compresses large data."""
 
         def __init__(self, *words: int) -> None:
             self._pack = packed(*words)

@@ -1,4 +1,4 @@
-"""A consumer group (KIP-848) in the answers of the HTTP side, which openapi.json describes."""
+"""A consumer group (KIP-848) in the responses of the HTTP API, which openapi.json describes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROUP = "auditors"
 
 
 async def beat(seen: Seen, member_id: str, epoch: int, **fields: Any) -> dict[str, Any]:
-    """A heartbeat; without ``fields`` it says nothing new."""
+    """Sends a ConsumerGroupHeartbeat; without ``fields`` it contains no change."""
     unchanged: dict[str, Any] = {
         "instance_id": None,
         "rack_id": None,
@@ -32,7 +32,7 @@ async def beat(seen: Seen, member_id: str, epoch: int, **fields: Any) -> dict[st
     return answer
 
 
-async def test_group_that_waits_for_partitions_is_as_described(tmp_path: Path) -> None:
+async def test_http_api_describes_consumer_group_that_waits_for_revocation(tmp_path: Path) -> None:
     joining = {
         "subscribed_topic_names": ["orders"],
         "rebalance_timeout_ms": 60_000,
@@ -60,5 +60,5 @@ async def test_group_that_waits_for_partitions_is_as_described(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("cause", EpochCause)
-def test_cause_of_an_epoch_is_described(cause: EpochCause) -> None:
+def test_each_cause_of_a_group_epoch_is_in_the_openapi_file(cause: EpochCause) -> None:
     assert cause.value in SCHEMAS["Rebalance"]["properties"]["cause"]["enum"]

@@ -16,7 +16,7 @@ from tests.broker.web.rights import securely
 SETTINGS: dict[str, Any] = {"authorizer.class.name": STANDARD, "super.users": "User:admin"}
 
 
-async def test_denial_is_reported_in_the_api_the_metrics_and_the_stream(tmp_path: Path) -> None:
+async def test_denial_is_reported_in_http_api_metrics_and_event_stream(tmp_path: Path) -> None:
     async with seeing(tmp_path, SETTINGS) as seen, watching(seen, "broker") as stream:
         acls = seen.broker.secured.acls
         assert acls is not None

@@ -1,4 +1,5 @@
-"""The HTTP API: the worked example and the fields of its page, and responses about a real group."""
+"""The HTTP API: the example and the documented fields of its page, and responses about a real
+group."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ GROUP = "auditors"
 
 
 class Member:
-    """A group member that sends plain requests."""
+    """A group member that sends single requests."""
 
     def __init__(self, seen: Seen, group: str = GROUP, session_ms: int = 10_000) -> None:
         self.seen = seen
@@ -39,9 +40,8 @@ class Member:
         self.member_id = ""
         self.generation = -1
         self.client: Client
-        """A separate connection, because a waiting JoinGroup delays later requests of a
-        connection.
-        """
+        """A separate connection, because a waiting JoinGroup delays later requests of its
+        connection."""
 
     def send_join(self, topics: list[str], reason: str | None = None) -> Any:
         return self.client.send(
@@ -58,7 +58,7 @@ class Member:
         )
 
     async def take_id(self) -> None:
-        """Connects and sends the first JoinGroup, whose response has the member id."""
+        """Connects and sends the first JoinGroup, whose response contains the member id."""
         self.client = await Client.connect(self.seen.broker.sockets.addresses()[0][1])
         reply = await self.client.receive(self.send_join(["orders"]))
         self.member_id = reply["member_id"]
@@ -87,7 +87,7 @@ class Member:
         assert synced["error_code"] == 0, synced
 
     async def alone(self, *topics: str) -> Member:
-        """Forms a Stable group of one member that owns all partitions of ``orders``."""
+        """Forms a Stable group whose only member owns all partitions of ``orders``."""
         await self.take_id()
         handle = self.send_join(list(topics) or ["orders"])
         await self.lead(handle, {self.member_id: {"orders": [0, 1, 2]}})
@@ -123,10 +123,10 @@ async def got(seen: Seen, path: str) -> Any:
 
 
 async def story_of_the_page(seen: Seen) -> tuple[Any, Any]:
-    """The worked example of the page: the group, and its journal after the session expired.
+    """Returns the example of the page: the group, and its journal after the session expired.
 
-    Only the page's two requests cause judgements of the group; the second request has the record
-    times.
+    Only the two requests in the page cause a judgement of the group. The second response contains
+    the record times.
     """
     await seen.broker.verdicts.stop()
     data = batch(*[b"v"] * 5)
@@ -227,7 +227,7 @@ async def test_http_api_page_has_every_field_of_group_responses(tmp_path: Path) 
 
 
 async def came_back(seen: Seen) -> tuple[str, str]:
-    """A client leaves and returns; returns both member ids."""
+    """Lets a client leave and return; returns both member ids."""
     before = await Member(seen, "returns").alone()
     await before.leave()
     seen.pass_ms(3200)
@@ -300,7 +300,7 @@ async def test_group_in_preparing_rebalance_lists_awaited_members_and_deadline(
         )
 
 
-async def test_end_of_the_join_phase_is_the_session_expiry_of_the_awaited_member(
+async def test_join_phase_deadline_is_the_session_expiry_of_the_awaited_member(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -352,7 +352,7 @@ async def test_findings_of_a_group_list_the_affected_partitions(tmp_path: Path) 
     assert (group["more_findings"], journal["more_findings"]) == (0, 0)
 
 
-async def test_lag_over_http_is_unknown_without_commits(tmp_path: Path) -> None:
+async def test_lag_over_http_is_unknown_when_the_group_has_no_commits(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         partition_of(seen.broker, "orders").append(batch(b"v"), seen.time.wall_ms)
         member = await Member(seen).alone()
@@ -375,7 +375,7 @@ async def test_lag_over_http_is_unknown_without_commits(tmp_path: Path) -> None:
     assert [each["lag"] for each in after] == [0, 0]
 
 
-async def test_findings_above_32_are_only_counted(tmp_path: Path) -> None:
+async def test_group_findings_above_32_are_counted_but_not_listed(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.broker.topics.create("wide", 40, {})
         await seen.client.commit(GROUP, 10, topic="wide", partitions=40)
@@ -386,9 +386,8 @@ async def test_findings_above_32_are_only_counted(tmp_path: Path) -> None:
 
 
 async def test_large_http_responses_are_built_in_slices(tmp_path: Path) -> None:
-    """A group may have committed 5,000 partitions. In one slice, its response blocked the loop for
-    37 ms.
-    """
+    """A group can have committed offsets of 5,000 partitions. In one slice, its response blocked
+    the loop for 37 ms."""
     async with seeing(tmp_path) as seen:
         await seen.broker.topics.create("wide", 40, {})
         await seen.client.commit(GROUP, 10, topic="wide", partitions=40)
@@ -406,7 +405,8 @@ async def test_large_http_responses_are_built_in_slices(tmp_path: Path) -> None:
 
 
 async def asked_in_slices(seen: Seen, path: str) -> tuple[Any, int]:
-    """Returns the response, and how often the request yielded while it built the rows."""
+    """Returns the response, and how often the request yielded to the event loop while it built the
+    rows."""
     slicer = seen.broker.slicer
     turn, pauses = slicer.turn, 0
 
@@ -422,7 +422,7 @@ async def asked_in_slices(seen: Seen, path: str) -> tuple[Any, int]:
         slicer.turn = turn
 
 
-async def test_percent_encoded_group_id_is_one_segment_of_the_path(tmp_path: Path) -> None:
+async def test_percent_encoded_slash_in_a_group_id_does_not_split_the_path(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("a/journal", 1)
         await seen.client.commit("ö %2F?", 2)

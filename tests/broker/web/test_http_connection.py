@@ -1,4 +1,4 @@
-"""The timeouts of one HTTP connection; the test advances the clock."""
+"""The timeouts of one HTTP connection on a clock that the test advances."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REQUEST_S, UNREAD_S = HTTP_LIMITS.request_s, HTTP_LIMITS.unread_s
 
 
 class Timer:
-    """A scheduled call, which can be cancelled."""
+    """A scheduled call that can be cancelled."""
 
     def __init__(self, at_s: float, call: Callable[[], object]) -> None:
         self.at_s, self.call = at_s, call
@@ -32,7 +32,7 @@ class Timer:
 
 
 class HandLoop:
-    """The running event loop with a clock that `advance` moves."""
+    """Wraps the running event loop with a clock that `advance` moves."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -49,7 +49,7 @@ class HandLoop:
         return asyncio.get_running_loop().create_task(work)
 
     def advance(self, by_s: float) -> None:
-        """Advances the clock and runs the calls that are due."""
+        """Advances the clock and runs the due calls."""
         until_s = self.now_s + by_s
         while due := [t for t in self.timers if not t.cancelled and t.at_s <= until_s]:
             first = min(due, key=lambda timer: timer.at_s)
@@ -71,7 +71,8 @@ class LoopTime(Time):
 
 
 class HandTransport(asyncio.Transport):
-    """A transport that records the written bytes; ``unread`` is the size of its write buffer."""
+    """A fake transport that records the written bytes; ``unread`` is the size of its write
+    buffer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +103,7 @@ class HandTransport(asyncio.Transport):
 
 
 class Scene:
-    """A connection whose responses are ``ok``."""
+    """A connection on which each response is ``ok``."""
 
     def __init__(self) -> None:
         app = PlainTextResponse("ok")
@@ -139,7 +140,7 @@ def test_http_connection_without_a_complete_request_is_closed_at_timeout(sent: b
     assert scene.is_over()
 
 
-def test_incomplete_http_request_times_out_although_bytes_arrive() -> None:
+def test_incomplete_http_request_times_out_while_bytes_still_arrive() -> None:
     scene = Scene()
     scene.connection.data_received(GET[:-2] + b"X: ")
     for _ in range(9):
@@ -151,8 +152,8 @@ def test_incomplete_http_request_times_out_although_bytes_arrive() -> None:
     assert scene.is_over()
 
 
-async def test_http_request_timeout_begins_at_each_request() -> None:
-    """A connection with repeated requests stays open."""
+async def test_http_request_timeout_restarts_at_each_request() -> None:
+    """A connection that sends requests repeatedly stays open."""
     scene = Scene()
     for number in range(1, 10):
         scene.connection.data_received(GET[:20])
@@ -215,7 +216,7 @@ async def test_slow_http_reader_is_not_aborted_while_it_reads() -> None:
 
 
 @pytest.mark.parametrize("exc", [None, ConnectionResetError()])
-async def test_timers_of_an_http_connection_end_when_the_connection_closes(
+async def test_timers_of_an_http_connection_are_cancelled_when_it_closes(
     exc: Exception | None,
 ) -> None:
     scene = Scene()

@@ -1,6 +1,5 @@
-"""Allowed host names over HTTP: a page from the internet can't read the broker, whatever name it
-uses.
-"""
+"""Allowed host names over HTTP: a web page on the internet cannot read from the broker, whatever
+host name it uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of HTTP peers: partial requests, unread responses, and the number of connections."""
+"""Limits for HTTP peers: partial requests, unread responses, and the number of connections."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ CHUNK = bytes(1 << 18)
 
 
 class Peer(NamedTuple):
-    """A connection for which the test writes the bytes."""
+    """An HTTP connection to which the test writes bytes."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
     async def ended(self) -> bytes:
-        """Returns the bytes that arrive until the server closes the connection."""
+        """Returns all bytes that the server sends until it closes the connection."""
         try:
             return await asyncio.wait_for(self.reader.read(), WITHIN_S)
         except ConnectionResetError:
@@ -46,9 +46,8 @@ class Peer(NamedTuple):
 
 
 class Served:
-    """An HTTP server with short timeouts; the path `/endless` sends data until the reader
-    disconnects.
-    """
+    """An HTTP server with short timeouts. The path `/endless` sends data until the reader
+    disconnects."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self.writing = 0
@@ -75,7 +74,7 @@ class Served:
 
     @property
     def open(self) -> int:
-        """The number of connections."""
+        """Returns the number of open connections."""
         return len(self.server._server.server_state.connections)
 
     async def peer(self, first: bytes = b"") -> Peer:

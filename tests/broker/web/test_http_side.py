@@ -20,7 +20,7 @@ from tests.broker.seen import seeing
 
 @pytest.fixture
 def makers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The ids of the threads that created a site."""
+    """Returns the ids of the threads that created a site."""
     found: list[int] = []
     make = HttpSide._make
 
@@ -32,7 +32,7 @@ def makers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-async def test_http_site_is_created_by_the_first_connection_in_a_thread(
+async def test_first_http_connection_creates_the_http_site_in_a_thread(
     tmp_path: Path, makers: list[int]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -54,7 +54,9 @@ async def test_trends_and_verdicts_are_computed_without_http_requests(
         assert makers == []
 
 
-async def test_broker_stops_without_an_http_request(tmp_path: Path, makers: list[int]) -> None:
+async def test_broker_stops_cleanly_when_no_http_request_arrived(
+    tmp_path: Path, makers: list[int]
+) -> None:
     async with seeing(tmp_path) as seen:
         broker = seen.broker
     assert makers == []

@@ -1,4 +1,5 @@
-"""HTTPS: the HTTP server with the TLS settings of listeners; certificates authenticate readers."""
+"""HTTPS: the HTTP server uses the TLS settings of listeners, and client certificates authenticate
+readers."""
 
 from __future__ import annotations
 

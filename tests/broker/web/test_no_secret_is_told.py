@@ -1,8 +1,9 @@
-"""A search for secrets that the test has set in every place and has used in one run.
+"""A search for secrets that the test has configured everywhere and has used in one run.
 
-A secret must not be in a log line, a traceback, a response of DescribeConfigs or HTTP, a metric, a
-file of the data directory (except SCRAM's stored keys in users.json and altered settings in
-configs.json, which only their owner can read), or in the repr of an object of the broker.
+A secret must not appear in a log line, a traceback, a response of DescribeConfigs or HTTP, a
+metric, a file of the data directory, or the repr of an object of the broker. Exceptions are the
+stored SCRAM keys in users.json and altered settings in configs.json, which only their owner can
+read.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ INLINE = "listener.name.inline.ssl."
 
 
 def forms(secret: bytes) -> set[bytes]:
-    """The forms in which a secret can be written: complete, or truncated as it was sent."""
+    """Returns the forms in which a secret can appear: complete, or truncated as the test sent
+    it."""
     part = secret[: len(secret) // 3 * 3 - 3]
     return {part, b64encode(part), part.hex().encode(), repr(part)[2:-1].encode()}
 
@@ -173,7 +175,8 @@ async def use_token(served: Encrypted, told: list[str]) -> list[bytes]:
 
 
 async def use_bearer_tokens(served: Encrypted, told: list[str]) -> list[bytes]:
-    """Authenticates by a valid and an invalid OAUTHBEARER token; returns their secrets."""
+    """Authenticates with a valid and an invalid OAUTHBEARER token; returns the secrets in the
+    tokens."""
     now_s = served.seen.time.now().wall_ms // 1000
     found = []
     for key in (bearers.KEY, bearers.OTHER):
@@ -193,7 +196,7 @@ async def use_bearer_tokens(served: Encrypted, told: list[str]) -> list[bytes]:
 
 
 async def send_cut_requests(served: Encrypted, secrets: list[bytes]) -> None:
-    """Sends requests that end within a secret, before and after authentication."""
+    """Sends requests that end in the middle of a secret, before and after authentication."""
     upsertion = {
         "name": "erin", "mechanism": SHA_512.code, "iterations": 4096, "salt": SALT,
         "salted_password": SALTED,
@@ -216,9 +219,8 @@ async def send_cut_requests(served: Encrypted, secrets: list[bytes]) -> None:
 
 
 async def use_inline_keys(served: Encrypted, own: Issued) -> set[bytes]:
-    """Uses a listener's key and replaces it while the broker runs; returns the forms of the stored
-    new key.
-    """
+    """Uses the key of a listener and replaces it on the running broker; returns the forms of the
+    new stored key."""
     broker, authority = served.seen.broker, served.authority
     serials = []
     for issued in (own, authority.issue("inline")):
@@ -250,7 +252,7 @@ async def use_inline_keys(served: Encrypted, own: Issued) -> set[bytes]:
 
 
 async def read_all(served: Encrypted, told: list[str]) -> None:
-    """Reads all responses that the administrator gets over HTTP."""
+    """Reads all HTTP responses that the administrator can get."""
     pages = served.seen.broker.pages
     assert pages is not None
     for path in {route.path for route in pages.routes()} - {"/api/live"}:
@@ -340,9 +342,8 @@ async def test_secrets_are_absent_from_logs_responses_files_and_reprs(
 
 
 async def use_broken(served: Encrypted) -> None:
-    """Sends a request with a secret that raises an exception in the broker, which closes the
-    connection.
-    """
+    """Sends a request with a secret that causes an exception in the broker. The broker closes the
+    connection."""
     upsertion = {
         "name": "dave", "mechanism": SHA_512.code, "iterations": 4096, "salt": SALT,
         "salted_password": SALTED,
@@ -352,6 +353,6 @@ async def use_broken(served: Encrypted) -> None:
 
 
 def is_ours(each: object) -> bool:
-    """Returns whether the object's class is one of Muster's and defines a repr."""
+    """Returns True if the class of the object belongs to Muster and defines a repr."""
     module = type(each).__module__
     return isinstance(module, str) and module.partition(".")[0] in OURS

@@ -1,7 +1,6 @@
 """The file broker/web/openapi.json describes each route of the HTTP server and its fields.
 
-`Seen.get` compares every response that a test gets with the file, and `Stream` compares every
-event.
+`Seen.get` compares every response with the file, and `Stream` compares every event.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tests.broker.seen import seeing
 PAGE = Path(__file__).parents[3] / "docs" / "use" / "http-api.md"
 UNNAMED = re.compile(r"\{rest:\w+\}")
 SAMPLE = {"name": "index.html", "partition": "0", "broker": "1"}
-"""The values for parameters of paths; other parameters are `sample`."""
+"""Values for path parameters; parameters that are not listed have the value `sample`."""
 
 
 def filled(path: str) -> str:
@@ -73,7 +72,7 @@ def test_parameters_of_an_openapi_path_equal_those_in_its_braces(path: str, para
 
 
 def schemas() -> Iterator[tuple[str, Any]]:
-    """Every schema of the file and its location."""
+    """Yields every schema in the file with its location."""
     yield from SCHEMAS.items()
     for path, item in PATHS.items():
         for status, response in item["get"]["responses"].items():
@@ -94,7 +93,7 @@ def test_openapi_schema_is_valid_and_each_field_has_a_description(place: str, sc
         assert [name for name, each in properties.items() if "description" not in each] == []
 
 
-def test_openapi_references_and_schemas_are_equal_sets() -> None:
+def test_every_openapi_reference_exists_and_every_schema_is_referenced() -> None:
     named = set(re.findall(r'"#/components/schemas/(\w+)"', openapi.FILE.read_text()))
     assert named == set(SCHEMAS)
     responses = set(re.findall(r'"#/components/responses/(\w+)"', openapi.FILE.read_text()))

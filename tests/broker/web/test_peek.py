@@ -1,4 +1,4 @@
-"""One record of a topic over HTTP: decoded and bounded, or refused with a reason."""
+"""One record of a topic over HTTP: decoded and truncated, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def refusal(seen: Seen, query: str) -> tuple[int, str]:
 
 
 def plant(directory: Path, data: bytes) -> None:
-    """Writes the log of orders-0 as another broker would."""
+    """Writes the log of orders-0 as another broker would write it."""
     (file,) = (directory / "orders-0").glob("*.log")
     file.write_bytes(data)
     (directory / ".kafka_cleanshutdown").unlink()
@@ -88,7 +88,7 @@ async def test_record_over_http_has_text_json_and_hex(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", range(5))
-async def test_record_of_each_codec_is_decoded_with_null_for_a_tombstone(
+async def test_record_over_http_is_decoded_for_each_codec_and_for_a_tombstone(
     tmp_path: Path, codec: int
 ) -> None:
     records = [Record(i, NOON + i, b"k%d" % i, b"v%d" % i) for i in range(20)]
@@ -116,7 +116,7 @@ async def test_records_of_old_formats_are_decoded(tmp_path: Path, magic: int, co
             assert (view["headers"], view["transaction"]) == ([], None)
 
 
-async def test_markers_and_empty_batches_are_skipped_to_the_next_record(tmp_path: Path) -> None:
+async def test_record_over_http_is_the_next_after_markers_and_empty_batches(tmp_path: Path) -> None:
     def marker(kind: int, at: int, producer_id: int) -> bytes:
         return encode_end_transaction(
             kind,
@@ -189,7 +189,7 @@ async def test_markers_and_empty_batches_are_skipped_to_the_next_record(tmp_path
         ("orders%2F0%2Frecord?offset=5", 404, "topic orders/0/record does not exist"),
     ],
 )
-async def test_request_for_a_missing_record_is_refused_with_the_reason(
+async def test_http_request_for_a_missing_record_is_refused_with_the_reason(
     tmp_path: Path, query: str, status: int, sentence: str
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -205,7 +205,7 @@ async def test_topic_name_in_the_path_is_percent_decoded(tmp_path: Path) -> None
         assert (await peek(seen, 0, "%6frders/0"))["topic"] == "orders"
 
 
-async def test_cross_site_request_for_a_record_is_refused(tmp_path: Path) -> None:
+async def test_cross_site_http_request_for_a_record_is_refused(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         append(seen, encode_batch([Record(0, NOON, None, b"v")]))
         path = "/api/topics/orders/0/record?offset=0"
@@ -240,7 +240,7 @@ async def test_damaged_batch_is_reported_and_other_batches_are_readable(
 async def test_large_record_is_truncated_to_4_kib_in_a_thread(
     tmp_path: Path, codec: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With 20 MB in gzip on two cores, a 1 ms timer was at most 6 ms late."""
+    """With 20 MB of gzip data on two cores, a 1 ms timer was at most 6 ms late."""
     value = os.urandom(LARGE // 2) + bytes(LARGE // 2)
     record = Record(0, NOON, b"k" * 5000, value, [("h" * 5000, b"x" * 5000)] * 100)
     threads = set()

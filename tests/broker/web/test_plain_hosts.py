@@ -1,4 +1,4 @@
-"""Hosts of clients in /api and /metrics: addresses without the leading slash that Kafka writes."""
+"""Client hosts in /api and /metrics: addresses without the leading slash that Kafka writes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ ONE_OF_EACH = (
 
 
 async def troubled(seen: Seen) -> None:
-    """Creates a group with a member, a finding about the member, and rejected and moved-back
-    commits.
-    """
+    """Creates a group with a member, a finding about the member, a rejected commit, and a commit to
+    a lower offset."""
     records = {"index": 0, "records": batch(*[b"v"] * 50)}
     topic = {"name": "orders", "partition_data": [records]}
     await seen.client.call(PRODUCE.key, 9, acks=-1, timeout_ms=1000, topic_data=[topic])
@@ -50,7 +49,7 @@ async def troubled(seen: Seen) -> None:
 
 
 def hosts_in(value: Any) -> list[str]:
-    """The values of all host fields, at any depth."""
+    """Returns the values of all host fields, at any depth."""
     if isinstance(value, list):
         return [host for each in value for host in hosts_in(each)]
     if not isinstance(value, dict):
@@ -59,7 +58,9 @@ def hosts_in(value: Any) -> list[str]:
     return own + [host for each in value.values() for host in hosts_in(each)]
 
 
-async def test_client_hosts_have_no_slash_in_api_and_metrics(tmp_path: Path) -> None:
+async def test_client_hosts_have_no_leading_slash_in_the_http_api_and_metrics(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         await troubled(seen)
         for path in ONE_OF_EACH:
@@ -82,7 +83,7 @@ async def test_client_hosts_have_no_slash_in_api_and_metrics(tmp_path: Path) -> 
     assert 'host="127.0.0.1"' in metrics
 
 
-async def test_client_hosts_have_no_slash_in_live_events(tmp_path: Path) -> None:
+async def test_client_hosts_have_no_leading_slash_in_live_events(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await troubled(seen)
         for watch in ("groups", f"groups/{GROUP}", "broker"):

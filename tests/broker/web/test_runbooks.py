@@ -1,4 +1,4 @@
-"""The links of alerts open runbooks on the affected broker; the wheel contains the runbooks."""
+"""The links in alerts open runbooks on the affected broker; the wheel contains the runbooks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ SECURED = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
     "inter.broker.listener.name": "SASL_PLAINTEXT",
 }
-"""Settings in addition to tests/broker/web/rights.py, whose first listener is plaintext."""
+"""Settings in addition to those of tests/broker/web/rights.py, whose first listener is plaintext.
+"""
 
 
 async def opened(seen: Seen, path: str, **headers: str) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""Transactions in /api: their clients, held-back partitions, waiting groups and outcomes."""
+"""Transactions in /api: their clients, blocked partitions, waiting groups and outcomes."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ async def a_reader(seen: Seen, group: str = "invoices", offset: int = 5) -> None
 
 
 async def held_for_41_s(seen: Seen) -> Producer:
-    """Appends five records, then a transaction of three records; a group waits for its end for 41
-    s.
-    """
+    """Appends five records and then a transaction with three records, for whose end a group waits
+    for 41 s."""
     await produce(seen, 5)
     producer = await opened(seen)
     seen.pass_ms(1_000)
@@ -46,7 +45,7 @@ async def held_for_41_s(seen: Seen) -> Producer:
     return producer
 
 
-async def test_held_back_partition_has_its_transaction_and_the_waiting_group(
+async def test_blocked_partition_lists_its_transaction_and_the_waiting_group(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -64,7 +63,7 @@ async def test_held_back_partition_has_its_transaction_and_the_waiting_group(
     assert (wait["group"], wait["client"], wait["waited_ms"]) == ("invoices", "tester", 41_000)
 
 
-async def test_finding_of_the_group_names_the_transaction(tmp_path: Path) -> None:
+async def test_finding_of_a_waiting_group_names_the_open_transaction(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await held_for_41_s(seen)
         view = await got(seen, "/api/groups/invoices/journal")
@@ -77,7 +76,7 @@ async def test_finding_of_the_group_names_the_transaction(tmp_path: Path) -> Non
     assert finding["command"] == "muster transactions why billing-1"
 
 
-async def test_transactional_id_has_its_open_and_ended_transactions(tmp_path: Path) -> None:
+async def test_transactional_id_lists_its_open_and_ended_transactions(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         producer = await held_for_41_s(seen)
         view = await got(seen, "/api/transactions/billing-1")
@@ -105,7 +104,7 @@ async def test_transactional_id_has_its_open_and_ended_transactions(tmp_path: Pa
     )
 
 
-async def test_fenced_transaction_has_the_fencing_client_and_refused_request(
+async def test_fenced_transaction_lists_the_fencing_client_and_refused_request(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -145,9 +144,8 @@ async def test_client_and_waiting_group_of_a_transaction_survive_a_restart(tmp_p
 
 
 async def hung(seen: Seen) -> None:
-    """Appends records of a hanging transaction, 90 s old; no transactional id has this transaction
-    open.
-    """
+    """Appends records of a hanging transaction that are 90 s old. No transactional id owns this
+    transaction."""
     await produce(seen, 5)
     stray = await opened(seen, "stray")
     assert await stray.end() == 0
@@ -156,7 +154,9 @@ async def hung(seen: Seen) -> None:
     seen.pass_ms(90_000)
 
 
-async def test_hanging_transaction_is_reported_without_a_transactional_id(tmp_path: Path) -> None:
+async def test_hanging_transaction_is_reported_when_no_transactional_id_owns_it(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         await hung(seen)
         view = await got(seen, HELD)
@@ -168,7 +168,7 @@ async def test_hanging_transaction_is_reported_without_a_transactional_id(tmp_pa
 
 
 async def test_transaction_is_not_reported_as_hanging_while_ids_are_loading(tmp_path: Path) -> None:
-    """An operator could otherwise abort a transaction that its coordinator will end."""
+    """Otherwise an operator could abort a transaction that its coordinator will end."""
     async with seeing(tmp_path) as seen:
         await hung(seen)
         await a_reader(seen, offset=9)
@@ -217,7 +217,8 @@ async def test_http_api_page_has_every_field_of_transaction_responses(tmp_path: 
 
 
 async def abort_by_operator(seen: Seen, producer: Producer) -> None:
-    """Writes an ABORT marker to a partition for the producer's records, without a coordinator."""
+    """Writes an ABORT marker for the records of the producer to a partition, without a
+    coordinator."""
     marker = {
         "producer_id": producer.id,
         "producer_epoch": producer.epoch,
@@ -254,7 +255,7 @@ async def test_transaction_aborted_by_an_operator_is_in_the_history_of_its_id(
     )
 
 
-async def test_open_transaction_has_the_partition_that_an_operator_aborted(
+async def test_open_transaction_lists_the_partition_that_an_operator_aborted(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -286,7 +287,7 @@ async def test_transactions_api_lists_every_transactional_id(tmp_path: Path) -> 
     }
 
 
-async def test_unknown_path_of_the_transactions_api_is_refused(tmp_path: Path) -> None:
+async def test_unknown_path_below_the_transactions_api_is_refused(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 1)
         for path, status in (
@@ -303,7 +304,7 @@ async def test_unknown_path_of_the_transactions_api_is_refused(tmp_path: Path) -
     assert view["sentence"] == "orders-0 is not blocked by a transaction"
 
 
-async def test_transaction_views_have_exactly_the_fields_of_the_page(tmp_path: Path) -> None:
+async def test_transaction_responses_have_exactly_the_documented_fields(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         old = await held_for_41_s(seen)
         view = await got(seen, "/api/transactions/billing-1")

@@ -1,4 +1,4 @@
-"""The stream `/api/live`, and other routes of the HTTP API that the web page uses."""
+"""The stream `/api/live`, and other HTTP routes that the web page uses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ from tests.wire import batch
 
 
 class Stream:
-    """The state that a client of `/api/live` has received; it merges events like the web page."""
+    """The state that a client of `/api/live` has received. The client merges events as the web page
+    does."""
 
     def __init__(self, lines: AsyncIterator[str], watch: str) -> None:
         self._lines = lines
@@ -113,7 +114,7 @@ async def test_group_row_of_the_stream_has_clients_hosts_and_topics(tmp_path: Pa
         await stream.until("nobody", lambda: names() == [[], [], ["orders"]])
 
 
-def test_search_names_of_a_large_group_are_bounded() -> None:
+def test_number_of_search_names_of_a_large_group_is_bounded() -> None:
     member = SimpleNamespace(group_instance_id="i" * 500, client_host="/h")
     members = {n: SimpleNamespace(**vars(member), client_id=f"c{n:05}") for n in range(5000)}
     group: Any = SimpleNamespace(members=members, subscribed_topics=None)
@@ -125,7 +126,7 @@ def test_search_names_of_a_large_group_are_bounded() -> None:
 
 
 @pytest.mark.campaign
-async def test_unread_since_of_a_group_changes_when_the_group_commits(tmp_path: Path) -> None:
+async def test_unread_since_field_of_a_group_changes_when_the_group_commits(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         first_ms = seen.time.wall_ms
         for since_ms in (first_ms, first_ms + 1000):
@@ -151,7 +152,7 @@ async def test_unread_since_of_a_group_changes_when_the_group_commits(tmp_path: 
             assert since() == first_ms, "at the first look already"
 
 
-async def test_stream_of_one_group_has_the_tables_of_the_group(tmp_path: Path) -> None:
+async def test_event_stream_of_one_group_contains_the_tables_of_the_group(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("a/b <c>", 5)
         async with watching(seen, "groups/a/b <c>") as stream:
@@ -169,7 +170,7 @@ async def test_stream_of_one_group_has_the_tables_of_the_group(tmp_path: Path) -
             await stream.until("9", lambda: stream.tables["offset"][key]["offset"] == 9)
 
 
-async def test_first_event_of_a_group_has_the_age_of_its_unread_record(
+async def test_first_stream_event_of_a_group_has_the_age_of_its_unread_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The lookup may be slow on a busy machine.
@@ -187,7 +188,7 @@ async def test_first_event_of_a_group_has_the_age_of_its_unread_record(
 
 
 @pytest.mark.campaign
-async def test_watched_group_appears_when_the_group_is_created(tmp_path: Path) -> None:
+async def test_stream_of_a_group_shows_the_group_when_it_is_created(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen, watching(seen, "groups/later") as stream:
         assert not stream.head["exists"]
         await seen.client.commit("later", 1)
@@ -208,7 +209,7 @@ async def test_group_is_judged_again_when_its_state_changes(
             await stream.until("nothing is wrong", lambda: stream.head["findings"] == [])
 
 
-async def test_settings_of_a_topic_have_a_source(tmp_path: Path) -> None:
+async def test_topic_settings_in_the_stream_have_a_source(tmp_path: Path) -> None:
     async with seeing(tmp_path, {"log.retention.hours": "24"}) as seen:
         await seen.broker.topics.create("short", 1, {"segment.bytes": "1048576"})
         async with watching(seen, "topics/short") as stream:
@@ -228,7 +229,7 @@ async def test_stream_of_the_cluster_is_refused_by_a_standalone_broker(tmp_path:
     assert "this broker is standalone" in answer.json()["error"]
 
 
-async def test_topics_of_the_stream_have_partitions_settings_and_groups(tmp_path: Path) -> None:
+async def test_topic_rows_of_the_stream_have_partitions_settings_and_groups(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("readers", 0)
         async with watching(seen, "topics") as stream:
@@ -248,7 +249,7 @@ async def test_topics_of_the_stream_have_partitions_settings_and_groups(tmp_path
         assert (await seen.get("/api/topics/nothing")).status_code == 404
 
 
-async def test_broker_and_its_stream_have_the_documented_fields(tmp_path: Path) -> None:
+async def test_broker_response_and_stream_have_the_documented_fields(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("readers", 0)
         await seen.broker.trends.sample()
@@ -275,7 +276,7 @@ async def test_stream_of_an_unknown_name_is_refused(tmp_path: Path, what: str) -
         assert (answer.status_code, list(answer.json())) == (404, ["error"])
 
 
-async def test_stream_clients_are_bounded_and_unused_channels_removed(
+async def test_stream_clients_are_limited_and_unused_channels_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "CLIENTS_MAX", 2)
@@ -311,7 +312,7 @@ async def test_stop_does_not_wait_for_clients_of_a_stream(
 
 
 class Table(Source):
-    """A source whose rows the test changes, and that counts the created rows."""
+    """A data source whose rows the test changes, and which counts the rows that it created."""
 
     def __init__(self, rows: int) -> None:
         self.values = dict.fromkeys(range(rows), 0)
@@ -330,14 +331,14 @@ class Table(Source):
 
 
 def told(client: Client) -> list[Any]:
-    """The rows in the queued events of the client."""
+    """Returns the rows in the queued events of the client."""
     rows = []
     while not client.queue.empty():
         rows += json.loads(client.queue.get_nowait().decode().removeprefix("data: "))["rows"]
     return rows
 
 
-async def test_channel_creates_only_changed_rows_once_for_all_clients() -> None:
+async def test_stream_channel_encodes_each_changed_row_once_for_all_clients() -> None:
     table = Table(3)
     channel = Channel(table, Time(), Slicer(Time()))
     clients = [Client(), Client()]

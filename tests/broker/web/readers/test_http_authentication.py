@@ -1,6 +1,5 @@
-"""Authentication over HTTP: only probes allow anonymous access, and password guesses are
-bounded.
-"""
+"""Authentication over HTTP: only health probes allow anonymous access, and password guesses are
+limited."""
 
 from __future__ import annotations
 
@@ -201,7 +200,7 @@ class Reached:
 
 
 class Still(MockTime):
-    """A clock that does not advance, so that no failure expires and no delay ends."""
+    """A clock that does not advance, so that failed logins do not expire and delays do not end."""
 
     async def sleep(self, seconds: float) -> None:
         if seconds:
@@ -209,7 +208,7 @@ class Still(MockTime):
 
 
 class Door:
-    """An `Authenticated` middleware whose application records the requests."""
+    """An `Authenticated` middleware in front of an application that records the requests."""
 
     def __init__(self) -> None:
         time = Still()
@@ -240,7 +239,7 @@ class Door:
 
 
 async def test_correct_password_is_delayed_after_guesses_from_the_same_address() -> None:
-    """An immediate response would otherwise reveal a correct guess, however fast guesses arrive.
+    """An immediate response would reveal a correct guess, however fast guesses arrive.
 
     All readers behind one proxy have the same address.
     """
@@ -275,7 +274,7 @@ async def test_password_guesses_do_not_delay_other_users_and_addresses() -> None
 
 
 def scram_of(password: str) -> Any:
-    """The stored SCRAM credentials of a user with this password."""
+    """Returns the stored SCRAM credentials of a user with this password."""
     mechanism = ScramMechanism.SHA_512
     salted = mechanism.salted_password(password.encode(), b"salt", 4096)
     return {mechanism: credential(mechanism, salted, b"salt", 4096)}
@@ -318,7 +317,7 @@ async def test_cached_password_is_dropped_when_its_user_changes_or_is_removed() 
 
 
 async def test_password_of_an_unknown_user_is_hashed() -> None:
-    """The response time would otherwise reveal whether a user name exists."""
+    """Otherwise the response time would reveal whether a user name exists."""
     known = Users(None, {}, b"")  # type: ignore[arg-type]
     listeners = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",

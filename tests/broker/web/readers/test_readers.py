@@ -1,6 +1,5 @@
 """A reader over HTTP gets only the data that ListGroups, Metadata and other requests return to the
-same principal.
-"""
+same principal."""
 
 from __future__ import annotations
 
@@ -115,7 +114,7 @@ async def test_reader_gets_the_groups_that_list_groups_returns(tmp_path: Path) -
         assert [row["group"] for row in readers] == ["mixed"]
 
 
-async def test_sentence_of_a_verdict_does_not_name_a_hidden_topic(tmp_path: Path) -> None:
+async def test_verdict_text_does_not_name_a_topic_without_describe_right(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         # Only the hidden topic has unread records, and deleted records cause its lag.
         assert await seen.client.commit("mixed", 7, topic="hidden") == 0
@@ -130,7 +129,7 @@ async def test_sentence_of_a_verdict_does_not_name_a_hidden_topic(tmp_path: Path
             assert "hidden-" not in text.replace("(hidden)", "")
 
 
-async def test_transactions_and_held_back_partitions_need_describe(tmp_path: Path) -> None:
+async def test_transactions_and_blocked_partitions_over_http_need_describe(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("alice", [(DESCRIBE, ID, "billing-1")])
         seen.rights.give("bob", [(DESCRIBE, TOPIC, "orders")])
@@ -178,7 +177,7 @@ async def test_topic_settings_over_http_need_describe_configs(
                 assert set(stream.tables) - {"group"} == tables
 
 
-async def test_broker_clients_and_cluster_need_describe_on_the_cluster(
+async def test_broker_and_cluster_data_over_http_need_describe_on_the_cluster(
     tmp_path: Path,
 ) -> None:
     async with busy(tmp_path) as seen:
@@ -191,7 +190,7 @@ async def test_broker_clients_and_cluster_need_describe_on_the_cluster(
             assert (await seen.as_("bob", path)).status_code != 403
 
 
-async def test_denial_hides_names_that_the_reader_cannot_describe(tmp_path: Path) -> None:
+async def test_listed_denial_hides_names_that_the_reader_cannot_describe(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("bob", [CLUSTER, (DESCRIBE, TOPIC, "orders")])
         stranger: Any = Asker(user("eve"), "10.0.0.9")
@@ -211,7 +210,7 @@ async def test_denial_hides_names_that_the_reader_cannot_describe(tmp_path: Path
 
 
 class Waiting(Source):
-    """The pending work of a controller, in the form of `TheCluster`."""
+    """Pending work of a controller, in the format of `TheCluster`."""
 
     def head(self) -> dict[str, Any]:
         return {}
@@ -223,7 +222,9 @@ class Waiting(Source):
                 yield Row("wait", f"{what} {topic}-{partition}", None, partial(dict, row))
 
 
-async def test_pending_work_on_a_topic_needs_describe_on_the_topic(tmp_path: Path) -> None:
+async def test_pending_controller_work_on_a_topic_needs_describe_on_the_topic(
+    tmp_path: Path,
+) -> None:
     async with securely(tmp_path) as seen:
         seen.rights.give("bob", [CLUSTER, (DESCRIBE, TOPIC, "orders")])
         authorizer: Any = seen.rights
@@ -272,7 +273,7 @@ async def following(seen: SecuredSeen, who: str, watch: str) -> Any:
 
 
 @pytest.mark.campaign
-async def test_rights_of_a_stream_reader_are_checked_at_each_refresh(tmp_path: Path) -> None:
+async def test_event_stream_checks_the_rights_of_its_reader_at_each_refresh(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         describe = (DESCRIBE, TOPIC, "orders")
         seen.rights.give("alice", [describe])
@@ -296,7 +297,7 @@ DENIED = {
 }
 
 
-async def test_stream_is_denied_until_the_reader_has_the_right(tmp_path: Path) -> None:
+async def test_event_stream_is_denied_until_the_reader_has_the_right(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen, AsyncExitStack() as stack:
         streams = [
             await stack.enter_async_context(following(seen, "alice", watch)) for watch in DENIED
@@ -315,7 +316,7 @@ async def test_stream_is_denied_until_the_reader_has_the_right(tmp_path: Path) -
             assert "orders" not in json.dumps([stream.head, stream.tables])
 
 
-async def test_all_paths_hide_names_from_a_reader_without_rights(tmp_path: Path) -> None:
+async def test_all_http_paths_hide_names_from_a_reader_without_rights(tmp_path: Path) -> None:
     """The test covers every route of the server, including routes that are added later."""
     planted = ("orders", "hidden", "mixed", "other", "billing-1")
     async with busy(tmp_path) as seen:
@@ -341,7 +342,7 @@ async def test_all_paths_hide_names_from_a_reader_without_rights(tmp_path: Path)
             assert answer.status_code == 403, path
 
 
-async def test_readers_of_the_same_list_get_the_rows_that_they_can_describe(tmp_path: Path) -> None:
+async def test_each_http_reader_gets_only_list_rows_that_it_can_describe(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "orders")])
         seen.rights.give("bob", [(DESCRIBE, GROUP, "other")])

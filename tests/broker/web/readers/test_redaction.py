@@ -1,4 +1,5 @@
-"""Redaction: sentences without the names that the reader must not see, and its cost."""
+"""Redaction: sentences without the names that the reader must not see, and the cost of the
+redaction."""
 
 from __future__ import annotations
 
@@ -15,13 +16,12 @@ from broker.web.readers.redaction import HIDDEN, Redaction, redacted
 from security.acls.model import Operation, ResourceType
 
 FEW_MS = 10
-"""The limit for one row in milliseconds. With 2,000 names a redaction takes 1 ms, but compiling a
-pattern of 2,000 names takes 100 ms.
-"""
+"""The limit for one row in ms. A redaction of 2,000 names takes 1 ms; the compilation of a pattern
+of 2,000 names would take 100 ms."""
 
 
 class Sees(Reader):
-    """A reader that can see only these names and records the checked names."""
+    """A reader that can see only these names, and that records the checked names."""
 
     def __init__(self, *names: str) -> None:
         self._names = frozenset(names)
@@ -72,10 +72,8 @@ words = st.text("ab0-.", min_size=1, max_size=4)
 
 
 @given(st.sets(words, max_size=6), st.text("ab0-., :", max_size=30))
-def test_redaction_equals_substitution_by_a_pattern_of_all_names(
-    names: set[str], text: str
-) -> None:
-    """The former implementation compiled such a pattern for each row."""
+def test_redaction_equals_a_regex_substitution_of_all_names(names: set[str], text: str) -> None:
+    """An earlier implementation compiled such a pattern for each row."""
     one_of = "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)"
     pattern = rf"(?<![\w.-])(?:{one_of})(?=(?:[-:]\d[\d,-]*)?(?![\w-]|\.\w))"
     sentence = f"{text} "
@@ -96,7 +94,7 @@ def test_redaction_of_a_row_with_thousands_of_topics_is_fast(sees: bool) -> None
     assert took_ms < FEW_MS
 
 
-def test_redaction_checks_each_name_once_for_all_rows() -> None:
+def test_redaction_checks_the_rights_to_each_name_once_for_all_rows() -> None:
     topics = [f"topic-{number}" for number in range(2000)]
     reader = Sees(*topics, "of-a-row")
     redaction = Redaction(reader, topics)
