@@ -1,4 +1,4 @@
-"""One `muster serve --test` per test module, reset before each test."""
+"""Runs one `muster serve --test` process per test module and resets it before each test."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def muster(process: Tested) -> Tested:
 
 @pytest.fixture(autouse=True)
 def exact_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clocks of this process advance from timer to timer, on slow machines too."""
+    """The clocks of this process advance exactly from timer to timer, even on slow machines."""
     monkeypatch.setattr(mock_time, "EXACT_S", 3600.0)

@@ -1,4 +1,4 @@
-"""A whole broker in the test's event loop with its data in memory; the clients run in threads."""
+"""A whole broker in the event loop of the test with data in memory; the clients run in threads."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ from tests.broker.serving import serving
 T = TypeVar("T")
 
 DATA = "/no/such/directory/data"
-"""This directory cannot exist on a real disk, because /no does not exist and a test need not run as
-root.
-"""
+"""A path that cannot exist on a real disk, because /no does not exist and tests may run without
+root rights."""
 SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 
 _CLIENTS = ThreadPoolExecutor(8)
 
 
 class MemoryDisk:
-    """The files and disk faults, which outlive each broker."""
+    """The files and disk faults in memory. They remain when a broker ends."""
 
     def __init__(self, capacity_bytes: int | None = None) -> None:
         self.time = Time()
@@ -42,7 +41,7 @@ class MemoryDisk:
 
     @asynccontextmanager
     async def broker(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[Broker]:
-        """A broker on these files, which stops cleanly at the end."""
+        """Yields a broker on these files and stops it cleanly at the end."""
         files = self.of_this_run = FaultyFiles(self.files, self.faults)
         cleaner = partial(CleanerThread, self.time, files)
         async with serving(
@@ -59,14 +58,16 @@ class MemoryDisk:
     async def broker_to_kill(
         self, settings: Mapping[str, str] | None = None
     ) -> AsyncIterator[Broker]:
-        """A broker on these files, which is killed at the end and then writes nothing."""
+        """Yields a broker on these files and kills it at the end. The killed broker writes
+        nothing."""
         async with self.broker(settings) as broker:
             yield broker
             self.of_this_run.kill()
 
 
 async def client(work: Callable[[], T]) -> T:
-    """Runs ``work`` in a thread, because ``work`` waits for the broker, and returns its result."""
+    """Runs ``work`` in a thread, because it waits for the broker, and returns the result of
+    ``work``."""
     return await asyncio.get_running_loop().run_in_executor(_CLIENTS, work)
 
 
@@ -75,7 +76,8 @@ def address(broker: Broker) -> str:
 
 
 def produce(broker: Broker, topic: str, *values: bytes, **settings: Any) -> list[str]:
-    """Produces each value separately; returns the error name of each response ("": no error)."""
+    """Produces each value separately; returns the error name of each response, or "" if it has no
+    error."""
     names: list[str] = []
 
     def delivered(error: KafkaError | None, _: object) -> None:
@@ -89,7 +91,7 @@ def produce(broker: Broker, topic: str, *values: bytes, **settings: Any) -> list
 
 
 def consume(broker: Broker, topic: str, count: int) -> list[bytes | None]:
-    """The first ``count`` values of partition 0."""
+    """Returns the first ``count`` values of partition 0."""
     consumer = Consumer({"bootstrap.servers": address(broker), "group.id": "reader"})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -99,7 +101,7 @@ def consume(broker: Broker, topic: str, count: int) -> list[bytes | None]:
 
 
 def commit(broker: Broker, group: str, topic: str, offset: int) -> str:
-    """Commits an offset of partition 0 and returns the error name ("": no error)."""
+    """Commits an offset of partition 0 and returns the error name, or "" after success."""
     consumer = Consumer({"bootstrap.servers": address(broker), "group.id": group})
     try:
         answer = consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
@@ -111,7 +113,7 @@ def commit(broker: Broker, group: str, topic: str, offset: int) -> str:
 
 
 def committed(broker: Broker, group: str, topic: str) -> int:
-    """The committed offset of the group in partition 0."""
+    """Returns the committed offset of the group in partition 0."""
     consumer = Consumer({"bootstrap.servers": address(broker), "group.id": group})
     try:
         [found] = consumer.committed([TopicPartition(topic, 0)], 30)

@@ -1,4 +1,4 @@
-"""A test broker in the test's event loop, for tests that the HTTP verbs do not suffice for."""
+"""A test broker in the event loop of the test, for tests that need more than the HTTP verbs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def running(directory: str | None = None, **settings: str) -> AsyncIterator[TestedBroker]:
-    """A started test broker. A double underscore in a setting's keyword means a dot."""
+    """Yields a started test broker. A double underscore in the keyword of a setting means a dot."""
     sets = [f"{name.replace('__', '.')}={value}" for name, value in settings.items()]
     config = load(None, {}, sets, {}, DEFAULTS)
     tested = TestedBroker(config, Addresses(config), directory, KeptLines(io.StringIO()))

@@ -1,6 +1,5 @@
-"""The test mode process keeps its addresses until its end, on systems with and without double
-binding.
-"""
+"""A process in test mode keeps its addresses until it ends, on systems with and without double
+binding."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ LIMITS = limits_of(CONFIG)
 
 
 @pytest.mark.parametrize("bound_twice", [True, False])
-def test_held_address_can_be_bound_only_by_the_run(
+def test_reserved_address_can_be_bound_only_by_the_broker_run(
     monkeypatch: pytest.MonkeyPatch, bound_twice: bool
 ) -> None:
     monkeypatch.setattr(addresses, "_BOUND_TWICE", bound_twice)
@@ -42,7 +41,7 @@ def test_held_address_can_be_bound_only_by_the_run(
     bind(*place, LIMITS).close()
 
 
-def test_addresses_are_released_when_one_address_is_in_use() -> None:
+def test_reserved_addresses_are_released_when_one_address_is_in_use() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         taken, http = other.getsockname()[1], free.getsockname()[1]
@@ -56,7 +55,7 @@ def test_addresses_are_released_when_one_address_is_in_use() -> None:
         bind("127.0.0.1", http, LIMITS).close()
 
 
-def test_address_that_another_socket_listens_on_is_refused() -> None:
+def test_address_on_which_another_socket_listens_is_refused() -> None:
     with bind("127.0.0.1", 0, LIMITS) as other:
         port = other.getsockname()[1]
         flags = {"listeners": f"PLAINTEXT://127.0.0.1:{port}", "http.listener": "127.0.0.1:0"}

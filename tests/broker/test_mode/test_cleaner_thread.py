@@ -1,4 +1,4 @@
-"""The cleaner thread for logs in memory works like the cleaner process for logs on disk."""
+"""The cleaner thread cleans logs in memory as the cleaner process cleans logs on disk."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_log_in_memory_is_cleaned_without_a_cleaner_process() -> None:
 
 
 async def test_cleaner_thread_and_cleaner_process_have_equal_results(tmp_path: Path) -> None:
-    """The comparison covers the bytes of each group of segments, and the counts."""
+    """The test compares the counts and the bytes of each group of segments."""
     process = await _cleaned(tmp_path / "process", None)
     thread = await _cleaned(tmp_path / "thread", OsFileSystem())
     assert process == thread
@@ -57,9 +57,7 @@ async def test_cleaner_thread_and_cleaner_process_have_equal_results(tmp_path: P
 async def _cleaned(
     directory: Path, fs: FileSystem | None
 ) -> tuple[CleanDone, list[tuple[CleanedGroup, bytes]]]:
-    """The result of a cleaning of the same log: the counts, and each group of segments with its
-    bytes.
-    """
+    """Cleans the same log and returns the counts, and each group of segments with its bytes."""
     groups: list[tuple[CleanedGroup, bytes]] = []
     with opened(directory, fs, log_segment_bytes="20000") as broker:
         log = make_topic(broker)
@@ -101,7 +99,7 @@ async def test_failed_cleaning_in_memory_is_reported_and_repeated() -> None:
 
 
 def job_of(fs: FileSystem, seed: int) -> CleanJob:
-    """The cleaning job for a log in the files of a stopped broker."""
+    """Returns the cleaning job for a log in the files of a stopped broker."""
     with opened(DATA, fs) as broker:
         log = make_topic(broker)
         write(log, random.Random(seed), 100)
@@ -155,7 +153,7 @@ async def test_cleaner_thread_works_after_an_exception_of_the_exchange_callback(
     await worker.stop()
 
 
-async def test_cleaner_thread_keeps_the_configured_rate() -> None:
+async def test_cleaner_thread_does_not_exceed_the_configured_rate() -> None:
     fs = MemoryFiles(Time())
     worker, job = CleanerThread(Time(), fs), job_of(fs, 6)
     size = fs.open(os.path.join(job.directory, f"{0:020d}.log")).size()

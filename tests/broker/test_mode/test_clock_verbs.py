@@ -1,4 +1,4 @@
-"""The HTTP verbs of the clock, and their effects on real clients."""
+"""The HTTP verbs for the clock, and their effects on real clients."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Reader:
 
 @contextmanager
 def reading(muster: Tested, group: str = "g", session_ms: int = 45_000) -> Iterator[Reader]:
-    """A running consumer that has an assignment."""
+    """Yields a running consumer that has an assignment."""
     reader = Reader(muster, group, session_ms)
     reader.start()
     try:
@@ -87,7 +87,7 @@ def orders(muster: Tested, **configs: object) -> None:
 # -- responses of the verbs
 
 
-def test_clock_verbs_read_move_freeze_and_run_the_clocks(muster: Tested) -> None:
+def test_clock_verbs_return_advance_freeze_and_resume_the_clocks(muster: Tested) -> None:
     before = muster.get("/time")
     assert sorted(before) == ["ahead_ms", "is_frozen", "mono_ms", "wall_ms"]
     assert not before["is_frozen"]
@@ -161,7 +161,7 @@ def test_clock_advances_while_the_broker_is_stopped(muster: Tested, end: str) ->
 
 
 def coordinated(wire: Wire) -> bool:
-    """Returns whether group g has a coordinator."""
+    """Returns True if group g has a coordinator."""
     answer = wire.call("FindCoordinator", 2, {"key": "g", "key_type": 0})
     return answer["error_code"] == 0
 
@@ -169,7 +169,7 @@ def coordinated(wire: Wire) -> bool:
 # -- effects on real clients
 
 
-def test_advance_expires_a_silent_member_and_reassigns_its_partitions(
+def test_clock_advance_expires_a_silent_member(
     muster: Tested,
 ) -> None:
     orders(muster)
@@ -252,10 +252,9 @@ async def test_aiokafka_clients_work_under_a_frozen_clock(muster: Tested) -> Non
     assert muster.get("/time")["wall_ms"] == stood["wall_ms"]
 
 
-def test_requests_are_handled_only_before_or_after_an_advance(muster: Tested) -> None:
-    """The records have the broker's append time; no append time is between the start and
-    the end.
-    """
+def test_requests_are_not_handled_during_a_clock_advance(muster: Tested) -> None:
+    """The records have the append time of the broker; no append time is between the start and the
+    end of the advance."""
     orders(muster, **{"message.timestamp.type": "LogAppendTime", "retention.ms": -1})
     stood = muster.post("/time/freeze")["wall_ms"]
     with Wire(muster.port) as wire:
@@ -282,7 +281,7 @@ def test_requests_are_handled_only_before_or_after_an_advance(muster: Tested) ->
 
 
 def times(wire: Wire) -> list[int]:
-    """The distinct timestamps of a partition's batches."""
+    """Returns the distinct timestamps of the batches in a partition."""
     found: dict[int, None] = {}
     offset = 0
     while records := fetch(wire, "orders", offset, partition_max_bytes=1 << 22)["records"]:

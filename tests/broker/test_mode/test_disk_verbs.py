@@ -1,4 +1,4 @@
-"""The faults disk_full and fail_fsync of POST /test/faults, with real clients."""
+"""The faults disk_full and fail_fsync of POST /test/faults, tested with real clients."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def muster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tested]:
 
 
 def produced(muster: Tested, value: bytes, *, retries: int = 0) -> str:
-    """Produces one value and returns the error name ("": no error)."""
+    """Produces one value and returns the error name, or "" after success."""
     names: list[str] = []
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": muster.bootstrap, "retries": retries, "linger.ms": 0}
@@ -79,7 +79,7 @@ def records(muster: Tested, count: int) -> list[bytes | None]:
 
 
 @pytest.mark.interop
-def test_disk_full_refuses_records_and_commits_until_the_fault_ends(muster: Tested) -> None:
+def test_disk_full_fault_refuses_records_and_commits_until_it_ends(muster: Tested) -> None:
     assert produced(muster, b"before") == ""
     assert commit_error(muster, 1) == ""
     fault = muster.post("/faults", kind="disk_full")["id"]
@@ -100,7 +100,7 @@ def test_disk_full_refuses_records_and_commits_until_the_fault_ends(muster: Test
 
 
 @pytest.mark.interop
-def test_fail_fsync_stops_the_broker_until_the_start_verb(muster: Tested) -> None:
+def test_fail_fsync_fault_stops_the_broker_until_the_start_verb_runs(muster: Tested) -> None:
     assert produced(muster, b"before") == ""
     muster.post("/faults", kind="fail_fsync", times=1)
     assert produced(muster, b"lost") != ""
@@ -144,10 +144,10 @@ def test_invalid_arguments_of_disk_faults_are_refused(given: dict[str, object], 
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-async def test_log_is_probed_immediately_when_disk_full_ends(
+async def test_poisoned_log_is_probed_immediately_when_disk_full_fault_ends(
     in_memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next regular probe would be an hour later."""
+    """The next regular probe would run an hour later."""
     monkeypatch.setattr(partition, "PROBE_MS_FIRST", 3_600_000)
     async with running(None if in_memory else str(tmp_path / "data")) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
@@ -163,8 +163,8 @@ async def test_log_is_probed_immediately_when_disk_full_ends(
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-async def test_disk_full_fails_the_cleaner(in_memory: bool, tmp_path: Path) -> None:
-    """A cleaner in a separate process would not get the fault."""
+async def test_disk_full_fault_fails_the_log_cleaner(in_memory: bool, tmp_path: Path) -> None:
+    """A cleaner in a separate process would not be affected by the fault."""
     settings = {"log__cleaner__backoff__ms": "20"}
     directory = None if in_memory else str(tmp_path / "data")
     with no_process_is_left():

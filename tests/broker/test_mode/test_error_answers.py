@@ -1,6 +1,4 @@
-"""Error responses: each supported API can return each error for the requested elements, in each
-version.
-"""
+"""Each supported API can return each error for the elements of the request, in each version."""
 
 from __future__ import annotations
 
@@ -35,16 +33,16 @@ BY_TABLES = [
     for api, version in EVERY
     if api not in (ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS)
 ]
-"""All APIs except the two with log directories, which only the request or only the response has."""
+"""All APIs and versions, except the two APIs in which only the request or only the response
+contains log directories."""
 NAME_NOTHING = ("CreateAcls", "DeleteAcls", "WriteTxnMarkers")
-"""APIs whose responses have one unnamed element for each element of the request, in the
-same order.
+"""APIs whose responses have one unnamed element for each element of the request, in the same order.
 """
 CODES = [code for code in errors.NAMES if code]
 
 
 @pytest.mark.parametrize(("api", "version"), BY_TABLES, ids=str)
-def test_error_response_can_have_every_error_in_each_version(api: Api, version: int) -> None:
+def test_every_error_can_be_injected_in_each_response_version(api: Api, version: int) -> None:
     request = api.decode_request(version, api.encode_request(version, asked(api, version)))
     for code in CODES:
         answer = error_answer(api, version, request, code, "why")
@@ -70,7 +68,7 @@ def _plain(value: Any) -> list[Any]:
     return [value]
 
 
-def test_partition_error_is_set_only_in_the_partitions_of_a_response() -> None:
+def test_injected_partition_error_is_set_only_in_partitions() -> None:
     api = SERVED[9].api
     request = api.decode_request(7, api.encode_request(7, asked(api, 7)))
     whole = error_answer(api, 7, request, errors.NOT_COORDINATOR, "why")
@@ -82,7 +80,7 @@ def test_partition_error_is_set_only_in_the_partitions_of_a_response() -> None:
     assert partition["committed_offset"] == -1
 
 
-def test_partition_error_is_the_top_level_error_without_partitions() -> None:
+def test_injected_error_is_top_level_when_the_request_has_no_partitions() -> None:
     api = SERVED[9].api
     code = next(iter(OF_ELEMENTS))
     everything = {"topics": None, "group_id": "billing"}

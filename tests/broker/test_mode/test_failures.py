@@ -1,6 +1,5 @@
-"""A test broker that failed reports the reason; after a reset or a start, the broker works
-again.
-"""
+"""A test broker that has failed reports the reason; after a reset or a start, the broker works
+again."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ def refuses(port: int) -> bool:
 
 
 async def fail(tested: TestedBroker) -> None:
-    """Makes an fsync of the test broker fail, which is final (law 6)."""
+    """Makes an fsync of the test broker fail, after which the broker stops (law 6)."""
     await asked(tested, fill)
     tested.disk.faults.fail_fsync()
     answer = await asked(tested, lambda wire: produce(wire, "t", batch(b"lost")))

@@ -1,4 +1,4 @@
-"""Injected faults with real clients: errors, delays, missing responses, closed connections."""
+"""Injected faults with real clients: errors, delays, missing responses and closed connections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WITHIN_S = 30
 
 @pytest.fixture
 def consumer(muster: Tested) -> Iterator[confluent_kafka.Consumer]:
-    """A consumer without an assignment that commits offsets of group ``billing``."""
+    """Yields a consumer without an assignment that commits offsets of group ``billing``."""
     made = confluent_kafka.Consumer(settings(muster))
     yield made
     made.close()
@@ -42,7 +42,7 @@ def orders(muster: Tested) -> None:
 
 
 def commit_error(consumer: confluent_kafka.Consumer, topic: str = "orders") -> str | None:
-    """Commits offset 1 and returns the client's name of the error."""
+    """Commits offset 1 and returns the client's name for the error."""
     try:
         (done,) = consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     except KafkaException as raised:
@@ -152,7 +152,7 @@ def test_produce_fails_with_the_injected_error(muster: Tested, error: str) -> No
 
 
 @pytest.mark.campaign
-def test_fetch_of_the_faulty_partitions_fails_until_the_fault_ends(muster: Tested) -> None:
+def test_fetch_fault_fails_only_its_partitions_until_the_fault_ends(muster: Tested) -> None:
     orders(muster)
     producer = confluent_kafka.Producer({"bootstrap.servers": muster.bootstrap})
     producer.produce("orders", b"1")
@@ -175,7 +175,7 @@ def test_fetch_of_the_faulty_partitions_fails_until_the_fault_ends(muster: Teste
     consumer.close()
 
 
-def test_delay_affects_only_the_configured_client(muster: Tested) -> None:
+def test_delay_fault_affects_only_the_configured_client(muster: Tested) -> None:
     orders(muster)
     muster.post("/faults", kind="delay", api="OffsetCommit", ms=400, client_id="slow")
     took = {}
@@ -191,7 +191,7 @@ def test_delay_affects_only_the_configured_client(muster: Tested) -> None:
     assert rows["slow"] > 399 > rows["app-1"]  # Timers count whole milliseconds.
 
 
-def test_delay_keeps_the_order_of_responses_of_a_connection(muster: Tested) -> None:
+def test_delay_fault_keeps_the_order_of_responses_of_a_connection(muster: Tested) -> None:
     orders(muster)
     fault = muster.post("/faults", kind="delay", api="Metadata", ms=100_000)
     with Wire(muster.port) as wire, Wire(muster.port) as other:
@@ -206,7 +206,7 @@ def test_delay_keeps_the_order_of_responses_of_a_connection(muster: Tested) -> N
         assert [wire.receive()[0], wire.receive()[0]] == [slow, quick]
 
 
-def test_client_times_out_during_the_fault_stop_answering(muster: Tested) -> None:
+def test_client_times_out_during_a_stop_answering_fault(muster: Tested) -> None:
     orders(muster)
     consumer = confluent_kafka.Consumer(settings(muster))
     assert consumer.list_topics(timeout=WITHIN_S).topics.keys() >= {"orders"}
@@ -223,7 +223,7 @@ def test_client_times_out_during_the_fault_stop_answering(muster: Tested) -> Non
     consumer.close()
 
 
-def test_stop_answering_delays_requests_until_the_fault_ends(muster: Tested) -> None:
+def test_stop_answering_fault_delays_requests_until_the_fault_ends(muster: Tested) -> None:
     orders(muster)
     with Wire(muster.port, client_id="app-1") as wire:
         found = wire.call("FindCoordinator", 3, {"key": "billing", "key_type": 0})
@@ -257,7 +257,7 @@ def test_disconnect_fault_closes_the_connections_of_one_client(muster: Tested) -
         assert other.is_closed()
 
 
-def test_disconnected_client_reconnects(muster: Tested) -> None:
+def test_client_reconnects_after_a_disconnect_fault(muster: Tested) -> None:
     orders(muster)
     consumer = confluent_kafka.Consumer(settings(muster))
 

@@ -1,4 +1,5 @@
-"""A disk that is full or can't fsync when the test says so, in memory and with real files."""
+"""A disk in memory, and one with real files, that is full or cannot fsync when the test requires
+it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def under(request: pytest.FixtureRequest, tmp_path: Path) -> FileSystem:
 
 
 def refused(work: Callable[[], object], code: int = errno.ENOSPC) -> bool:
-    """Returns whether ``work`` raises an OSError with this code; raises other errors."""
+    """Returns True if ``work`` raises an OSError with this code; other errors are raised."""
     try:
         work()
     except OSError as error:
@@ -87,7 +88,9 @@ def test_disk_is_full_until_the_last_disk_full_fault_ends(
     fs.make_directory(f"{tmp_path}/d")
 
 
-def test_fail_fsync_fails_the_given_number_of_fsyncs(under: FileSystem, tmp_path: Path) -> None:
+def test_fail_fsync_fault_fails_the_given_number_of_fsyncs(
+    under: FileSystem, tmp_path: Path
+) -> None:
     fs, d = FaultyFiles(under, DiskFaults()), str(tmp_path)
     file = fs.open(f"{d}/f", create=True)
     twice = fs.faults.fail_fsync(times=2)

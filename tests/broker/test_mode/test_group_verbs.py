@@ -1,4 +1,4 @@
-"""HTTP verbs that cause the group events of production, with real clients."""
+"""HTTP verbs that cause group events as in production, tested with real clients."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Member:
 
 @contextmanager
 def member(muster: Tested, **more: Any) -> Iterator[Member]:
-    """A running member whose group is Stable."""
+    """Yields a running member whose group is Stable."""
     made = Member(muster, **more)
     try:
         until("it has its partitions", lambda: made.assigned, tolerate=())
@@ -128,7 +128,7 @@ def is_stable(muster: Tested, count: int) -> bool:
     return (found["state"], found["members"]) == ("Stable", count)
 
 
-def test_rebalance_verb_reassigns_partitions_and_is_in_the_journal(orders: Tested) -> None:
+def test_rebalance_verb_reassigns_partitions_and_adds_a_journal_entry(orders: Tested) -> None:
     with member(orders) as one:
         before = group(orders)
         assert before["state"] == "Stable"
@@ -149,7 +149,7 @@ def test_rebalance_verb_is_refused_for_a_group_without_members(orders: Tested) -
     assert orders.refused("POST", "/groups/rebalance", {"group": "billing"})[0] == 409
 
 
-def test_member_expired_by_the_verb_is_unknown_and_rejoins(orders: Tested) -> None:
+def test_member_rejoins_after_the_expire_verb_removed_the_member(orders: Tested) -> None:
     with member(orders, **{"client.id": "app-1"}) as one:
         (before,) = members(orders)
         answer = orders.post("/groups/expire", member="app-1")
@@ -164,7 +164,7 @@ def test_member_expired_by_the_verb_is_unknown_and_rejoins(orders: Tested) -> No
         assert any("expired (requested by a test)" in each for each in sentences(orders))
 
 
-def test_partitions_of_a_member_expired_by_the_verb_are_reassigned(orders: Tested) -> None:
+def test_expire_verb_reassigns_the_partitions_of_the_expired_member(orders: Tested) -> None:
     with Wire(orders.port) as wire:
         joined = wire.call("FindCoordinator", 3, {"key": "billing", "key_type": 0})
         assert joined["error_code"] == 0
@@ -178,7 +178,7 @@ def test_partitions_of_a_member_expired_by_the_verb_are_reassigned(orders: Teste
         orders.delete("/faults/all")
 
 
-def test_librdkafka_member_fenced_by_the_verb_has_a_fatal_error(orders: Tested) -> None:
+def test_fence_verb_causes_a_fatal_error_in_a_librdkafka_member(orders: Tested) -> None:
     with member(orders, **{"group.instance.id": "orders-1"}) as one:
         (before,) = members(orders)
         assert before["group_instance_id"] == "orders-1"
@@ -192,7 +192,7 @@ def test_librdkafka_member_fenced_by_the_verb_has_a_fatal_error(orders: Tested) 
         assert any("took over orders-1" in each for each in sentences(orders))
 
 
-def test_kafka_python_member_fenced_by_the_verb_raises(orders: Tested) -> None:
+def test_fence_verb_causes_an_exception_in_a_kafka_python_member(orders: Tested) -> None:
     consumer = kafka.KafkaConsumer(
         "orders",
         bootstrap_servers=orders.bootstrap,
@@ -291,7 +291,7 @@ def test_moved_coordinator_serves_requests_after_the_fault_ends(orders: Tested) 
     assert orders.get("/committed?group=billing")["offsets"][0]["offset"] == 2
 
 
-def test_move_coordinator_with_keep_away_lasts_until_its_fault_ends(orders: Tested) -> None:
+def test_move_coordinator_verb_with_keep_away_lasts_until_its_fault_ends(orders: Tested) -> None:
     fault = orders.post("/groups/move_coordinator", group="billing", keep_away=True)
     with Wire(orders.port) as wire:
         assert wire.call("JoinGroup", 3, _join(""))["error_code"] == 16
@@ -299,7 +299,7 @@ def test_move_coordinator_with_keep_away_lasts_until_its_fault_ends(orders: Test
         until("it serves", lambda: wire.call("JoinGroup", 3, _join(""))["error_code"] == 0)
 
 
-def test_loading_coordinator_returns_load_in_progress_until_the_fault_ends(orders: Tested) -> None:
+def test_loading_fault_makes_coordinator_return_load_in_progress(orders: Tested) -> None:
     with member(orders) as one:
         assert one.commit(3) is None
         member_id = members(orders)[0]["member"]
@@ -353,7 +353,7 @@ def test_coordinator_fault_ends_when_the_broker_is_killed() -> None:
             assert wire.call("JoinGroup", 3, _join(""))["error_code"] == 0
 
 
-def test_disk_full_refuses_records_until_the_fault_ends(orders: Tested) -> None:
+def test_disk_full_fault_refuses_records_until_the_fault_ends(orders: Tested) -> None:
     fault = orders.post("/faults", kind="disk_full")
     assert _produced(orders) == "KAFKA_STORAGE_ERROR"
     assert orders.get("/faults")["faults"][0]["hits"] >= 1
@@ -371,9 +371,8 @@ def test_failed_fsync_stops_the_broker_until_the_reset_verb(orders: Tested) -> N
 
 
 def _produced(muster: Tested, topic: str = "orders") -> str | None:
-    """Produces one record; returns the error name of the broker's response, or else of the
-    client.
-    """
+    """Produces one record; returns the error name of the broker's response, or the client's error
+    if it got no response."""
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": muster.bootstrap, "retries": 0, "message.timeout.ms": 3000}
     )

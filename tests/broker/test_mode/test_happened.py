@@ -1,4 +1,4 @@
-"""The verbs that return records, committed offsets with lag, members, and the journal."""
+"""The verbs that return records, committed offsets with lag, members and the journal."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_committed_verb_returns_offsets_with_lag(muster: Tested) -> None:
     assert (row["topic"], row["partition"], row["offset"], row["lag"]) == ("orders", 0, 1, 2)
 
 
-def test_members_verb_returns_assignments_and_journal_verb_sentences(
+def test_members_verb_returns_assignments_and_journal_verb_returns_text(
     muster: Tested,
 ) -> None:
     muster.post("/topics", topics=[{"name": "orders", "partitions": 2}])
@@ -109,7 +109,7 @@ def test_members_and_journal_verbs_return_empty_lists_for_unknown_group(muster: 
     assert "group is missing" in muster.refused("GET", "/members")[1]
 
 
-def test_requests_verb_returns_records_and_reads_from_a_sequence_number(muster: Tested) -> None:
+def test_requests_verb_returns_requests_from_a_sequence_number(muster: Tested) -> None:
     muster.post("/topics", topics=[{"name": "orders"}])
     produced(muster, b"1", b"2")
 

@@ -1,6 +1,5 @@
-"""After a kill, the next start has all acknowledged data, and the killed broker does no
-more work.
-"""
+"""After a kill, the next start finds all acknowledged data, and the killed broker does no more
+work."""
 
 from __future__ import annotations
 
@@ -20,14 +19,14 @@ from tests.wire import Wire, batch, values_of
 
 
 class Writer:
-    """Produces and commits rising numbers until the connection closes."""
+    """Produces and commits increasing numbers until the connection closes."""
 
     def __init__(self, port: int, first: int) -> None:
         self.produced = self.committed = first - 1
-        """The last acknowledged number."""
+        """The last acknowledged numbers of the Produce requests and of the commits."""
         self._port, self._first = port, first
         self.enough = threading.Event()
-        """Set after many acknowledgements."""
+        """Set after many acknowledged requests."""
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
 

@@ -1,4 +1,4 @@
-"""A test broker is stopped, killed, started and reset, always at the same addresses."""
+"""A test broker keeps its addresses when it is stopped, killed, started or reset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests.wire import Wire, batch, values_of
 
 @pytest.fixture(params=["memory", "directory"])
 def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tested]:
-    """A test broker with data in memory, and another with data in a directory."""
+    """Yields a test broker whose data is in memory or in a directory, depending on the parameter of
+    the fixture."""
     words = [] if request.param == "memory" else ["--data", str(tmp_path / "data")]
     with tested(*words) as started:
         yield started
@@ -65,7 +66,9 @@ def test_acknowledged_data_survive_a_stop_and_start(either: Tested, end: str) ->
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_stopped_broker_refuses_connections_and_keeps_its_port(muster: Tested, end: str) -> None:
+def test_stopped_test_broker_refuses_connections_and_keeps_its_port(
+    muster: Tested, end: str
+) -> None:
     muster.post(f"/{end}")
 
     with pytest.raises(ConnectionRefusedError):
@@ -83,7 +86,7 @@ def test_connections_close_when_the_broker_is_killed(muster: Tested) -> None:
         assert connection.recv(1) == b""
 
 
-def test_repeated_stop_kill_and_start_verbs_have_no_effect(muster: Tested) -> None:
+def test_stop_kill_and_start_verbs_have_no_effect_when_repeated(muster: Tested) -> None:
     for verb, running in (("stop", False), ("kill", False), ("start", True), ("start", True)):
         assert muster.post(f"/{verb}") == {"is_running": running}
         assert muster.post(f"/{verb}") == {"is_running": running}
@@ -113,7 +116,7 @@ def test_http_pages_serve_the_new_broker_after_a_reset(muster: Tested) -> None:
 
 
 @pytest.mark.campaign
-def test_reset_empties_the_directory_only_if_test_mode_created_its_data(tmp_path: Path) -> None:
+def test_reset_deletes_only_data_that_test_mode_created(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with tested("--data", str(data)) as first:
         assert first.told["data"] == str(data)
@@ -164,11 +167,11 @@ class Held:
 
 
 EXECUTORS_THREADS = 32
-"""The maximum number of threads of an executor; timing determines how many the executor starts."""
+"""The maximum number of threads of an executor. The actual number depends on timing."""
 
 
 @pytest.mark.campaign
-def test_thousand_resets_do_not_leak_files_threads_or_memory(muster: Tested) -> None:
+def test_resets_do_not_leak_files_threads_or_memory(muster: Tested) -> None:
     took_ms = []
 
     def once(number: int) -> None:

@@ -1,6 +1,5 @@
-"""The properties that only files in memory have: bounded space, which is freed when no file is
-open.
-"""
+"""Properties that only files in memory have: limited space, which is freed when no open file uses
+it."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ def made(fs: MemoryFiles, path: str, size: int) -> MemoryFile:
     return file
 
 
-def test_write_above_the_capacity_raises_and_stores_a_part() -> None:
+def test_write_above_the_capacity_stores_a_prefix_and_raises_an_error() -> None:
     fs = MemoryFiles(Time(), capacity_bytes=100)
     file = made(fs, "/f", 90)
     with pytest.raises(OSError, match="No space") as caught:
@@ -39,7 +38,7 @@ def test_write_above_the_capacity_raises_and_stores_a_part() -> None:
     assert file.size() == 100
 
 
-def test_space_of_a_removed_file_is_freed_when_the_file_is_closed() -> None:
+def test_space_of_a_deleted_open_file_is_freed_when_the_file_is_closed() -> None:
     fs = MemoryFiles(Time(), capacity_bytes=100)
     fs.make_directory("/d")
     held = made(fs, "/f", 30)
@@ -75,13 +74,13 @@ def test_reserved_space_of_a_file_in_memory_counts_as_used() -> None:
     assert fs.space("/") == DiskSpace(100, 95)
 
 
-def test_space_of_files_in_memory_is_unknown_without_a_capacity() -> None:
+def test_free_space_in_memory_is_unknown_when_no_capacity_is_set() -> None:
     fs = MemoryFiles(Time())
     made(fs, "/f", 1000).reserve(1 << 40)
     assert fs.space("/") is None
 
 
-def test_modification_time_of_a_file_in_memory_is_the_clocks_time() -> None:
+def test_modification_time_of_a_file_in_memory_uses_the_mock_clock() -> None:
     wall_s = 1_000_000.5
     fs = MemoryFiles(Time(wall_s=lambda: wall_s))
     file = made(fs, "/f", 1)
@@ -96,7 +95,8 @@ def test_modification_time_of_a_file_in_memory_is_the_clocks_time() -> None:
 
 
 def test_files_of_a_renamed_directory_are_ordered_by_name() -> None:
-    """The order of a set would differ between processes, but a seed must reproduce a run."""
+    """The order of a set would differ between processes, but a seed must reproduce a run
+    exactly."""
     files = MemoryFiles(Time())
     files.make_directory("/t-0")
     for number in range(20):
@@ -106,7 +106,8 @@ def test_files_of_a_renamed_directory_are_ordered_by_name() -> None:
 
 
 def test_concurrent_changes_of_a_file_in_memory_are_consistent() -> None:
-    """A reader gets only bytes that the file once had, whatever other threads change."""
+    """A reader gets only bytes that the file has contained at some time, whatever other threads
+    change."""
     fs = MemoryFiles(Time(), capacity_bytes=1 << 30)
     file = made(fs, "/f", 0)
     wrong: list[object] = []
@@ -163,11 +164,11 @@ def test_file_systems_in_memory_are_freed_without_garbage_collection() -> None:
 
 
 def parts() -> list[object]:
-    """All live objects of the module for files in memory."""
+    """Returns all live objects of the module for files in memory."""
     return [each for each in gc.get_objects() if isinstance(each, Inode | Directory | Capacity)]
 
 
 def left(before: list[object]) -> list[str]:
-    """The class names of the live objects that did not exist in ``before``."""
+    """Returns the class names of the live objects that are not in ``before``."""
     known = set(map(id, before))
     return sorted(type(each).__name__ for each in parts() if id(each) not in known)

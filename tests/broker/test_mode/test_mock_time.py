@@ -1,6 +1,5 @@
-"""The mock clocks of the test mode: their moves, the order of timers, and what remains in real
-time.
-"""
+"""The mock clocks of the test mode: their changes, the order of timers, and the operations that use
+real time."""
 
 from __future__ import annotations
 
@@ -58,7 +57,7 @@ async def test_advance_moves_both_frozen_clocks_by_the_given_time() -> None:
     assert time.now().mono_ms == before.mono_ms + 90_000
 
 
-async def test_clocks_continue_from_their_time_after_run() -> None:
+async def test_run_lets_frozen_clocks_continue_from_their_time() -> None:
     time = frozen()
     await time.advance(3_600_000)
     stood = time.now()
@@ -72,7 +71,7 @@ async def test_clocks_continue_from_their_time_after_run() -> None:
     assert abs(time.monotonic_s() - time.now().mono_ms / 1000) < 10
 
 
-def test_ahead_ms_ignores_the_time_between_reads_of_the_two_clocks() -> None:
+def test_ahead_ms_is_0_when_real_time_passes_between_the_clock_reads() -> None:
     seconds = iter(range(1_000, 2_000))
     time = MockTime(Time(monotonic_s=lambda: next(seconds), wall_s=lambda: next(seconds)))
     assert time.ahead_ms == 0
@@ -105,7 +104,7 @@ async def test_advance_is_refused_when_negative_or_above_ten_years(ms: int) -> N
     assert time.ahead_ms == 0
 
 
-async def test_clock_excludes_pauses_of_the_process_but_not_advances() -> None:
+async def test_mock_clock_excludes_process_pauses_and_includes_advances() -> None:
     seconds = 1000.0
     real = Time(monotonic_s=lambda: seconds, wall_s=lambda: seconds)
     time = MockTime(real)
@@ -125,7 +124,8 @@ async def test_clock_excludes_pauses_of_the_process_but_not_advances() -> None:
 
 
 class Played:
-    """Timers that set more timers, chosen by a seed; equal on every clock with ``call_later``."""
+    """Timers that set further timers, chosen by a seed. They are the same for every clock with
+    ``call_later``."""
 
     def __init__(
         self, seed: int, now_ms: Callable[[], int], call_later: Callable[..., object]
@@ -151,7 +151,7 @@ class Played:
 
 
 class PlainHeap:
-    """A naive model of the clock: a heap of timers, and a time that jumps to the first timer."""
+    """A simple model of the clock: a heap of timers, and a time that jumps to the first timer."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -176,7 +176,7 @@ class PlainHeap:
     count=st.integers(1, 12),
     moves=st.lists(st.sampled_from([0, 1, 50, 1_000, 61_000, 4_000_000, 100_000_000]), max_size=5),
 )
-def test_timers_of_the_mock_clock_fire_in_the_order_of_a_heap(
+def test_timers_of_the_mock_clock_fire_in_deadline_order(
     seed: int, count: int, moves: list[int]
 ) -> None:
     async def play() -> None:
@@ -197,7 +197,7 @@ def test_timers_of_the_mock_clock_fire_in_the_order_of_a_heap(
     in_a_loop(play)
 
 
-async def test_work_of_a_timer_ends_before_the_next_timer_fires() -> None:
+async def test_clock_advance_completes_the_work_of_a_timer_before_the_next_timer() -> None:
     time = frozen()
     done: list[tuple[str, int]] = []
     start_ms = time.now().mono_ms
@@ -320,12 +320,11 @@ async def test_loop_runs_other_tasks_during_an_advance() -> None:
         st.sampled_from([50, 1_000, 60_000, 3_600_000, 40_000_000]), min_size=1, max_size=3
     ),
 )
-def test_advance_runs_rounds_of_repeated_work_that_have_due_work(
+def test_clock_advance_runs_rounds_of_repeated_work_that_have_due_work(
     seed: int, pauses: list[int], moves: list[int]
 ) -> None:
-    """The result is compared with an execution of every round; a seed and other timers set the due
-    work.
-    """
+    """The test compares the result with a model that runs every round. A seed and other timers
+    determine the due work."""
     chance = Random(seed)
     begin = [[chance.randrange(80_000_000) for _ in range(3)] for _ in pauses]
     brought = [
@@ -388,7 +387,7 @@ def test_advance_runs_rounds_of_repeated_work_that_have_due_work(
     assert not failures
 
 
-async def test_advance_skips_rounds_of_repeated_work_without_due_work() -> None:
+async def test_clock_advance_skips_rounds_of_repeated_work_without_due_work() -> None:
     time = frozen()
     rounds: list[int] = []
     asked: list[None] = []
@@ -407,7 +406,7 @@ async def test_advance_skips_rounds_of_repeated_work_without_due_work() -> None:
     task.cancel()
 
 
-async def test_advance_waits_for_slow_repeated_work() -> None:
+async def test_clock_advance_waits_until_slow_repeated_work_ends() -> None:
     time = MockTime()
     pause_s, gate, ended = 3600.0, asyncio.Event(), list[int]()
 

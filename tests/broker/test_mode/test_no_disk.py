@@ -1,4 +1,5 @@
-"""A broker with data in memory does not access the disk; the watcher detects a broker that does."""
+"""A broker with data in memory does not access the disk; the watcher detects accesses of a broker
+to the disk."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def test_broker_in_memory_does_not_access_the_disk() -> None:
     assert disk_accesses("memory", DATA) == []
 
 
-def test_watcher_detects_a_broker_that_accesses_the_disk(tmp_path: Path) -> None:
+def test_disk_watcher_detects_a_broker_that_accesses_the_disk(tmp_path: Path) -> None:
     seen = "\n".join(disk_accesses("real", str(tmp_path / "data")))
     for what in (
         "os.mkdir", "os.rename", "os.remove", "os.listdir", "shutil.rmtree", "stat ", "statvfs ",

@@ -1,4 +1,4 @@
-"""The clock of a run equals the clock of the process until the run ends."""
+"""The clock of a broker run equals the clock of the process until the run ends."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from broker.test_mode.run_time import RunTime
 from broker.time import Time
 
 
-def test_run_time_overrides_every_method_of_time() -> None:
+def test_time_of_a_broker_run_overrides_every_method_of_time() -> None:
     asked = {name for name, each in vars(Time).items() if inspect.isfunction(each)}
     own = set(vars(RunTime))
 
     assert {name for name in asked if not name.startswith("_")} - own == set()
 
 
-async def test_timers_of_an_ended_run_do_not_fire() -> None:
+async def test_timers_of_an_ended_broker_run_do_not_fire() -> None:
     called = []
     time = RunTime(Time())
     time.call_later(0.01, called.append, "before")
@@ -30,7 +30,7 @@ async def test_timers_of_an_ended_run_do_not_fire() -> None:
     assert called == ["before"]
 
 
-async def test_threads_and_processes_of_an_ended_run_end() -> None:
+async def test_threads_and_processes_end_when_their_broker_run_ends() -> None:
     time = RunTime(Time())
     threads = time.threads(1, "one")
     await threads.run(lambda: None)

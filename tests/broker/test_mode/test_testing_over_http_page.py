@@ -1,6 +1,5 @@
 """The chapter "Over HTTP" of docs/test/testing-with-muster.md: its examples run, and its tables
-match the code.
-"""
+agree with the code."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _MARK = "-- the next command --"
 
 
 def examples() -> list[tuple[str, str]]:
-    """Each command of the page with its documented output."""
+    """Returns each command of the page with its documented output."""
     found: list[tuple[str, str]] = []
     for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
         for line in block.splitlines(keepends=True):

@@ -1,6 +1,5 @@
-"""The verbs of /test: each verb has the effect that its row describes, and refuses invalid
-arguments with a reason.
-"""
+"""The verbs of /test: each verb has the documented effect and refuses invalid arguments with a
+reason."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ def topics_of(muster: Tested) -> dict[str, int]:
     return {topic["name"]: len(topic["partitions"]) for topic in answer["topics"]}
 
 
-def test_get_test_lists_every_verb_with_its_arguments(muster: Tested) -> None:
+def test_get_of_the_test_path_lists_every_verb_with_its_arguments(muster: Tested) -> None:
     verbs = {(each["method"], each["path"]): each for each in muster.get("")["verbs"]}
 
     assert verbs[("POST", "/test/topics/delete")] == {

@@ -1,6 +1,5 @@
-"""Expiries in a whole broker: all expiries of an advance occur in order before the advance
-returns.
-"""
+"""Expiry in a whole broker: everything that expires during an advance of the clock expires in
+order, before the advance returns."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ class Scene:
         self.client = client
         self.start_ms = time.now().mono_ms
         self.events: list[tuple[int, Any]] = []
-        """Each event, with its time in milliseconds since the start."""
+        """Each event with its time in ms since the start."""
         broker.groups.life.observer.reports.append(
             lambda event, _: self.events.append((time.now().mono_ms - self.start_ms, event))
         )
@@ -52,7 +51,7 @@ class Scene:
         return await self.time.advance(days * DAY + hours * HOUR + minutes * MINUTE + s * SECOND)
 
     def left(self) -> list[tuple[int, str]]:
-        """The time at which each member left its group, and the group id."""
+        """Returns for each member that left its group the time in ms, and the group id."""
         return [(at, each.group_id) for at, each in self.events if isinstance(each, MemberLeft)]
 
     async def topic(self, name: str, **configs: object) -> None:
@@ -63,7 +62,7 @@ class Scene:
         assert made["topics"][0]["error_code"] == 0, made
 
     async def produce(self, name: str, *records: tuple[bytes | None, bytes | None]) -> None:
-        """Produces one batch with the broker's time as timestamp."""
+        """Produces one batch whose timestamp is the time of the broker."""
         now_ms = self.time.now().wall_ms
         batch = encode_batch(
             [Record(index, now_ms, *record) for index, record in enumerate(records)], base_offset=0
@@ -85,7 +84,7 @@ class Scene:
         return entry
 
     async def pairs(self, name: str) -> list[tuple[bytes | None, bytes | None]]:
-        """The key and the value of every record."""
+        """Returns key and value of every record."""
         data = (await self.fetched(name))["records"] or b""
         return [
             (record.key, record.value)
@@ -189,7 +188,9 @@ async def test_offsets_expire_a_week_after_the_group_became_empty(
         assert fired < 10_000
 
 
-async def test_records_expire_by_retention_and_files_after_the_delete_delay(tmp_path: Path) -> None:
+async def test_segments_expire_at_retention_and_files_after_the_delete_delay(
+    tmp_path: Path,
+) -> None:
     async with scene(tmp_path) as here:
         await here.topic("hour", retention_ms=HOUR)
         await here.topic("day", retention_ms=DAY)
@@ -288,7 +289,7 @@ async def test_open_transaction_is_aborted_after_its_timeout(tmp_path: Path) -> 
 
 
 async def test_sessions_expire_only_while_the_clock_runs(tmp_path: Path) -> None:
-    """A second broker with the same settings and a running clock expires the same session."""
+    """A second broker with the same settings but a running clock expires the same session."""
     settings = {"group.min.session.timeout.ms": "1000"}
     async with (
         scene(tmp_path / "frozen", settings) as here,
@@ -354,7 +355,7 @@ async def test_setting_the_wall_clock_back_does_not_expire_a_session(tmp_path: P
         assert entry.commit_timestamp_ms == before.wall_ms - DAY
 
 
-async def test_advance_of_a_week_with_ten_groups_takes_bounded_steps(tmp_path: Path) -> None:
+async def test_clock_advance_of_a_week_takes_a_bounded_number_of_steps(tmp_path: Path) -> None:
     async with scene(tmp_path, {"offsets.topic.num.partitions": "1"}) as here:
         for number in range(10):
             await here.client.join_alone(f"g{number}", session_timeout_ms=45 * SECOND)

@@ -1,7 +1,7 @@
 """A program that runs all file operations of a broker and prints the accesses to the disk.
 
 Usage: `python -m tests.broker.test_mode.watched memory|real DIRECTORY`, where DIRECTORY is the data
-directory. The last printed line lists the interpreter's operations on files of the disk since the
+directory. The last printed line lists the operations of the interpreter on disk files after the
 imports: every write, every start of a process, and every read in the data directory.
 """
 
@@ -40,7 +40,7 @@ CHANGES = (
 
 
 def watch(directory: str) -> list[str]:
-    """Returns a list to which each later access is added."""
+    """Returns a list to which each subsequent access is added."""
     touched: list[str] = []
 
     def is_data(path: object) -> bool:
@@ -71,7 +71,7 @@ def watch(directory: str) -> list[str]:
 
 
 async def live(fs: FileSystem, time: Time, directory: str, first: bool) -> None:
-    """Runs a broker once, from its start to its stop, with all file operations."""
+    """Runs a broker from its start to its stop, with all file operations."""
     settings = {
         **SETTINGS,
         "http.listener": "127.0.0.1:0",
@@ -131,7 +131,7 @@ def read_pages(broker: Broker) -> None:
 
 
 async def main(kind: str, directory: str) -> None:
-    """Runs a broker twice, one run after the other, on the same files."""
+    """Runs a broker twice in sequence on the same files."""
     cleaning.OWNED_DEAD_BYTES_MIN = 1
     time = Time()
     fs = MemoryFiles(time) if kind == "memory" else OsFileSystem()
