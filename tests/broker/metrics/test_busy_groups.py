@@ -1,6 +1,5 @@
-"""Each scrape has the lag in seconds of every group, however often the group commits between
-scrapes.
-"""
+"""Each scrape contains the lag in seconds of every group, however often the group commits between
+scrapes."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ RECORDS = 50
 
 
 def fill(seen: Seen) -> None:
-    """Appends records to ``orders``, one per second; the last record has the current time."""
+    """Appends one record per second to ``orders``; the last record has the current time."""
     partition = partition_of(seen.broker, "orders")
     now_ms = seen.time.wall_ms
     records = [Record(n, now_ms - 1000 * (RECORDS - 1 - n), None, b"v") for n in range(RECORDS)]
@@ -30,12 +29,12 @@ def fill(seen: Seen) -> None:
 
 
 def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
-    """Replaces the thread that looks up records; it finds no record times."""
+    """Replaces the thread that looks up records, and finds no record times."""
     return [(each.topic_id, each.partition, first) for each in step for first in each.offsets], []
 
 
 async def test_scrape_has_the_lag_seconds_of_the_latest_commit(tmp_path: Path) -> None:
-    """A scrape waits for its record lookups, so it has the lag of the latest commit."""
+    """A scrape waits for its record lookups, so it contains the lag of the latest commit."""
     async with seeing(tmp_path) as seen:
         fill(seen)
         for offset in range(10):

@@ -28,7 +28,8 @@ async def scraped(broker: Broker) -> Scrape:
 
 
 async def until(cluster: Members, what: str, holds: Callable[[list[Scrape]], bool]) -> list[Scrape]:
-    """Waits until ``holds`` is true for the scrapes of all brokers, and returns the scrapes."""
+    """Waits until ``holds`` returns true for the scrapes of all brokers, and returns the
+    scrapes."""
     deadline = time.monotonic() + 30
     while True:
         scrapes = [await scraped(each) for each in cluster.brokers.values()]
@@ -39,7 +40,7 @@ async def until(cluster: Members, what: str, holds: Callable[[list[Scrape]], boo
 
 
 def total(scrapes: list[Scrape], *key: str) -> float:
-    """The sum of a series over the brokers."""
+    """Returns the sum of a series over the brokers."""
     values = [scrape[key] for scrape in scrapes]
     assert None not in values, f"somebody has no {key}"
     return sum(value for value in values if value is not None)

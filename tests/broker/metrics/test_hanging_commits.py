@@ -1,4 +1,4 @@
-"""Hanging offset commits are logged: pending commits of a transaction that is not open."""
+"""The broker logs hanging offset commits: pending commits whose transaction is not open."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ HANGS = "offset commits are pending in a transaction that has ended"
 
 
 async def leave_pending_commit(broker: Broker, producer: Producer) -> None:
-    """Leaves a pending commit of the producer, as an earlier version of Muster did."""
+    """Leaves a pending commit of the producer after its transaction, as an earlier version of
+    Muster did."""
     answers: list[object] = []
     topics = [TopicOffsets(TOPIC, [0], [7], [-1], None, None)]
     call = TxnOffsetCommit(

@@ -1,6 +1,5 @@
-"""The lag of groups in records, in exact seconds and per member, and the cost of the
-computation.
-"""
+"""The lag of groups in records, in exact seconds and per member, and the cost of its
+computation."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
 
 
 def fill(served: Served, count: int, partition: int = 0, **fields: Any) -> PartitionLog:
-    """Appends records to ``orders``, one per second; the last record has the current time."""
+    """Appends one record per second to ``orders``; the last record has the current time."""
     there = partition_of(served.broker, "orders", partition)
     now_ms = served.time.wall_ms
     first_ms = now_ms - 1000 * (count - 1)
@@ -38,7 +37,7 @@ def fill(served: Served, count: int, partition: int = 0, **fields: Any) -> Parti
 
 
 def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
-    """Replaces the thread that looks up records; it finds no record times."""
+    """Replaces the thread that looks up records, and finds no record times."""
     return [(each.topic_id, each.partition, first) for each in step for first in each.offsets], []
 
 
@@ -55,7 +54,7 @@ async def lags_after_lookups(served: Served) -> list[PartitionLag]:
     return of_group(served)
 
 
-async def test_lag_has_records_immediately_and_seconds_after_the_lookup(tmp_path: Path) -> None:
+async def test_lag_in_seconds_is_available_only_after_the_record_lookup(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         fill(served, 10)
         assert await served.client.commit(GROUP, 4) == NONE
@@ -90,15 +89,16 @@ async def test_lag_is_zero_when_the_commit_is_above_the_log_end_offset(tmp_path:
 
 
 def end_transaction(served: Served, producer_id: int, *, committed: bool = True) -> None:
-    """Appends a transaction marker of the current time to ``orders``."""
+    """Appends a transaction marker with the current time to ``orders``."""
     marker = Marker(producer_id, 0, 0, committed=committed)
     partition_of(served.broker, "orders").append_marker(marker, served.time.wall_ms)
 
 
-async def test_lag_is_zero_when_the_position_is_after_the_last_marker(tmp_path: Path) -> None:
-    """As in Kafka's tool: the position of a consumer that has read the marker is after the
-    marker.
-    """
+async def test_lag_is_zero_when_the_committed_offset_is_after_the_last_marker(
+    tmp_path: Path,
+) -> None:
+    """Kafka's tool shows the same: the position of a consumer that has read the marker is after the
+    marker."""
     async with serving(tmp_path) as served:
         fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
         end_transaction(served, 7)
@@ -107,10 +107,9 @@ async def test_lag_is_zero_when_the_position_is_after_the_last_marker(tmp_path: 
         assert (lag.records, lag.seconds) == (0, 0)
 
 
-async def test_lag_is_one_record_and_zero_seconds_before_the_last_marker(tmp_path: Path) -> None:
-    """As in Kafka's tool: after a consumer commits the offset after its last record, only the
-    marker is lag.
-    """
+async def test_lag_is_one_record_when_only_a_transaction_marker_is_unread(tmp_path: Path) -> None:
+    """Kafka's tool shows the same: when a consumer has committed the offset after its last record,
+    the lag is only the marker."""
     async with serving(tmp_path) as served:
         fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
         end_transaction(served, 7)
@@ -131,9 +130,8 @@ async def test_lag_is_one_record_and_zero_seconds_before_the_last_marker(tmp_pat
 
 @pytest.mark.parametrize("committed", [True, False])
 async def test_records_of_an_open_transaction_count_as_lag(tmp_path: Path, committed: bool) -> None:
-    """A consumer of committed records waits at the last stable offset, and the later records are
-    unread.
-    """
+    """A read_committed consumer waits at the last stable offset, so the later records are
+    unread."""
     async with serving(tmp_path) as served:
         fill(served, 2)
         fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
@@ -183,10 +181,10 @@ async def test_record_time_is_looked_up_again_only_after_a_new_commit(tmp_path: 
         assert (lag.seconds, served.broker.lags.times.lookups) == (4.0, 2)
 
 
-async def test_lag_seconds_come_from_previous_lookup_until_next_lookup_ends(
+async def test_lag_seconds_of_the_previous_lookup_are_reported_during_a_lookup(
     tmp_path: Path,
 ) -> None:
-    """The seconds are exact for the commit of the previous lookup."""
+    """The seconds are exact for the committed offset at the previous lookup."""
     async with serving(tmp_path) as served:
         fill(served, 10)
         for offset, expected in ((4, None), (5, 5.0), (6, 5.0)):
@@ -220,7 +218,7 @@ async def test_previous_lag_seconds_are_reported_for_at_most_two_minutes(
         assert of_group(served)[0].seconds is None
 
 
-async def test_stored_lookup_requests_are_bounded(
+async def test_number_of_queued_record_lookups_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_times, "KEPT_MIN", 10)

@@ -1,4 +1,4 @@
-"""The /metrics page after a known history: the names, the labels and the values of the metrics."""
+"""The names, labels and values of the metrics on /metrics after a known sequence of requests."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_metrics_have_the_names_types_and_labels_of_the_metrics_page(
     assert {name: {labels} for name, (_, labels, _) in page.items()} == scrape.labels
 
 
-async def test_group_metrics_have_the_values_of_a_known_history(tmp_path: Path) -> None:
+async def test_group_metrics_match_a_known_sequence_of_requests(tmp_path: Path) -> None:
     settings = {"group.min.session.timeout.ms": 1000, "offsets.topic.num.partitions": 3}
     async with seeing(tmp_path, settings) as seen:
         await a_busy_day(seen)
@@ -81,9 +81,8 @@ async def test_group_metrics_have_the_values_of_a_known_history(tmp_path: Path) 
 
 
 async def test_counters_with_few_labels_exist_before_their_first_event(tmp_path: Path) -> None:
-    """The function `rate` of Prometheus omits the first event of a series that begins with this
-    event.
-    """
+    """The Prometheus function `rate` ignores the first event if the series starts with this
+    event."""
     async with seeing(tmp_path) as seen:
         first = await seen.scrape()
         before = first.values
@@ -104,7 +103,7 @@ async def test_counters_with_few_labels_exist_before_their_first_event(tmp_path:
     assert pieces >= {f"work={name}" for name in NAMES_OF_PIECES}
 
 
-async def test_each_request_is_counted_once_under_its_error(tmp_path: Path) -> None:
+async def test_each_request_is_counted_once_under_its_error_code(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await a_busy_day(seen)
         await seen.client.call(METADATA.key, 4, topics=[{"name": "?"}])
@@ -123,7 +122,7 @@ async def test_each_request_is_counted_once_under_its_error(tmp_path: Path) -> N
     }
 
 
-async def test_conversions_are_counted_only_for_old_clients(tmp_path: Path) -> None:
+async def test_down_conversions_are_counted_only_for_old_clients(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
         for version, converted in ((4, 0), (12, 0), (3, 5), (0, 10)):
@@ -156,7 +155,7 @@ async def test_commits_and_removed_offsets_are_counted(tmp_path: Path) -> None:
         assert scrape["muster_offsets_removed_total", "cause=deleted"] == 1
 
 
-async def test_kafka_exporter_series_have_the_state_of_brokers_topics_and_groups(
+async def test_kafka_exporter_series_show_brokers_topics_and_groups(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -246,7 +245,7 @@ async def test_load_metrics_count_the_loaded_records_after_a_restart(tmp_path: P
         assert scrape["muster_commits_total"] == 0, "counted since the process began"
 
 
-async def test_refused_and_faulty_connections_are_counted(tmp_path: Path) -> None:
+async def test_refused_and_failed_connections_are_counted(tmp_path: Path) -> None:
     async with seeing(tmp_path, {"max.connections": 2}) as seen:
         port = seen.broker.sockets.addresses()[0][1]
         wrong = await type(seen.client).connect(port)
@@ -278,9 +277,7 @@ async def test_group_ids_with_special_characters_are_escaped(tmp_path: Path) -> 
 
 
 async def test_scrape_contains_the_example_of_the_metrics_page(tmp_path: Path) -> None:
-    """The page describes topic orders with two records, and group audit, which committed
-    offset 1.
-    """
+    """The page describes topic orders with two records, and group audit with committed offset 1."""
     example = re.findall(r"^    (kafka_.*)$", PAGE.read_text(), re.M)
     async with seeing(tmp_path) as seen:
         await produce(seen, 2)
@@ -294,7 +291,7 @@ async def test_scrape_contains_the_example_of_the_metrics_page(tmp_path: Path) -
 async def test_scrape_yields_to_the_event_loop_between_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With zero-length slices, the event loop runs after each topic of a group."""
+    """Slices of length zero let the event loop run after each topic of a group."""
     monkeypatch.setattr(text_format, "LINES_PER_CHUNK", 7)
     async with seeing(tmp_path) as seen:
         seen.broker.slicer.slice_ns = 0
@@ -325,7 +322,8 @@ def test_metrics_page_has_a_description_of_each_metric() -> None:
 
 
 async def test_rebalance_phases_and_topic_bytes_are_measured(tmp_path: Path) -> None:
-    """The join phase takes 0 s and the sync phase 5 s; one batch is produced and fetched twice."""
+    """The join phase takes 0 s and the sync phase takes 5 s. One batch is produced and is fetched
+    twice."""
     async with seeing(tmp_path) as seen:
         joined = await seen.client.receive(seen.send_join("slow"))
         seen.pass_ms(5000)

@@ -1,6 +1,4 @@
-"""The series with the names of other exporters, compared with the recorded names in
-tests/data/metrics.
-"""
+"""The series with names of other exporters equal the recorded names in tests/data/metrics."""
 
 from __future__ import annotations
 
@@ -18,11 +16,11 @@ NAMES = json.loads((Path(__file__).parents[2] / "data" / "metrics" / "names.json
 
 
 def names_of(scrape: Scrape, exporter: str) -> dict[str, set[frozenset[str]]]:
-    """Muster's series with a recorded name of the exporter, and their label names."""
+    """Returns Muster's series that have a recorded name of the exporter, with their label names."""
     return {name: scrape.labels[name] for name in NAMES[exporter] if name in scrape.labels}
 
 
-async def test_kafka_exporter_series_have_the_recorded_names_and_labels(tmp_path: Path) -> None:
+async def test_kafka_exporter_series_equal_the_recorded_names_and_labels(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await a_busy_day(seen)
         await one_that_is_behind(seen)
@@ -52,8 +50,10 @@ async def test_kafka_exporter_series_have_the_recorded_names_and_labels(tmp_path
 
 
 @pytest.mark.parametrize("exporter", ["kminion", "lag_exporter", "jmx"])
-async def test_compat_view_has_every_recorded_name_and_label(tmp_path: Path, exporter: str) -> None:
-    """The setting adds exactly the recorded names."""
+async def test_compatibility_view_has_every_recorded_series_name_and_label(
+    tmp_path: Path, exporter: str
+) -> None:
+    """The setting adds only the recorded names."""
     async with seeing(tmp_path, {"metrics.compat": exporter}) as seen:
         await a_busy_day(seen)
         await one_that_is_behind(seen)
@@ -67,7 +67,7 @@ async def test_compat_view_has_every_recorded_name_and_label(tmp_path: Path, exp
     assert ours == set(recorded)
 
 
-async def test_compat_views_have_the_values_of_the_native_series(tmp_path: Path) -> None:
+async def test_compatibility_views_have_the_values_of_the_native_series(tmp_path: Path) -> None:
     async with seeing(tmp_path, {"metrics.compat": "jmx,kminion,lag_exporter"}) as seen:
         await a_busy_day(seen)
         await one_that_is_behind(seen)
@@ -107,7 +107,7 @@ async def test_compat_views_have_the_values_of_the_native_series(tmp_path: Path)
     assert scrape[beats] == 1
 
 
-async def test_jmx_view_counts_classic_groups_and_muster_groups_all_groups(tmp_path: Path) -> None:
+async def test_jmx_view_counts_only_classic_groups(tmp_path: Path) -> None:
     async with seeing(tmp_path, {"metrics.compat": "jmx"}) as seen:
         await seen.client.join_alone("behind")
         joined = await seen.client.call(

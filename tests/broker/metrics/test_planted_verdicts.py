@@ -1,4 +1,4 @@
-"""Each fault planted into the verdict rules fails a test of test_verdicts.py."""
+"""Each fault that is planted into the verdict rules makes a test of test_verdicts.py fail."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
         a_new_owner_has_no_time,
         stories.test_group_is_not_stalled_while_members_rejoin_after_a_restart,
     ),
-    (a_pause_is_not_noted, stories.test_pause_of_the_broker_does_not_stall_groups),
+    (a_pause_is_not_noted, stories.test_groups_are_not_stalled_after_a_pause_of_the_broker),
     (
         records_below_the_start_are_no_loss,
         stories.test_verdict_is_out_of_range_when_committed_offset_is_outside_the_log,
@@ -189,20 +189,20 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
     ),
     (
         any_neighbour_makes_a_stuck_record,
-        stories.test_stalled_verdict_names_the_hanging_member_when_the_other_commits,
+        stories.test_stalled_verdict_names_the_hanging_member_but_not_the_active_one,
     ),
     (
         joins_count_as_rebalances,
-        stories.test_growing_or_restarted_group_is_not_flapping,
+        stories.test_verdict_of_a_growing_or_restarted_group_is_not_flapping,
     ),
     (
         refused_joins_are_not_seen,
-        stories.test_group_is_refused_while_a_client_joins_with_another_assignor,
+        stories.test_verdict_is_refused_while_a_client_joins_with_another_assignor,
     ),
-    (returns_are_not_seen, stories.test_client_that_keeps_rejoining_is_flapping),
-    (returns_count_for_ever, stories.test_client_that_keeps_rejoining_is_flapping),
-    (any_wait_is_a_block, stories.test_rebalance_that_waits_for_a_member_is_blocked),
-    (nobody_is_awaited, stories.test_rebalance_that_waits_for_a_member_is_blocked),
+    (returns_are_not_seen, stories.test_verdict_is_flapping_when_a_client_keeps_rejoining),
+    (returns_count_for_ever, stories.test_verdict_is_flapping_when_a_client_keeps_rejoining),
+    (any_wait_is_a_block, stories.test_verdict_is_blocked_when_a_rebalance_waits_for_a_member),
+    (nobody_is_awaited, stories.test_verdict_is_blocked_when_a_rebalance_waits_for_a_member),
     (
         an_empty_group_is_abandoned_at_once,
         stories.test_group_without_members_is_abandoned_after_a_minute,
@@ -215,14 +215,14 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
         a_timestamp_is_believed_whenever_the_record_came,
         stories.test_new_records_with_old_timestamps_do_not_make_the_group_lagging,
     ),
-    (nothing_is_old, stories.test_group_with_an_old_unread_record_is_lagging),
+    (nothing_is_old, stories.test_group_is_lagging_when_its_oldest_unread_record_is_old),
     (
         what_nobody_subscribes_is_read,
         stories.test_unsubscribed_topic_does_not_stall_the_group,
     ),
     (
         who_began_at_the_end_is_behind,
-        stories.test_member_that_began_at_log_end_is_stalled_only_by_new_records,
+        stories.test_member_that_started_at_log_end_is_stalled_only_after_new_records,
     ),
     (
         what_has_no_commit_is_new_at_each_look,

@@ -1,4 +1,5 @@
-"""The cost of a scrape: bounded steps, bounded series, and a count of the omitted series."""
+"""The cost of a scrape: bounded steps, a bounded number of series, and a count of the omitted
+series."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ PARTITIONS = 1000
 
 
 async def commit_a_wide_group(seen: Seen, group_id: str = "wide") -> None:
-    """Commits offsets of the group in 1,000 partitions."""
+    """Commits offsets of the group for 1,000 partitions."""
     if "wide" not in seen.broker.logs.topics:
         await seen.broker.topics.create("wide", PARTITIONS, {})
     rows = [
@@ -37,7 +38,8 @@ async def commit_a_wide_group(seen: Seen, group_id: str = "wide") -> None:
 
 @pytest.mark.campaign
 async def test_each_step_of_a_scrape_reads_a_bounded_number_of_entries(tmp_path: Path) -> None:
-    """The scrape yields to the event loop between steps, for a group or topic of any size."""
+    """The scrape yields to the event loop between steps, whatever the size of a group or topic
+    is."""
     async with seeing(tmp_path) as seen:
         await commit_a_wide_group(seen)
         steps = list(Scan(seen.broker.sources, []).steps())
@@ -47,7 +49,7 @@ async def test_each_step_of_a_scrape_reads_a_bounded_number_of_entries(tmp_path:
 
 
 @pytest.mark.campaign
-async def test_series_are_bounded_and_omitted_series_are_counted(tmp_path: Path) -> None:
+async def test_number_of_series_is_bounded_and_omitted_series_are_counted(tmp_path: Path) -> None:
     async with seeing(tmp_path, {"metrics.series.max": 4000}) as seen:
         await commit_a_wide_group(seen, "first")
         assert (await seen.scrape())["muster_metrics_series_left_out"] > 0
@@ -62,7 +64,7 @@ async def test_series_are_bounded_and_omitted_series_are_counted(tmp_path: Path)
     assert left_out > 3 * 5 * PARTITIONS
 
 
-async def test_member_with_a_very_long_assignment_is_omitted(tmp_path: Path) -> None:
+async def test_scrape_omits_a_member_with_a_very_long_assignment(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         everything = encode_assignment({"orders": list(range(20_000))})
         await seen.client.join_alone("greedy", assignment=everything)
@@ -73,7 +75,7 @@ async def test_member_with_a_very_long_assignment_is_omitted(tmp_path: Path) -> 
     assert len(scrape.of("muster_consumergroup_member_partitions")) == 1
 
 
-async def test_request_seconds_histogram_counts_each_request_once(tmp_path: Path) -> None:
+async def test_request_duration_histogram_counts_each_request_once(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         member_id, generation = await seen.client.join_alone("team")
         for _ in range(5):

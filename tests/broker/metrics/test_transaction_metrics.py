@@ -1,4 +1,4 @@
-"""The metrics of transactions after a known history."""
+"""The metrics of transactions after a known sequence of transactions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.broker.transaction_stories import NEWER, Producer, opened
 ORDERS_0 = ("topic=orders", "partition=0")
 
 
-async def test_transaction_metrics_have_the_values_of_a_known_history(tmp_path: Path) -> None:
+async def test_transaction_metrics_match_a_known_sequence_of_transactions(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
         first = await opened(seen)
@@ -57,7 +57,7 @@ async def test_transaction_metrics_have_the_values_of_a_known_history(tmp_path: 
         assert refused == 1
 
 
-async def test_held_back_seconds_count_from_the_last_record_of_a_hanging_transaction(
+async def test_held_back_time_starts_at_last_record_of_a_hanging_transaction(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:

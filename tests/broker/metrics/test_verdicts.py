@@ -1,7 +1,7 @@
 """Verdicts of groups in a whole broker with a mock clock.
 
-Every five seconds of the mock clock, the members send heartbeats and the broker judges the groups,
-as the broker's timer does in production.
+Every five seconds of the mock clock, the members send heartbeats and the broker judges the groups.
+In production a timer of the broker judges them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
 
 
 class Member:
-    """One member of a group; it owns partitions of ``orders`` and has a separate connection."""
+    """One member of a group, which owns partitions of ``orders`` and has a separate connection."""
 
     def __init__(self, trial: Trial, client: Client, member_id: str, generation: int) -> None:
         self.trial = trial
@@ -71,7 +71,7 @@ class Trial:
         self.members: list[Member] = []
 
     async def join(self, *partitions: int, topic: str = "orders", instance: Any = None) -> Member:
-        """Forms a group of one member that owns these partitions."""
+        """Forms a group whose only member owns these partitions."""
         client = await Client.connect(self.broker.sockets.addresses()[0][1])
         joined = await client.receive(self.send_join(client, topic=topic, instance=instance))
         member = Member(self, client, joined["member_id"], joined["generation_id"])
@@ -96,7 +96,7 @@ class Trial:
         )
 
     async def sync(self, leader: Member, owned: dict[Member, Any], topic: str = "orders") -> None:
-        """Sends SyncGroup for every member, with the leader's assignment."""
+        """Sends SyncGroup for every member; the request of the leader contains the assignment."""
         given = [
             {"member_id": each.member_id, "assignment": encode_assignment({topic: list(mine)})}
             for each, mine in owned.items()
@@ -150,7 +150,7 @@ class Trial:
         return code
 
     def produce(self, count: int, partition: int = 0, age_s: float = 0, **fields: Any) -> None:
-        """Appends records with timestamps ``age_s`` before the current time."""
+        """Appends records whose timestamps are ``age_s`` before the current time."""
         at_ms = self.served.time.wall_ms - round(age_s * 1000)
         records = [Record(index, at_ms, None, b"v") for index in range(count)]
         partition_of(self.broker, "orders", partition).append(
@@ -158,7 +158,7 @@ class Trial:
         )
 
     def end_transaction(self, producer_id: int) -> None:
-        """Commits the producer's transaction in partition 0."""
+        """Commits the transaction of the producer in partition 0."""
         marker = Marker(producer_id, 0, 0, committed=True)
         partition_of(self.broker, "orders").append_marker(marker, self.served.time.wall_ms)
 
@@ -178,9 +178,8 @@ class Trial:
             await self.look()
 
     async def look(self) -> None:
-        """Judges the groups, as the broker does every five seconds, and waits for the record
-        lookups.
-        """
+        """Judges the groups and waits for the record lookups. In production the broker judges them
+        every five seconds."""
         await self.broker.verdicts.judge_all()
         await self.broker.lags.times.settled()
 
@@ -329,10 +328,11 @@ async def test_verdict_is_ok_when_only_a_transaction_marker_is_unread(tmp_path: 
         assert trial.verdict == "STALLED", "there is a record behind the marker"
 
 
-async def test_group_is_refused_while_a_client_joins_with_another_assignor(tmp_path: Path) -> None:
-    """A half-finished rolling upgrade caused 715 refused joins in 23 minutes with the
-    verdict OK.
-    """
+async def test_verdict_is_refused_while_a_client_joins_with_another_assignor(
+    tmp_path: Path,
+) -> None:
+    """An incomplete rolling upgrade caused 715 refused joins in 23 minutes, but the verdict was
+    OK."""
     async with trial_of(tmp_path) as trial:
         await trial.join(0)
         late = await Client.connect(trial.broker.sockets.addresses()[0][1])
@@ -397,7 +397,7 @@ async def test_member_that_never_commits_is_stalled(tmp_path: Path) -> None:
 async def test_verdict_is_flapping_then_stalled_when_a_static_member_keeps_restarting(
     tmp_path: Path,
 ) -> None:
-    """The member fails at its first record each time, and its process restarts after 1 s."""
+    """The member fails at its first record each time; its process restarts after 1 s."""
     async with trial_of(tmp_path) as trial:
         trial.produce(9)
         verdicts = []
@@ -419,14 +419,16 @@ async def test_verdict_is_flapping_then_stalled_when_a_static_member_keeps_resta
 
 
 def closed(trial: Trial) -> bool:
-    """Returns whether the broker has noticed the closed connections of all members."""
+    """Returns True if the broker has noticed that the connections of all members are closed."""
     hosted = trial.broker.groups.hosted_for(GROUP)
     assert hosted is not None
     members = hosted.core.view.groups[GROUP].members.values()
     return all(each.closed_ms is not None for each in members)
 
 
-async def test_member_that_began_at_log_end_is_stalled_only_by_new_records(tmp_path: Path) -> None:
+async def test_member_that_started_at_log_end_is_stalled_only_after_new_records(
+    tmp_path: Path,
+) -> None:
     async with trial_of(tmp_path) as trial:
         trial.produce(9)
         member = await trial.join(0, 1)
@@ -466,7 +468,7 @@ async def test_verdict_is_stuck_record_when_only_one_partition_makes_no_progress
         ]  # fmt: skip
 
 
-async def test_stalled_verdict_names_the_hanging_member_when_the_other_commits(
+async def test_stalled_verdict_names_the_hanging_member_but_not_the_active_one(
     tmp_path: Path,
 ) -> None:
     async with trial_of(tmp_path) as trial:
@@ -495,7 +497,7 @@ async def test_stalled_verdict_names_the_hanging_member_when_the_other_commits(
 # ------------------------------------------------------------------------------------ others
 
 
-async def test_rebalance_that_waits_for_a_member_is_blocked(tmp_path: Path) -> None:
+async def test_verdict_is_blocked_when_a_rebalance_waits_for_a_member(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         client = await Client.connect(trial.broker.sockets.addresses()[0][1])
@@ -518,12 +520,11 @@ async def test_rebalance_that_waits_for_a_member_is_blocked(tmp_path: Path) -> N
         client.close()
 
 
-async def test_blocked_rebalance_has_its_start_time_after_pauses_of_the_broker(
+async def test_start_time_of_a_blocked_rebalance_is_correct_after_broker_pauses(
     tmp_path: Path,
 ) -> None:
-    """A defect moved the start time by 12 s after four pauses of 3 s. Pauses do not count as
-    waiting.
-    """
+    """An earlier version moved the start time by 12 s after four pauses of 3 s, because pauses do
+    not count as waiting."""
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         client = await Client.connect(trial.broker.sockets.addresses()[0][1])
@@ -580,7 +581,7 @@ async def test_blocked_rebalance_shows_the_closed_connection_of_a_crashed_member
         client.close()
 
 
-async def test_client_that_keeps_rejoining_is_flapping(tmp_path: Path) -> None:
+async def test_verdict_is_flapping_when_a_client_keeps_rejoining(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         await trial.commit(0)
         for _ in range(4):
@@ -596,7 +597,7 @@ async def test_client_that_keeps_rejoining_is_flapping(tmp_path: Path) -> None:
         assert trial.verdict == "OK"
 
 
-async def test_growing_or_restarted_group_is_not_flapping(tmp_path: Path) -> None:
+async def test_verdict_of_a_growing_or_restarted_group_is_not_flapping(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         await trial.commit(0)
         for _ in range(2):
@@ -666,7 +667,7 @@ async def test_group_is_abandoned_when_its_last_member_is_removed_before_its_fir
 async def test_group_is_abandoned_when_its_members_hang_before_their_first_commit(
     tmp_path: Path,
 ) -> None:
-    """The group rebalances until the coordinator has removed the last member."""
+    """The group rebalances until the coordinator removes the last member."""
     async with trial_of(tmp_path) as trial:
         trial.produce(9)
         one, two = await trial.join_two([0], [1])
@@ -678,7 +679,7 @@ async def test_group_is_abandoned_when_its_members_hang_before_their_first_commi
         assert trial.verdict == "ABANDONED"
 
 
-async def test_group_is_not_abandoned_when_its_member_began_at_log_end(tmp_path: Path) -> None:
+async def test_group_is_not_abandoned_when_its_member_started_at_log_end(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         trial.produce(9)
         member = await trial.join(0, 1)
@@ -690,8 +691,9 @@ async def test_group_is_not_abandoned_when_its_member_began_at_log_end(tmp_path:
         assert trial.verdict == "OK", "nothing came to orders:0 while it was owned"
 
 
-async def test_group_with_an_old_unread_record_is_lagging(tmp_path: Path) -> None:
-    """The group commits and always has 100 unread records; one record arrives per second."""
+async def test_group_is_lagging_when_its_oldest_unread_record_is_old(tmp_path: Path) -> None:
+    """The group commits regularly and always has 100 unread records. One record arrives per
+    second."""
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         offset = 0
@@ -715,7 +717,7 @@ async def test_group_with_an_old_unread_record_is_lagging(tmp_path: Path) -> Non
 async def test_new_records_with_old_timestamps_do_not_make_the_group_lagging(
     tmp_path: Path,
 ) -> None:
-    """A copy of another topic has records with old timestamps."""
+    """A copy of another topic contains records with old timestamps."""
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         offset = 0
@@ -746,7 +748,7 @@ async def test_start_time_of_a_verdict_is_kept_while_the_verdict_is_unchanged(
         assert trial.held().since_ms == since_ms
 
 
-async def test_reading_a_verdict_before_the_first_judgement_judges_the_group(
+async def test_group_is_judged_immediately_when_its_verdict_is_first_read(
     tmp_path: Path,
 ) -> None:
     async with trial_of(tmp_path) as trial:
@@ -754,7 +756,7 @@ async def test_reading_a_verdict_before_the_first_judgement_judges_the_group(
         assert trial.verdict == "OUT_OF_RANGE"
 
 
-async def test_verdict_after_a_restart_uses_the_commit_times_of_the_log(tmp_path: Path) -> None:
+async def test_verdict_after_a_restart_uses_commit_timestamps_from_the_log(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         trial.produce(9)
@@ -789,7 +791,7 @@ async def test_group_is_not_stalled_while_members_rejoin_after_a_restart(tmp_pat
         assert trial.verdict == "STALLED"
 
 
-async def test_pause_of_the_broker_does_not_stall_groups(tmp_path: Path) -> None:
+async def test_groups_are_not_stalled_after_a_pause_of_the_broker(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         await trial.join(0)
         trial.produce(9)
@@ -818,7 +820,9 @@ async def test_progress_and_verdicts_of_deleted_groups_are_removed(tmp_path: Pat
         assert not looks.arrivals._marks
 
 
-async def test_stored_progress_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_stored_progress_entries_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(progress, "PARTITIONS_MAX", 1)
     async with trial_of(tmp_path) as trial:
         for partition in (0, 1):
@@ -829,7 +833,7 @@ async def test_stored_progress_is_bounded(tmp_path: Path, monkeypatch: pytest.Mo
         assert trial.verdict, "it is judged by what one look shows"
 
 
-async def test_each_step_of_a_judgement_reads_at_most_one_block_of_partitions(
+async def test_each_judgement_step_reads_a_bounded_number_of_partitions(
     tmp_path: Path,
 ) -> None:
     async with trial_of(tmp_path) as trial:
@@ -851,7 +855,7 @@ async def test_each_step_of_a_judgement_reads_at_most_one_block_of_partitions(
             assert sum(steps) >= count
 
 
-async def test_each_step_of_a_judgement_reads_at_most_one_block_of_members(
+async def test_each_judgement_step_reads_a_bounded_number_of_members(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with trial_of(tmp_path) as trial:
