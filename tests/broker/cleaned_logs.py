@@ -26,8 +26,8 @@ QUICK = {"log.cleaner.backoff.ms": 20, "log.segment.bytes": 100_000}
 
 @contextmanager
 def opened(directory: Path, fs: FileSystem | None = None, **settings: Any) -> Iterator[Broker]:
-    """Yields a broker with an open data directory and no listener. If ``fs`` is given, a thread of
-    this process cleans its logs."""
+    """Yields a broker that has opened the data directory and has no listener. If ``fs`` is given, a
+    thread of this process cleans the logs."""
     values = {
         "log.dirs": str(directory),
         "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -65,7 +65,7 @@ def write(log: PartitionLog, chance: random.Random, batches: int, keys: int = 50
 
 @contextmanager
 def no_process_is_left() -> Iterator[None]:
-    """Fails if a child process that was started in the context is still running at its end."""
+    """Fails if a child process that was started in the context still runs when the context ends."""
     before = set(_children())
     yield
     assert set(_children()) <= before

@@ -11,7 +11,7 @@ TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 Operation = tuple[str, int, str | None]
-"""The setting's name, the code of the operation, and the value."""
+"""Name of the setting, code of the operation, and value."""
 
 
 def alter(

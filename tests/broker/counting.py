@@ -1,5 +1,3 @@
-"""Counts the calls of a method."""
-
 from __future__ import annotations
 
 from typing import Any

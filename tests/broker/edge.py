@@ -57,7 +57,7 @@ _LENGTH = struct.Struct(">i")
 
 
 async def eventually(condition: Callable[[], object], within_s: float = 60) -> None:
-    """Lets the loop run until ``condition`` is true; fails after ``within_s`` seconds."""
+    """Runs the event loop until ``condition`` is true; fails after ``within_s`` seconds."""
     deadline = monotonic() + within_s
     while not condition():
         assert monotonic() < deadline, f"not within {within_s} s"
@@ -103,7 +103,7 @@ class LeadsAll(AloneView):
 
 
 class NotHere:
-    """Replaces a part that `EdgeBroker` does not have: any use of this object fails."""
+    """Replaces a part that `EdgeBroker` lacks. Any use of this object fails."""
 
 
 class EdgeBroker:
@@ -276,7 +276,7 @@ class Client:
         return cls(*await asyncio.open_connection("127.0.0.1", port))
 
     def send(self, api_key: int, version: int, **value: Any) -> tuple[int, int, int]:
-        """Sends a request and returns the handle for `receive`."""
+        """Sends a request and returns a handle for `receive`."""
         self._correlation_id += 1
         header = encode_request_header(api_key, version, self._correlation_id, self.client_id)
         body = BY_KEY[api_key].encode_request(version, value)
@@ -287,7 +287,7 @@ class Client:
         self.writer.write(data)
 
     async def receive(self, handle: tuple[int, int, int], within_s: float = 60) -> dict[str, Any]:
-        """Returns the next response, which must be that of the request with this handle."""
+        """Returns the next response, which must belong to the request with this handle."""
         frame = await asyncio.wait_for(self.receive_raw(), within_s)
         api_key, version, correlation_id = handle
         answered, position = decode_response_header(api_key, version, frame)
@@ -329,8 +329,8 @@ class Client:
         return self.send(OFFSET_FETCH.key, 7, group_id=group_id, topics=topics)
 
     async def fetch(self, group_id: str, topic: str = "orders") -> int:
-        """Returns the committed offset of partition 0; if the group has an error, -1000 minus its
-        code."""
+        """Returns the committed offset of partition 0, or -1000 minus the error code of the
+        group."""
         reply = await self.receive(self.send_fetch(group_id, topic))
         if reply["error_code"]:
             return -1000 - int(reply["error_code"])
@@ -345,7 +345,7 @@ class Client:
         instance_id: str | None = None,
         session_timeout_ms: int = 30_000,
     ) -> tuple[int, int, int]:
-        """Sends JoinGroup for a consumer, which is a new member if ``member_id`` is empty."""
+        """Sends JoinGroup of a consumer; an empty ``member_id`` means a new member."""
         return self.send(
             JOIN_GROUP.key,
             3 if instance_id is None else 5,
@@ -359,7 +359,7 @@ class Client:
         )
 
     async def join_alone(self, group_id: str, **more: Any) -> tuple[str, int]:
-        """Forms a STABLE group of one member; returns member id and generation."""
+        """Forms a Stable group with one member; returns member id and generation."""
         session_timeout_ms = more.get("session_timeout_ms", 30_000)
         joined = await self.receive(self.send_join(group_id, session_timeout_ms=session_timeout_ms))
         assert joined["error_code"] == 0, joined
@@ -387,7 +387,7 @@ class Client:
         return code
 
     async def closed_by_peer(self, within_s: float = 60) -> bool:
-        """Returns whether the broker closes the connection, possibly after more bytes."""
+        """Returns True if the broker closes the connection, possibly after more bytes."""
         try:
             await asyncio.wait_for(self.reader.read(), within_s)
         except ConnectionResetError:

@@ -1,9 +1,9 @@
 """Requests of clients on a disk that becomes full at one moment, and the checks afterwards.
 
-`Life` repeats the same operations and records the acknowledged ones. The disk of `FillingFiles` is
-full from one write on, for a number of calls. A topic can be deleted and created again under the
-same name: each record and commit has the number of its topic, by which the checks distinguish the
-two topics.
+`Life` repeats the same operations and records the acknowledged operations. The disk of
+`FillingFiles` is full from one write on, for a number of calls. A topic can be deleted and
+recreated under the same name. Each record and commit contains the number of its topic, by which the
+checks distinguish the two topics.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EARLIEST = -2
 
 
 class FillingFiles(SimulatedFiles):
-    """A disk that is full while the number of calls that needed space is in ``full``."""
+    """A disk that is full for those calls that need space whose number is in ``full``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,8 @@ class FillingFiles(SimulatedFiles):
         and directories."""
         self.full = range(0)
         self.checked = False
-        """While True, the disk has space and counts no calls. Set for checks of the results."""
+        """If True, the disk has space and does not count calls. Set during checks of the results.
+        """
 
     def is_full(self) -> bool:
         if self.checked:
@@ -73,7 +74,7 @@ class FillingFiles(SimulatedFiles):
         return found
 
     def has_room_again(self) -> None:
-        """Gives the disk space for the checks. If the disk has been full, it does not become full
+        """Frees space on the disk for the checks. A disk that has been full does not become full
         again."""
         self.checked = True
         if self.asked > self.full.start:
@@ -92,21 +93,22 @@ class Topic:
     acknowledged: dict[int, bytes] = field(default_factory=dict)
     """The value of each acknowledged record, by offset."""
     start: int = 0
-    """The highest offset of the DeleteRecords requests, including failed ones."""
+    """The highest offset in DeleteRecords requests, including failed requests."""
     commits: dict[str, list[int]] = field(default_factory=dict)
-    """The last acknowledged commit and the unacknowledged ones after it, by group and version."""
+    """For each group and version, the last acknowledged commit and the later unacknowledged
+    commits."""
 
 
 class Life:
-    """Sends requests, records which ones were acknowledged, and checks their effects."""
+    """Sends requests, records which requests were acknowledged, and checks their effects."""
 
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
         self.producer_ids: set[int] = set()
         self.configs: dict[str, str] = {}
         self.refused_names: set[str] = set()
-        """Topics whose creation failed. Such a topic can exist, empty, after the next start, if the
-        broker could neither create its directories nor remove it from the list of topics."""
+        """Topics whose creation failed. Such a topic can exist, empty, after the next start if the
+        broker could neither create its directories nor remove the topic from the topic list."""
         self.refused = 0
         """The number of unacknowledged operations."""
         self._numbers = iter(range(1, 1 << 30))
@@ -192,7 +194,8 @@ class Life:
             self.refused += 1
 
     def join(self, wire: Wire, group: str) -> None:
-        """Lets a member join and leave the group; every error code of the responses is accepted."""
+        """Sends requests of a member that joins and leaves the group; every error code is
+        accepted."""
         joined = wire.call(
             "JoinGroup",
             3,
@@ -217,7 +220,8 @@ class Life:
     # -- checks
 
     def check(self, wire: Wire, broker: Broker) -> None:
-        """Checks that every acknowledged operation is visible, and no record of a deleted topic."""
+        """Checks that every acknowledged operation is visible, and that no record of a deleted
+        topic is visible."""
         there = set(broker.registry.topics) - {"__consumer_offsets"}
         assert set(self.topics) <= there
         for name in there - set(self.topics):
@@ -256,7 +260,7 @@ class Life:
 
 
 def read(wire: Wire, name: str) -> dict[int, bytes]:
-    """Returns the value without padding of every record of partition 0, by offset."""
+    """Returns by offset the value, without padding, of every record of partition 0."""
     found = {}
     offset = list_offset(wire, name, EARLIEST)["offset"]
     while data := fetch(wire, name, offset)["records"]:
@@ -268,7 +272,7 @@ def read(wire: Wire, name: str) -> dict[int, bytes]:
 
 
 def committed(wire: Wire, group: str, name: str, version: int) -> int:
-    """Returns the group's committed offset of partition 0; -1 if the group has none."""
+    """Returns the committed offset of the group in partition 0; -1 if the group has no offset."""
     topics = [{"name": name, "partition_indexes": [0]}]
     version = version and 7
     while True:

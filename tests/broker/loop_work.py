@@ -1,5 +1,5 @@
-"""Measures the work of an event loop in function calls, whose number does not depend on the
-machine's load."""
+"""Measures the work of an event loop in function calls, because their number does not depend on the
+load of the machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 CALLS_IN_10_MS = 60_000
-"""The minimum number of function calls in 10 ms, including calls of C functions: one call takes
+"""The minimum number of function calls in 10 ms, including calls of C functions. One call takes
 0.05 to 0.17 us."""
 
 
@@ -48,14 +48,14 @@ def counting() -> Iterator[LoopWork]:
 
 
 class LoopLines(LoopWork):
-    """Counts executed lines of Python; a line of a comprehension counts once per element."""
+    """Counts executed lines of Python code. A line of a comprehension counts once per element."""
 
     def __init__(self, folder: str) -> None:
         super().__init__()
         self._folder = folder
 
     def traced(self, frame: Any, event: str, _arg: Any) -> Any:
-        """Counts a line; the trace function of `sys.settrace`."""
+        """Counts a line. This method is the trace function for `sys.settrace`."""
         if event == "line":
             self._calls += 1
         elif event == "call" and (
@@ -67,7 +67,7 @@ class LoopLines(LoopWork):
 
 @contextmanager
 def counting_lines(folder: str) -> Iterator[LoopLines]:
-    """Counts the lines that this thread executes in code below a folder."""
+    """Counts the lines of code in a folder that this thread executes."""
     work = LoopLines(folder)
     work._iteration()
     before = sys.gettrace()

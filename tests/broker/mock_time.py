@@ -1,4 +1,4 @@
-"""A clock that advances only when a test moves it."""
+"""A clock that advances only when a test calls `move`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from broker.time import Time
 from protocol.now import Now
 
 IDLE_MS = 1 << 50
-"""connections.max.idle.ms of a broker under `MockTime`.
+"""The value of connections.max.idle.ms for a broker under `MockTime`.
 
-The check for idle connections runs each real second. With a shorter limit it would close
-connections after the test advances the clock.
+The check for idle connections runs each real second. A shorter limit would close connections when a
+test advances the clock.
 """
 
 
 class MockTime(Time):
     """A `Time` whose wall clock and monotonic clock advance only when a test calls `move`. Timers
-    and threads are the real ones."""
+    and threads use real time."""
 
     def __init__(self, wall_ms: int = 1_700_000_000_000) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class MockTime(Time):
 
 
 class NoWaiting(Time):
-    """A `Time` that records each sleep and ends it at once."""
+    """A `Time` that records each sleep and ends the sleep immediately."""
 
     def __init__(self) -> None:
         super().__init__()

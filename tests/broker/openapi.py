@@ -1,7 +1,7 @@
-"""Checks responses of the broker's HTTP side against broker/web/openapi.json.
+"""Checks HTTP responses of the broker against broker/web/openapi.json.
 
-The file leaves objects open, because later versions add fields. The checks close each object: a
-field that the file does not have is an error.
+The file allows unknown fields, because later versions add fields. The checks do not: a field that
+the file does not describe is an error.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ PATHS: dict[str, Any] = DOCUMENT["paths"]
 WATCHED: dict[str, Any] = PATHS["/api/live"]["get"]["x-watch"]
 _AT = "urn:openapi"
 CHECKED_BYTES_MAX = 200_000
-"""Longer responses are not checked: they are lists of many equal rows, whose check takes
-seconds."""
+"""The maximum length of a checked response. Longer responses are lists of many similar rows, whose
+check would take seconds."""
 
 
 def fields(name: str) -> set[str]:
-    """Returns the names of a schema's fields, including the fields of the schemas that it
-    extends."""
+    """Returns the names of the fields of a schema, including the schemas that it extends."""
     return _fields(SCHEMAS[name])
 
 
@@ -39,10 +38,11 @@ def _fields(schema: Any) -> set[str]:
 
 
 def closed(schema: Any, *, is_part: bool = False) -> Any:
-    """Returns a copy of a schema in which undescribed fields are errors.
+    """Returns a copy of a schema that does not allow undescribed fields.
 
-    With ``is_part`` another schema extends this one. Then this schema stays open, because it does
-    not have the fields of the extending schema, which is closed instead.
+    ``is_part`` means that another schema extends this schema. This schema then still allows
+    undescribed fields, because it lacks the fields of the extending schema; the extending schema
+    does not allow them.
     """
     if not isinstance(schema, dict):
         return schema
@@ -92,8 +92,8 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 def described(path: str) -> str | None:
-    """Returns the path of openapi.json that matches a request's path; of several, the one with the
-    fewest parameters."""
+    """Returns the path of openapi.json that matches the path of a request; if several match, the
+    path with the fewest parameters."""
     path = path.partition("?")[0]
     found = [each for each in PATHS if _pattern(each).fullmatch(path)]
     return min(found, key=lambda each: each.count("{"), default=None)

@@ -1,4 +1,4 @@
-"""Partitions for tests: partitions of a broker, and partitions with only a log."""
+"""Partitions for tests: partitions of a broker, and partitions that have only a log."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from replication.values import PartitionState, Rules
 
 
 def partition_of(broker: Any, topic: str, index: int = 0) -> Partition:
-    """A partition that ``broker`` serves."""
+    """Returns a partition that ``broker`` serves."""
     return partition_in(broker.logs, topic, index)
 
 
 def log_of(broker: Any, topic: str, index: int = 0) -> PartitionLog:
-    """The log of a partition that ``broker`` serves."""
+    """Returns the log of a partition that ``broker`` serves."""
     return partition_in(broker.logs, topic, index).log
 
 
@@ -50,8 +50,8 @@ def services_with(
     time: Time | None = None,
     errors: InternalErrors | None = None,
 ) -> PartitionServices:
-    """Returns the services of a partition without a broker. ``fatal`` gets the reasons for which
-    the broker would stop."""
+    """Returns partition services without a broker. The reasons for which a broker would stop are
+    added to ``fatal``."""
     reasons: list[str] = [] if fatal is None else fatal
     return PartitionServices(
         time=time or Time(),
@@ -65,7 +65,7 @@ def services_with(
 
 
 class Isr:
-    """Replaces the writer of ISR changes and records the requested changes."""
+    """A fake ISR writer that records the requested changes."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[tuple[int, ...], int]] = []
@@ -84,7 +84,7 @@ def replica_for(
     spawn: Callable[[Coroutine[Any, Any, None], str], Any] | None = None,
     lower: Callable[[tuple[str, int], int], None] | None = None,
 ) -> Replica:
-    """Returns a replica of broker 1 with a log, without a broker."""
+    """Returns a replica on broker 1 that has a log but no broker."""
     alone = services_with(time=time)
     known = {field.name: getattr(alone, field.name) for field in dataclasses.fields(alone)}
     if spawn is not None:
@@ -106,7 +106,7 @@ def no_quotas() -> ReplicationQuotas:
 
 
 def _ignore(key: tuple[str, int], recovery_point: int) -> None:
-    """Does not lower the recovery point, because no checkpoint names the log."""
+    """Does not lower the recovery point, because no checkpoint contains the log."""
 
 
 def state(
@@ -121,14 +121,14 @@ def state(
 
 
 def partition_for(log: PartitionLog, services: PartitionServices | None = None) -> Partition:
-    """Returns a partition with a log, without a broker."""
+    """Returns a partition that has a log but no broker."""
     return Partition(log, services or services_with(), Writes(), lambda _: True)
 
 
 def write_records(
     directory: Path, topic: str, index: int, *pairs: tuple[bytes | None, bytes | None]
 ) -> None:
-    """Appends one batch of keys and values to the partition's files, without a broker."""
+    """Appends one batch of keys and values to the files of a partition, without a broker."""
     log = PartitionLog.open(
         OsFileSystem(),
         str(directory / f"{topic}-{index}"),

@@ -1,5 +1,4 @@
-"""Filters the lines of a broker's log: removes warnings that a busy machine can cause at any
-time."""
+"""Removes log lines that a busy machine can cause at any time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the HTTP side of a broker as an operator does; the Prometheus library parses the
+"""Reads the HTTP responses of a broker as an operator does; the Prometheus library parses the
 metrics."""
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tests.broker.openapi import check_answer
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "metrics.md"
 WITHIN_S = 60
-"""The timeout of a request: the first one imports the HTTP side, which takes seconds on a busy
-machine."""
+"""The timeout of a request in seconds. The first request imports the HTTP server, which takes
+seconds on a busy machine."""
 ONLY_IN_A_CLUSTER = "## In a cluster"
 
 
@@ -30,7 +30,7 @@ class Scrape:
         self.types: dict[str, str] = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
         self.values: dict[tuple[str, frozenset[str]], float] = {}
         self.labels: dict[str, set[frozenset[str]]] = {}
-        """By metric name, the sets of label names of its series."""
+        """The sets of label names of the series, by metric name."""
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 pairs = frozenset(f"{name}={value}" for name, value in sample.labels.items())
@@ -52,12 +52,13 @@ class Scrape:
 
 
 class Seen(Served):
-    """A broker in this process whose HTTP side is open."""
+    """A broker in this process with an HTTP listener."""
 
     address = ""
 
     async def get(self, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
-        """Returns the response to a GET, after it is checked against broker/web/openapi.json."""
+        """Sends a GET, checks the response against broker/web/openapi.json, and returns the
+        response."""
         async with httpx.AsyncClient(base_url=f"http://{self.address}", timeout=WITHIN_S) as client:
             answer = await client.get(path, headers=headers)
         check_answer(path, answer.status_code, answer.headers.get("content-type", ""), answer.text)
@@ -75,7 +76,7 @@ class Seen(Served):
 async def seeing(
     directory: Path, settings: dict[str, Any] | None = None, **more: Any
 ) -> AsyncIterator[Seen]:
-    """Like `serving`, but the broker also serves HTTP on a free port."""
+    """Yields a broker like `serving`, with an HTTP listener on a free port."""
     wanted = {
         "http.listener": "127.0.0.1:0",
         "group.initial.rebalance.delay.ms": 0,
@@ -91,9 +92,9 @@ async def seeing(
 
 
 def documented(in_cluster: bool = False) -> dict[str, tuple[str, frozenset[str], str]]:
-    """Returns the metrics in docs/operate/metrics.md: type, labels and meaning by name.
+    """Returns type, labels and meaning of each metric in docs/operate/metrics.md, by name.
 
-    The section of the metrics that only a cluster has is included if ``in_cluster``.
+    If ``in_cluster``, the result includes the section of metrics that only a cluster has.
     """
     rows = {}
     section = ""

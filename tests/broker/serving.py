@@ -22,8 +22,8 @@ from tests.wire import Wire
 T = TypeVar("T")
 
 _CLIENTS = ThreadPoolExecutor(32)
-"""Threads for clients only: a client that waits must not occupy a thread in which the broker
-flushes."""
+"""Threads only for clients, because a waiting client must not occupy a thread that the broker needs
+for a flush."""
 
 
 @asynccontextmanager
@@ -68,7 +68,7 @@ async def asked(broker: Broker, work: Callable[[Wire], T], client_id: str = "wir
 
 
 async def eventually(what: str, condition: Callable[[], Any], within_s: float = 60.0) -> None:
-    """Lets the loop run until ``condition`` is true; fails after ``within_s`` seconds."""
+    """Runs the event loop until ``condition`` is true; fails after ``within_s`` seconds."""
     deadline = asyncio.get_running_loop().time() + within_s
     while not condition():
         assert asyncio.get_running_loop().time() < deadline, f"not within {within_s} s: {what}"

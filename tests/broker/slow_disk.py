@@ -1,4 +1,4 @@
-"""A disk whose fsyncs wait for the test, or fail."""
+"""A disk whose fsyncs wait for the test or fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from log.files.os_file import OsFile
 
 
 class SlowFile(OsFile):
-    """A file whose fsync waits for the test, or fails."""
+    """A file whose fsyncs wait for the test or fail."""
 
     may_go: threading.Event
     fails = False

@@ -1,4 +1,4 @@
-"""Sends known sequences of requests to a broker, whose metrics the tests then check."""
+"""Known sequences of requests; the tests then check the metrics of the broker."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ async def produce(
 
 
 async def a_busy_day(seen: Seen) -> None:
-    """Produces five records. One member joins, commits, has one commit rejected and expires;
-    another group commits."""
+    """Produces five records. One member joins, commits, gets a rejected commit, and expires.
+    Another group commits."""
     client = seen.client
     await produce(seen, 5)
     member_id, generation = await client.join_alone("auditors", session_timeout_ms=SESSION_MS)
@@ -39,7 +39,7 @@ async def a_busy_day(seen: Seen) -> None:
 
 
 async def one_that_is_behind(seen: Seen) -> None:
-    """Creates a group with one member that lags in a large batch, and a group without members."""
+    """Creates a group whose only member lags in a large batch, and a group without members."""
     seen.pass_ms(1000)
     partition = partition_of(seen.broker, "orders", 2)
     partition.append(batch(*[b"v"] * 9, compression=1), seen.time.wall_ms)

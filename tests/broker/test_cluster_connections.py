@@ -1,4 +1,4 @@
-"""Connections to other brokers follow the settings of the inter-broker listener."""
+"""Connections to other brokers use the settings of the inter-broker listener."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 def config_of(protocol: str, **settings: str) -> Config:
-    """The configuration of a broker in a cluster whose brokers connect to listener IN."""
+    """Returns the configuration of a broker in a cluster whose brokers connect to the listener
+    IN."""
     given = {
         "zookeeper.connect": "127.0.0.1:1",
         "listeners": "IN://127.0.0.1:0",
@@ -40,7 +41,7 @@ def config_of(protocol: str, **settings: str) -> Config:
 
 
 def secured(own: Issued, trusted: Path, **settings: str) -> Config:
-    """Returns the configuration of `config_of` with TLS."""
+    """Returns the configuration that `config_of` returns, with TLS."""
     stores = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(own.pem),
@@ -52,8 +53,8 @@ def secured(own: Issued, trusted: Path, **settings: str) -> Config:
 
 @asynccontextmanager
 async def listening(own: Issued, trusted: Path) -> AsyncIterator[tuple[Address, list[Any]]]:
-    """Serves as another broker that requires a client certificate. Yields its address, and the
-    subjects of the received certificates."""
+    """Runs a fake broker that requires a client certificate. Yields its address, and the subjects
+    of the received certificates."""
     tls = listener_tls(
         TlsSettings(
             keystore_location=str(own.pem),

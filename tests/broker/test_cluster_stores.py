@@ -1,5 +1,5 @@
-"""Credentials and quotas in ZooKeeper: Muster reads and writes them in Kafka's form, and other
-brokers apply the changes."""
+"""Credentials and quotas in ZooKeeper: Muster reads and writes Kafka's format, and other brokers
+apply the changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SALT = b"a salt, always the same"
 
 
 class Fellow:
-    """The stores of one broker: credentials and quotas."""
+    """The stored credentials and quotas of one broker."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.zookeeper = SimulatedZooKeeper(ensemble)
@@ -54,14 +54,14 @@ class Fellow:
         self.quotas.keep_in(self.quota_store)
 
     async def hear(self) -> None:
-        """Reads the entities that the change notifications name."""
+        """Reads the entities that the change notices name."""
         for name in sorted(await self.zookeeper.children("/config/changes")):
             data, _ = await self.zookeeper.get(f"/config/changes/{name}")
             await self.clients.read(client_entity(json.loads(data)["entity_path"]))
 
 
 def play(conduct: Callable[[Ensemble, Fellow, Fellow], Coroutine[Any, Any, None]]) -> None:
-    """Runs ``conduct`` with two brokers on ZooKeeper nodes that were recorded from Kafka."""
+    """Runs ``conduct`` with two brokers on ZooKeeper nodes that Kafka wrote."""
 
     async def run() -> None:
         async with asyncio.timeout(120):
@@ -106,7 +106,7 @@ def test_credentials_and_quotas_written_by_kafka_are_read() -> None:
     play(conduct)
 
 
-def test_password_set_at_one_broker_is_valid_at_the_other() -> None:
+def test_password_set_on_one_broker_is_valid_on_the_other_broker() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         salted = SHA_512.salted_password(b"new", SALT, 4096)
         outcomes = await one.users.alter(
@@ -131,8 +131,9 @@ def test_password_set_at_one_broker_is_valid_at_the_other() -> None:
     play(conduct)
 
 
-def test_quotas_are_stored_in_kafkas_form() -> None:
-    """Removes the quotas that Kafka wrote and sets them again; the nodes then equal Kafka's."""
+def test_quotas_are_stored_in_the_format_of_kafka() -> None:
+    """The test removes the quotas that Kafka wrote and sets them again; the resulting nodes equal
+    Kafka's."""
 
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         before = {entity: dict(values) for entity, values in one.quotas.values.items()}
@@ -160,7 +161,7 @@ def settings_of(ensemble: Ensemble, path: str) -> dict[str, str]:
     return found
 
 
-def test_altered_quota_keeps_unread_quota_of_another_broker() -> None:
+def test_quota_change_keeps_a_quota_that_another_broker_just_wrote() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         assert await one.quotas.alter({ALICE: {"producer_byte_rate": 1.0}}) == {}
         assert await other.quotas.alter({ALICE: {"consumer_byte_rate": 2.0}}) == {}
@@ -173,7 +174,7 @@ def test_altered_quota_keeps_unread_quota_of_another_broker() -> None:
     play(conduct)
 
 
-def test_quota_is_written_when_only_the_local_value_is_equal() -> None:
+def test_quota_is_written_when_zookeeper_has_another_value() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         assert await one.quotas.alter({ALICE: {"producer_byte_rate": 1.0}}) == {}
         await other.hear()
@@ -187,7 +188,7 @@ def test_quota_is_written_when_only_the_local_value_is_equal() -> None:
     play(conduct)
 
 
-def test_altered_quota_keeps_invalid_settings_of_the_node() -> None:
+def test_quota_change_keeps_invalid_settings_in_the_zookeeper_node() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         before = settings_of(ensemble, RATES)
         strange = {**before, "request_percentage": "much"}
@@ -202,7 +203,7 @@ def test_altered_quota_keeps_invalid_settings_of_the_node() -> None:
     play(conduct)
 
 
-def test_altered_password_keeps_unread_password_of_another_broker() -> None:
+def test_password_change_keeps_a_password_that_another_broker_just_wrote() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         for fellow, mechanism in ((one, SHA_256), (other, SHA_512)):
             salted = mechanism.salted_password(b"new", SALT, 4096)
@@ -218,7 +219,7 @@ def test_altered_password_keeps_unread_password_of_another_broker() -> None:
     play(conduct)
 
 
-def test_invalid_node_is_logged_without_its_value_and_ignored() -> None:
+def test_invalid_zookeeper_node_is_ignored_and_logged_without_its_value() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         for path, text in (
             ("/config/users/alice", '{"version":1,"config":{"SCRAM-SHA-256":"hunter2"}}'),

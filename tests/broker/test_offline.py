@@ -1,4 +1,4 @@
-"""How an offline command finds the data directory of a stopped broker and checks its owner."""
+"""An offline command finds the data directory of a stopped broker and checks its owner."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_offline_command_is_refused_unless_run_by_the_brokers_user(
     assert not (data / ".lock").exists()
 
 
-def test_error_names_the_user_who_must_run_the_command(
+def test_error_of_an_offline_command_names_the_user_who_must_run_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: ROOT)
@@ -96,7 +96,7 @@ def test_error_names_the_user_who_must_run_the_command(
         assert not list(data.iterdir())
 
 
-def test_brokers_user_is_the_owner_of_meta_properties(
+def test_broker_user_is_the_owner_of_the_meta_properties_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / META_FILE).touch()
@@ -108,7 +108,7 @@ def test_brokers_user_is_the_owner_of_meta_properties(
         pass
 
 
-def test_created_directory_belongs_to_the_commands_user(tmp_path: Path) -> None:
+def test_created_data_directory_belongs_to_the_user_of_the_command(tmp_path: Path) -> None:
     with held(str(tmp_path / "new" / "data")) as fs:
         assert fs.list(str(tmp_path / "new" / "data")) == [".lock"]
 

@@ -1,5 +1,5 @@
-"""The examples of security files in docs/formats/registry.md are read, and writing them returns the
-same text."""
+"""The examples of security files in docs/formats/registry.md can be read, and are unchanged when
+written again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHA_256 = ScramMechanism.SHA_256
 
 
 def example(name: str) -> str:
-    """Returns the page's example of a file."""
+    """Returns the example of a file from the page."""
     found = re.search(rf"^## {re.escape(name)}\n\n```json\n(.*?)```", PAGE, re.M | re.S)
     assert found is not None
     return found[1]

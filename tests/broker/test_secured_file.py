@@ -1,4 +1,5 @@
-"""Security files are complete and private, and an older Muster refuses the files of a newer one."""
+"""Security files are complete and private, and an older Muster refuses the files of a newer
+Muster."""
 
 from __future__ import annotations
 
@@ -101,7 +102,7 @@ def test_failed_write_of_a_security_file_keeps_the_old_content(operation: str) -
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_power_loss_keeps_the_written_content_of_a_security_file(seed: int) -> None:
+def test_written_security_file_is_complete_after_a_power_loss(seed: int) -> None:
     fs = simulated()
     fs.fsync_directory("/")
     file = SecuredFile(fs, PATH, 1)

@@ -1,4 +1,4 @@
-"""`muster serve` prints one line when it is ready, or the reason why it does not start."""
+"""`muster serve` prints one line when it is ready, or the reason for which it does not start."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def refused(*words: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
-    """Runs `muster serve` with these arguments, which must fail; returns exit code and standard
-    error."""
+    """Runs `muster serve` with these arguments and requires that it fails; returns exit code and
+    standard error."""
     done = subprocess.run(
         [sys.executable, "-m", "cli.main", "serve", "--http", "off", *words],
         cwd=ROOT,
@@ -195,7 +195,7 @@ def test_start_fails_with_a_damaged_topic_list(brokers: Callable[..., Broker]) -
 
 
 @pytest.mark.campaign
-def test_log_damaged_below_the_recovery_point_needs_truncate_setting(
+def test_start_fails_on_damaged_flushed_records_without_truncate_setting(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers()
@@ -237,7 +237,7 @@ def test_unknown_settings_are_logged_in_one_warning(
     assert "num.io.threads" not in "".join(broker.lines())
 
 
-def test_setting_that_is_not_followed_is_logged_in_a_separate_warning(
+def test_ineffective_setting_is_logged_in_a_separate_warning(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers({"process.roles": "controller"})
@@ -394,7 +394,7 @@ HEAVY = (
     "pydantic_core",
     "re2",
 )
-"""Modules that take long to import, and that the broker does not need before it listens."""
+"""Modules whose import takes long and that the broker does not need before it listens."""
 OF_A_CLUSTER = (
     "broker.cluster",
     "broker.quotas.replication_quota",
@@ -407,9 +407,11 @@ OF_A_CLUSTER = (
 
 
 MODULES_MAX = 547
-"""The maximum number of Muster's modules loaded before the broker listens; each takes 0.1 ms."""
+"""The maximum number of Muster modules that are loaded before the broker listens. Each module takes
+0.1 ms."""
 COMPILED_MAX = 945
-"""The maximum number of code strings compiled before the broker listens: 0.02 to 0.2 ms each.
+"""The maximum number of code strings that are compiled before the broker listens, each in 0.02 to
+0.2 ms.
 
 Examples are the methods of a `dataclass` and the types of a `NamedTuple`.
 """
@@ -434,8 +436,9 @@ main()
 """
 
 
-def test_imports_and_compilations_before_listening_are_bounded(tmp_path: Path) -> None:
-    """Counts instead of a duration, because counts do not depend on the load of the machine."""
+def test_start_imports_and_compiles_few_modules_before_it_listens(tmp_path: Path) -> None:
+    """The test compares counts, not durations, because counts do not depend on the load of the
+    machine."""
     command = [sys.executable, "-c", UNTIL_IT_LISTENS, str(tmp_path / "d")]
     compiled, *modules = json.loads(subprocess.check_output(command, cwd=ROOT, timeout=60))
     there = {".".join(name.split(".")[:n]) for name in modules for n in (1, 2, 3)}

@@ -1,4 +1,4 @@
-"""The system's ids, threads and timeouts. loop/test_pauses.py tests its clocks."""
+"""The ids, threads and timeouts of `Time`. loop/test_pauses.py tests its clocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from broker.time import Time
 
 
-def test_fresh_id_is_a_random_uuid() -> None:
+def test_fresh_id_returns_a_random_uuid() -> None:
     ids = {Time().fresh_id() for _ in range(100)}
     assert len(ids) == 100
     uuids = [UUID(bytes=each) for each in ids]
@@ -31,7 +31,7 @@ def test_thread_map_returns_results_in_order_or_raises_the_first_failure() -> No
     assert not [each for each in threading.enumerate() if each.name.startswith("halving")]
 
 
-async def test_threads_are_bounded_and_stop_cancels_waiting_work() -> None:
+async def test_number_of_threads_is_bounded_and_stop_cancels_queued_work() -> None:
     threads = Time().threads(1, "one")
     began, gate = threading.Event(), threading.Event()
 
@@ -49,7 +49,7 @@ async def test_threads_are_bounded_and_stop_cancels_waiting_work() -> None:
         await waiting
 
 
-async def test_within_ends_work_at_its_timeout() -> None:
+async def test_within_raises_timeout_error_when_the_timeout_expires() -> None:
     time = Time()
     with pytest.raises(TimeoutError):
         async with time.within(0.001):

@@ -13,7 +13,7 @@ CREATE_TOPICS_MAX = 7
 def create_topic(
     wire: Wire, name: str, partitions: int = 1, version: int = CREATE_TOPICS_MAX, **fields: Any
 ) -> dict[str, Any]:
-    """Creates one topic and returns its entry of the response."""
+    """Creates one topic and returns its entry in the response."""
     return create_topics(wire, [topic(name, partitions, **fields)], version)[0]
 
 
@@ -29,7 +29,7 @@ def create_topics(
 def topic(
     name: str, partitions: int = 1, configs: Mapping[str, str | None] | None = None, **fields: Any
 ) -> dict[str, Any]:
-    """Returns one topic of a CreateTopics request."""
+    """Returns the entry of one topic for a CreateTopics request."""
     return {
         "name": name,
         "num_partitions": partitions,
@@ -50,7 +50,7 @@ def produce(
     topic_id: bytes = bytes(16),
     transactional_id: str | None = None,
 ) -> dict[str, Any]:
-    """Produces to one partition and returns its response."""
+    """Produces to one partition and returns the response for the partition."""
     answer = wire.call(
         "Produce",
         version,
@@ -71,7 +71,8 @@ def produce_request(
     topic_id: bytes = bytes(16),
     transactional_id: str | None = None,
 ) -> dict[str, Any]:
-    """Returns a Produce request for one partition; the topic has both its name and its id."""
+    """Returns a Produce request for one partition; the topic entry contains both name and topic
+    id."""
     return {
         "transactional_id": transactional_id,
         "acks": acks,
@@ -98,7 +99,8 @@ def fetch_request(
     last_fetched_epoch: int = -1,
     **fields: Any,
 ) -> dict[str, Any]:
-    """Returns a Fetch request for one partition; the topic has both its name and its id."""
+    """Returns a Fetch request for one partition; the topic entry contains both name and topic
+    id."""
     return {
         "max_wait_ms": max_wait_ms,
         "min_bytes": min_bytes,
@@ -126,7 +128,7 @@ def fetch_request(
 def fetch(
     wire: Wire, name: str, offset: int = 0, version: int = 12, **fields: Any
 ) -> dict[str, Any]:
-    """Fetches one partition and returns its response."""
+    """Fetches one partition and returns the response for the partition."""
     answer = wire.call("Fetch", version, fetch_request(name, offset, **fields))
     entry: dict[str, Any] = answer["responses"][0]["partitions"][0]
     return entry
@@ -141,7 +143,7 @@ def list_offset(
     isolation_level: int = 0,
     **fields: Any,
 ) -> dict[str, Any]:
-    """Sends ListOffsets for one partition and returns its response."""
+    """Sends ListOffsets for one partition and returns the response for the partition."""
     wanted = {"partition_index": partition, "timestamp": timestamp, **fields}
     answer = wire.call(
         "ListOffsets",
@@ -166,7 +168,7 @@ def metadata(wire: Wire, *names: str, version: int = 12, create: bool = True) ->
 
 
 def commit(wire: Wire, offset: int) -> int:
-    """Commits ``offset`` of t-0 for the group g and returns the error code."""
+    """Commits ``offset`` of t-0 for group g and returns the error code."""
     partition = {"partition_index": 0, "committed_offset": offset}
     topics = [{"name": "t", "partitions": [partition]}]
     answer = wire.call("OffsetCommit", 8, {"group_id": "g", "topics": topics})
@@ -175,8 +177,8 @@ def commit(wire: Wire, offset: int) -> int:
 
 
 def committed(wire: Wire) -> int:
-    """Returns the offset of t-0 that the group g committed; if the group has an error, a number
-    below -1000."""
+    """Returns the committed offset of group g for t-0, or a number below -1000 if the group has an
+    error."""
     topics = [{"name": "t", "partition_indexes": [0]}]
     answer = wire.call("OffsetFetch", 7, {"group_id": "g", "topics": topics})
     offset: int = answer["topics"][0]["partitions"][0]["committed_offset"]

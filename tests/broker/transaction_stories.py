@@ -1,6 +1,6 @@
-"""Sends known sequences of transactional requests, for tests of metrics, the page and the journal.
+"""Known sequences of transactional requests for tests of metrics, the web page and the journal.
 
-The calls go to the coordinator directly, without a connection.
+The calls reach the coordinator directly, without a connection.
 """
 
 from __future__ import annotations

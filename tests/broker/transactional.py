@@ -1,4 +1,4 @@
-"""A transactional producer that sends each request in the version of transaction version 1 or 2."""
+"""A transactional producer that uses the request versions of transaction version 1 or 2."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from tests.wire import Wire, batch
 PRODUCE = {1: 11, 2: 12}
 TXN_OFFSET_COMMIT = {1: 4, 2: 5}
 END_TXN = {1: 4, 2: 5}
-"""PRODUCE, TXN_OFFSET_COMMIT and END_TXN have, by transaction version, the highest version of the
-API that a client sends."""
+"""PRODUCE, TXN_OFFSET_COMMIT and END_TXN contain, by transaction version, the highest API version
+that a client sends."""
 
 
 def initialized(
     wire: Wire, transactional_id: str, rules: int = 2, timeout_ms: int = 60_000
 ) -> TransactionalProducer:
-    """Returns a producer with a producer id and epoch. A former producer of the transactional id is
-    fenced."""
+    """Returns a producer with a producer id and epoch. The previous producer of the transactional
+    id is fenced."""
     producer = TransactionalProducer(wire, transactional_id, rules, timeout_ms)
     until(f"{transactional_id} gets its producer id", lambda: producer.init() == NONE)
     return producer
@@ -53,7 +53,7 @@ class TransactionalProducer:
 
     @property
     def pair(self) -> calls.Pair:
-        """The producer id and epoch."""
+        """Returns the producer id and epoch."""
         return self.producer_id, self.epoch
 
     def init(self, version: int = 4, **fields: Any) -> int:
@@ -70,8 +70,8 @@ class TransactionalProducer:
         return code
 
     def adopt(self, producer_id: int, epoch: int) -> None:
-        """Adopts a producer id and epoch. If they differ from the present ones, sequence numbers
-        start at 0."""
+        """Adopts a producer id and epoch. If they differ from the current ones, sequence numbers
+        restart at 0."""
         if (producer_id, epoch) != (self.producer_id, self.epoch):
             self.sequences.clear()
         self.producer_id, self.epoch = producer_id, epoch
@@ -79,8 +79,8 @@ class TransactionalProducer:
     def add(self, topics: Mapping[str, Sequence[int]], version: int = 3) -> int:
         """Sends AddPartitionsToTxn as a client and returns the highest error code.
 
-        Repeats the request while the response is CONCURRENT_TRANSACTIONS: the previous transaction
-        is being completed.
+        Repeats the request as long as the response is CONCURRENT_TRANSACTIONS, because the previous
+        transaction is still being completed.
         """
         codes: list[int] = []
 
@@ -144,7 +144,7 @@ class TransactionalProducer:
         version: int | None = None,
         **fields: Any,
     ) -> dict[str, Any]:
-        """Produces a batch in the transaction and returns the partition's response."""
+        """Produces a batch in the transaction and returns the response for the partition."""
         data = self.records(name, partition, *(values or (b"v",)), **fields)
         [entry] = self.produce_all({(name, partition): data}, version)
         if entry["error_code"] == NONE:
@@ -155,8 +155,8 @@ class TransactionalProducer:
     def produce_all(
         self, parts: Mapping[tuple[str, int], bytes], version: int | None = None, **fields: Any
     ) -> list[dict[str, Any]]:
-        """Sends one Produce request with these batches and returns the partitions' responses in
-        order."""
+        """Sends one Produce request with these batches and returns the responses for the partitions
+        in order."""
         version = PRODUCE[self.rules] if version is None else version
         answer = self.wire.call("Produce", version, self.ask_produce(parts, **fields))
         return [entry for topic in answer["responses"] for entry in topic["partition_responses"]]
@@ -168,7 +168,7 @@ class TransactionalProducer:
         version: int | None = None,
         **fields: Any,
     ) -> list[int]:
-        """Sends TxnOffsetCommit and returns the partitions' error codes in order."""
+        """Sends TxnOffsetCommit and returns the error codes of the partitions in order."""
         version = TXN_OFFSET_COMMIT[self.rules] if version is None else version
         by_topic: dict[str, list[dict[str, Any]]] = {}
         for (name, partition), offset in offsets.items():
@@ -198,14 +198,14 @@ class TransactionalProducer:
 
 
 def last_stable_offset(wire: Wire, name: str, partition: int = 0) -> int:
-    """Returns the last stable offset: a read_committed consumer reads only records before it."""
+    """Returns the last stable offset, before which a read_committed consumer stops."""
     answer = fetch(wire, name, 0, partition=partition, isolation_level=1)
     offset: int = answer["last_stable_offset"]
     return offset
 
 
 def ended(wire: Wire, name: str, partition: int = 0) -> None:
-    """Waits until no transaction is open in a partition."""
+    """Waits until the partition has no open transaction."""
 
     def settled() -> bool:
         answer = fetch(wire, name, 0, partition=partition, isolation_level=1)
@@ -215,10 +215,10 @@ def ended(wire: Wire, name: str, partition: int = 0) -> None:
 
 
 def committed_values(answer: Mapping[str, Any]) -> list[bytes]:
-    """Returns the values that Kafka's clients would read from a read_committed response.
+    """Returns the values that Kafka's clients would return from a read_committed response.
 
-    Records of the producer of an aborted transaction are skipped from the transaction's first
-    offset to its ABORT marker.
+    For an aborted transaction, records of its producer are skipped from the first offset of the
+    transaction to the ABORT marker.
     """
     data = answer["records"] or b""
     begins = sorted(

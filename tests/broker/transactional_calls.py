@@ -27,9 +27,9 @@ PASSING = (
     COORDINATOR_NOT_AVAILABLE,
     NOT_COORDINATOR,
 )
-"""Errors after which clients retry."""
+"""Errors after which clients retry the request."""
 NOBODY = 1_000_000
-"""A producer id that no transactional id has."""
+"""A producer id that is not assigned to a transactional id."""
 GROUP, TRANSACTION = 0, 1
 """The key types of FindCoordinator."""
 
@@ -48,8 +48,8 @@ def fenced(version: int) -> int:
 def wrong_producers(
     transactional_id: str, producer: Pair, version: int
 ) -> list[tuple[str, Pair, int]]:
-    """Returns producers that do not own the id, with the error code of each, in the order of the
-    broker's checks."""
+    """Returns producers that do not own the transactional id, with the error code for each, in the
+    order of the broker's checks."""
     pid, epoch = producer
     return [
         ("", (NOBODY, epoch - 1), INVALID_REQUEST),
@@ -101,8 +101,8 @@ def init(wire: Wire, transactional_id: str, version: int = 4, **fields: Any) -> 
 
 
 def begin(wire: Wire, transactional_id: str, **fields: Any) -> Pair:
-    """Finds the coordinator of an id, sends InitProducerId until it succeeds, and returns producer
-    id and epoch."""
+    """Finds the coordinator of a transactional id, sends InitProducerId until it succeeds, and
+    returns producer id and epoch."""
     find(wire, transactional_id)
     return init(wire, transactional_id, **fields)
 
@@ -134,7 +134,7 @@ def added(wire: Wire, transactional_id: str, producer: Pair, topics: Topics) -> 
 def transaction(
     transactional_id: str, producer: Pair, topics: Topics, *, verify_only: bool
 ) -> dict[str, Any]:
-    """Returns one transaction of an AddPartitionsToTxn request of a broker."""
+    """Returns one transaction for an AddPartitionsToTxn request of a broker."""
     return {
         "transactional_id": transactional_id,
         "producer_id": producer[0],
@@ -203,7 +203,7 @@ def end_once(
 def end(
     wire: Wire, transactional_id: str, producer: Pair, committed: bool = True, version: int = 5
 ) -> tuple[int, Pair]:
-    """Sends EndTxn until no retriable error is returned; returns what `end_once` returns."""
+    """Sends EndTxn until the response has no retriable error; returns the result of `end_once`."""
 
     def answered() -> tuple[int, Pair] | None:
         answer = end_once(wire, transactional_id, producer, committed, version)
@@ -222,7 +222,7 @@ def send(
     version: int = 11,
     *values: bytes,
 ) -> dict[str, Any]:
-    """Produces records in a transaction and returns the partition's response."""
+    """Produces records in a transaction and returns the response for the partition."""
     data = batch(
         *(values or (b"v",)),
         timestamp=int(time.time() * 1000),

@@ -1,4 +1,4 @@
-"""Transactions of a broker in the test's event loop: tests call its coordinator without a
+"""Transactions on a broker in the event loop of the test. Tests call the coordinator without a
 connection."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PLACES: Partitions = [(TOPIC, [0, 1, 2])]
 
 
 class Producer(NamedTuple):
-    """The id and epoch of a client with a transactional id."""
+    """The transactional id of a client, with its producer id and epoch."""
 
     transactional_id: str
     producer_id: int
@@ -39,7 +39,7 @@ class Producer(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A marker in a partition's log."""
+    """A marker in the log of a partition."""
 
     offset: int
     producer_id: int
@@ -76,7 +76,8 @@ async def coordinating(
 
 
 async def initialised(broker: Broker, transactional_id: str, timeout_ms: int = 60_000) -> Producer:
-    """Sends InitProducerId, repeatedly while the previous transaction is being completed."""
+    """Sends InitProducerId, and repeats it as long as the previous transaction is being
+    completed."""
     while True:
         reply = await told(
             broker, lambda ticket: InitProducerId(ticket, transactional_id, timeout_ms, -1, -1)
@@ -108,22 +109,22 @@ async def ended(broker: Broker, producer: Producer, committed: bool, rules: int 
 
 
 async def state_of(broker: Broker, transactional_id: str) -> str:
-    """Returns the state of a transactional id according to DescribeTransactions."""
+    """Returns the state of a transactional id from a DescribeTransactions reply."""
     reply = await told(broker, lambda ticket: DescribeTransaction(ticket, transactional_id))
     state: str = reply.state
     return state
 
 
 def state_now(broker: Broker, transactional_id: str) -> str:
-    """Returns the state of a transactional id from its active shard, without a call; "" for an
-    unknown id."""
+    """Returns the state of a transactional id directly from its active shard; "" for an unknown
+    id."""
     view = broker.transactions.view_of(transactional_id)
     found = None if view is None else view.get(transactional_id)
     return "" if found is None else str(found.value.state.wire_name)
 
 
 def append(broker: Broker, producer: Producer, partition: int, topic: str = TOPIC) -> None:
-    """Appends records of a transaction to a partition, as after a successful verification."""
+    """Appends transactional records to a partition without a verification."""
     now_ms = broker.time.now().wall_ms
     data = batch(
         b"value",

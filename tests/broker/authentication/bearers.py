@@ -40,7 +40,7 @@ def token(key: Any = KEY, algorithm: str = "ES256", kid: str = "a", **claims: An
 
 
 def forged(header: str) -> str:
-    """A token whose header bytes are ``header``; its signature is invalid."""
+    """Returns a token whose header bytes are ``header`` and whose signature is invalid."""
     return ".".join(
         urlsafe_b64encode(part).decode().rstrip("=") for part in (header.encode(), b"{}", b"x")
     )
@@ -52,7 +52,7 @@ def token_valid_now(key: Any = KEY, **claims: Any) -> str:
 
 
 def first_message(of: str) -> bytes:
-    """The first SASL message of a client that logs in with the token ``of``."""
+    """Returns the first SASL message of a client that logs in with the token ``of``."""
     return b"n,,\x01auth=Bearer " + of.encode() + b"\x01\x01"
 
 
@@ -63,7 +63,7 @@ def signed_tokens(folder: Path, text: str | None = None, **more: Any) -> SignedT
 
 
 def settings(folder: Path) -> dict[str, str]:
-    """The settings of a listener that accepts OAUTHBEARER tokens."""
+    """Returns the settings of a listener that accepts OAUTHBEARER tokens."""
     file = folder / "keys.json"
     file.write_text(keys())
     return {
@@ -77,20 +77,19 @@ class Issuer:
     """An HTTP server that sends the ``answers`` in order and repeats the last one."""
 
     def __init__(self, *answers: bytes, location: str = "") -> None:
-        """Each of ``answers`` is a response body. With a ``location``, each response redirects
-        there.
-        """
+        """``answers`` are the response bodies. If ``location`` is set, each response redirects to
+        it."""
         self.asked: list[str] = []
         self.answers = [*answers]
         self.location = location
         self.may_answer = threading.Event()
-        """Requests wait while this event is not set. The event is set at first."""
+        """Requests wait until this event is set. It is set initially."""
         self.may_answer.set()
         self.url = ""
 
     @contextmanager
     def serving(self, certificate: Path | None = None) -> Iterator[Issuer]:
-        """Serves HTTP, or HTTPS with a certificate."""
+        """Serves HTTP, or HTTPS if ``certificate`` is given."""
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""A broker whose listener requires SASL, and the steps of a login."""
+"""A broker whose listener requires SASL, and functions for the steps of a login."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LISTENER = "SASL_PLAINTEXT"
 
 
 def own_slices() -> Slices:
-    """Slices for work that shares the event loop with no other task."""
+    """Returns slices for work that does not share the event loop with another task."""
     return Slicer(Time()).work("test")
 
 
@@ -53,7 +53,7 @@ async def add_scram_user(
 
 
 def frozen_clock() -> Time:
-    """A clock whose time does not advance, so that no failed login expires; timers run."""
+    """Returns a clock whose time does not advance, so that no failed login expires. Timers run."""
     return Time(monotonic_s=lambda: 1000.0)
 
 
@@ -66,7 +66,8 @@ async def broker_with_logins(
     iterations: int = 4096,
     time: Time | None = None,
 ) -> AsyncIterator[tuple[Broker, Logins]]:
-    """A broker whose only listener requires a login; ``scram`` gives alice and bob credentials."""
+    """Yields a broker whose only listener requires a login. ``scram`` creates credentials for alice
+    and bob."""
     async with serving(directory, {**SETTINGS, **(settings or {})}, time=time) as broker:
         assert broker.secured.users is not None
         for name, password in PASSWORDS.items() if scram else ():
@@ -80,7 +81,7 @@ def port_of(broker: Broker) -> int:
 
 
 async def connect(broker: Broker) -> Client:
-    """A client that has not sent anything."""
+    """Returns a client that has not sent any request."""
     return await Client.connect(port_of(broker))
 
 
@@ -98,9 +99,8 @@ async def log_in(client: Client, name: str = "alice", password: str = "") -> dic
 async def log_in_by_scram(
     client: Client, name: bytes, password: bytes, *, nonce: bytes = b"", header: bytes = b"n,,"
 ) -> dict[str, Any]:
-    """Logs in by SCRAM and returns the response to the last message, where ``nonce`` precedes the
-    joined nonce.
-    """
+    """Logs in by SCRAM and returns the response to the last message. In this message, ``nonce`` is
+    inserted before the combined nonce."""
     await client.call(HANDSHAKE, 1, mechanism=SHA.mechanism)
     bare = b"n=" + name + b",r=abc"
     first = await client.call(AUTHENTICATE, 1, auth_bytes=header + bare)
@@ -124,9 +124,8 @@ async def all_until_closed(client: Client, within_s: float = 20) -> bytes:
 
 
 def cut_requests(secret: bytes, key: int, version: int, **body: Any) -> list[bytes]:
-    """Returns a frame that ends in the middle of ``secret``, and the same frame with a longer
-    length.
-    """
+    """Returns a frame that is truncated in the middle of ``secret``, and the same frame with a
+    longer length prefix."""
     whole = encode_request_header(key, version, 1, "x")
     whole += BY_KEY[key].encode_request(version, body)
     end = whole.index(secret) + len(secret) - 4
@@ -134,12 +133,13 @@ def cut_requests(secret: bytes, key: int, version: int, **body: Any) -> list[byt
 
 
 async def send_cut(client: Client, request: bytes) -> None:
-    """Sends a cut request, ends the stream and waits until the broker closes."""
+    """Sends a truncated request, ends the stream and waits until the broker closes the
+    connection."""
     client.send_raw(request)
     client.writer.write_eof()
     assert await all_until_closed(client) == b""
 
 
 def with_length(token: bytes) -> bytes:
-    """Returns the frame of a raw token, as a client sends it after SaslHandshake version 0."""
+    """Returns the frame of a raw token, which a client sends after SaslHandshake version 0."""
     return struct.pack(">i", len(token)) + token

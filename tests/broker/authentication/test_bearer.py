@@ -49,7 +49,7 @@ def lines() -> Iterator[list[Any]]:
         yield found
 
 
-def test_valid_token_yields_its_user_name_and_expiry(tmp_path: Path) -> None:
+def test_valid_bearer_token_sets_user_name_and_session_expiry(tmp_path: Path) -> None:
     tokens = signed_tokens(tmp_path)
     good = TokenClaims("alice", (NOW_S + 60) * 1000)
     assert tokens.check(token()) == good
@@ -99,7 +99,7 @@ def test_valid_token_yields_its_user_name_and_expiry(tmp_path: Path) -> None:
         (lambda: token(sub=7), "the token has no user name in claim sub"),
     ],
 )
-def test_refusal_of_an_invalid_token_has_a_reason_without_the_token(
+def test_invalid_bearer_token_is_refused_with_a_reason_that_omits_it(
     tmp_path: Path, make: Callable[[], str], reason: str
 ) -> None:
     made = make()
@@ -140,7 +140,7 @@ async def test_librdkafka_logs_in_with_a_token(tmp_path: Path) -> None:
         assert await asyncio.to_thread(produce) == 0
 
 
-async def test_forged_token_is_rejected_by_invalid_token_status_and_then_by_error(
+async def test_forged_token_gets_invalid_token_status_then_error_response(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path / "data", settings(tmp_path)) as (broker, _):
@@ -166,9 +166,8 @@ async def test_forged_token_is_rejected_by_invalid_token_status_and_then_by_erro
 
 
 async def connect_with_token(bearer: str, broker: Broker) -> Client:
-    """Connects a client and sends its token. The caller's next message gets the error of an invalid
-    token.
-    """
+    """Connects a client and sends its token. If the token is invalid, the broker returns the error
+    to the next message of the caller."""
     client = await connect(broker)
     await client.call(HANDSHAKE, 1, mechanism="OAUTHBEARER")
     answer = await client.call(AUTHENTICATE, 1, auth_bytes=first_message(bearer))
@@ -199,7 +198,7 @@ def test_token_is_refused_when_the_jwt_library_raises(
     assert tokens.check(token()) == TokenRefused("the token can't be checked: MemoryError")
 
 
-async def test_forged_token_is_logged_when_client_sends_another_request(
+async def test_forged_bearer_token_is_logged_when_client_sends_another_request(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path / "data", settings(tmp_path)) as (broker, _):

@@ -42,7 +42,7 @@ def lines() -> Iterator[list[Any]]:
 
 
 class Clock:
-    """A clock that the test moves."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.s = 100.0
@@ -54,7 +54,7 @@ def accepts_token(tokens: SignedTokens) -> bool:
 
 
 async def fetch_error(lines: list[Any], tokens: SignedTokens) -> str:
-    """Returns the logged reason why the keys can't be fetched."""
+    """Returns the logged reason of the failed fetch of keys."""
     await eventually(lambda: lines)
     await eventually(lambda: not tokens._is_reading)
     (line,) = lines

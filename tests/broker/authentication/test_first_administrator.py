@@ -1,4 +1,4 @@
-"""The first user is added while the broker is down, logs in by SCRAM, and adds the second user."""
+"""The first user is added when the broker is down, logs in by SCRAM, and adds the second user."""
 
 from __future__ import annotations
 

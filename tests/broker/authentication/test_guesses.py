@@ -27,7 +27,7 @@ def spray(guesses: Guesses, names: int, now_ms: int = 0) -> None:
         fail(guesses, f"name-{number}", 1, now_ms=now_ms)
 
 
-def test_logins_of_a_user_name_are_serialized_after_failures() -> None:
+def test_logins_with_a_user_name_are_serialized_after_failed_logins() -> None:
     guesses = Guesses()
     for _ in range(FAILURES_AT_ONCE):
         assert guesses.wait_ms(HOST, ALICE, 0) == 0
@@ -60,8 +60,8 @@ def test_user_names_beyond_the_bound_share_one_login_queue() -> None:
     assert len(guesses._clear_ms[HOST]) == NAMES_MAX + 1
 
 
-def test_user_name_counts_towards_the_bound_after_its_failures_expired() -> None:
-    """A client that tries each name once would otherwise never reach the bound."""
+def test_user_name_counts_towards_the_bound_when_its_failures_have_expired() -> None:
+    """Otherwise a client that tries each name once would never reach the bound."""
     guesses = Guesses()
     spray(guesses, NAMES_MAX)
     later_ms = NAME_KEPT_MS
@@ -82,7 +82,7 @@ def test_logged_in_user_keeps_its_own_login_queue_when_other_names_fail() -> Non
     assert guesses.wait_ms(HOST, ALICE, 0) == TURN_MS, "it is not guessed faster than others"
 
 
-def test_memory_of_failures_is_bounded_over_all_addresses() -> None:
+def test_number_of_stored_login_failures_is_bounded_over_all_addresses() -> None:
     guesses = Guesses()
     for number in range(ADDRESSES_MAX + 1):
         fail(guesses, ALICE, 1, f"host-{number}")

@@ -1,4 +1,4 @@
-"""Delayed logins in virtual time, while other logins from the same address fail."""
+"""Delayed logins in virtual time, together with failing logins from the same address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.broker.authentication.virtual import LoginWorld
 from tests.simulation.whole.agenda import MS
 
 AT_ONCE_S = 0.05
-"""A login that the broker does not delay takes less than this on the simulated network."""
+"""An upper bound in seconds for a login on the simulated network that the broker does not delay."""
 HELD_BACK = 30
 
 
@@ -49,7 +49,7 @@ def test_login_is_not_delayed_when_30_failed_logins_of_another_user_wait(
 
 
 @pytest.mark.parametrize("names", [HELD_BACK, 200])
-def test_login_of_a_known_name_is_not_delayed_when_many_names_fail(
+def test_login_of_a_known_user_is_not_delayed_when_many_names_fail(
     world: LoginWorld, names: int
 ) -> None:
     world.log_in("bob", "bob-secret")
@@ -69,7 +69,7 @@ def test_login_of_a_known_name_is_not_delayed_when_many_names_fail(
 
 @pytest.mark.parametrize("closes", [False, True], ids=["stays", "closes_early"])
 @pytest.mark.parametrize("names", [1, 10_000], ids=["one_name", "a_name_a_login"])
-def test_password_checks_are_bounded_per_address(
+def test_number_of_concurrent_password_checks_is_bounded_per_address(
     world: LoginWorld, names: int, closes: bool
 ) -> None:
     """The client guesses 250 passwords per second for 4 s, each on a new connection."""

@@ -1,6 +1,5 @@
-"""The bytes that a client receives before its login, compared with Kafka's, and the bounds of a
-login.
-"""
+"""The bytes that a client receives before its login equal Kafka's; the duration and memory of a
+login are bounded."""
 
 from __future__ import annotations
 
@@ -60,11 +59,11 @@ def reasons(lines: list[Any]) -> list[str]:
 
 
 async def serves(client: Client) -> bool:
-    """Returns whether the broker serves the client's requests."""
+    """Returns True if the broker answers the requests of the client."""
     return (await client.call(GROUPS, 0))["error_code"] == 0
 
 
-async def test_plain_login_gives_the_connection_its_principal(tmp_path: Path) -> None:
+async def test_plain_login_sets_the_principal_of_the_connection(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path) as (broker, logins):
         client = await connect(broker)
         answer = await log_in(client)
@@ -93,7 +92,7 @@ async def test_requests_pipelined_after_the_last_token_are_served(tmp_path: Path
         assert (await client.receive(second))["brokers"]
 
 
-async def test_login_succeeds_when_each_byte_arrives_alone(tmp_path: Path) -> None:
+async def test_login_succeeds_when_each_byte_arrives_separately(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
         client, copy = await connect(broker), await connect(broker)
         sent: list[bytes] = []
@@ -264,7 +263,7 @@ async def test_response_to_a_failed_login_is_delayed(
         (1, with_length(encode_request_header(METADATA, 9, 1, "x") + b"\0\1")),
     ],
 )
-async def test_connection_without_a_login_response_is_closed_after_the_delay(
+async def test_failed_login_without_a_response_closes_connection_after_delay(
     tmp_path: Path, handshake: int | None, said: bytes
 ) -> None:
     delay = {"connection.failed.authentication.delay.ms": "150"}

@@ -1,5 +1,3 @@
-"""The metrics of logins."""
-
 from __future__ import annotations
 
 from pathlib import Path

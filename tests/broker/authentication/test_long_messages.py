@@ -1,4 +1,4 @@
-"""A login message with any content blocks the event loop for less than 10 ms (law 9)."""
+"""A login message blocks the event loop for less than 10 ms, whatever its content is (law 9)."""
 
 from __future__ import annotations
 
@@ -60,20 +60,19 @@ def shown(name: str, by_token: bool) -> ScramCredential:
 
 
 def filled(before: bytes, again: bytes, after: bytes) -> Callable[[int], list[bytes]]:
-    """Returns messages of nearly ``size`` bytes: ``before``, repetitions of ``again``, and
-    ``after``.
-    """
+    """Returns a function that builds a message of nearly ``size`` bytes: ``before``, then
+    repetitions of ``again``, then ``after``."""
     fixed = len(before) + len(after)
     return lambda size: [before + again * ((size - fixed) // len(again)) + after]
 
 
 def after_first(of_size: Callable[[int], list[bytes]]) -> Callable[[int], list[bytes]]:
-    """Prepends the first message of a SCRAM login, so that these bytes are its second message."""
+    """Returns a function that inserts the first SCRAM message before the given messages."""
     return lambda size: [b"n,,n=a,r=abc", *of_size(size)]
 
 
 def headed(text: str, again: str) -> Callable[[int], list[bytes]]:
-    """Returns tokens with a header of nearly ``size`` bytes."""
+    """Returns a function that builds tokens whose header has nearly ``size`` bytes."""
 
     def of_size(size: int) -> list[bytes]:
         bytes_max = (min(size, bearer.HEADER_CHARACTERS_MAX) - 100) // 4 * 3
@@ -105,7 +104,7 @@ SHAPES: dict[str, tuple[str, Callable[[int], list[bytes]]]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("is_taken", [False, True])
-def test_login_message_of_any_shape_is_handled_within_10_ms(
+def test_login_message_of_any_structure_is_handled_within_10_ms(
     tmp_path: Path, shape: str, is_taken: bool
 ) -> None:
     tokens = signed_tokens(tmp_path)

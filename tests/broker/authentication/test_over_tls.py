@@ -1,4 +1,4 @@
-"""Logins inside TLS: the next protocol receives the bytes that follow the login."""
+"""Logins over TLS: bytes after the last login message are passed to the Kafka protocol."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ async def list_groups(client: Client) -> int:
 
 
 async def end_session(broker: Broker, time: MockTime) -> None:
-    """Expires the only session. SHORT is its lifetime, which real time does not reduce."""
+    """Expires the only session. Its lifetime is SHORT, which real time does not reduce."""
     time.move(100)
     (connection,) = broker.server.connections
     session = connection.session
@@ -132,7 +132,7 @@ async def test_trap_5_expired_session_can_be_renewed(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("security 5")
-async def test_trap_5_session_of_a_raw_token_client_is_closed_on_expiry(
+async def test_trap_5_connection_of_a_raw_token_client_is_closed_at_expiry(
     tmp_path: Path,
 ) -> None:
     time = MockTime()
@@ -194,7 +194,7 @@ async def test_trap_6_renewal_as_another_user_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.proves("security 6")
-async def test_trap_6_renewal_by_another_mechanism_closes_after_the_next_frame(
+async def test_trap_6_renewal_with_another_mechanism_closes_at_the_next_frame(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):
@@ -209,7 +209,7 @@ async def test_trap_6_renewal_by_another_mechanism_closes_after_the_next_frame(
         ]
 
 
-async def test_renewal_with_a_wrong_password_closes_the_session_after_the_delay(
+async def test_renewal_with_a_wrong_password_closes_the_connection_after_delay(
     tmp_path: Path,
 ) -> None:
     slow = {**LONG, "connection.failed.authentication.delay.ms": "150"}
@@ -286,7 +286,7 @@ async def test_timers_are_cancelled_when_client_closes_during_a_delayed_renewal(
         assert logins.counts[Result(LISTENER, "PLAIN", RENEWED)] == 0
 
 
-async def test_renewal_with_an_unknown_mechanism_closes_the_session(tmp_path: Path) -> None:
+async def test_renewal_with_an_unknown_mechanism_closes_the_connection(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):
         client = await connect(broker)
         await log_in(client)
@@ -308,7 +308,7 @@ async def test_other_requests_are_not_served_during_a_renewal(tmp_path: Path, ve
         assert await all_until_closed(client) == b""
 
 
-async def test_renewal_token_above_the_bound_closes_the_session(tmp_path: Path) -> None:
+async def test_renewal_token_above_the_size_limit_closes_the_connection(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):
         client = await connect(broker)
         await log_in(client)

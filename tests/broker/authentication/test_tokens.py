@@ -1,4 +1,4 @@
-"""Delegation tokens of a standalone broker: requests, logins by token, and expiry."""
+"""Delegation tokens of a standalone broker: requests, logins and expiry."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MECHANISM = "SCRAM-SHA-512"
 async def tokens_at(
     directory: Path | str, fs: Any = None, time: MockTime | None = None, **more: str
 ) -> AsyncIterator[Broker]:
-    """A broker with delegation tokens, and with PLAINTEXT as its second listener."""
+    """Yields a broker with delegation tokens and a second listener with PLAINTEXT."""
     settings = {**SETTINGS, **SECRET, **{name.replace("_", "."): it for name, it in more.items()}}
     settings["listeners"] += ",PLAINTEXT://127.0.0.1:0"
     async with serving(directory, settings, fs, time or MockTime()) as broker:
@@ -110,9 +110,8 @@ async def ended(client: Client, proof: bytes, period_ms: int = -1) -> tuple[int,
 
 
 async def described_ids(client: Client, *owners: str) -> list[str]:
-    """Returns the token ids in a DescribeDelegationToken response, for ``owners`` or for all
-    owners.
-    """
+    """Returns the token ids in a DescribeDelegationToken response, for ``owners`` or, if it is
+    empty, for all owners."""
     named = [{"principal_type": "User", "principal_name": each} for each in owners] or None
     answer = await client.call(DESCRIBE, 3, owners=named)
     assert not answer["error_code"]
@@ -150,7 +149,7 @@ async def test_number_of_tokens_is_bounded_per_owner_and_in_total(
 
 
 @pytest.mark.parametrize(("bytes_more", "error_code"), [(0, NONE), (1, POLICY_VIOLATION)])
-async def test_length_of_the_names_in_a_token_is_bounded(
+async def test_length_of_renewer_and_owner_names_of_a_token_is_bounded(
     tmp_path: Path, bytes_more: int, error_code: int
 ) -> None:
     async with tokens_at(tmp_path) as broker:
@@ -191,7 +190,7 @@ async def test_token_is_created_and_described(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mechanism", [each.mechanism for each in ScramMechanism])
-async def test_login_by_token_has_the_owners_principal_until_the_token_expires(
+async def test_login_with_a_token_has_owner_principal_until_the_token_expires(
     tmp_path: Path, mechanism: str
 ) -> None:
     time = MockTime()
@@ -213,7 +212,7 @@ async def test_login_by_token_has_the_owners_principal_until_the_token_expires(
         assert late["error_code"] == SASL_AUTHENTICATION_FAILED
 
 
-async def test_token_id_is_not_a_user_name(tmp_path: Path) -> None:
+async def test_token_id_is_not_accepted_as_a_user_name(tmp_path: Path) -> None:
     async with tokens_at(tmp_path) as broker:
         made = await created(await logged_in(broker))
         client = await connect_to(broker)
@@ -264,7 +263,7 @@ async def test_token_requests_are_refused_when_anonymous_or_logged_in_by_token(
             assert (told["error_code"], told["tokens"]) == (refused, [])
 
 
-async def test_token_requests_are_refused_without_a_secret_key(tmp_path: Path) -> None:
+async def test_token_requests_are_refused_when_no_secret_key_is_configured(tmp_path: Path) -> None:
     async with tokens_at(tmp_path, delegation_token_secret_key="") as broker:
         client = await logged_in(broker)
         assert (await created(client))["error_code"] == DELEGATION_TOKEN_AUTH_DISABLED
@@ -280,7 +279,7 @@ async def test_token_requests_are_refused_without_a_secret_key(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("group", ["owner", "renewer"])
-async def test_token_for_a_group_principal_is_refused(tmp_path: Path, group: str) -> None:
+async def test_token_request_for_a_group_principal_is_refused(tmp_path: Path, group: str) -> None:
     async with tokens_at(tmp_path) as broker:
         client = await logged_in(broker)
         other = {"principal_type": "Group", "principal_name": "g"}
@@ -355,7 +354,7 @@ async def test_tokens_survive_a_restart_and_their_file_has_no_hmac(tmp_path: Pat
         assert answer["error_code"] == SASL_AUTHENTICATION_FAILED
 
 
-async def test_login_by_token_uses_the_stored_scram_credential(
+async def test_login_with_a_token_uses_the_stored_scram_credential(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with tokens_at(tmp_path) as broker:

@@ -41,7 +41,7 @@ def lines() -> Iterator[list[Any]]:
 
 
 @pytest.mark.proves("security 7")
-async def test_trap_7_nonce_that_only_ends_with_the_servers_nonce_is_refused(
+async def test_trap_7_nonce_that_only_ends_with_the_server_nonce_is_refused(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path, scram=True) as (broker, _):

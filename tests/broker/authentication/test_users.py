@@ -212,7 +212,7 @@ class ImmediateStore:
         }
 
 
-async def test_alteration_of_many_users_yields_to_other_tasks() -> None:
+async def test_alteration_of_many_users_yields_to_the_event_loop() -> None:
     users = Users(ImmediateStore(), {}, b"secret")
     slices = Slicer(Time(), slice_ns=0).work("test")
     many = [Upsertion(f"user-{number}", 1, 4096, SALT, SALTED) for number in range(50)]
@@ -256,7 +256,7 @@ def test_decoy_of_an_unknown_user_has_an_iteration_count_of_known_users() -> Non
     assert decoy_of("x", True).salt != decoy_of("x", False).salt
 
 
-def test_repr_of_an_upsertion_has_no_secret() -> None:
+def test_repr_of_a_scram_upsertion_has_no_secret() -> None:
     asked = Upsertion("al", 1, 4096, SALT, b"planted")
     assert "planted" not in f"{asked!r} {asked}"
 

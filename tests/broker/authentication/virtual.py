@@ -19,13 +19,14 @@ from tests.simulation.whole.process import PORT, Process
 
 
 class Login:
-    """A client's login. ``code`` is the error code of the response, or None before the response."""
+    """One login of a client. ``code`` is the error code of the response, or None until the response
+    arrives."""
 
     def __init__(self, world: LoginWorld, host: str, name: str, password: str) -> None:
         self.code: int | None = None
         self.took_s: float | None = None
-        """Seconds from the connection until the response or until the broker closes; None before.
-        """
+        """The seconds from the connection until the response arrives or the broker closes; None
+        until then."""
         self._world = world
         self._token = plain_token(name, password)
         self._began_ns = world.agenda.now_ns

@@ -9,7 +9,7 @@ from security.principal import Principal, parse_principal
 
 
 class Peer:
-    """The attributes of a connection that an authorizer reads."""
+    """A fake connection with the attributes that an authorizer reads."""
 
     def __init__(self, principal: str = "User:alice", host: str = "/127.0.0.1") -> None:
         self.principal: Principal = parse_principal(principal)
@@ -19,7 +19,7 @@ class Peer:
 
 
 def peer(principal: str = "User:alice", host: str = "/127.0.0.1") -> Any:
-    """A Peer, typed as Any for parameters that take a connection."""
+    """Returns a Peer, typed as Any so that it can be passed as a connection."""
     return Peer(principal, host)
 
 
@@ -32,5 +32,5 @@ def allow(
     pattern: PatternType = PatternType.LITERAL,
     permission: Permission = Permission.ALLOW,
 ) -> AclEntry:
-    """An ACL for any host; by default it allows READ on a literal topic."""
+    """Returns an ACL for any host; the default allows READ on a literal topic."""
     return AclEntry(Pattern(kind, name, pattern), principal, "*", operation, permission)

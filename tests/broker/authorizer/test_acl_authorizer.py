@@ -94,7 +94,7 @@ def allowed_somewhere(rights, connection, operation):
     return result_of(rights.allows_somewhere(connection, operation, TOPIC, api="InitProducerId"))
 
 
-async def test_allows_somewhere_is_decided_by_all_acls_of_the_resource_type():
+async def test_access_to_any_resource_is_decided_by_all_acls_of_the_type():
     rights = authorizer(allow("t", WRITE))
     connection = peer()
     assert allowed_somewhere(rights, connection, WRITE)
@@ -105,7 +105,7 @@ async def test_allows_somewhere_is_decided_by_all_acls_of_the_resource_type():
     rights.audit.stop()
 
 
-async def test_allows_somewhere_is_cached_per_principal_until_an_acl_changes(monkeypatch):
+async def test_access_to_any_resource_is_cached_until_an_acl_changes(monkeypatch):
     judged = []
     real = AclRules.may_somewhere
     monkeypatch.setattr(
@@ -135,7 +135,7 @@ async def test_decision_on_a_long_name_is_not_cached(what):
 
 
 @pytest.mark.parametrize("what", ["allows", "operations"])
-async def test_cached_decisions_are_bounded_over_all_connections(what, monkeypatch):
+async def test_number_of_cached_decisions_of_all_connections_is_bounded(what, monkeypatch):
     monkeypatch.setattr(acl_authorizer, "KEPT_MAX", 50)
     rights = authorizer(allow_everyone=True)
     for connection in [peer(f"User:{number}") for number in range(30)]:
@@ -147,7 +147,7 @@ async def test_cached_decisions_are_bounded_over_all_connections(what, monkeypat
     assert 50 <= len(rights.verdicts) + len(rights.bits) <= 100
 
 
-async def test_decision_cache_keeps_a_reused_name_when_other_names_are_evicted(monkeypatch):
+async def test_decision_cache_keeps_a_recently_used_name_at_an_eviction(monkeypatch):
     monkeypatch.setattr(acl_authorizer, "KEPT_MAX", 50)
     judged = []
     real = AclRules.verdict

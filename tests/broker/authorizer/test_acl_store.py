@@ -1,6 +1,5 @@
-"""ACLs in the data directory: a change takes effect once it is on disk, and changes share
-writes.
-"""
+"""ACLs in the data directory: a change takes effect when it is on disk, and concurrent changes
+share a write."""
 
 from __future__ import annotations
 
@@ -100,7 +99,7 @@ async def test_acl_is_not_in_effect_when_its_write_failed() -> None:
     assert await acls.change([READ], []) == {}
 
 
-async def test_acl_changes_requested_during_a_write_share_the_next_write() -> None:
+async def test_concurrent_acl_changes_share_the_next_file_write() -> None:
     fs = directory()
     go_on = asyncio.Event()
     writes: list[int] = []

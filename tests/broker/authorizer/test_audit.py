@@ -1,4 +1,5 @@
-"""The audit log: one line per denial, then counts; lines and memory are bounded."""
+"""The audit log: each denial is logged at first, and repeated denials are counted. Log lines and
+memory are bounded."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ async def test_repeated_denials_are_counted_and_logged_once_a_minute(
     assert (denial.count, denial.last_ms - denial.first_ms) == (1000, 999)
 
 
-async def test_logged_and_stored_denials_are_bounded(
+async def test_number_of_logged_and_stored_denials_is_bounded(
     lines: list[dict[str, Any]],
 ) -> None:
     audit = Audit(MockTime())
@@ -99,7 +100,7 @@ async def test_logged_and_stored_denials_are_bounded(
     audit.stop()
 
 
-async def test_stop_logs_counted_denials(lines: list[dict[str, Any]]) -> None:
+async def test_stop_logs_the_number_of_unlogged_denials(lines: list[dict[str, Any]]) -> None:
     audit = Audit(MockTime())
     denied(audit)
     denied(audit)
@@ -145,7 +146,7 @@ def test_audit_line_of_a_change_has_principal_host_and_client_id(
     assert lines[1]["first"].split("; ") == [f"u{number}" for number in range(NAMED_MAX)]
 
 
-async def test_audit_of_denials_and_changes_raises_no_error_when_the_logger_fails(
+async def test_audit_does_not_raise_when_the_logger_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Broken:

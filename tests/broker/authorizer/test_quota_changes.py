@@ -1,4 +1,4 @@
-"""The quota file: quotas survive a restart, and a failed write leaves them unchanged."""
+"""The quota file: quotas survive a restart, and a failed write does not change quotas."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Denied checks that Kafka does not audit: a check before a fallback, and entries omitted from
-lists.
-"""
+"""Denied checks that Kafka does not audit: checks that are followed by a fallback, and entries that
+a list omits."""
 
 from __future__ import annotations
 
@@ -49,8 +48,9 @@ def send_audited_request(wire: Wire) -> None:
     assert found["topics"][0]["error_code"] == TOPIC_AUTHORIZATION_FAILED
 
 
-async def test_only_the_denial_of_a_named_topic_is_audited(tmp_path: Path) -> None:
-    """Trap 19 of security: ListGroups and the other requests whose denials Kafka does not audit."""
+async def test_denial_is_audited_only_when_the_request_names_the_topic(tmp_path: Path) -> None:
+    """Trap 19 of security: Kafka does not audit denials of ListGroups and of the other requests in
+    this test."""
     async with serving(tmp_path, SETTINGS) as broker:
         for name in ("mine", "theirs"):
             await broker.topics.create(name, 1, {})
@@ -76,7 +76,7 @@ async def test_only_the_denial_of_a_named_topic_is_audited(tmp_path: Path) -> No
 
 
 class AdminConnection:
-    """The connection of the principal that adds the ACLs."""
+    """A fake connection of the principal that adds the ACLs."""
 
     principal = "User:admin"
     client_host = "/127.0.0.1"

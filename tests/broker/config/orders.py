@@ -1,5 +1,5 @@
-"""The topic ``orders``, with one partition, of a broker in this process, and requests that alter
-its settings."""
+"""The topic ``orders`` with one partition on a broker in this process, and requests that alter its
+settings."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NAME = "orders"
 def records(
     *values: bytes | None, timestamp_ms: int = -1, key: bytes | None = None, **fields: Any
 ) -> bytes:
-    """Returns one batch with these values. All records have the same timestamp and key."""
+    """Returns one batch with these values. All its records have the same timestamp and key."""
     rows = [Record(i, timestamp_ms, key, value) for i, value in enumerate(values)]
     return encode_batch(rows, base_offset=0, **fields)
 
 
 class Orders:
-    """Sends a client's requests for the topic; gives access to the log of its partition 0."""
+    """Sends client requests for the topic, and gives tests access to the log of partition 0."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -40,7 +40,7 @@ class Orders:
 
     @property
     def now_ms(self) -> int:
-        """The wall clock time in ms."""
+        """Returns the wall clock time in ms."""
         return self.served.time.wall_ms
 
     def pass_ms(self, milliseconds: int) -> None:
@@ -54,8 +54,8 @@ class Orders:
         await self._alter(TOPIC, name, settings)
 
     async def alter_broker(self, settings: dict[str, str | None], name: str = "") -> None:
-        """Sets dynamic settings of one broker or, with an empty name, the default for all brokers;
-        the value None deletes a setting."""
+        """Sets dynamic settings of the broker ``name``, or the default for all brokers if ``name``
+        is empty; the value None deletes a setting."""
         await self._alter(BROKER, name, settings)
 
     async def _alter(self, kind: int, name: str, settings: dict[str, str | None]) -> None:
@@ -69,8 +69,8 @@ class Orders:
         assert entry["error_code"] == 0, entry["error_message"]
 
     async def produce(self, batch: bytes | None = None, acks: int = -1) -> dict[str, Any]:
-        """Sends one batch and returns the partition's response. The default batch has one record
-        with the current time."""
+        """Sends one batch and returns the response for the partition. The default batch has one
+        record with the current time."""
         data = records(b"x" * 100, timestamp_ms=self.now_ms) if batch is None else batch
         answer = await self.call("Produce", 9, produce_request(NAME, data, acks=acks))
         entry: dict[str, Any] = answer["responses"][0]["partition_responses"][0]
@@ -94,7 +94,8 @@ class Orders:
 
 @asynccontextmanager
 async def orders_of(directory: Path, **settings: Any) -> AsyncIterator[Orders]:
-    """Yields the topic in a broker with these settings, whose names have ``_`` instead of ``.``."""
+    """Yields the topic on a broker with these settings, whose names contain ``_`` in place of
+    ``.``."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
     async with serving(directory, named) as served:
         yield Orders(served)

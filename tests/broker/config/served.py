@@ -28,7 +28,7 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 def shows(*settings: str) -> Callable[[Test], Test]:
-    """Declares the settings that a test covers: the test fails when the broker ignores one of
+    """Declares the settings that a test covers: the test must fail if the broker ignores one of
     them."""
     assert settings
 
@@ -69,21 +69,21 @@ class Served:
 
     @property
     def hosted(self) -> HostedShard:
-        """The shard of GROUP and its log."""
+        """Returns the shard of GROUP with its log."""
         found = self.broker.groups.hosted_for(GROUP)
         assert found is not None
         return found
 
     def pass_ms(self, milliseconds: int) -> None:
-        """Advances both clocks and runs the broker's work that is then due."""
+        """Advances both clocks and runs the work of the broker that is then due."""
         self.time.move(milliseconds)
         self.broker.groups.tick()
         for partition in self.broker.logs.all():
             partition.expire()
 
     def send_join(self, group_id: str = GROUP, session_timeout_ms: int = 30_000) -> Any:
-        """Sends JoinGroup for a new member in version 3, which does not return MEMBER_ID_REQUIRED
-        (KIP-394)."""
+        """Sends JoinGroup version 3 for a new member. This version does not return
+        MEMBER_ID_REQUIRED (KIP-394)."""
         return self.client.send(
             JOIN_GROUP.key,
             3,
@@ -101,7 +101,7 @@ class Served:
         return code
 
     async def described(self) -> dict[str, dict[str, Any]]:
-        """Returns the settings of this broker by name, as DescribeConfigs returns them."""
+        """Returns the settings of this broker in a DescribeConfigs response, by name."""
         node_id = str(self.broker.registry.node_id)
         reply = await self.client.call(
             DESCRIBE_CONFIGS.key,
@@ -160,7 +160,7 @@ async def serving(
     fs: FileSystem | None = None,
     opened: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Served]:
-    """Yields a broker on ``directory`` whose groups are loaded; calls ``opened`` before they
+    """Yields a broker on ``directory`` whose groups are loaded; calls ``opened`` before the groups
     load."""
     time = MockTime()
     wanted = {"connections.max.idle.ms": IDLE_MS, **(settings or {})}

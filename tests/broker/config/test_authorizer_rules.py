@@ -1,4 +1,5 @@
-"""Settings of the authorizer: Kafka's own classes are accepted, and any other class is an error."""
+"""Settings of the authorizer: Kafka's authorizer classes are accepted, and any other class is an
+error."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def test_unsupported_authorizer_class_is_refused() -> None:
     )
 
 
-def test_super_users_without_an_authorizer_are_refused() -> None:
+def test_super_users_are_refused_when_no_authorizer_is_set() -> None:
     assert refusal("super.users=User:admin") == (
         "super.users has no effect without authorizer.class.name: set"
         f" authorizer.class.name={STANDARD}, or remove super.users"
@@ -54,11 +55,11 @@ def test_super_user_without_a_principal_type_is_refused() -> None:
         "super.users=",
     ],
 )
-def test_settings_without_effect_are_accepted_without_an_authorizer(pair: str) -> None:
+def test_ineffective_settings_are_accepted_when_no_authorizer_is_set(pair: str) -> None:
     assert load(None, {}, [pair], {}).unknown == []
 
 
-def test_allow_everyone_false_without_an_authorizer_is_not_followed() -> None:
+def test_allow_everyone_false_is_reported_as_ignored_without_an_authorizer() -> None:
     name = "allow.everyone.if.no.acl.found"
 
     assert "without authorizer.class.name" in Config({name: "false"}).not_followed[name]

@@ -81,7 +81,7 @@ def test_service_variables_of_kubernetes_are_not_settings() -> None:
     assert of_services(OF_A_SERVICE | meant | written) == sorted(OF_A_SERVICE)
 
 
-def test_muster_port_variable_without_service_variables_is_unknown() -> None:
+def test_muster_port_is_unknown_when_kubernetes_variables_are_absent() -> None:
     assert load(None, {"MUSTER_PORT": "9092"}, [], {}).unknown == ["MUSTER_PORT"]
 
 
@@ -198,7 +198,7 @@ def test_each_invalid_setting_is_reported_once_without_follow_up_errors() -> Non
     assert "'here' is not NAME://HOST:PORT" in listeners.sentence
 
 
-def test_reference_to_a_config_provider_is_refused_when_providers_are_set() -> None:
+def test_config_provider_reference_is_refused_when_providers_are_set() -> None:
     value = "log.dirs=${env:DATA}"
     assert configured(value).directories == ["${env:DATA}"], "as in Kafka without a provider"
 
@@ -231,9 +231,7 @@ def test_reference_to_a_config_provider_is_refused_when_providers_are_set() -> N
         ),
     ],
 )
-def test_setting_that_is_not_followed_is_reported_with_the_behavior(
-    pair: str, instead: str
-) -> None:
+def test_ineffective_setting_is_reported_with_the_actual_behavior(pair: str, instead: str) -> None:
     ((name, said),) = configured(pair).not_followed.items()
 
     assert name == pair.partition("=")[0]
@@ -249,7 +247,7 @@ def test_setting_that_is_not_followed_is_reported_with_the_behavior(
         "num.io.threads=8",
     ],
 )
-def test_unfollowed_setting_is_not_reported_when_it_matches_the_behavior(pair: str) -> None:
+def test_ineffective_setting_is_not_reported_when_it_matches_the_behavior(pair: str) -> None:
     assert configured(pair).not_followed == {}
 
 
@@ -335,7 +333,7 @@ def test_port_0_is_advertised_as_the_bound_port() -> None:
         (["log.cleanup.policy=compact, delete"], "cleanup.policy", "compact,delete"),
     ],
 )
-def test_topic_without_its_own_setting_has_the_brokers_value(
+def test_topic_has_the_brokers_value_when_its_setting_is_not_set(
     sets: list[str], setting: str, value: object
 ) -> None:
     assert topic_settings(configured(*sets), {})[setting] == value
@@ -371,7 +369,8 @@ def test_timestamp_difference_max_applies_when_before_and_after_are_unset() -> N
 
 OUR_OWN_DEFAULTS = {"listeners", "log.dir", "group.coordinator.append.linger.ms"}
 OF_KAFKA_4 = {"group.coordinator.rebalance.protocols": "classic,consumer"}
-"""Defaults of Kafka 4.3.1 in place of 3.9.2, without `streams`, which Muster does not serve."""
+"""Settings for which the default of Kafka 4.3.1 is expected instead of that of 3.9.2, without
+`streams`, which Muster does not serve."""
 LONG_LISTS = {"inter.broker.protocol.version", "log.message.format.version"}
 
 
@@ -399,7 +398,7 @@ def test_settings_table_has_group_coordinator_settings_of_kafka_4_3() -> None:
     assert {row["name"] for row in KAFKA["group coordinator (4.3.1)"]} <= set(BROKER)
 
 
-def test_source_reads_every_broker_setting_with_an_effect() -> None:
+def test_every_effective_broker_setting_is_read_by_the_source_code() -> None:
     readers = [*(ROOT / "broker").rglob("*.py"), ROOT / "verdicts/thresholds.py"]
     sources = "".join(
         path.read_text()
@@ -423,7 +422,7 @@ def test_source_reads_every_broker_setting_with_an_effect() -> None:
     assert unread == []
 
 
-def test_source_reads_every_topic_setting_with_an_effect() -> None:
+def test_every_effective_topic_setting_is_read_by_the_source_code() -> None:
     read_by_logs = {field.replace("_", ".") for field in LogConfig.__dataclass_fields__}
     sources = "".join(
         (ROOT / "broker" / name).read_text()

@@ -1,4 +1,4 @@
-"""Altered broker settings take effect while the broker runs.
+"""Altered broker settings take effect on a running broker.
 
 test_every_topic_setting.py tests the settings that are defaults of topics.
 """
@@ -38,7 +38,7 @@ def reconfigures(*settings: str) -> Callable[[Test], Test]:
 
 
 async def admitted(orders: Orders) -> bool:
-    """Opens one more connection and returns whether the broker responds."""
+    """Opens one more connection and returns True if the broker responds."""
     client = await Client.connect(orders.broker.sockets.addresses()[0][1])
     try:
         client.send(18, 0)
@@ -103,7 +103,7 @@ async def test_idle_producers_expire_after_the_altered_producer_id_expiration(
 async def test_altered_verification_enable_applies_to_the_next_produce(
     tmp_path: Path,
 ) -> None:
-    """The version of the Produce request is below KIP-890, and the partition was not added to the
+    """The Produce version is older than KIP-890, and the partition was not added to the
     transaction."""
     async with orders_of(tmp_path) as orders:
         await orders.broker.topics.ensure(TRANSACTION_TOPIC)
@@ -249,7 +249,7 @@ async def test_commits_are_compressed_with_the_altered_compression_type(tmp_path
 async def test_commits_have_the_timestamps_of_the_altered_timestamp_type(
     tmp_path: Path,
 ) -> None:
-    """Apache Kafka 4.3.1 writes the same timestamp types; groups load from batches of both
+    """Apache Kafka 4.3.1 writes the same timestamp types. Groups load from batches of both
     types."""
     async with orders_of(tmp_path) as orders:
         client = orders.served.client

@@ -1,4 +1,4 @@
-"""Every setting of groups and offsets in Kafka 3.9.2 has a test of its effect."""
+"""Every setting of Kafka 3.9.2 for groups and offsets has a test of its effect."""
 
 from __future__ import annotations
 

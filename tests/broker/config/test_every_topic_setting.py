@@ -93,7 +93,8 @@ IN_CLUSTER = {
     "min.insync.replicas",
     "unclean.leader.election.enable",
 }
-"""Settings without effect on a standalone broker; test_topic_settings_of_clusters.py tests them."""
+"""Settings that have no effect on a standalone broker; test_topic_settings_of_clusters.py tests
+them."""
 
 
 def test_every_topic_setting_with_an_effect_has_a_test_that_alters_it() -> None:
@@ -109,7 +110,9 @@ def values_in_use(orders: Orders, name: str) -> list[Any]:
     return [entry.settings[name], getattr(orders.log.config, field, entry.settings[name])]
 
 
-async def test_altered_topic_setting_applies_to_handlers_and_logs_at_once(tmp_path: Path) -> None:
+async def test_altered_topic_setting_applies_immediately_to_handlers_and_logs(
+    tmp_path: Path,
+) -> None:
     async with orders_of(tmp_path) as orders:
         for name, text in VALUES.items():
             before = values_in_use(orders, name)
@@ -121,7 +124,7 @@ async def test_altered_topic_setting_applies_to_handlers_and_logs_at_once(tmp_pa
             assert values_in_use(orders, name) == before, name
 
 
-async def test_altered_broker_default_applies_to_topics_at_once(tmp_path: Path) -> None:
+async def test_altered_broker_default_applies_immediately_to_topics(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         names = {topic: names[0] for topic, names in BROKER_NAME_OF_TOPIC_SETTING.items()}
         for name, broker_name in names.items():
@@ -172,7 +175,7 @@ def test_settings_in_ms_override_minutes_which_override_hours(
 
 
 THROTTLES = {"follower.replication.throttled.rate", "leader.replication.throttled.rate"}
-"""Dynamic broker settings that the tests of replication quotas cover."""
+"""Dynamic broker settings that only the tests of replication quotas cover."""
 
 
 def test_every_dynamic_broker_setting_has_a_test() -> None:

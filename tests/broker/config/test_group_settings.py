@@ -1,4 +1,4 @@
-"""Each setting of groups changes the responses that members get."""
+"""Each group setting changes the responses to members."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_first_join_of_a_group_waits_for_the_initial_rebalance_delay(tmp_p
 
 
 @shows("group.initial.rebalance.delay.ms")
-async def test_first_join_is_answered_at_once_without_initial_rebalance_delay(
+async def test_first_join_is_answered_at_once_when_initial_rebalance_delay_is_0(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path, NO_DELAY) as served:
@@ -89,7 +89,7 @@ async def test_append_linger_collects_commits_into_one_batch(tmp_path: Path) -> 
 
 
 @shows("group.coordinator.append.linger.ms")
-async def test_commits_are_appended_separately_without_append_linger(tmp_path: Path) -> None:
+async def test_commits_are_appended_separately_when_append_linger_is_0(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         for offset in (1, 2):
             assert await served.client.commit(GROUP, offset) == NONE
@@ -97,7 +97,7 @@ async def test_commits_are_appended_separately_without_append_linger(tmp_path: P
 
 
 class ReadingOrder(OsFileSystem):
-    """A file system that records the order in which partitions of the offsets topic are read."""
+    """A file system that records the order of reads from the partitions of the offsets topic."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,8 +128,7 @@ async def call_without_a_thread(_: MockTime, work: Callable[..., Any], *argument
 async def test_coordinator_threads_limit_concurrent_loads_of_partitions(
     threads: int, one_by_one: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one thread the partitions load one after the other; with two threads their reads
-    alternate."""
+    """With one thread the partitions load sequentially; with two threads their reads alternate."""
     async with serving(tmp_path) as served:
         for group_id in ("group-a", "group-b"):
             for offset in range(20):

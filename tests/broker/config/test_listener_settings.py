@@ -95,7 +95,7 @@ def test_environment_variable_sets_a_setting_of_a_listener_or_mechanism(
     assert (config[name], config.unknown) == ("x", [])
 
 
-def test_listener_variable_overrides_the_file_and_a_flag_the_variable(tmp_path: Path) -> None:
+def test_listener_flag_overrides_the_variable_which_overrides_the_file(tmp_path: Path) -> None:
     name, variable = (
         "listener.name.plaintext.max.connections",
         "MUSTER_LISTENER_NAME_PLAINTEXT_MAX_CONNECTIONS",

@@ -125,7 +125,7 @@ async def test_segment_of_the_offsets_topic_rolls_at_segment_bytes(tmp_path: Pat
 
 
 @shows("offsets.topic.replication.factor")
-async def test_offsets_replication_factor_above_the_brokers_is_lowered_and_logged(
+async def test_lowered_offsets_replication_factor_is_logged(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with serving(tmp_path, {"offsets.topic.replication.factor": 3}) as served:

@@ -1,4 +1,4 @@
-"""Each ``offsets.topic.*`` setting has its effect on a broker in its own process."""
+"""Each ``offsets.topic.*`` setting has an effect on a broker in a separate process."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_segments_of_the_offsets_topic_roll_at_segment_bytes(brokers: Brokers) -
 @pytest.mark.parametrize(
     ("codec", "name"), [(0, "none"), (1, "gzip"), (2, "snappy"), (3, "lz4"), (4, "zstd")]
 )
-def test_offsets_topic_codec_applies_and_its_batches_can_be_loaded(
+def test_offsets_are_written_and_loaded_with_the_configured_codec(
     brokers: Brokers, codec: int, name: str
 ) -> None:
     broker = brokers(
@@ -117,7 +117,7 @@ def test_offsets_topic_codec_applies_and_its_batches_can_be_loaded(
 
 
 @pytest.mark.parametrize(("factor", "lines"), [("3", 1), ("1", 0)])
-def test_offsets_topic_replication_factor_above_the_brokers_is_lowered(
+def test_offsets_replication_factor_is_lowered_to_the_number_of_brokers(
     brokers: Brokers, factor: str, lines: int
 ) -> None:
     broker = brokers({"offsets.topic.replication.factor": factor})

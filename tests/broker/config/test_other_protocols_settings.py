@@ -1,5 +1,5 @@
-"""Settings of unsupported group protocols: DescribeConfigs returns their values, and values that
-Kafka refuses are refused."""
+"""Settings of unsupported group protocols: DescribeConfigs returns their values, and the broker
+refuses the values that Kafka refuses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ ACCEPTED = {
     "group.share.record.lock.duration.ms": "31000",
     "group.share.session.timeout.ms": "46000",
 }
-"""For each setting, a value that differs from the default; together the values are consistent."""
+"""A value for each setting that differs from the default. The values are consistent with each
+other."""
 
 REFUSED = {
     "group.consumer.assignors": ("org.example.Mine", "unknown assignor"),
@@ -77,7 +78,7 @@ REFUSED = {
     "group.share.record.lock.duration.ms": ("14999", "must not be above group.share.record.lock"),
     "group.share.session.timeout.ms": ("60001", "must not be above group.share.max.session"),
 }
-"""For each setting, an invalid value: out of its bounds, or inconsistent with the default of
+"""An invalid value for each setting: it is out of bounds, or inconsistent with the default of
 another setting."""
 
 
@@ -118,7 +119,9 @@ def test_value_below_the_lower_bound_of_the_setting_is_refused(
         config(tmp_path, **{least["name"]: below})
 
 
-async def test_describe_configs_returns_set_values_of_other_protocols(tmp_path: Path) -> None:
+async def test_describe_configs_returns_configured_values_of_other_protocols(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path, ACCEPTED) as served:
         described = await served.described()
 

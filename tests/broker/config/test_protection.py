@@ -1,4 +1,5 @@
-"""An unsupported security setting prevents the start, and the error names each such setting."""
+"""An unsupported security setting prevents the start, and the error names each unsupported security
+setting."""
 
 from __future__ import annotations
 
@@ -176,7 +177,7 @@ def test_security_setting_with_a_harmless_value_is_accepted(pair: str) -> None:
 
 
 def test_file_with_the_default_of_every_kafka_setting_is_accepted() -> None:
-    """The defaults are those that `kafka-configs --describe --all` prints."""
+    """The defaults are those in the output of `kafka-configs --describe --all`."""
     ours = {"listeners", "log.dir", "log.dirs"}
     defaults = {
         row["name"]: row["default"]
@@ -196,7 +197,7 @@ def test_every_setting_with_a_security_name_is_classified() -> None:
     assert protects("ssl.engine.factory.class"), "not every one of them is served"
 
 
-def test_security_setting_of_another_program_is_unknown_and_not_refused() -> None:
+def test_security_setting_of_another_program_is_reported_as_unknown() -> None:
     name = "confluent.metrics.reporter.ssl.truststore.location"
 
     assert load(None, {}, [f"{name}=/a"], {}).unknown == [name]
@@ -229,7 +230,7 @@ def test_unsupported_security_setting_is_refused_at_run_time(
 
 
 def test_start_fails_with_unsupported_security_setting_in_configs_json(tmp_path: Path) -> None:
-    """A newer version of Muster can have stored the setting before a downgrade."""
+    """A newer version of Muster may have stored the setting before a downgrade."""
     given = {"log.dirs": str(tmp_path), "broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0"}
     first = Broker(Config(given))
     first.open()

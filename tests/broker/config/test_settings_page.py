@@ -30,7 +30,7 @@ def test_settings_page_has_every_group_setting_with_its_default() -> None:
     assert written == defaults
 
 
-def test_example_of_the_settings_page_is_the_error_of_muster_serve() -> None:
+def test_example_on_the_settings_page_equals_the_error_of_muster_serve() -> None:
     _, example = PAGE.split("## A worked example")
     command, said = re.findall(r"^    (.*)$", example, re.M)
     sets = re.findall(r"--set (\S+)", command)

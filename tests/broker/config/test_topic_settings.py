@@ -1,8 +1,8 @@
-"""An altered topic setting takes effect immediately: a broker that ignores the setting fails its
-test.
+"""An altered topic setting takes effect immediately; each test fails if the broker ignores its
+setting.
 
 Most tests first check the topic without the setting, then alter the setting by
-IncrementalAlterConfigs while the log stays open.
+IncrementalAlterConfigs. The log stays open.
 """
 
 from __future__ import annotations
@@ -127,7 +127,9 @@ async def test_records_have_the_append_time_with_log_append_time(tmp_path: Path)
 
 
 @alters("message.downconversion.enable")
-async def test_fetch_below_version_4_is_refused_without_downconversion(tmp_path: Path) -> None:
+async def test_fetch_below_version_4_is_refused_when_downconversion_is_disabled(
+    tmp_path: Path,
+) -> None:
     async with orders_of(tmp_path) as orders:
         await orders.fill(1)
         assert (await orders.fetch(3))["error_code"] == NONE
@@ -283,7 +285,7 @@ async def test_retention_deletes_oldest_segments_above_retention_bytes(tmp_path:
 
 @alters("cleanup.policy")
 @pytest.mark.parametrize("policy", ["compact", ""])
-async def test_retention_keeps_old_segments_without_the_policy_delete(
+async def test_old_segments_are_not_deleted_when_cleanup_policy_is_compact(
     tmp_path: Path, policy: str
 ) -> None:
     async with orders_of(tmp_path) as orders:
@@ -317,7 +319,8 @@ async def test_files_of_deleted_segments_stay_for_file_delete_delay_ms(tmp_path:
 
 
 async def dirty(orders: Orders, *values: bytes | None) -> None:
-    """Appends values of one key and rolls their segment, so that the cleaner may clean it."""
+    """Appends values of one key and rolls the segment, so that the cleaner may clean the
+    segment."""
     for value in values:
         batch = records(value, key=b"k", timestamp_ms=orders.now_ms)
         assert (await orders.produce(batch))["error_code"] == NONE
@@ -339,7 +342,7 @@ async def test_log_is_cleaned_above_min_cleanable_dirty_ratio(tmp_path: Path) ->
 
 
 @alters("min.compaction.lag.ms", "max.compaction.lag.ms")
-async def test_compaction_lags_bound_the_time_before_a_cleaning(tmp_path: Path) -> None:
+async def test_min_and_max_compaction_lag_control_when_a_log_is_cleaned(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await orders.alter({"cleanup.policy": "compact"})
         await dirty(orders, b"1")

@@ -1,4 +1,4 @@
-"""Each setting of `__transaction_state` and of the transaction coordinator has its effect."""
+"""Each setting of `__transaction_state` and of the transaction coordinator has an effect."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_changed_transaction_topic_num_partitions_is_ignored_and_logged(
     assert (warning["log_level"], warning["wanted"], warning["partitions"]) == ("warning", 3, 2)
 
 
-async def test_transaction_replication_factor_above_the_brokers_is_lowered(
+async def test_transaction_replication_factor_is_lowered_to_the_broker_count(
     tmp_path: Path,
 ) -> None:
     with capture_logs() as lines:

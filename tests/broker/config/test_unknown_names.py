@@ -42,7 +42,7 @@ def test_unknown_setting_has_a_hint_when_a_known_name_is_similar(
     assert hint(name) == expected
 
 
-def test_name_of_a_topic_setting_gets_the_broker_setting_as_hint() -> None:
+def test_hint_for_a_topic_setting_name_is_the_broker_setting() -> None:
     for name in TOPIC:
         for written in {name, f"log.{name}"} - BROKER.keys():
             if "throttled.replicas" not in name and not name.startswith("remote."):
@@ -64,7 +64,7 @@ def test_start_logs_hints_for_unknown_settings() -> None:
     )
 
 
-def test_log_line_of_unknown_settings_has_no_advice_without_a_hint() -> None:
+def test_log_line_of_unknown_settings_has_advice_only_with_a_hint() -> None:
     with structlog.testing.capture_logs() as lines:
         serve._report_settings(Config({"nothing.like.it": "1"}), kafka_env=False)
 

@@ -1,4 +1,4 @@
-"""Environment variables of Muster's commands and of Kafka's container images."""
+"""The environment variables that Muster's commands and Kafka's container images read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_variables_of_kafkas_images_are_read_with_kafka_env() -> None:
     assert config.unknown == []
 
 
-def test_variables_of_kafkas_images_are_not_read_without_kafka_env() -> None:
+def test_variables_of_kafkas_images_are_ignored_unless_kafka_env_is_set() -> None:
     config = load(None, COMPOSE, [], {})
 
     assert config["log.retention.hours"] == 168
@@ -85,7 +85,7 @@ def test_precedence_of_variables_does_not_depend_on_their_order() -> None:
         "MUSTER_LISTENER_NAME_OUT_SIDE_SCRAM_SHA_256_SASL_JAAS_CONFIG",
     ],
 )
-def test_variable_encodes_underscores_and_dashes_as_each_image_does(
+def test_variable_names_encode_underscores_and_dashes_as_in_each_image(
     variable: str,
 ) -> None:
     out = {
@@ -117,7 +117,7 @@ def test_start_fails_with_an_unsupported_security_variable(variable: str) -> Non
         ),
     ],
 )
-def test_error_of_a_security_variable_of_an_image_gives_a_remedy(
+def test_error_about_a_security_variable_of_an_image_gives_a_remedy(
     variables: dict[str, str], said: str
 ) -> None:
     with pytest.raises(BadConfig) as refused:
@@ -130,7 +130,7 @@ def test_error_of_a_security_variable_of_an_image_gives_a_remedy(
     assert load(None, dict.fromkeys(variables, ""), [], {}, kafka_env=True).unknown == []
 
 
-def test_error_of_an_invalid_value_names_its_environment_variable() -> None:
+def test_error_about_an_invalid_value_names_the_environment_variable() -> None:
     given = {
         "KAFKA_NUM_PARTITIONS": "0",
         "KAFKA_CFG_LOG_RETENTION_HOURS": "x",
@@ -150,7 +150,7 @@ def test_error_of_an_invalid_value_names_its_environment_variable() -> None:
 
 
 @pytest.mark.parametrize("text", ["localhost", "INSIDE://kafka:29092"])
-def test_invalid_advertised_listeners_are_one_error_without_listeners(text: str) -> None:
+def test_invalid_advertised_listeners_cause_one_error(text: str) -> None:
     with pytest.raises(BadConfig) as refused:
         load(None, {"KAFKA_ADVERTISED_LISTENERS": text}, [], {}, kafka_env=True)
 
@@ -159,7 +159,7 @@ def test_invalid_advertised_listeners_are_one_error_without_listeners(text: str)
     assert fault.sentence.endswith(" (from KAFKA_ADVERTISED_LISTENERS)")
 
 
-def test_unknown_variable_of_an_image_is_reported_as_written() -> None:
+def test_unknown_variable_of_an_image_is_reported_by_its_exact_name() -> None:
     given = {"KAFKA_CREATE_TOPICS": "a:1:1", "KAFKA_CFG_LOG_RENTENTION_MS": "1"}
 
     config = load(None, given, [], {}, kafka_env=True)
@@ -167,7 +167,7 @@ def test_unknown_variable_of_an_image_is_reported_as_written() -> None:
     assert config.unknown == ["KAFKA_CFG_LOG_RENTENTION_MS", "KAFKA_CREATE_TOPICS"]
 
 
-def test_ignored_kafka_variables_are_only_those_of_kafka_settings() -> None:
+def test_only_variables_of_kafka_settings_are_reported_as_ignored() -> None:
     of_clients = {"KAFKA_BOOTSTRAP_SERVERS": "a:9092", "KAFKA_TOPIC": "orders"}
     protecting = {"KAFKA_LISTENER_NAME_IN_SSL_CLIENT_AUTH": "required"}
     removed = {"KAFKA_ADVERTISED_HOST_NAME": "localhost"}

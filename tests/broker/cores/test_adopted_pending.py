@@ -1,7 +1,7 @@
-"""A data directory of Apache Kafka 4.3.1 with an open transaction that commits offsets.
+"""A data directory of Apache Kafka 4.3.1 that contains an open transaction with offset commits.
 
-tests/data/kafka-groups/README.md describes the directory: it has transactions that committed,
-aborted, or were superseded by plain commits, and one open transaction.
+tests/data/kafka-groups/README.md describes the directory: its transactions are committed, aborted,
+superseded by plain commits, or open.
 """
 
 from __future__ import annotations
@@ -91,9 +91,8 @@ async def test_open_transaction_of_kafka_is_ended_by_end_offsets(
 
 
 def own_batches(adopted: Path) -> list[tuple[bytes, BatchHeader]]:
-    """The transactional commits and the markers that Kafka wrote to partition 1: bytes and batch
-    headers.
-    """
+    """Returns the bytes and headers of the transactional commits and the markers that Kafka wrote
+    to partition 1."""
     data = (adopted / "__consumer_offsets-1" / f"{0:020}.log").read_bytes()
     return [
         (data[header.position : header.end], header)

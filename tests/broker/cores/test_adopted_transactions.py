@@ -1,4 +1,4 @@
-"""Reads with isolation level read_committed from a topic with transactions of another broker."""
+"""read_committed reads from a topic with transactions that another broker wrote."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ABORTED, COMMITTED, OPEN = 91, 92, 93
 
 @pytest.fixture
 def adopted(brokers: Callable[..., Broker]) -> Broker:
-    """A broker whose topic `t` has an aborted, a committed and an open transaction."""
+    """Returns a broker whose topic `t` has an aborted, a committed and an open transaction."""
     broker = brokers({"log.retention.ms": "-1"})
     with Wire(broker.port) as wire:
         assert create_topic(wire, "t")["error_code"] == 0
@@ -106,7 +106,7 @@ def test_describe_producers_returns_the_start_offset_of_an_open_transaction(
 def test_transactions_end_when_the_log_has_a_later_coordinator_epoch(
     brokers: Callable[..., Broker], rules: int
 ) -> None:
-    """The directory comes from a cluster with coordinator epoch 40."""
+    """The data directory comes from a cluster with coordinator epoch 40."""
     broker = brokers()
     with Wire(broker.port) as wire:
         assert create_topic(wire, "t")["error_code"] == 0

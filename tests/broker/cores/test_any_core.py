@@ -187,7 +187,7 @@ COUNTERS: Kind[CounterCore] = Kind(
 
 
 class NoDuties:
-    """The duties of a counter shard: none."""
+    """The duties of a counter shard. A counter shard has no duties."""
 
     def __init__(self, *_: object) -> None:
         pass
@@ -288,9 +288,8 @@ def error_at_once(runtime: CounterRuntime) -> int:
 async def test_failed_append_reloads_the_core_and_fails_dependent_calls(
     tmp_path: Path,
 ) -> None:
-    """Law 6: failed writes get the error codes of this kind of core; other partitions are not
-    affected.
-    """
+    """Law 6: calls whose write failed get the error codes of this core; other partitions are not
+    affected."""
     disk = FullDisk()
     async with counting(tmp_path, disk) as runtime:
         assert await increment(runtime, "ab") == await increment(runtime, "a") == (NONE, 1)

@@ -1,7 +1,7 @@
-"""The cleaner and the snapshots in a whole broker, during commits and group deletions.
+"""The cleaner and the snapshots of a whole broker, during commits and group deletions.
 
-After each cleaning and each snapshot, the test copies the partition's directory, as after a crash,
-and loads the copy twice: from its snapshot and the later log, and from the log alone.
+After each cleaning and each snapshot, the test copies the partition's directory, as if the broker
+had crashed, and loads the copy twice: from the snapshot and the later log, and from the log alone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Content = tuple[dict[str, Any], dict[str, Any]]
 
 
 def content(shard: GroupShard) -> Content:
-    """All state of a shard that comes from its log."""
+    """Returns all state of a shard that comes from its log."""
     cache = shard.view.offsets
     entries = {g: sorted(cache.entries(g), key=lambda e: e[:2]) for g in cache.groups()}
     return entries, dict(shard.view.recorded)
@@ -59,7 +59,8 @@ def open_copy(directory: Path) -> PartitionLog:
 
 
 async def content_loaded_from(directory: Path, topic_id: bytes | None) -> tuple[Content, int]:
-    """The loaded content and the begin offset of the loaded snapshot; without a topic id, -1."""
+    """Returns the loaded content and the begin offset of the loaded snapshot; without a topic id,
+    the offset is -1."""
     hosted = HostedShard(KIND, GroupShard(GROUPS), partition_for(open_copy(directory)), 1)
     found = None
     if topic_id is not None:
@@ -69,9 +70,8 @@ async def content_loaded_from(directory: Path, topic_id: bytes | None) -> tuple[
 
 
 class Copies:
-    """Copies of the offsets partition, each made between two turns, and the content of the live
-    shard.
-    """
+    """Copies of a partition of the offsets topic, each made between two turns, and the content of
+    the running shard."""
 
     def __init__(self, broker: Broker, directory: Path) -> None:
         self.broker = broker
@@ -88,7 +88,7 @@ class Copies:
         self.made.append((there, content(hosted.core) if settled else None))
 
     def make_after(self, patch: pytest.MonkeyPatch) -> None:
-        """Makes a copy after each later cleaning and each later snapshot."""
+        """Makes a copy after each subsequent cleaning and snapshot."""
         cleaner, images = self.broker.cleaning, self.broker.groups.life.snapshots
         assert images is not None
         succeeded, write = cleaner._succeeded, images.write
@@ -108,7 +108,7 @@ class Copies:
 
 
 async def ready(broker: Broker) -> Client:
-    """Returns a client of a broker that has topic `orders` and a loaded coordinator."""
+    """Returns a client of a broker that has the topic `orders` and a loaded coordinator."""
     client = await Client.connect(broker.sockets.addresses()[0][1])
     topic = {"name": "orders", "num_partitions": 20, "replication_factor": 1}
     made = await client.call(CREATE_TOPICS.key, 4, topics=[topic], timeout_ms=10_000)
@@ -119,7 +119,7 @@ async def ready(broker: Broker) -> Client:
 
 
 async def churn(client: Client, number: int) -> None:
-    """Commits offsets of 8 groups; creates and deletes one more group."""
+    """Commits offsets of 8 groups, and creates and deletes one additional group."""
     handles = [client.send_commit(f"group-{n}", number, partitions=20) for n in range(8)]
     handles.append(client.send_commit(f"brief-{number}", number, partitions=3))
     for handle in handles:
@@ -132,7 +132,7 @@ async def churn(client: Client, number: int) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("delete_retention_ms", [0, 86_400_000])
-async def test_snapshot_and_tail_equal_full_replay_after_every_cleaning(
+async def test_snapshot_and_later_records_equal_full_replay_after_each_cleaning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delete_retention_ms: int
 ) -> None:
     monkeypatch.setattr(cleaning, "OWNED_DEAD_BYTES_MIN", 60_000)
@@ -175,10 +175,10 @@ async def test_snapshot_and_tail_equal_full_replay_after_every_cleaning(
     assert begin >= 0
 
 
-async def test_snapshot_covers_the_cleaned_part_when_a_cleaning_succeeds(
+async def test_snapshot_covers_the_cleaned_part_after_a_successful_cleaning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A start right after the segment replacement does not need to read the whole log."""
+    """A start immediately after the replacement of segments does not need to read the whole log."""
     monkeypatch.setattr(cleaning, "OWNED_DEAD_BYTES_MIN", 20_000)
     monkeypatch.setattr(cleaning, "OWNED_DIRTY_BYTES_AT_ONCE", 20_000)
     monkeypatch.setattr(cleaning, "OWNED_CHECK_MS", 20)

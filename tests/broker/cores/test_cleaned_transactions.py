@@ -1,6 +1,5 @@
-"""The cleaning of `__transaction_state`: it begins when dead records outweigh live records, and
-loses no state.
-"""
+"""The cleaning of `__transaction_state` starts when dead records outweigh live records, and loses
+no state."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def values(broker: Broker) -> dict[str, Any]:
 
 
 async def churn(broker: Broker, rounds: int) -> None:
-    """Commits transactions of the three ids t0 to t2."""
+    """Commits transactions of the transactional ids t0, t1 and t2."""
     producers = [await initialised(broker, f"t{n}") for n in range(3)]
     for number in range(rounds):
         for index, producer in enumerate(producers):

@@ -1,8 +1,8 @@
-"""A kill at any moment loses no acknowledged state of a consumer group, and invents none.
+"""A kill at any time neither loses acknowledged state of a consumer group nor adds state.
 
-Members send heartbeats to a shard with a real log on a simulated disk. Each accepted heartbeat has
-a state of the group after it. After a kill, the loaded state is one of these, and not older than
-the last one whose heartbeat was answered. Source: KIP-848; the members' view of a lost response.
+Members send heartbeats to a shard with a real log on a simulated disk. Each accepted heartbeat
+results in a state of the group. After a kill, the loaded state is one of these states, and is not
+older than the state of the last answered heartbeat. Source: KIP-848.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def open_log(fs: SimulatedFiles) -> PartitionLog:
 
 
 def state_of(shard: GroupShard) -> State:
-    """A copy of the hard state; the values in it never change."""
+    """Returns a copy of the hard state. The values in the copy never change."""
     return {name: _copied(facts) for name, facts in hard_state(shard).items()}
 
 
@@ -65,7 +65,7 @@ def _copied(facts: object) -> object:
 
 
 async def loaded_after_a_kill(fs: SimulatedFiles) -> State:
-    """The state that the next process loads, from its snapshot if there is a valid one."""
+    """Returns the state that the next process loads, from a snapshot if a valid snapshot exists."""
     hosted = HostedShard(KIND, GroupShard(CONFIG), partition_for(open_log(fs.as_killed())), 1)
     slicer = Slicer(Time())
     snapshots = Snapshots(KIND, TOPIC_ID, lambda _: 0, slicer)
@@ -74,7 +74,7 @@ async def loaded_after_a_kill(fs: SimulatedFiles) -> State:
 
 
 class Crashes:
-    """A shard on a disk that fails, its members, and the states after each accepted heartbeat."""
+    """A shard on a failing disk, its members, and the state after each accepted heartbeat."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -110,7 +110,8 @@ class Crashes:
         return len(self.states) - 1
 
     async def step(self) -> None:
-        """Heartbeats of one turn, some of whose writes fail, and a kill before and after it."""
+        """Runs the heartbeats of one turn, some with failing writes, and kills the process before
+        and after the turn."""
         if self.chance.random() < 0.1:
             part = self.chance.choice((0, 7, 80))
             self.fs.fail("write", ".log", partial_bytes=part)

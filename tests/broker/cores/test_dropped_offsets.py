@@ -1,4 +1,4 @@
-"""Committed offsets of deleted topics stay deleted after a kill at any time."""
+"""Committed offsets of deleted topics remain deleted after a kill at any time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.wire import Wire
 SETTINGS = {"offsets.topic.num.partitions": "4", "log.cleaner.enable": "false"}
 DATA = "/data"
 GROUPS = [f"group-{number}" for number in range(12)]
-"""These groups are in all four partitions of the offsets topic."""
+"""Groups that are distributed over all four partitions of the offsets topic."""
 
 
 def commit(wire: Wire, group: str, offset: int, topic: str = "t", partitions: int = 1) -> int:
@@ -39,7 +39,7 @@ def commit(wire: Wire, group: str, offset: int, topic: str = "t", partitions: in
 
 
 def committed(wire: Wire, group: str, topic: str = "t") -> int:
-    """The committed offset of partition 0, after the group's shard has loaded."""
+    """Returns the committed offset of partition 0 after the shard of the group has loaded."""
     answer: dict[str, Any] = {}
     topics = [{"name": topic, "partition_indexes": [0]}]
 
@@ -72,9 +72,8 @@ def no_deletion_pending(broker: Broker) -> bool:
 async def test_offsets_of_deleted_topic_are_dropped_after_a_kill_before_tombstones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Consumers of a new topic with the same name would otherwise start at offsets of the deleted
-    topic.
-    """
+    """Otherwise consumers of a new topic with the same name would start at offsets of the deleted
+    topic."""
     fs = SimulatedFiles()
     killed: list[SimulatedFiles] = []
     drop = DroppedOffsets.drop
@@ -122,10 +121,10 @@ async def test_offsets_of_a_recreated_topic_are_kept_when_older_offsets_are_drop
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Before the kill, half of the shards could not drop the offsets of the deleted topic. Each
-    shard knows the first log offset of the new topic's commits.
+    shard knows the log offset of the new topic's first commit.
 
-    After a power loss a log may end before this log offset; the new commits then begin at the new
-    end. The topic list has version 3 while the broker serves consumer groups.
+    After a power loss a log may end before this log offset; the new commits then start at the new
+    log end. The topic list has version 3 if the broker serves consumer groups.
     """
     settings = SETTINGS | {"group.coordinator.rebalance.protocols": protocols}
     fs = SimulatedFiles()
@@ -178,7 +177,8 @@ async def test_offsets_of_a_recreated_topic_are_kept_when_older_offsets_are_drop
 
 
 async def test_offsets_of_a_deleted_topic_are_dropped_after_the_disk_was_full() -> None:
-    """The topic is recreated. Its registry entry stays until the tombstones are written."""
+    """The topic is recreated. The registry entry of the deleted topic remains until the tombstones
+    are written."""
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
@@ -207,9 +207,8 @@ async def test_offsets_of_a_deleted_topic_are_dropped_after_the_disk_was_full() 
 
 
 async def test_offset_fetch_omits_offsets_of_deleted_topic_when_disk_is_full() -> None:
-    """Consumers of a new topic with the same name would otherwise start at offsets of the deleted
-    topic.
-    """
+    """Otherwise consumers of a new topic with the same name would start at offsets of the deleted
+    topic."""
     fs = SimulatedFiles()
     partitions = 2000
 
@@ -259,7 +258,7 @@ async def test_offset_fetch_omits_offsets_of_deleted_topic_when_disk_is_full() -
 
 
 async def test_offsets_of_a_deleted_topic_are_dropped_in_small_appends() -> None:
-    """Each append has at most 500 of the 5,000 tombstones, to avoid delays of heartbeats."""
+    """Each append has at most 500 of the 5,000 tombstones, so that heartbeats are not delayed."""
     fs = SimulatedFiles()
     partitions = 5000
     async with serving(DATA, SETTINGS, fs=fs) as broker:

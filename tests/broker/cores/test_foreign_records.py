@@ -1,6 +1,5 @@
-"""Records that Kafka's admin client writes to ``__consumer_offsets``: the broker checks the records
-before the append.
-"""
+"""Records that Kafka's admin client writes to ``__consumer_offsets``: the broker checks these
+records before it appends them."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ GROUP = GroupValue("consumer", 3, "range", "m", 1, [MEMBER])
 
 
 def no_members(count: int) -> bytes:
-    """A group value with member count ``count`` and without members."""
+    """Returns a group value that states ``count`` members but contains none."""
     value = group_value(dataclasses.replace(GROUP, members=[]))
     return value[:-4] + count.to_bytes(4, "big", signed=True)
 
@@ -112,7 +111,7 @@ async def produce_as_admin(broker: Broker, data: bytes, **fields: Any) -> dict[s
 
 
 async def begin(broker: Broker) -> None:
-    """Creates topic ``t`` and commits its offset 1 for group ``g``."""
+    """Creates topic ``t`` and commits offset 1 of the topic for group ``g``."""
     await asked(broker, lambda wire: create_topic(wire, "t"))
     await asked(broker, lambda wire: wire.call("FindCoordinator", 2, {"key": "g"}))
     assert await asked(broker, lambda wire: commit(wire, 1)) == NONE
@@ -120,7 +119,7 @@ async def begin(broker: Broker) -> None:
 
 @pytest.mark.parametrize("compression", [0, GZIP, LZ4], ids=["plain", "gzip", "lz4"])
 @pytest.mark.parametrize("what", UNREADABLE)
-async def test_unreadable_foreign_record_is_refused_and_the_log_is_unchanged(
+async def test_unreadable_client_record_for_the_offsets_topic_is_refused(
     tmp_path: Path, what: str, compression: int
 ) -> None:
     key, value, why = UNREADABLE[what]
@@ -168,7 +167,7 @@ async def test_unreadable_foreign_record_is_refused_and_the_log_is_unchanged(
     ],
     ids=["tombstone", "group", "consumer group", "a kind to come", "control", "transactional"],
 )
-async def test_foreign_record_is_accepted_when_a_load_accepts_the_record(
+async def test_client_record_is_accepted_exactly_when_a_load_can_read_it(
     tmp_path: Path, data: bytes, code: int
 ) -> None:
     async with serving(tmp_path, SETTINGS) as broker:
@@ -217,7 +216,7 @@ async def test_produce_response_has_the_partitions_in_the_order_of_the_request(
         assert await asked(broker, committed) == 41
 
 
-async def test_foreign_records_are_appended_at_turn_end_after_accepted_commits(
+async def test_client_records_are_appended_after_the_commits_of_the_turn(
     tmp_path: Path,
 ) -> None:
     """The runtime appends the records, so that commits accepted in the same turn keep their
@@ -250,7 +249,7 @@ async def test_foreign_records_are_appended_at_turn_end_after_accepted_commits(
         assert await (await edge.client()).fetch("g") == 41
 
 
-async def test_foreign_append_is_refused_while_the_shard_loads(tmp_path: Path) -> None:
+async def test_client_record_is_refused_while_the_shard_loads(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as edge:
         await edge.ensure_offsets_topic()
         (hosted,) = edge.groups.hosted_shards
@@ -263,10 +262,9 @@ async def test_foreign_append_is_refused_while_the_shard_loads(tmp_path: Path) -
             await edge.groups.append_foreign(0, pytest.fail)
 
 
-async def test_shard_is_unloaded_and_probed_after_a_failed_foreign_append() -> None:
-    """The runtime probes the shard as after a failed append of the shard; the shard then serves
-    again.
-    """
+async def test_shard_is_unloaded_when_the_append_of_a_client_record_fails() -> None:
+    """The runtime probes the shard as it does after a failed append of commits; the shard then
+    serves requests again."""
     fs = SimulatedFiles()
     async with serving("/data", SETTINGS, fs) as broker:
         await begin(broker)
@@ -281,7 +279,7 @@ async def test_shard_is_unloaded_and_probed_after_a_failed_foreign_append() -> N
         assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
 
 
-async def test_foreign_record_is_flushed_before_its_acknowledgement(tmp_path: Path) -> None:
+async def test_client_record_is_flushed_before_it_is_acknowledged(tmp_path: Path) -> None:
     settings = {**SETTINGS, "log.flush.interval.messages": "1"}
     async with serving(tmp_path, settings) as broker:
         await begin(broker)

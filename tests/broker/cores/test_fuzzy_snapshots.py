@@ -2,9 +2,9 @@
 slices.
 
 A history is a list of runs at log offsets, which a core replays. The snapshot begins before one of
-the runs and is written in slices, between which the core replays more runs. The test loads the
-snapshot with any later log end offset. The log is unchanged, or cleaned below the begin offset of
-the snapshot.
+the runs. It is written in slices; between slices the core replays more runs. The test loads the
+snapshot with any later log end offset. The log is unchanged, or is cleaned below the begin offset
+of the snapshot.
 """
 
 from __future__ import annotations
@@ -54,14 +54,13 @@ histories = st.lists(
 
 
 class Case(NamedTuple):
-    """A history, the index of the run before which the snapshot begins, and the runs between its
-    slices.
-    """
+    """A history, the index of the run before which the snapshot begins, and the number of runs
+    between its slices."""
 
     runs: list[Run | OwnBatch]
     begin: int
     gaps: list[int]
-    """The number of runs before each slice except the first; 0 after the end of the log."""
+    """The number of runs before each slice except the first slice; 0 when no runs remain."""
 
 
 @st.composite
@@ -96,7 +95,7 @@ def content(shard: GroupShard) -> object:
 
 
 def take(case: Case, log: Based) -> tuple[bytes, int]:
-    """Returns the snapshot, and the number of runs in the log when the snapshot is complete."""
+    """Returns the snapshot, and the number of runs in the log when the snapshot was complete."""
     shard = live_shard()
     for offset, run in log[: case.begin]:
         shard.replay(run, offset)
@@ -142,7 +141,7 @@ def load(image: bytes | None, log: Based) -> GroupShard:
 
 @settings(max_examples=150, deadline=None)
 @given(cases())
-def test_snapshot_and_tail_equal_full_replay_at_every_later_end(case: Case) -> None:
+def test_snapshot_and_later_records_restore_the_state_of_a_full_replay(case: Case) -> None:
     log = based(case.runs)
     image, seen = take(case, log)
     for end in range(seen, len(log) + 1):
@@ -155,9 +154,8 @@ def test_snapshot_and_tail_equal_full_replay_at_every_later_end(case: Case) -> N
 def test_cleaning_before_the_begin_offset_does_not_change_the_loaded_state(
     case: Case, data: st.DataObject
 ) -> None:
-    """The cleaning removes overwritten records below the begin offset, and in some cases the
-    tombstones. A cleaner stops at the start of an open transaction.
-    """
+    """The cleaning removes superseded records below the begin offset, and sometimes the tombstones.
+    A cleaner stops at the start of an open transaction."""
     log = based(case.runs)
     image, _ = take(case, log)
     ends = ends_of(log)
@@ -190,8 +188,8 @@ def test_snapshot_of_a_loaded_shard_restores_the_same_state(case: Case) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_snapshot_of_consumer_groups_and_tail_equal_full_replay(seed: int) -> None:
-    """Also when the group changes its kind, or is deleted and created again, between two slices."""
+def test_consumer_group_snapshot_and_later_records_equal_full_replay(seed: int) -> None:
+    """In some cases the group changes its type, or is deleted and recreated, between two slices."""
     lives = Lives(seed)
     for _ in range(60):
         lives.step()
@@ -206,7 +204,8 @@ def test_snapshot_of_consumer_groups_and_tail_equal_full_replay(seed: int) -> No
 
 
 def ends_of(log: Based) -> list[bool | None]:
-    """Whether the transaction of each run committed: None while it is open, True for plain runs."""
+    """Returns for each run whether its transaction committed: None for an open transaction, True
+    for plain runs."""
     ends: list[bool | None] = []
     for at, (_, run) in enumerate(log):
         end: bool | None = True
@@ -222,9 +221,8 @@ def ends_of(log: Based) -> list[bool | None]:
 
 
 def clean(log: Based, drop_tombstones: bool) -> Based:
-    """Returns the last record of each key as a separate run, and all markers; without tombstones if
-    ``drop_tombstones``.
-    """
+    """Returns the last record of each key as a separate run, and all markers; omits tombstones if
+    ``drop_tombstones``."""
     last: dict[tuple[object, ...], tuple[int, Run | OwnBatch]] = {}
     for base, run in log:
         match run:
@@ -254,7 +252,7 @@ def clean(log: Based, drop_tombstones: bool) -> Based:
 
 
 def singles(run: OffsetRun, base: int) -> dict[tuple[object, ...], tuple[int, OffsetRun]]:
-    """The records of a run as runs of one record with their log offsets, by key."""
+    """Returns the records of a run by key, each as a run of one record with its log offset."""
     return {
         (run.group_id, run.topic, partition): (base + index, single(run, index))
         for index, partition in enumerate(run.partitions)

@@ -1,6 +1,5 @@
-"""Law 10: a failure of reporting does not affect the work, and an exception affects only its own
-shard, request or part.
-"""
+"""Law 10: a failing report does not affect the work, and an exception affects only the shard,
+request or part in which it occurs."""
 
 from __future__ import annotations
 
@@ -52,11 +51,11 @@ def fails(*_: object, **__: object) -> Any:
 
 
 def logged_places(lines: list[Any]) -> list[str]:
-    """The values of field ``place`` in the log lines of internal errors."""
+    """Returns the values of the field ``place`` in the log lines of internal errors."""
     return [line["place"] for line in lines if line["event"] == "internal error"]
 
 
-async def test_failing_report_does_not_affect_replies_and_other_reports(
+async def test_exception_in_an_event_report_does_not_affect_replies(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -81,7 +80,7 @@ async def test_failing_report_does_not_affect_replies_and_other_reports(
         )
 
 
-async def test_events_are_reported_after_replies_are_queued(
+async def test_events_are_reported_after_the_replies_of_the_turn_are_queued(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -98,7 +97,9 @@ async def test_events_are_reported_after_replies_are_queued(
         assert seen == [(2, 1)]
 
 
-async def test_failing_reply_does_not_affect_other_replies_of_the_turn(tmp_path: Path) -> None:
+async def test_exception_in_a_reply_does_not_affect_other_replies_of_the_turn(
+    tmp_path: Path,
+) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -174,7 +175,7 @@ async def test_records_accepted_before_an_exception_are_kept(
         assert (await other.fetch(HERE), await other.fetch(THERE)) == (5, -1)
 
 
-async def test_exception_in_a_read_fails_only_the_request(
+async def test_exception_in_a_read_request_fails_only_the_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -282,7 +283,7 @@ async def test_other_callbacks_of_a_topic_deletion_run_when_a_callback_fails(
         assert broker.internal_errors.counts["topic_gone"] == 1
 
 
-async def test_other_parts_of_the_broker_stop_when_the_stop_of_a_part_fails(
+async def test_remaining_broker_parts_stop_when_one_part_fails_to_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as broker:

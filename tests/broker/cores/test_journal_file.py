@@ -121,7 +121,7 @@ def test_journal_rotation_stays_within_the_size_with_many_groups(fs: SimulatedFi
     assert f"g{1999}" in names
 
 
-def test_smaller_journal_size_applies_from_the_next_start(fs: SimulatedFiles) -> None:
+def test_smaller_journal_size_setting_applies_at_the_next_start(fs: SimulatedFiles) -> None:
     open_journal(fs).append([note("g", number, 100) for number in range(3000)])
     file = open_journal(fs, SMALL)
     found = numbers(file.read())

@@ -1,4 +1,4 @@
-"""The journal is unchanged by a restart, and a failing disk affects only the journal."""
+"""A restart does not change the journal, and a failing disk affects only the journal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOLD = ("rebalances", "notes", "rejected_commits", "moved_back", "flapping", "re
 
 
 async def some_history(seen: Seen) -> None:
-    """A member joins, commits, has a commit rejected, leaves, and returns with a new member id."""
+    """Lets a member join, commit, get a rejected commit, leave, and return with a new member id."""
     member = await Member(seen).alone()
     mine = {"member_id": member.member_id, "generation_id": member.generation}
     for offset in (9, 3):
@@ -43,7 +43,7 @@ async def journal_of(seen: Seen, group: str = GROUP) -> dict[str, Any]:
 
 
 def as_seen(value: Any) -> Any:
-    """The journal with each source replaced by ``seen``."""
+    """Returns the journal with each source replaced by ``seen``."""
     if isinstance(value, dict):
         return {key: "seen" if key == "source" else as_seen(each) for key, each in value.items()}
     return [as_seen(each) for each in value] if isinstance(value, list) else value
@@ -57,7 +57,7 @@ def sources(value: Any) -> set[str]:
 
 
 async def wait_until_saved(seen: Seen) -> None:
-    """Waits until the journal file has all entries."""
+    """Waits until all entries are in the journal file."""
     keeper = seen.broker.keeper
     await eventually(lambda: not keeper._unsaved and not keeper._due)
 
@@ -144,7 +144,7 @@ async def deleted(seen: Seen) -> list[int]:
 
 
 class FailingJournalFiles(OsFileSystem):
-    """A file system that refuses operations on the journal's files while ``refuses`` is true."""
+    """A file system that refuses operations on journal files if ``refuses`` is true."""
 
     def __init__(self, operation: str) -> None:
         super().__init__()

@@ -1,6 +1,7 @@
-"""The load of a log with an offset commit after the end of its transaction.
+"""The load of a log that contains an offset commit after the end of its transaction.
 
-Earlier versions checked a commit only against appended records and could therefore write such logs.
+Earlier versions of Muster checked a commit only against appended records and could therefore write
+such logs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def offset_run(offset: int) -> OffsetRun:
 
 
 async def write_log(folder: Path, *runs: TransactionalRun | MarkerRun) -> None:
-    """Writes a log that has offset 1 of the group and then these runs."""
+    """Writes a log that contains offset 1 of the group and then these runs."""
     async with EdgeBroker(folder, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)
@@ -40,9 +41,8 @@ async def write_log(folder: Path, *runs: TransactionalRun | MarkerRun) -> None:
 async def test_load_omits_a_commit_after_a_marker_of_a_higher_epoch(
     tmp_path: Path, ended: bool
 ) -> None:
-    """Such a marker is written under TV2, after a timeout, or when a newer producer fences the old
-    one.
-    """
+    """A coordinator writes such a marker under TV2, after a timeout, or when a newer producer
+    fences the old producer."""
     next_one = (MarkerRun(PRODUCER, 5, 0, True),) if ended else ()
     await write_log(
         tmp_path,

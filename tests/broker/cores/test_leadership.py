@@ -1,4 +1,4 @@
-"""Partitions of an internal topic whose leadership this broker loses and regains."""
+"""Partitions of an internal topic for which this broker loses and regains the leadership."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HERE = partition_for(GROUP, 2)
 OTHER = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) != HERE)
 
 
-async def test_resigned_shard_returns_not_coordinator(
+async def test_shard_returns_not_coordinator_after_leadership_is_lost(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -44,7 +44,7 @@ async def test_shard_is_loaded_from_the_log_when_leadership_returns(tmp_path: Pa
 
 
 async def test_parked_join_gets_not_coordinator_when_the_shard_resigns(tmp_path: Path) -> None:
-    """Trap 27: the member does not need to wait for its next heartbeat."""
+    """Trap 27: the member does not have to wait until its next heartbeat."""
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         await broker.ensure_offsets_topic()

@@ -1,5 +1,5 @@
 """No slice of a load blocks the event loop for long. The test counts the work of each slice instead
-of time.
+of measuring time.
 
 The loader's clock advances only by work: 1 us for each decoded, replayed or restored record, and 5
 us for each created group. These are the costs on a slow machine.
@@ -38,7 +38,7 @@ class SavingBroker(EdgeBroker):
 
 
 class WorkClock:
-    """The nanoseconds of work, and the longest work between two pauses of the loader."""
+    """The total work in ns, and the longest work between two pauses of the loader."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -53,7 +53,8 @@ class WorkClock:
         self._paused_ns = self.now_ns
 
     def counts(self, work: Callable[..., Any], cost_us: Callable[..., int]) -> Callable[..., Any]:
-        """Wraps ``work`` so that it advances the clock by the cost of its result and arguments."""
+        """Returns ``work`` with a wrapper that advances the clock by the cost of the arguments and
+        the result."""
 
         def counted(*arguments: Any) -> Any:
             result = work(*arguments)
@@ -99,10 +100,10 @@ def fill(broker: EdgeBroker) -> None:
 
 
 async def load(directory: Path, clock: WorkClock) -> int:
-    """Loads the shard, writes a snapshot, and returns the begin offset of the loaded snapshot (-1:
-    no snapshot).
+    """Loads the shard, writes a snapshot, and returns the begin offset of the loaded snapshot, or
+    -1 if no snapshot was loaded.
 
-    ``clock.longest_ns`` is the longest work of the load.
+    ``clock.longest_ns`` is then the longest work of the load.
     """
     broker = SavingBroker(directory, partitions=1, time=Time(ticks_ns=clock))
     clock.paused()
@@ -117,10 +118,10 @@ async def load(directory: Path, clock: WorkClock) -> int:
         return hosted.loaded_from
 
 
-async def test_work_of_each_slice_of_a_shard_load_is_bounded(
+async def test_each_slice_of_a_shard_load_does_a_bounded_amount_of_work(
     tmp_path: Path, clock: WorkClock
 ) -> None:
-    """Loads from the log and from a snapshot both create many groups at the end."""
+    """A load from the log, and a load from a snapshot, both create many groups at their end."""
     fill(EdgeBroker(tmp_path, partitions=1))
     for from_snapshot in (False, True):
         began = await load(tmp_path, clock)

@@ -1,6 +1,5 @@
-"""The state that a shard loads from its log: transactions, records of other programs, and
-damage.
-"""
+"""The state that a shard loads from its log: transactions, records of other programs, and damaged
+records."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def logs() -> Iterator[list[Any]]:
 
 
 class Writer:
-    """Writes batches as Kafka's coordinator does, with one run per batch."""
+    """Writes batches as Kafka's coordinator does; each run is one batch."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
@@ -107,9 +106,7 @@ async def test_transactional_offsets_are_loaded_when_their_transaction_committed
 async def test_plain_commit_wins_over_an_earlier_commit_with_a_later_marker(
     tmp_path: Path, writer: Writer
 ) -> None:
-    """The record with the higher log offset wins, even if the marker of the other record is
-    later.
-    """
+    """The record with the higher log offset wins, even if the other record has a later marker."""
     writer.commit(10, producer_id=7)
     writer.commit(99)
     writer.marker(COMMIT, 7)
@@ -148,7 +145,7 @@ ORDER = test_plain_commit_wins_over_an_earlier_commit_with_a_later_marker
         (the_place_of_the_marker_decides, ORDER),
     ],
 )
-async def test_load_test_fails_with_its_planted_transaction_fault(
+async def test_load_test_fails_when_its_transaction_fault_is_planted(
     tmp_path: Path,
     writer: Writer,
     monkeypatch: pytest.MonkeyPatch,
@@ -236,7 +233,7 @@ async def test_offset_deleted_during_a_transaction_stays_deleted_after_its_commi
 
 
 async def test_loaded_shard_is_served_while_another_shard_loads(tmp_path: Path) -> None:
-    """The shards load one after the other."""
+    """The shards load one after another."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()

@@ -1,4 +1,5 @@
-"""Log lines about groups: one per transition, with its cause; clients can't forge a line."""
+"""Log lines about groups: each transition has one line with its cause, and clients cannot forge a
+line."""
 
 from __future__ import annotations
 
@@ -26,16 +27,16 @@ SESSION_MS = 4000
 
 
 class SeenBroker(Broker):
-    """A broker process that stores its response to /healthz."""
+    """A broker process whose /healthz response is stored."""
 
     health: Any = None
 
     def parsed(self) -> list[dict[str, Any]]:
-        """The JSON log lines; only the two lines of standard output are not JSON."""
+        """Returns the JSON log lines. Only the two lines of standard output are not JSON."""
         return [json.loads(line) for line in self.lines() if line.startswith("{")]
 
     def of(self, event: str, group_id: str) -> list[dict[str, Any]]:
-        """The log lines of ``event`` about the group."""
+        """Returns the log lines of ``event`` about the group."""
         return [
             line
             for line in self.parsed()
@@ -45,7 +46,7 @@ class SeenBroker(Broker):
 
 @pytest.fixture(scope="module")
 def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeenBroker]:
-    """A stopped broker with log lines of members that joined, left and expired."""
+    """Yields a stopped broker with log lines of members that joined, left and expired."""
     settings = {"log.format": "json", "offsets.topic.num.partitions": "1"}
     http = f"127.0.0.1:{free_port()}"
     broker = SeenBroker(tmp_path_factory.mktemp("told") / "data", settings, http=http)
@@ -133,7 +134,7 @@ def test_standard_output_has_the_addresses_of_the_listener_and_metrics(logged: S
     assert logged.health == {"state": "ready"}
 
 
-def test_every_line_of_the_log_is_a_json_object_with_time_and_level(logged: SeenBroker) -> None:
+def test_every_log_line_is_a_json_object_with_time_and_level(logged: SeenBroker) -> None:
     lines = logged.parsed()
 
     assert len(lines) > 10
@@ -237,7 +238,7 @@ def test_console_log_format_has_one_escaped_line_per_event() -> None:
     assert re.search(r"\[info +\] member joined ", lines[1])
 
 
-def test_log_omits_lines_below_the_configured_level(tmp_path: Path) -> None:
+def test_log_omits_events_below_the_configured_level(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "data", {"log.level": "warning", "no.such.setting": "1"})
     broker.start()
     try:

@@ -1,4 +1,5 @@
-"""Transaction markers: when they are written, and the behavior while writes of markers fail."""
+"""Transaction markers: the conditions for their writes, and the behavior when writes of markers
+fail."""
 
 from __future__ import annotations
 
@@ -57,13 +58,15 @@ def coordinator(
 
 
 def end_of(place: int, broker: Broker) -> tuple[int, bool, int]:
-    """The only marker of a partition: producer epoch, whether it commits, and coordinator epoch."""
+    """Returns producer epoch, commit flag and coordinator epoch of the only marker in a
+    partition."""
     (marker,) = markers(broker, place)
     return marker.epoch, marker.committed, marker.coordinator_epoch
 
 
 def held_by(broker: Broker, topic: str, index: int) -> str:
-    """The sentence that explains why the last stable offset of the partition does not advance."""
+    """Returns the sentence that explains why the last stable offset of the partition does not
+    advance."""
     deque(broker.sources.lso_blockers.refresh(), maxlen=0)
     partition = partition_of(broker, topic, index)
     return str(place_view(broker.sources, topic, partition)["sentence"])
@@ -89,7 +92,7 @@ async def test_transaction_completes_after_each_partition_has_its_marker(
         await eventually("its end is in the log", lambda: not broker.markers.sendings)
 
 
-async def test_wait_for_a_transaction_ends_after_its_markers_are_written(
+async def test_transaction_wait_ends_when_all_markers_are_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The next Produce may arrive before the markers of the previous transaction are written."""
@@ -131,9 +134,8 @@ async def test_partition_of_a_deleted_topic_does_not_block_completion() -> None:
 
 
 async def test_marker_is_written_after_its_prepare_record_is_flushed() -> None:
-    """With flush settings the state log is flushed first, so that a power loss does not split a
-    transaction.
-    """
+    """With flush settings the state log is flushed first, so that a power loss does not leave a
+    transaction partly committed."""
     fs = SimulatedFiles()
     async with coordinator(fs, {"log.flush.interval.messages": "1"}) as broker:
         producer = await initialised(broker, "t")
@@ -154,9 +156,8 @@ async def test_marker_is_written_after_its_prepare_record_is_flushed() -> None:
 async def test_slow_flush_of_the_prepare_record_delays_the_markers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client gets COORDINATOR_NOT_AVAILABLE after `request.timeout.ms`, although EndTxn takes
-    effect.
-    """
+    """The client gets COORDINATOR_NOT_AVAILABLE after `request.timeout.ms`, but the EndTxn takes
+    effect."""
     monkeypatch.setattr(sending, "RETRY_MS_MAX", 1)
     fs, time = SlowFiles(TRANSACTION_TOPIC), MockTime()
     settings = {**SETTINGS, "log.flush.interval.messages": "1"}
@@ -189,7 +190,7 @@ async def test_slow_flush_of_the_prepare_record_delays_the_markers(
 async def test_topic_deletion_during_a_marker_flush_does_not_block_completion(
     tmp_path: Path, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Transactions 29 of docs/internals/proofs.md."""
+    """Source: transactions 29 in docs/internals/proofs.md."""
     monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
     fs = SlowFiles(TOPIC)
     async with serving(tmp_path, SETTINGS, fs=fs) as broker:
@@ -285,7 +286,8 @@ async def test_marker_is_sent_again_when_the_group_shard_was_loading(
 
 
 async def test_markers_of_the_offsets_topic_are_sent_first() -> None:
-    """A consumer that fetches offsets right after EndTxn waits for the shortest possible time."""
+    """A consumer that fetches offsets immediately after EndTxn waits for the shortest possible
+    time."""
     async with coordinator(SimulatedFiles()) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
         producer = await initialised(broker, "t")
@@ -306,7 +308,8 @@ async def test_markers_of_the_offsets_topic_are_sent_first() -> None:
 def append_later_marker(
     broker: Broker, producer: Producer, place: int, coordinator_epoch: int
 ) -> None:
-    """Writes a marker of this producer with a later coordinator epoch to partition ``place``."""
+    """Writes a marker of this producer with the given, later coordinator epoch to partition
+    ``place``."""
     marker = Marker(producer.producer_id, producer.epoch, coordinator_epoch, committed=False)
     partition_of(broker, TOPIC, place).append_marker(marker, broker.time.now().wall_ms)
 
@@ -315,7 +318,7 @@ def append_later_marker(
 async def test_marker_is_written_after_a_marker_of_a_later_coordinator_epoch(
     rules: int,
 ) -> None:
-    """The only coordinator begins a higher epoch, and the transaction stays committed."""
+    """The coordinator adopts a higher coordinator epoch, and the transaction remains committed."""
     async with coordinator(SimulatedFiles()) as broker:
         producer = await initialised(broker, "t")
         append_later_marker(broker, producer, 1, 7)
@@ -365,7 +368,7 @@ async def test_marker_of_offsets_topic_is_written_with_the_raised_coordinator_ep
 
 
 async def test_raised_coordinator_epoch_is_flushed_before_its_marker() -> None:
-    """A power loss after the marker could otherwise assign the same epoch again."""
+    """If the epoch were not flushed, it could be assigned again after a power loss."""
     fs = SimulatedFiles()
     async with coordinator(fs) as broker:
         producer = await initialised(broker, "t")
@@ -384,7 +387,8 @@ async def test_raised_coordinator_epoch_is_flushed_before_its_marker() -> None:
 
 
 async def test_coordinator_keeps_the_highest_coordinator_epoch() -> None:
-    """2**31 - 1 is the highest epoch; a higher epoch does not fit into a batch header."""
+    """The highest coordinator epoch is 2**31 - 1, because a higher epoch does not fit into a batch
+    header."""
     fs = SimulatedFiles()
     highest = 2**31 - 1
     for _ in range(2):
@@ -399,7 +403,7 @@ async def test_coordinator_keeps_the_highest_coordinator_epoch() -> None:
             assert not any(broker.internal_errors.counts.values())
 
 
-async def test_marker_waits_while_the_raised_epoch_cannot_be_written(
+async def test_marker_waits_until_the_raised_coordinator_epoch_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 1)
@@ -421,8 +425,8 @@ async def test_marker_waits_while_the_raised_epoch_cannot_be_written(
         assert markers(broker, 1)[-1].coordinator_epoch > 7
 
 
-async def test_concurrent_transactions_commit_when_coordinator_raises_its_epoch() -> None:
-    """Their EndTxn requests may be refused until then, but every transaction commits."""
+async def test_all_transactions_commit_while_the_coordinator_epoch_is_raised() -> None:
+    """EndTxn requests may be refused until the epoch is raised, but every transaction commits."""
     async with coordinator(SimulatedFiles()) as broker:
         producers = [await initialised(broker, f"t-{number}") for number in range(20)]
         append_later_marker(broker, producers[0], 0, 7)
@@ -462,9 +466,8 @@ async def test_marker_refused_for_a_newer_producer_epoch_is_not_sent_again() -> 
 async def test_markers_are_sent_to_other_partitions_when_one_refuses_its_marker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A transaction that completes before its last marker would block readers of the partition
-    forever.
-    """
+    """If the transaction completed before its last marker, readers of the partition would be
+    blocked forever."""
     monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 1)
     monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
     fs = SimulatedFiles()
@@ -487,7 +490,7 @@ async def test_markers_are_sent_to_other_partitions_when_one_refuses_its_marker(
         assert [each.epoch for each in markers(broker, 1)] == [producer.epoch + 5]
 
 
-async def test_small_transaction_completes_while_a_wide_one_writes_markers() -> None:
+async def test_small_transaction_completes_while_a_large_one_writes_its_markers() -> None:
     fs = SimulatedFiles()
     async with coordinator(fs) as broker:
         await broker.topics.create("wide", 300, {})
@@ -515,10 +518,11 @@ async def test_small_transaction_completes_while_a_wide_one_writes_markers() -> 
 async def test_prepared_transaction_is_completed_after_a_crash_at_any_write(
     committed: bool, rules: int
 ) -> None:
-    """Transactions 23: a copy of the disk after each write of a record or marker is started.
+    """Transactions 23: the test starts a broker on a copy of the disk after each write of a record
+    or marker.
 
-    The next start completes a prepared transaction without its client; an unprepared transaction
-    stays open.
+    The start completes a prepared transaction without its client; an unprepared transaction remains
+    open.
     """
     fs = SimulatedFiles()
     found: list[SimulatedFiles] = []
@@ -566,8 +570,8 @@ async def test_prepared_transaction_is_completed_after_a_crash_at_any_write(
 
 @pytest.mark.proves("transactions 18")
 @pytest.mark.parametrize("seed", range(20))
-async def test_transaction_is_fully_ended_or_open_after_a_power_loss(seed: int) -> None:
-    """Transactions 18 and the last two lines of the table of crashes, with flush settings."""
+async def test_transaction_is_open_or_completely_ended_after_a_power_loss(seed: int) -> None:
+    """Transactions 18, and the last two lines of the crash table, with flush settings."""
     chance = random.Random(seed)
     fs = SimulatedFiles()
     settings = {"log.flush.interval.messages": "1"}

@@ -1,6 +1,5 @@
-"""The observer of a core passes each event to all reports; a failing report does not affect other
-reports.
-"""
+"""The observer of a core passes each event to all reports; an exception in one report does not
+affect other reports."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ def fails(*_: object) -> None:
     raise RuntimeError("a bug in a report")
 
 
-def test_observer_passes_events_in_order_with_their_time_to_reports() -> None:
+def test_event_reports_get_events_in_order_with_their_time() -> None:
     time, seen, ends = MockTime(), [], []
     now = time.now()
     reports = [lambda event, at: seen.append((1, event, at)), lambda *what: seen.append((2, *what))]
@@ -25,7 +24,7 @@ def test_observer_passes_events_in_order_with_their_time_to_reports() -> None:
     assert ends == [4], "once for an outcome"
 
 
-def test_failing_report_does_not_affect_other_reports() -> None:
+def test_exception_in_one_event_report_does_not_affect_other_reports() -> None:
     seen: list[Any] = []
     ends: list[int] = []
     errors = InternalErrors()
@@ -37,7 +36,7 @@ def test_failing_report_does_not_affect_other_reports() -> None:
     assert ends == [1]
 
 
-def test_report_of_an_event_type_gets_only_events_of_the_type() -> None:
+def test_event_report_gets_only_events_of_its_type() -> None:
     seen: list[Any] = []
     observer = Observer(MockTime(), InternalErrors(), [at_any_time(seen.append, int)])
     observer.observe(["a", 1, 2.0])

@@ -1,4 +1,5 @@
-"""The batches and offsets of transactional commits and markers between plain commits."""
+"""The batches and offsets of transactional commits and markers that are written between plain
+commits."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ TRANSACTIONAL, CONTROL = 16, 32
 
 
 class Calls:
-    """Calls of one group and one producer that the runtime gets without a connection."""
+    """Calls of one group and one producer that the runtime receives without a connection."""
 
     def __init__(self, broker: EdgeBroker) -> None:
         self.broker = broker
@@ -60,7 +61,7 @@ def batches(log: PartitionLog) -> list[tuple[bytes, BatchHeader]]:
 
 
 def shapes(log: PartitionLog) -> list[tuple[int, int, int, int]]:
-    """The base offset, record count, producer id and attributes of each batch."""
+    """Returns base offset, record count, producer id and attributes of each batch."""
     return [
         (header.base_offset, header.record_count, header.producer_id, header.attributes)
         for _, header in batches(log)
@@ -68,7 +69,7 @@ def shapes(log: PartitionLog) -> list[tuple[int, int, int, int]]:
 
 
 @pytest.mark.proves("transactions 38")
-async def test_turn_merges_adjacent_plain_runs_and_keeps_the_order_of_calls(tmp_path: Path) -> None:
+async def test_adjacent_plain_runs_of_a_turn_are_merged_in_call_order(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)
@@ -129,7 +130,7 @@ def test_end_of_transactional_offsets_is_logged(committed: bool, line: dict[str,
 
 @pytest.mark.proves("transactions 37")
 async def test_first_unstable_offset_is_the_start_of_the_open_transaction(tmp_path: Path) -> None:
-    """Readers and the cleaner stop at the first transaction that has not ended."""
+    """Readers and the cleaner stop at the first open transaction."""
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)

@@ -1,6 +1,4 @@
-"""The turn of the runtime: shared appends, replies that wait for the log, and failures of
-the log.
-"""
+"""Turns of the runtime: shared appends, replies that wait for the log, and failures of the log."""
 
 from __future__ import annotations
 
@@ -40,11 +38,12 @@ from tests.broker.edge import GROUPS, Client, EdgeBroker, eventually
 from tests.broker.mock_time import MockTime
 
 HERE, THERE = "group-a", "group-b"
-"""Two groups on two different shards."""
+"""Two groups that belong to different shards."""
 
 
 class FullDisk(OsFileSystem):
-    """A disk that refuses writes to segments while ``full``, and fsync while ``broken``."""
+    """A disk that refuses writes to segments if ``full`` is set, and fsyncs if ``broken`` is
+    set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +87,7 @@ def hosted_of(broker: EdgeBroker, group_id: str) -> HostedShard:
 
 
 def batches(log: PartitionLog) -> list[tuple[int, int]]:
-    """The first offset and the record count of each batch."""
+    """Returns base offset and record count of each batch."""
     return [(header.base_offset, header.record_count) for _, header in log.scan()]
 
 
@@ -141,7 +140,7 @@ async def test_fetch_after_a_commit_in_the_same_turn_returns_the_commit(
 
 
 async def test_records_of_one_request_are_in_one_batch(tmp_path: Path) -> None:
-    """100 partitions need about 6 kB; a batch of 20 kB has three whole requests."""
+    """100 partitions need about 6 kB; a batch of 20 kB contains three whole requests."""
     settings = RuntimeSettings(GroupConfig(min_session_timeout_ms=100, max_record_bytes=20_000))
     async with EdgeBroker(tmp_path, settings=settings, partitions=1) as broker:
         await broker.ensure_offsets_topic()
@@ -229,9 +228,8 @@ async def test_flush_of_a_partition_delays_only_replies_of_the_partition(tmp_pat
 
 
 async def test_reply_becomes_an_error_after_the_commit_timeout(tmp_path: Path) -> None:
-    """After offsets.commit.timeout.ms a commit gets error 15 and a SyncGroup error 27; the record
-    is kept.
-    """
+    """After offsets.commit.timeout.ms, OffsetCommit gets error 15 and SyncGroup gets error 27; the
+    record remains in the log."""
     time = MockTime()
     settings = RuntimeSettings(GROUPS, stable_timeout_ms=2000)
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
@@ -362,9 +360,8 @@ async def test_failed_fsync_is_fatal(tmp_path: Path) -> None:
 
 
 async def test_requests_get_load_in_progress_while_the_shard_loads(tmp_path: Path) -> None:
-    """Law 7: OffsetFetch never returns offset 0 or -1. Heartbeat gets error 0, and SyncGroup an
-    error that old clients know.
-    """
+    """Law 7: OffsetFetch never returns offset 0 or -1. Heartbeat gets error 0; SyncGroup gets an
+    error that old clients know."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -453,7 +450,7 @@ async def test_load_of_a_large_shard_blocks_the_event_loop_for_less_than_20_ms(
         assert await (await again.client()).fetch("group-99", "payments") == 5
 
 
-async def test_session_expiry_ignores_the_wall_clock(
+async def test_member_session_expiry_ignores_the_wall_clock(
     tmp_path: Path,
 ) -> None:
     time = MockTime()
@@ -470,7 +467,7 @@ async def test_session_expiry_ignores_the_wall_clock(
         assert await client.heartbeat(HERE, member_id, generation_id) == UNKNOWN_MEMBER_ID
 
 
-async def test_session_is_expired_by_the_runtimes_timer(tmp_path: Path) -> None:
+async def test_member_session_is_expired_by_the_timer_of_the_runtime(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -533,7 +530,7 @@ async def test_offsets_of_a_deleted_topic_are_dropped_when_their_shard_was_loadi
         assert await (await again.client()).fetch(HERE) == -1
 
 
-async def test_report_that_is_added_to_the_observer_gets_events(tmp_path: Path) -> None:
+async def test_event_report_gets_events_after_it_is_added_to_the_observer(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         seen: list[str] = []

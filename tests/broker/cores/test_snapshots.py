@@ -1,4 +1,4 @@
-"""Snapshots with real logs: the load that they shorten, and each kind of invalid snapshot."""
+"""Snapshots on real logs: shorter loads, and each kind of invalid snapshot."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def batches(directory: Path) -> list[bytes]:
 
 
 def rewrite(directory: Path, kept: list[bytes]) -> None:
-    """Replaces the log's batches, as a cleaner or a copy would, and removes the log's indexes."""
+    """Replaces the batches of the log, as a cleaner or a copy would, and removes the indexes of the
+    log."""
     folder = partition_folder(directory)
     for path in folder.glob(f"{0:020}.*"):
         path.unlink()
@@ -80,9 +81,8 @@ def commit_batch(group_id: str, offset: int, base_offset: int) -> bytes:
 
 
 async def make_history(directory: Path) -> None:
-    """Writes commits of a and b, a snapshot, a commit of c, the deletion of a, and a commit of d:
-    offsets 0 to 4, one batch each.
-    """
+    """Writes commits of a and b, a snapshot, a commit of c, the deletion of a, and a commit of d.
+    They have the offsets 0 to 4, one batch each."""
     async with Broker(directory, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -99,9 +99,8 @@ async def make_history(directory: Path) -> None:
 async def content_after_start(
     directory: Path, topic_id: bytes = TOPIC_ID
 ) -> tuple[dict[str, int], int]:
-    """Starts a broker; returns the offsets of a to d and the begin offset of the loaded snapshot
-    (-1: none).
-    """
+    """Starts a broker; returns the offsets of the groups a to d, and the begin offset of the loaded
+    snapshot, or -1 if no snapshot was loaded."""
     broker = Broker(directory, partitions=1)
     broker.topic_id = topic_id
     async with broker:
@@ -111,7 +110,7 @@ async def content_after_start(
         return found, broker.groups.hosted_shards[0].loaded_from
 
 
-async def test_start_loads_the_snapshot_and_the_later_log(tmp_path: Path) -> None:
+async def test_start_loads_the_snapshot_and_the_log_after_the_snapshot(tmp_path: Path) -> None:
     await make_history(tmp_path)
 
     assert await content_after_start(tmp_path) == ({"a": GONE, "b": 2, "c": 3, "d": 4}, 2)
@@ -297,7 +296,7 @@ async def test_commits_are_served_while_a_snapshot_is_written(
         assert {g: list(cache.entries(g)) for g in cache.groups()} == live
 
 
-async def test_snapshot_is_refused_when_power_loss_removed_commits_during_its_write(
+async def test_snapshot_is_refused_when_power_loss_removed_its_last_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
@@ -333,7 +332,7 @@ async def test_unfinished_snapshot_is_removed_when_the_shard_is_loaded_again(
 
 
 class FailingFiles(OsFileSystem):
-    """A file system that fails from the n-th operation on a snapshot file."""
+    """A file system on which the n-th and all later operations on a snapshot file fail."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -381,7 +380,7 @@ async def test_previous_snapshot_is_kept_when_a_snapshot_write_fails(
     assert sorted(p.name for p in partition_folder(tmp_path).glob("groups*")) == [IMAGE]
 
 
-async def test_second_concurrent_snapshot_is_not_written(tmp_path: Path) -> None:
+async def test_snapshot_is_not_started_while_another_one_is_written(tmp_path: Path) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -395,7 +394,7 @@ async def test_second_concurrent_snapshot_is_not_written(tmp_path: Path) -> None
 # ---------------------------------------------------------------------- when a snapshot is written
 
 
-async def test_snapshot_is_written_after_enough_appends_and_after_a_cleaning(
+async def test_snapshot_is_written_after_many_appends_and_after_a_cleaning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshots, "POLL_S", 0.001)
@@ -460,9 +459,8 @@ async def test_write_and_load_of_a_large_snapshot_block_the_loop_less_than_20_ms
 
 
 async def longest_turn(over: Callable[[], bool]) -> float:
-    """The most CPU seconds of this thread in one iteration of the loop, until ``over`` returns
-    true.
-    """
+    """Returns the maximum CPU time in seconds of this thread in one loop iteration, until ``over``
+    returns true."""
     longest = 0.0
     with uncollected():
         while not over():
@@ -472,7 +470,7 @@ async def longest_turn(over: Callable[[], bool]) -> float:
     return longest
 
 
-def test_mark_below_returns_the_batch_before_the_offset(tmp_path: Path) -> None:
+def test_mark_below_returns_offset_and_crc_of_the_batch_before_the_offset(tmp_path: Path) -> None:
     log: PartitionLog
     log = Broker(tmp_path, partitions=1).open_partitions()[0].log
     log.append_encoded(commit_batch("a", 1, 0), 0, 0, 0)

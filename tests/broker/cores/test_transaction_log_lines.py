@@ -1,6 +1,5 @@
-"""Log lines of transactions: normal transitions have level debug, and involuntary ends a higher
-level.
-"""
+"""Log lines of transactions: normal transitions have level debug, and involuntary ends have a
+higher level."""
 
 from __future__ import annotations
 
@@ -56,7 +55,7 @@ def test_log_line_of_each_transaction_transition_has_level_and_cause(
     assert line.get("open_ms", -1) == open_ms
 
 
-def test_log_line_of_a_completion_has_the_duration_of_the_markers() -> None:
+def test_completion_log_line_contains_the_duration_of_the_marker_writes() -> None:
     line = line_of(State.PREPARE_COMMIT, State.COMPLETE_COMMIT, Cause.MARKERS, 110, 10)
     assert line["markers_ms"] == 10
 
@@ -84,7 +83,7 @@ def test_load_is_logged_only_when_the_load_completes_transactions() -> None:
     assert (line["transactions"], line["of"]) == (3, 1000)
 
 
-async def test_log_line_of_a_fencing_has_the_hosts_of_both_producers(tmp_path: Path) -> None:
+async def test_fencing_log_line_contains_the_hosts_of_both_producers(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 1)
         await opened(seen)

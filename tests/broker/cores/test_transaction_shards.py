@@ -61,7 +61,7 @@ IDS = [
     next(f"t{n}" for n in range(100) if partition_for(f"t{n}", PARTITIONS) == partition)
     for partition in range(PARTITIONS)
 ]
-"""One transactional id of each partition."""
+"""One transactional id for each partition."""
 ILL = 1
 KEY = encode_key(IDS[ILL])
 VALUE = encode_value(TransactionValue(7, 0, 60_000, State.EMPTY, (), 1, -1), 1)
@@ -79,7 +79,7 @@ def write(directory: Path, *pairs: tuple[bytes | None, bytes | None]) -> None:
 
 
 async def filled(directory: Path) -> None:
-    """Writes one transactional id to each partition, as record 0."""
+    """Writes one transactional id to each partition as its first record."""
     async with coordinator(directory) as broker:
         for name in IDS:
             await initialised(broker, name)
@@ -156,7 +156,7 @@ async def test_skip_setting_accepts_only_records_of_the_transaction_topic(tmp_pa
 # -- loads
 
 
-async def test_health_lists_a_partition_that_is_loading(
+async def test_healthz_lists_a_transaction_partition_that_is_loading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(tmp_path)
@@ -199,7 +199,7 @@ async def test_load_keeps_the_last_value_of_each_id_and_applies_tombstones(tmp_p
 async def test_load_of_20_000_transactional_ids_takes_less_than_10_s_of_cpu_time(
     tmp_path: Path,
 ) -> None:
-    """The load needs a quarter of a second of CPU time; the bound is for slow machines."""
+    """The load takes 0.25 s of CPU time; the bound is higher for slow machines."""
     await filled(tmp_path)
     names = [f"m{n}" for n in range(60_000) if partition_for(f"m{n}", PARTITIONS) == ILL]
     for start in range(0, len(names), 1000):
@@ -229,7 +229,7 @@ async def test_loads_of_shards_wait_for_the_disk_concurrently(
         assert {shard_of(broker, name).phase for name in IDS} == {Phase.ACTIVE}
 
 
-async def test_each_load_begins_the_leader_epoch_of_its_markers_and_batches(
+async def test_markers_and_batches_have_the_leader_epoch_of_the_latest_load(
     tmp_path: Path,
 ) -> None:
     epochs = []
@@ -258,7 +258,8 @@ async def test_each_load_begins_the_leader_epoch_of_its_markers_and_batches(
 
 @pytest.mark.proves("transactions 22")
 async def test_marker_of_an_earlier_coordinator_epoch_is_refused(tmp_path: Path) -> None:
-    """Transactions 22: a marker of an older coordinator gets TRANSACTION_COORDINATOR_FENCED."""
+    """Transactions 22: a marker of an earlier coordinator epoch gets
+    TRANSACTION_COORDINATOR_FENCED."""
     async with coordinator(tmp_path) as broker:
         producer = await initialised(broker, IDS[0])
     async with coordinator(tmp_path) as broker:
@@ -363,7 +364,8 @@ async def test_transaction_completes_after_failed_writes_of_complete_commit(
 async def test_transaction_that_timed_out_while_broker_was_down_is_aborted(
     tmp_path: Path,
 ) -> None:
-    """Transactions 24: the start time is loaded, so that the time without a broker counts."""
+    """Transactions 24: the start time is loaded, so that the time in which the broker was down
+    counts."""
     time = MockTime()
     async with coordinator(tmp_path, time=time) as broker:
         producer = await initialised(broker, IDS[0], timeout_ms=30_000)
@@ -396,7 +398,7 @@ async def test_prepared_transaction_is_completed_at_the_next_start(tmp_path: Pat
 async def test_list_transactions_reads_the_ids_of_a_shard_in_slices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shard with 20,000 ids would need 27 ms in one slice."""
+    """A shard with 20,000 ids would need 27 ms if it were read in one slice."""
     monkeypatch.setattr(list_transactions, "IDS_AT_ONCE", 10)
     pieces: list[int] = []
     async with serving(tmp_path, {"transaction.state.log.num.partitions": "1"}) as broker:

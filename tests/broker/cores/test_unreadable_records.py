@@ -1,4 +1,4 @@
-"""An unreadable partition of the offsets topic makes only its groups unavailable."""
+"""An unreadable record of the offsets topic makes only the groups of its partition unavailable."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GROUPS = [
     next(f"g{n}" for n in range(100) if partition_for(f"g{n}", PARTITIONS) == partition)
     for partition in range(PARTITIONS)
 ]
-"""One group of each partition."""
+"""One group for each partition."""
 ILL = 1
 ILL_GROUP = GROUPS[ILL]
 KEY = offset_key_head(ILL_GROUP, "t") + bytes(4)
@@ -172,7 +172,7 @@ async def test_log_line_of_a_failed_replay_names_the_record(
         assert "offset 0 of the offsets log: the record can't be replayed: IndexError" in reason
 
 
-async def test_damaged_byte_makes_only_its_partition_unavailable(tmp_path: Path) -> None:
+async def test_damaged_log_byte_makes_only_its_partition_unavailable(tmp_path: Path) -> None:
     await filled(tmp_path)
     write(tmp_path, (KEY, VALUE))
     segment = tmp_path / f"{TOPIC}-{ILL}" / f"{0:020d}.log"
@@ -188,9 +188,8 @@ async def test_damaged_byte_makes_only_its_partition_unavailable(tmp_path: Path)
 
 
 async def test_unreadable_record_at_a_configured_offset_is_skipped(tmp_path: Path) -> None:
-    """The load skips only this record and logs it; a snapshot then makes the setting
-    unnecessary.
-    """
+    """The load skips only this record and logs it. The snapshot that follows makes the setting
+    unnecessary."""
     await filled(tmp_path)
     write(tmp_path, (KEY, offset_value(6, -1, "", 1, -1)), (KEY, b"\0\5later"), (KEY, VALUE))
     told = {**SETTINGS, "offsets.load.skip.records": f"{TOPIC}-{ILL}:2"}
@@ -245,7 +244,7 @@ async def test_skip_setting_rejects_invalid_values(tmp_path: Path, words: str) -
 
 
 async def test_failed_shard_is_not_loaded_again(tmp_path: Path) -> None:
-    """No load, probe or snapshot begins automatically, because the record remains unreadable."""
+    """No load, probe or snapshot starts automatically, because the record remains unreadable."""
     await filled(tmp_path)
     write(tmp_path, (KEY, b""))
     async with serving(tmp_path, SETTINGS) as broker:

@@ -1,4 +1,4 @@
-"""Misuse of fetch sessions: by another principal, in another role, and after READ was revoked."""
+"""Misuse of fetch sessions by another principal, in another role, and after READ was revoked."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ LONG_MS = 20_000
 def fetch(
     wire: Wire, version: int, topic: Any = "", session: int = 0, epoch: int = 0, **fields: Any
 ) -> dict[str, Any]:
-    """Sends a Fetch of ``topic``, or of the session's topics, and returns the response."""
+    """Sends a Fetch of ``topic``, or of the topics of the session if ``topic`` is empty, and
+    returns the response."""
     return wire.call("Fetch", version, body(version, topic, session, epoch, **fields))
 
 
 def body(
     version: int, topic: Any, session: int, epoch: int, replica: int = -1, **fields: Any
 ) -> dict[str, Any]:
-    """The body of a Fetch request of ``topic``; with an empty topic, the body lists no topics."""
+    """Returns the body of a Fetch request for ``topic``; an empty ``topic`` gives a body without
+    topics."""
     by_id = {"topic_id": topic} if isinstance(topic, bytes) else {}
     name = "" if isinstance(topic, bytes) else topic
     value = fetch_request(name, session_id=session, session_epoch=epoch, **by_id, **fields)
@@ -42,13 +44,13 @@ def body(
 
 
 def summary(answer: dict[str, Any]) -> tuple[int, list[tuple[int, list[bytes | None]]]]:
-    """The error code of the response, and the error code and values of each partition."""
+    """Returns the error code of the response, and the error code and values of each partition."""
     entries = [each for topic in answer["responses"] for each in topic["partitions"]]
     return answer["error_code"], [(e["error_code"], values_of(e["records"])) for e in entries]
 
 
 def key(scene: Scene, topic: str, version: int) -> Any:
-    """The name of the topic, or its topic id in versions that use topic ids (13 or later)."""
+    """Returns the topic name, or the topic id from version 13 on."""
     if version < 13:
         return topic
     found = scene.broker.registry.topic(topic)

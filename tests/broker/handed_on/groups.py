@@ -1,6 +1,6 @@
-"""Misuse of member ids: by another principal, in another role, and after READ was revoked.
+"""Misuse of member ids by another principal, in another role, and after READ was revoked.
 
-As in Kafka, every principal with READ on the group can use a member id: an administrator removes
+As in Kafka, every principal with READ on the group can use a member id; administrators remove
 members with LeaveGroup. The broker checks the right at each request.
 """
 
@@ -30,9 +30,8 @@ class Member(NamedTuple):
 
 
 def joined(scene: Scene, wire: Wire, topic: str) -> Member:
-    """Joins a static member to a new group that alice can read, and grants alice READ on
-    the topic.
-    """
+    """Joins a static member to a new group that alice can read, and adds an ACL that allows alice
+    to read the topic."""
     group, instance = scene.group(), scene.name("instance")
     scene.grant(ALICE, f"READ GROUP {group}", f"READ TOPIC {topic}")
     answer = wire.call("JoinGroup", 5, join(group, instance))
@@ -43,7 +42,7 @@ def joined(scene: Scene, wire: Wire, topic: str) -> Member:
 
 
 def join(group: str, instance: str | None, member_id: str = "") -> dict[str, Any]:
-    """The body of a JoinGroup request."""
+    """Returns the body of a JoinGroup request."""
     return {
         "group_id": group, "session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000,
         "member_id": member_id, "group_instance_id": instance, "protocol_type": "consumer",
@@ -52,7 +51,7 @@ def join(group: str, instance: str | None, member_id: str = "") -> dict[str, Any
 
 
 def member_fields(member: Member) -> dict[str, Any]:
-    """The fields that identify a member in most requests."""
+    """Returns the fields that identify a member in most requests."""
     return {
         "group_id": member.group, "member_id": member.member_id,
         "generation_id": member.generation, "group_instance_id": member.instance,
@@ -86,7 +85,8 @@ def commit_error(wire: Wire, member: Member, topic: str) -> int:
 
 
 def leave_error(wire: Wire, member: Member) -> int:
-    """Sends LeaveGroup and returns the error code of the response, or else of the member."""
+    """Sends LeaveGroup and returns the error code of the response or, if it is 0, that of the
+    member."""
     who = {"member_id": member.member_id, "group_instance_id": member.instance}
     answer = wire.call("LeaveGroup", 3, {"group_id": member.group, "members": [who]})
     code: int = answer["error_code"] or answer["members"][0]["error_code"]
@@ -94,7 +94,8 @@ def leave_error(wire: Wire, member: Member) -> int:
 
 
 def errors_of_every_use(wire: Wire, member: Member, topic: str) -> set[int]:
-    """Sends every request that has a member id, LeaveGroup last, and returns the error codes."""
+    """Sends every request that contains a member id, LeaveGroup last, and returns the error
+    codes."""
     again = join(member.group, member.instance, member.member_id)
     return {
         heartbeat_error(wire, member),

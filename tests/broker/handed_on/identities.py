@@ -1,6 +1,5 @@
-"""Misuse of SASL exchanges and delegation tokens: by another principal, in another role, and after
-revocation.
-"""
+"""Misuse of SASL exchanges and delegation tokens by another principal, in another role, and after
+revocation."""
 
 from __future__ import annotations
 
@@ -100,7 +99,7 @@ def created(wire: Wire, owner: str | None = None, *renewers: str) -> dict[str, A
 
 
 def secret_of(token: dict[str, Any]) -> str:
-    """The SCRAM password of the delegation token."""
+    """Returns the SCRAM password of the delegation token."""
     return b64encode(token["hmac"]).decode()
 
 
@@ -119,15 +118,14 @@ def ended(wire: Wire, token: dict[str, Any]) -> int:
 
 
 def seen(wire: Wire) -> list[str]:
-    """The ids of the tokens that DescribeDelegationToken returns to the principal."""
+    """Returns the ids of the tokens in the DescribeDelegationToken response to the principal."""
     answer = wire.call("DescribeDelegationToken", 3, {"owners": None})
     return [each["token_id"] for each in answer["tokens"]]
 
 
 def by_token(scene: Scene, token: dict[str, Any]) -> tuple[Wire, int]:
-    """A new connection that authenticates by the token, and the error code of the
-    authentication.
-    """
+    """Returns a new connection that authenticates by the token, and the error code of the
+    authentication."""
     wire = scene.wire()
     final = begin_scram(wire, token["token_id"], secret_of(token), by_token=True)
     return wire, say(wire, final)["error_code"]

@@ -1,10 +1,10 @@
-"""Misuse of producer ids and transactions: by another principal, in another role, and after WRITE
+"""Misuse of producer ids and transactions by another principal, in another role, and after WRITE
 was revoked.
 
-Logs store no principal with a producer id. A principal can use a transaction if it can write the
-transactional id (checked at each request) and has the producer id and epoch. As in Kafka 4.3.1, a
-partition that already has records of the transaction accepts the producer id under any
-transactional id: a principal that can write both the topic and some transactional id can add
+Logs do not store a principal with a producer id. A principal can use a transaction if it has WRITE
+on the transactional id (checked at each request) and sends the right producer id and epoch. As in
+Kafka 4.3.1, a partition that already has records of the transaction accepts the producer id with
+any transactional id: a principal with WRITE on both the topic and any transactional id can append
 records there.
 """
 
@@ -43,7 +43,7 @@ DENIED = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def granted(scene: Scene, user: str, topic: str) -> str:
-    """A new transactional id; ``user`` gets WRITE on this id and on ``topic``."""
+    """Returns a new transactional id; allows ``user`` to write the id and ``topic``."""
     transactional_id = scene.transactional_id()
     scene.grant(user, f"WRITE TRANSACTIONAL_ID {transactional_id}")
     scene.grant(user, f"WRITE TOPIC {topic}")

@@ -1,6 +1,7 @@
-"""One secured broker in this process, with the connections and ACLs that the cases need.
+"""One secured broker in this process, and the connections and ACLs of the cases.
 
-The broker runs in a separate thread, so that a fault planted by ``monkeypatch`` affects it too.
+The broker runs in a separate thread. A fault that a test plants by ``monkeypatch`` affects the
+broker too.
 """
 
 from __future__ import annotations
@@ -56,9 +57,8 @@ _SETTINGS = {
 
 
 class Scene:
-    """The broker and its clients. Each generated name is new, so that cases do not affect each
-    other.
-    """
+    """The broker and its clients. Each generated name is unique, so that cases do not affect each
+    other."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -66,7 +66,7 @@ class Scene:
         self._numbers = count()
         self._open: list[Wire] = []
         self._granted: dict[tuple[str, str], None] = {}
-        """Users and the rights granted to them."""
+        """Pairs of user and granted right, in order."""
         self.admin = self.logged_in(ADMIN)
 
     def close(self) -> None:
@@ -77,13 +77,13 @@ class Scene:
     # -- connections
 
     def wire(self) -> Wire:
-        """A new connection that is not authenticated."""
+        """Returns a new connection that is not authenticated."""
         wire = Wire(self.port)
         self._open.append(wire)
         return wire
 
     def logged_in(self, user: str) -> Wire:
-        """A new connection that is authenticated as ``user`` by PLAIN."""
+        """Returns a new connection that is authenticated as ``user`` by PLAIN."""
         wire = self.wire()
         assert self.log_in(wire, user)["error_code"] == NONE
         return wire
@@ -94,16 +94,16 @@ class Scene:
         return say(wire, f"\0{user}\0{user}-secret".encode())
 
     def both(self) -> tuple[Wire, Wire]:
-        """A new connection of alice, and a new connection of bob."""
+        """Returns a new connection of alice and a new connection of bob."""
         return self.logged_in(ALICE), self.logged_in(BOB)
 
     def headers(self, user: str) -> dict[str, str]:
-        """The HTTP headers that authenticate ``user``."""
+        """Returns the HTTP headers that authenticate ``user``."""
         return {"Authorization": f"Basic {b64encode(f'{user}:{user}-secret'.encode()).decode()}"}
 
     @property
     def address(self) -> str:
-        """The host and port of the HTTP listener."""
+        """Returns host and port of the HTTP listener."""
         where = self.broker.sockets.http_address()
         assert where is not None
         return where
@@ -133,7 +133,7 @@ class Scene:
     # -- topics and ids
 
     def name(self, of: str) -> str:
-        """A new name that begins with ``of``."""
+        """Returns a new name that begins with ``of``."""
         return f"{of}-{next(self._numbers)}"
 
     def topic(self, *records: bytes) -> str:
@@ -177,7 +177,7 @@ class Scene:
         assert {each["error_code"] for each in results} == {NONE}
 
     def revoke_all(self) -> None:
-        """Removes the ACLs of all granted rights, so that the next case begins without rights."""
+        """Removes the ACLs of all granted rights, so that the next case starts without rights."""
         for user, right in list(self._granted):
             self.revoke(user, right)
 

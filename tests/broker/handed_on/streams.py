@@ -1,6 +1,5 @@
-"""Misuse of live HTTP streams: by another reader, with another credential, and after rights were
-revoked.
-"""
+"""Misuse of live HTTP streams by another reader, with another credential, and after rights were
+revoked."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ def _events(answer: httpx.Response) -> Iterator[dict[str, Any]]:
 
 
 def topics_in(event: dict[str, Any]) -> set[str]:
-    """The topics that the event adds or changes."""
+    """Returns the topics that the event adds or changes."""
     return {key for table, key, value in event["rows"] if table == "topic" and value is not None}
 
 

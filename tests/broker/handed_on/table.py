@@ -1,4 +1,4 @@
-"""The table of test cases: each kind of request state with each misuse."""
+"""The table of test cases, which combines each kind of request state with each misuse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Kind(StrEnum):
 
 
 class Misuse(StrEnum):
-    """The misuses of a state."""
+    """The ways in which another request can misuse a stored state."""
 
     BY_ANOTHER = "made by one principal, used by another"
     IN_ANOTHER_ROLE = "made in one role, used in another"
@@ -30,7 +30,7 @@ class Misuse(StrEnum):
 
 
 class Case(NamedTuple):
-    """A case of one kind and one misuse; ``run`` fails if the misuse succeeds."""
+    """A case for one kind of state and one misuse; ``run`` fails if the misuse succeeds."""
 
     kind: Kind
     misuse: Misuse
@@ -38,7 +38,7 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of ``run``, which is part of the test id."""
+        """Returns the name of ``run``, which is part of the test id."""
         return self.run.__name__
 
 

@@ -1,6 +1,5 @@
-"""The state that a request leaves for a later request belongs to a principal and a role
-(law 12).
-"""
+"""State that the broker stores for later requests belongs to one principal and one role (law
+12)."""
 
 from __future__ import annotations
 
@@ -22,12 +21,12 @@ from tests.broker.handed_on.table import CASES, Case, Kind, Misuse
 pytestmark = pytest.mark.proves("security 26")
 
 MODULES = (fetching, groups, identities, producing, streams)
-"""The modules whose cases fill the table."""
+"""The modules whose cases are in the table."""
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """One broker for all cases of the table."""
+    """Yields one broker for all cases of the table."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("broker.web.live.events.STANDS_S", 0.05)
         patch.setattr("broker.web.live.events.PING_S", 0.05)
@@ -37,17 +36,17 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 @pytest.fixture
 def there(shared: Scene) -> Iterator[Scene]:
-    """The shared scene, without granted rights."""
+    """Yields the shared scene without granted rights."""
     yield shared
     shared.revoke_all()
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{each.kind}: {each.name}" for each in CASES])
-def test_misuse_of_request_state_is_refused(there: Scene, case: Case) -> None:
+def test_each_misuse_of_request_state_is_refused(there: Scene, case: Case) -> None:
     case.run(there)
 
 
-def test_table_has_a_case_for_each_kind_of_state_and_each_misuse() -> None:
+def test_case_table_covers_each_kind_of_state_and_each_misuse() -> None:
     cells = {(case.kind, case.misuse) for case in CASES}
     assert cells == {(kind, misuse) for kind in Kind for misuse in Misuse}
 
@@ -56,7 +55,7 @@ def test_table_has_a_case_for_each_kind_of_state_and_each_misuse() -> None:
 
 
 def sessions_of_anybody(patch: pytest.MonkeyPatch) -> None:
-    """Any principal that sends a session id resumes the session."""
+    """Plants a fault: any principal that sends the id of a session can resume the session."""
     real = FetchSessions.resume
 
     def resume(self: FetchSessions, session_id: int, owner: Any, *rest: Any) -> Any:
@@ -67,13 +66,13 @@ def sessions_of_anybody(patch: pytest.MonkeyPatch) -> None:
 
 
 def sessions_of_the_denied(patch: pytest.MonkeyPatch) -> None:
-    """A denied Fetch opens a session."""
+    """Plants a fault: a denied Fetch creates a session."""
     never = property(lambda _: False, lambda _, value: None)
     patch.setattr(Fetching, "is_denied", never, raising=False)
 
 
 def sessions_closed_by_anybody(patch: pytest.MonkeyPatch) -> None:
-    """Any principal that sends a session id closes the session."""
+    """Plants a fault: any principal that sends the id of a session can close the session."""
 
     def close(self: FetchSessions, session_id: int, owner: Any) -> None:
         self._sessions.pop(session_id, None)
@@ -82,12 +81,14 @@ def sessions_closed_by_anybody(patch: pytest.MonkeyPatch) -> None:
 
 
 def rights_of_the_named(patch: pytest.MonkeyPatch) -> None:
-    """The authorizer checks the topics in the request but omits the topics in its session."""
+    """Plants a fault: the authorizer checks the topics in the request, but not the other topics of
+    the session."""
     judged(patch, lambda fetch: not fetch.is_incremental)
 
 
 def rights_at_the_beginning(patch: pytest.MonkeyPatch) -> None:
-    """The authorizer checks once, before the request waits for records."""
+    """Plants a fault: the authorizer checks the rights only before the request waits for
+    records."""
     judged(patch, lambda fetch: fetch.waiter is None)
 
 
@@ -97,7 +98,7 @@ def judged(patch: pytest.MonkeyPatch, is_judged: Callable[[Fetching], bool]) -> 
 
 
 def credentials_of_the_first_message(patch: pytest.MonkeyPatch) -> None:
-    """A SCRAM exchange uses the credential that was found at its first message."""
+    """Plants a fault: a SCRAM exchange uses the credential that existed at its first message."""
     real = ScramServer._known
     found: dict[ScramServer, Any] = {}
 
@@ -108,7 +109,8 @@ def credentials_of_the_first_message(patch: pytest.MonkeyPatch) -> None:
 
 
 def streams_of_the_last_look(patch: pytest.MonkeyPatch) -> None:
-    """A new client of a stream gets the topics that its principal could see at the last refresh."""
+    """Plants a fault: a new stream client gets the topics that its principal could describe at the
+    last refresh."""
 
     async def looked(self: Channel) -> None:
         await self.read.wait()
@@ -118,7 +120,7 @@ def streams_of_the_last_look(patch: pytest.MonkeyPatch) -> None:
 
 
 def passwords_of_the_removed(patch: pytest.MonkeyPatch) -> None:
-    """The password of a removed user remains valid for a while."""
+    """Plants a fault: the password of a removed user remains valid for some time."""
 
     def remembered(self: ListenerUsers, name: str, password: str) -> Any:
         return user(name) if self._digest(name, password) in self._good else None
@@ -162,7 +164,7 @@ FAULTS: list[tuple[list[Callable[[pytest.MonkeyPatch], None]], Callable[[Scene],
     FAULTS,
     ids=[f"{faults[-1].__name__}-{run.__name__}" for faults, run in FAULTS],
 )
-def test_misuse_case_fails_with_its_planted_fault(
+def test_misuse_case_fails_when_its_fault_is_planted(
     there: Scene,
     monkeypatch: pytest.MonkeyPatch,
     plants: list[Callable[[pytest.MonkeyPatch], None]],

@@ -1,4 +1,4 @@
-"""Background work: repetition, pauses, failures and cancellation; deferred work at a stop."""
+"""Background work: repetition, pauses, failures, cancellation, and deferred work during a stop."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from tests.broker.mock_time import NoWaiting
 
 
 class Enough(Exception):
-    """The exception that ends a repetition from within its pause."""
+    """An exception that ends a repetition when its pause function raises it."""
 
 
 async def repeated(
     time: Time, pause_s: Callable[[], float], work: Callable[[], None]
 ) -> list[Exception]:
-    """Repeats ``work`` until ``pause_s`` raises Enough; returns the exceptions of ``work``."""
+    """Repeats ``work`` until ``pause_s`` raises Enough; returns the exceptions that ``work``
+    raised."""
     failures: list[Exception] = []
 
     async def later() -> None:
@@ -43,7 +44,7 @@ def each_of(*values: float) -> Callable[[], float]:
     return next_one
 
 
-async def test_length_of_a_pause_is_evaluated_again_each_second() -> None:
+async def test_background_pause_evaluates_its_length_each_second() -> None:
     time = NoWaiting()
     worked: list[int] = []
     await repeated(time, each_of(2.5, 2.5, 2.5), lambda: worked.append(len(time.slept_s)))
@@ -51,7 +52,7 @@ async def test_length_of_a_pause_is_evaluated_again_each_second() -> None:
     assert worked == [3]
 
 
-async def test_pause_ends_within_a_second_when_shortened() -> None:
+async def test_background_pause_ends_within_a_second_when_it_is_shortened() -> None:
     time = NoWaiting()
     worked: list[int] = []
     await repeated(time, each_of(3600, 3600, 0.2, 0.0), lambda: worked.append(len(time.slept_s)))
@@ -59,7 +60,7 @@ async def test_pause_ends_within_a_second_when_shortened() -> None:
     assert worked == [3, 4]
 
 
-async def test_failed_work_is_repeated() -> None:
+async def test_background_work_is_repeated_after_a_failure() -> None:
     def fails() -> None:
         raise ValueError("once more")
 

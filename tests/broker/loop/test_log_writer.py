@@ -1,6 +1,4 @@
-"""The writer of log lines: it never raises or blocks in the calling code, and it counts
-lost lines.
-"""
+"""The log writer never raises or blocks in the calling code, and it counts lost lines."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ def warnings() -> Iterator[list[Any]]:
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
-    """The read end and the write end of a pipe."""
+    """Yields the read end and the write end of a pipe."""
     reading, writing = os.pipe()
     yield reading, writing
     for descriptor in (reading, writing):
@@ -117,7 +115,7 @@ def test_log_line_is_dropped_without_an_exception_when_pipe_is_closed(
     assert writer.lost == 1
 
 
-def test_log_line_after_a_partial_line_begins_on_a_new_line(
+def test_log_line_starts_on_a_new_line_after_a_partially_written_line(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = os.write

@@ -1,4 +1,4 @@
-"""The broker's clock for timeouts excludes the pauses of the broker's own process (law 9)."""
+"""The broker's clock for timeouts excludes the pauses of the broker process (law 9)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def mono_ms(time: Time) -> int:
     return time.now().mono_ms
 
 
-def test_clock_equals_system_clock_when_the_loop_sends_no_heartbeats(system: SystemTime) -> None:
+def test_clock_equals_system_clock_when_pause_detector_is_not_running(system: SystemTime) -> None:
     time = Time(monotonic_s=system)
     assert mono_ms(time) == 5_000_000
     system.ms += 3_600_000
@@ -68,7 +68,7 @@ def test_clock_excludes_a_pause_of_the_loop(system: SystemTime) -> None:
     assert time.left_out_ms == 8_030
 
 
-def test_clock_advances_by_at_most_trusted_ms_within_one_iteration(
+def test_clock_advances_at_most_trusted_ms_per_event_loop_iteration(
     system: SystemTime,
 ) -> None:
     time = Time(monotonic_s=system)
@@ -92,7 +92,7 @@ def test_clock_excludes_repeated_pauses(system: SystemTime) -> None:
     assert mono_ms(time) == 5_000_000 + 20 * 100
 
 
-def test_clock_advances_when_every_iteration_is_long(system: SystemTime) -> None:
+def test_clock_advances_when_every_event_loop_iteration_is_long(system: SystemTime) -> None:
     time = Time(monotonic_s=system)
     time.loop_lives()
     for _ in range(100):
@@ -110,12 +110,11 @@ def run_in(loop: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_requests_received_during_a_pause_are_read_before_deadlines_expire(
+def test_requests_that_arrive_in_a_pause_are_read_before_deadlines_expire(
     loop: str, system: SystemTime, lines: list[Any]
 ) -> None:
-    """The socket has a member's heartbeat, and the deadline is 1 ms after the last clock
-    reading.
-    """
+    """The socket contains a heartbeat of a member, and the deadline is 1 ms after the last clock
+    reading."""
 
     async def main() -> None:
         time = Time(monotonic_s=system)
@@ -145,7 +144,7 @@ def test_requests_received_during_a_pause_are_read_before_deadlines_expire(
         beat = pause_detector._beat
 
         def late_beat() -> None:
-            """Simulates a process that stops for 8 s and then runs its expired timer."""
+            """Simulates a process that pauses for 8 s and then runs an expired timer."""
             system.ms += 8_000
             peers.send(b"beat")
             beat()

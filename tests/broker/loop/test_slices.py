@@ -1,6 +1,5 @@
-"""Slices: long work yields to the event loop, and work of one client does not delay other
-clients.
-"""
+"""Slices: long work yields to the event loop, and the work of one client does not delay other
+clients."""
 
 from __future__ import annotations
 
@@ -45,9 +44,8 @@ async def test_event_loop_runs_between_slices_of_work() -> None:
 
 
 async def test_event_loop_runs_between_tasks_resumed_by_the_same_event() -> None:
-    """One record can complete many Produce requests; between their appends, the broker serves other
-    requests.
-    """
+    """One record can complete many Produce requests. The broker serves other requests between the
+    appends of these requests."""
     now_ns = 0
     slicer = Slicer(Time(ticks_ns=lambda: now_ns))
     stable = asyncio.Event()
@@ -81,7 +79,7 @@ async def test_event_loop_runs_between_tasks_resumed_by_the_same_event() -> None
     assert re.fullmatch(r"\.?a\.+b\.+c\.+d", await order_of(takes_us=200))
 
 
-async def test_slicer_through_pauses_between_steps_and_returns_the_result() -> None:
+async def test_slicer_yields_between_steps_and_returns_the_result() -> None:
     now_ns = 0
     slicer = Slicer(Time(ticks_ns=lambda: now_ns))
     turns: list[int] = []
@@ -104,7 +102,7 @@ async def test_slicer_through_pauses_between_steps_and_returns_the_result() -> N
     assert turns == [slices.SLICE_NS * 3 // 2, slices.SLICE_NS * 3]
 
 
-async def test_slice_is_not_delayed_by_a_cancelled_task() -> None:
+async def test_cancelled_task_does_not_delay_the_next_slice() -> None:
     slicer = Slicer(Time())
     gone = asyncio.create_task(slicer.turn())
     await asyncio.sleep(0)
@@ -113,7 +111,7 @@ async def test_slice_is_not_delayed_by_a_cancelled_task() -> None:
     await asyncio.wait_for(stays, 30)
 
 
-async def test_long_pieces_of_work_are_counted_by_name_with_the_maximum_length(
+async def test_long_slices_are_counted_by_name_with_their_maximum_length(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watch = Watchdog(Time())
@@ -130,7 +128,7 @@ async def test_long_pieces_of_work_are_counted_by_name_with_the_maximum_length(
     assert watch.counts["scrape"] == 1
 
 
-async def test_worker_thread_runs_jobs_of_its_clients_alternately() -> None:
+async def test_worker_thread_alternates_between_the_jobs_of_its_clients() -> None:
     worker = Worker(Time())
     gate = threading.Event()
     done: list[str] = []
@@ -170,7 +168,7 @@ async def test_exception_of_a_worker_job_reaches_only_the_client_of_the_job() ->
     worker.stop()
 
 
-async def test_slice_length_excludes_waiting_time() -> None:
+async def test_slice_duration_excludes_waiting_time() -> None:
     now_ns = 0
     work = Slicer(Time(ticks_ns=lambda: now_ns)).work("DeleteTopics")
 

@@ -1,6 +1,5 @@
-"""The watchdog: work that can block the event loop is measured under a name of
-docs/operate/metrics.md.
-"""
+"""The watchdog measures work that can block the event loop, under names that
+docs/operate/metrics.md lists."""
 
 from __future__ import annotations
 
@@ -28,14 +27,14 @@ NAMING = {
     "every", "_repeat", "spawn", "_spawn", "task", "watched", "ended", "work", "Outboxes",
     "FollowedNodes",
 }  # fmt: skip
-"""The functions with the name of a piece of work as an argument."""
+"""The functions that take the name of a piece of work as an argument."""
 GIVEN_OTHERWISE = {"background", "requests"}
-"""The names that are defaults and therefore are not passed as arguments."""
+"""Names of work that are default values and therefore are not passed as arguments."""
 
 
 @pytest.fixture
 def every_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lowers the bound to zero, so that the watchdog counts every piece of work."""
+    """Lowers the bound of the watchdog to zero, so that it counts every piece of work."""
     monkeypatch.setattr(watchdog, "HELD_NS_MAX", -1)
     monkeypatch.setattr(connection, "HELD_NS_MAX", -1)
 
@@ -48,7 +47,7 @@ def documented() -> set[str]:
 
 
 def names_in_source() -> set[str]:
-    """The names of pieces of work in the source: literals and constants."""
+    """Returns the names of work in the source: literals and constants."""
     paths = [path for path in (ROOT / "broker").rglob("*.py") if path.parts[-2] != "verbs"]
     nodes = [node for path in paths for node in ast.walk(ast.parse(path.read_text()))]
     constants = {
@@ -72,7 +71,7 @@ def names_in_source() -> set[str]:
 
 
 @pytest.mark.campaign
-def test_metrics_page_and_names_table_list_every_piece_of_work() -> None:
+def test_metrics_page_and_name_table_list_every_watchdog_name() -> None:
     assert documented() == set(NAMES)
     assert sorted(NAMES) == list(NAMES)
     given = names_in_source()
@@ -80,7 +79,7 @@ def test_metrics_page_and_names_table_list_every_piece_of_work() -> None:
     assert given - {table.name for table in BY_KEY.values()} == set(NAMES) - GIVEN_OTHERWISE
 
 
-async def test_work_of_a_broker_is_measured_by_documented_names(
+async def test_watchdog_uses_only_documented_names_for_broker_work(
     tmp_path: Path, every_piece: None
 ) -> None:
     settings = {"log.retention.check.interval.ms": "50", "http.listener": "127.0.0.1:0"}
@@ -125,7 +124,7 @@ async def test_work_of_a_broker_is_measured_by_documented_names(
     assert set(counts) <= {*NAMES, *(row.api.name for row in SERVED.values())}
 
 
-async def test_watchdog_counts_each_step_between_two_awaits_as_one_piece(every_piece: None) -> None:
+async def test_watchdog_counts_each_step_of_a_coroutine_separately(every_piece: None) -> None:
     watch = Watchdog(Time())
 
     async def work() -> str:
@@ -137,7 +136,7 @@ async def test_watchdog_counts_each_step_between_two_awaits_as_one_piece(every_p
     assert watch.counts == {"work": 3}
 
 
-async def test_watched_work_receives_cancellation_and_propagates_its_exceptions(
+async def test_watched_coroutine_receives_cancellation_and_raises_its_exceptions(
     every_piece: None,
 ) -> None:
     watch = Watchdog(Time())
@@ -166,7 +165,7 @@ async def test_watched_work_receives_cancellation_and_propagates_its_exceptions(
         await watch.watched("work", broken())
 
 
-def test_garbage_collections_are_measured_and_rarely_collect_generation_2(
+def test_garbage_collection_rarely_collects_generation_2(
     every_piece: None,
 ) -> None:
     watch = Watchdog(Time())
@@ -183,7 +182,7 @@ def test_garbage_collections_are_measured_and_rarely_collect_generation_2(
     assert gc.get_threshold() == before
 
 
-def test_watchdog_counts_a_nested_piece_of_work_once(every_piece: None) -> None:
+def test_watchdog_counts_nested_work_once(every_piece: None) -> None:
     watch = Watchdog(Time())
     began_ns = perf_counter_ns()
     watch.ended("inner", perf_counter_ns())

@@ -1,6 +1,5 @@
-"""The token buckets of client quotas: shared by clients, evicted when unused, and bounded in
-number.
-"""
+"""The token buckets of client quotas are shared by clients, evicted when unused, and bounded in
+number."""
 
 from __future__ import annotations
 
@@ -35,7 +34,9 @@ def used(quotas: ClientQuotas, time: MockTime, client_id: str, amount: float = 9
     return share.use(amount, time.now().mono_ms)
 
 
-def test_least_recently_used_buckets_are_evicted(quotas: ClientQuotas, time: MockTime) -> None:
+def test_least_recently_used_quota_buckets_are_evicted(
+    quotas: ClientQuotas, time: MockTime
+) -> None:
     for number in range(BUCKETS):
         assert used(quotas, time, f"c{number}") == 0
         time.move(1)
@@ -46,7 +47,7 @@ def test_least_recently_used_buckets_are_evicted(quotas: ClientQuotas, time: Moc
     assert used(quotas, time, "c7") > 0, "remembered"
 
 
-def test_clients_of_one_user_share_a_bucket_after_evictions(
+def test_clients_of_one_user_share_a_quota_bucket_after_an_eviction(
     time: MockTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_quotas, "KEPT_MAX", BUCKETS)
@@ -69,7 +70,7 @@ def test_clients_of_one_user_share_a_bucket_after_evictions(
     assert len(quotas._buckets) <= BUCKETS + 2
 
 
-def test_buckets_unused_for_an_hour_are_evicted_at_the_bound(
+def test_quota_buckets_unused_for_an_hour_are_evicted_at_the_limit(
     quotas: ClientQuotas, time: MockTime
 ) -> None:
     for number in range(BUCKETS):
@@ -79,7 +80,7 @@ def test_buckets_unused_for_an_hour_are_evicted_at_the_bound(
     assert len(quotas._buckets) == 1
 
 
-def test_client_with_a_long_name_has_its_own_bucket_without_a_stored_name(
+def test_long_client_name_is_not_stored_in_its_quota_bucket(
     quotas: ClientQuotas, time: MockTime
 ) -> None:
     beginning = "x" * NAME_KEPT_MAX
@@ -119,7 +120,7 @@ def test_request_throttle_is_at_most_one_window_and_byte_throttle_fits_int32(
     assert shares.fetch.at_once == 10
 
 
-def test_throttled_users_are_counted_by_name_up_to_a_bound(quotas: ClientQuotas) -> None:
+def test_throttled_users_above_a_limit_are_counted_without_names(quotas: ClientQuotas) -> None:
     for user in ("a", "b", "c", "d", "a"):
         quotas.count(Kind.FETCH, 10, user)
     counted = {user: each.ms for user, each in quotas.throttled_users.items()}

@@ -1,4 +1,4 @@
-"""Replication quotas: which replicas are throttled, and when replication is held back."""
+"""Replication quotas: the throttled replicas, and the time for which replication waits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NODE = 2
 
 
 class Clock:
-    """The time and the topic's setting of throttled replicas, which the test changes."""
+    """The time, and the topic setting with the throttled replicas. The test changes both."""
 
     def __init__(self, replicas: str, rate: int | None = 1000) -> None:
         self.replicas = replicas
@@ -52,7 +52,7 @@ class Clock:
         ("00:02", [0]),
     ],
 )
-def test_quota_throttles_only_listed_replicas_of_this_broker(
+def test_replication_quota_throttles_only_listed_replicas_of_the_broker(
     replicas: str, throttled: list[int]
 ) -> None:
     quota = Clock(replicas).leader
@@ -60,7 +60,7 @@ def test_quota_throttles_only_listed_replicas_of_this_broker(
     assert not quota.is_throttled("other", 0)
 
 
-def test_throttled_replica_is_held_back_above_the_rate() -> None:
+def test_throttled_replica_waits_when_the_rate_is_exceeded() -> None:
     clock = Clock("0:2")
     quota = clock.leader
     quota.count("t", 0, 1000)
@@ -75,7 +75,7 @@ def test_throttled_replica_is_held_back_above_the_rate() -> None:
     assert quota.throttled_bytes == 1001
 
 
-def test_unthrottled_partition_is_not_counted() -> None:
+def test_unthrottled_partition_does_not_count_for_the_replication_quota() -> None:
     quota = Clock("0:2").leader
     quota.count("t", 1, 10_000)
     quota.count("other", 0, 10_000)
@@ -83,21 +83,21 @@ def test_unthrottled_partition_is_not_counted() -> None:
     assert not quota.holds_back("t", 0)
 
 
-def test_throttled_replica_is_not_held_back_without_a_rate() -> None:
+def test_throttled_replica_does_not_wait_when_no_rate_is_set() -> None:
     quota = Clock("*", rate=None).leader
     quota.count("t", 0, 1 << 60)
     assert not quota.holds_back("t", 0)
 
 
-def test_rate_0_allows_the_first_response() -> None:
-    """As in Kafka, the broker detects the excess after it has sent the response."""
+def test_replication_rate_0_allows_the_first_response() -> None:
+    """As in Kafka, the broker notices that the rate is exceeded after it has sent the response."""
     quota = Clock("*", rate=0).leader
     assert not quota.holds_back("t", 0)
     quota.count("t", 0, 1)
     assert quota.holds_back("t", 0)
 
 
-def test_changed_rate_and_replica_list_apply_immediately() -> None:
+def test_changed_replication_rate_and_replica_list_apply_immediately() -> None:
     clock = Clock("*")
     quota = clock.leader
     quota.count("t", 0, 5000)
