@@ -1,4 +1,5 @@
-"""Random logs, the records that readers of a log see, and cleanings in the test's process."""
+"""Random logs, the records that readers of a log receive, and cleanings that run in the test
+process."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ SETTINGS = {
 
 
 def facts(log: PartitionLog) -> list[list[int]]:
-    """The segments of the log in the form of a cleaning job."""
+    """Returns the segments of the log in the form that a cleaning job contains."""
     return [
         list(
             SegmentFacts(
@@ -66,7 +67,7 @@ def job_for(log: PartitionLog, first_dirty: int, now_ms: int, **fields: Any) -> 
 
 
 def clean_log(log: PartitionLog, first_dirty: int, now_ms: int, **fields: Any) -> CleanDone:
-    """Cleans ``log`` and exchanges its segments as the broker does."""
+    """Cleans ``log`` and replaces its segments, as the broker does."""
     log.flush()
 
     def replace(group: CleanedGroup) -> None:
@@ -78,7 +79,7 @@ def clean_log(log: PartitionLog, first_dirty: int, now_ms: int, **fields: Any) -
 
 
 def all_records(log: PartitionLog) -> list[Record]:
-    """Every record of the log except markers, in log order."""
+    """Returns all records of the log except markers, in log order."""
     return [
         record
         for buffer, header in log.scan()
@@ -88,8 +89,8 @@ def all_records(log: PartitionLog) -> list[Record]:
 
 
 def committed(log: PartitionLog) -> list[Record]:
-    """The records that a read_committed consumer receives, in the order in which transactions
-    end."""
+    """Returns the records that a read_committed consumer receives, in the order in which the
+    transactions end."""
     return list(_committed(log))
 
 
@@ -108,7 +109,7 @@ def _committed(log: PartitionLog) -> Iterator[Record]:
 
 
 def last_by_key(records: list[Record]) -> dict[bytes, Record]:
-    """The record with the highest offset of each key."""
+    """Returns the record with the highest offset for each key."""
     last: dict[bytes, Record] = {}
     for record in sorted(records):
         if record.key is not None:

@@ -1,4 +1,4 @@
-"""Small logs for tests: batches of known bytes, and a log on simulated files."""
+"""Small logs for tests: batches with known bytes, and a log on simulated files."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def batch(
     leader_epoch: int = 0,
     transactional: bool = False,
 ) -> bytes:
-    """A batch with one record per value (by default one record ``b"v"``), all with the same
-    timestamp.
+    """Returns a batch that has one record per value, all with the same timestamp. Without values it
+    has one record ``b"v"``.
 
-    ``producer`` is producer id, epoch and base sequence.
+    ``producer`` is the producer id, the epoch and the base sequence.
     """
     records = [
         Record(base_offset + index, timestamp_ms, None, value)
@@ -78,7 +78,7 @@ def open_log(
 
 
 def append_values(log: PartitionLog, *values: bytes, timestamp_ms: int = NOW_MS) -> None:
-    """Appends a batch of one record for each value."""
+    """Appends a batch that has one record for each value."""
     for value in values:
         log.append(batch(0, value, timestamp_ms=timestamp_ms), 0, timestamp_ms)
 
@@ -90,7 +90,7 @@ def forget_producers(log: PartitionLog) -> None:
 
 
 def last_batches(log: PartitionLog) -> dict[int, tuple[int, int]]:
-    """The last data offset and the epoch of each producer."""
+    """Returns the offset of the last data record and the epoch of each producer."""
     return {key: last for piece in log.producers.last_batches() for key, last in piece.items()}
 
 
@@ -103,7 +103,7 @@ def snapshot_of(producers: ProducerStates) -> bytes:
 
 
 def values(log: PartitionLog, from_offset: int | None = None) -> list[tuple[int, bytes | None]]:
-    """Offset and value of every record, in log order."""
+    """Returns the offset and the value of every record, in log order."""
     return [
         (record.offset, record.value)
         for buffer, header in log.scan(from_offset)

@@ -1,7 +1,7 @@
 """A model of the producers and transactions of a log: a list of the appended batches, which the
-model reads from the start for each answer.
+model reads from the first batch for each answer.
 
-It uses no code of `log/`.
+The model uses no code of `log/`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Batch(NamedTuple):
     sequence: int = UNKNOWN
     transactional: bool = True
     outcome: bool | None = None
-    """Whether a marker is a COMMIT; None for a data batch."""
+    """True for a COMMIT marker, False for an ABORT marker, None for a data batch."""
     coordinator_epoch: int = UNKNOWN
 
     @property
@@ -38,20 +38,20 @@ class Batch(NamedTuple):
 
 
 class Model:
-    """The log of one partition; the answers of the model are "+", an offset, or an error code."""
+    """The log of one partition. An answer of the model is "+", an offset, or an error code."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.forgotten = 0
-        """A restart can have removed all batches of a producer before this offset except its last
-        one."""
+        """The offset before which a restart may have removed all batches of a producer except its
+        last batch."""
 
     @property
     def end(self) -> int:
         return self.batches[-1].last + 1 if self.batches else 0
 
     def cut(self, end: int) -> None:
-        """Removes all batches from the offset ``end`` on."""
+        """Removes all batches at and after the offset ``end``."""
         self.batches = [batch for batch in self.batches if batch.last < end]
 
     # -- state of a producer
@@ -64,7 +64,7 @@ class Model:
         return own[-1].epoch if own else UNKNOWN
 
     def recent(self, producer: int) -> list[Batch]:
-        """The producer's data batches after the last change of its epoch."""
+        """Returns the data batches of the producer since its last change of epoch."""
         found: list[Batch] = []
         epoch = UNKNOWN
         for batch in self.of(producer):
@@ -75,7 +75,7 @@ class Model:
         return found
 
     def open_since(self, producer: int, before: int | None = None) -> int | None:
-        """The first offset of the producer's open transaction, considering only offsets below
+        """Returns the first offset of the producer's open transaction. Ignores batches at and after
         ``before``."""
         since: int | None = None
         for batch in self.of(producer):
@@ -98,7 +98,7 @@ class Model:
     # -- appends
 
     def send(self, batch: Batch) -> str | int:
-        """The answer to an append of a data batch."""
+        """Returns the answer to an append of a data batch."""
         own, epoch, recent = self.of(batch.producer), *self._known(batch.producer)
         if epoch == batch.epoch:
             for known in recent[-5:]:
@@ -119,7 +119,7 @@ class Model:
         return self.epoch(producer), self.recent(producer)
 
     def end_of(self, marker: Batch, rules: int) -> str | int:
-        """The answer to an append of a marker."""
+        """Returns the answer to an append of a marker."""
         if self.of(marker.producer):
             epoch = self.epoch(marker.producer)
             is_newer = self.open_since(marker.producer) is not None and epoch != NO_EPOCH_LEFT
@@ -132,13 +132,13 @@ class Model:
     # -- visible to read_committed consumers
 
     def first_open(self, before: int | None = None) -> int | None:
-        """The first offset of the oldest open transaction, considering only offsets below
+        """Returns the first offset of the oldest open transaction. Ignores batches at and after
         ``before``."""
         began = [self.open_since(producer, before) for producer in self.producers]
         return min([since for since in began if since is not None], default=None)
 
     def aborted(self) -> list[tuple[int, int, int, int]]:
-        """Producer, first offset, marker offset and last stable offset of each aborted
+        """Returns the producer, first offset, marker offset and last stable offset of each aborted
         transaction."""
         found = []
         for batch in self.batches:

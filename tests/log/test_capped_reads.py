@@ -1,4 +1,4 @@
-"""Reads up to a maximum offset, such as those of read_committed consumers: results and costs."""
+"""Results and costs of reads with a maximum offset, such as those of read_committed consumers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def filled_log(**settings: int) -> PartitionLog:
 
 
 def reads_of(log: PartitionLog, monkeypatch: pytest.MonkeyPatch, *args: int) -> int:
-    """The number of file reads in a repeated read, after a first read has located the offsets."""
+    """Returns the number of file reads of a repeated read, after a first read has located the
+    offsets."""
     log.read(args[0], EVERYTHING, max_offset=args[1])
     reads = 0
     real = SimulatedFile.read
@@ -39,7 +40,7 @@ def reads_of(log: PartitionLog, monkeypatch: pytest.MonkeyPatch, *args: int) -> 
 
 @pytest.mark.proves("transactions 36")
 @pytest.mark.parametrize("offset", [0, 20, 29])
-def test_repeated_read_up_to_a_max_offset_costs_no_more_file_reads(
+def test_repeated_read_with_a_max_offset_needs_no_additional_file_reads(
     offset: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = filled_log()
@@ -47,7 +48,9 @@ def test_repeated_read_up_to_a_max_offset_costs_no_more_file_reads(
     assert reads_of(log, monkeypatch, offset, 30) == reads_of(log, monkeypatch, offset, 40)
 
 
-def test_max_offset_in_a_later_segment_costs_no_file_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_max_offset_in_a_later_segment_needs_no_additional_file_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     log = filled_log(segment_bytes=500)
     assert len(log.segments) > 3
     last = log.active.base_offset

@@ -1,4 +1,4 @@
-"""The fast check of batches in recovery has the result of the slow one, for any bytes."""
+"""The fast check of batches in recovery has the same result as the slow check for any bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def segment_of(data: bytes) -> Segment:
 
 
 def gathered(batches: Iterable[tuple[int, ...]]) -> Found:
-    """The batches before the first damage, and the position of the damage."""
+    """Returns the batches before the first damage, and the position of the damage."""
     found: list[tuple[int, ...]] = []
     try:
         for each in batches:

@@ -14,7 +14,7 @@ CONFIG = LogConfig(cleanup_policy="compact")
 
 
 def segments(*sizes: int, offsets: int = 100, index: int = 8) -> list[SegmentFacts]:
-    """Segments of 100 offsets each, written at intervals of one second; the last segment is
+    """Returns segments of 100 offsets each, written at intervals of one second. The last segment is
     active."""
     return [
         SegmentFacts(number * offsets, size, 1000 * (number + 1), index, index)
@@ -22,7 +22,7 @@ def segments(*sizes: int, offsets: int = 100, index: int = 8) -> list[SegmentFac
     ]
 
 
-def test_dirty_part_is_from_the_last_cleaning_to_the_active_segment() -> None:
+def test_dirty_part_extends_from_the_last_cleaning_to_the_active_segment() -> None:
     found = cleanable(segments(10, 20, 30, 40), 100, 0, CONFIG, 10_000)
     assert (found.first_dirty_offset, found.end_offset) == (100, 300)
     assert (found.clean_bytes, found.dirty_bytes) == (10, 50)
@@ -46,7 +46,7 @@ def test_dirty_part_begins_at_the_checkpoint_or_the_log_start(
     assert found.first_dirty_offset == first_dirty
 
 
-def test_segments_from_the_first_within_min_lag_on_are_not_cleaned() -> None:
+def test_dirty_part_ends_before_the_first_segment_within_the_min_lag() -> None:
     config = dataclasses.replace(CONFIG, min_compaction_lag_ms=500)
     facts = segments(10, 10, 10, 10)
     assert cleanable(facts, None, 0, config, 2499).end_offset == 100
@@ -63,7 +63,7 @@ def test_segment_older_than_the_max_compaction_lag_is_overdue() -> None:
     assert not cleanable(facts, 100, 0, config, 6001).overdue, "the old one is clean"
 
 
-def test_adjacent_segments_are_grouped_within_the_limits() -> None:
+def test_groups_of_adjacent_segments_do_not_exceed_the_limits() -> None:
     facts = segments(40, 40, 40, 100, 10, 10)
     assert group_segments(facts, 500, 100, 1000) == [[0, 100], [200], [300], [400]]
     assert group_segments(facts, 500, 220, 1000) == [[0, 100, 200, 300], [400]]
@@ -85,7 +85,7 @@ def test_adjacent_segments_are_grouped_within_the_limits() -> None:
         (100 * MIB, 20 * MIB, 1, True),
     ],
 )
-def test_offsets_partition_is_too_large_when_superseded_bytes_prevail(
+def test_offsets_partition_is_too_large_when_most_bytes_are_superseded(
     size: int, dirty: int, live: int, heavy: bool
 ) -> None:
     assert weighs_too_much(size, dirty, live, MIB) is heavy

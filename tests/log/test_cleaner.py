@@ -1,6 +1,6 @@
-"""Cleaning keeps the last record of each key at its offset, and readers notice no difference.
+"""A cleaning keeps the last record of each key with its offset, and readers see no difference.
 
-The logs are random, with tombstones, transactions, idempotent producers and all codecs; every
+The logs are random, with tombstones, transactions, idempotent producers and all codecs. Every
 failure prints its seed.
 """
 
@@ -43,7 +43,7 @@ from tests.simulated_files import SimulatedFiles
 
 
 class Cleaned:
-    """A log that is cleaned in several rounds, and a log with the same records that is never
+    """A log that is cleaned several times, and a second log with the same records that is never
     cleaned."""
 
     def __init__(self, seed: int) -> None:
@@ -66,7 +66,7 @@ class Cleaned:
         return done
 
     def horizon_ms(self, offset: int) -> int:
-        """The time before which a tombstone at ``offset`` must be kept."""
+        """Returns the time until which a tombstone at ``offset`` must be kept."""
         return RETENTION_MS + next((now for now, end in self.rounds if end > offset), 1 << 62)
 
 
@@ -179,7 +179,7 @@ def test_small_offset_map_cleans_the_log_in_several_runs(seed: int) -> None:
 
 
 def put(log: PartitionLog, *pairs: tuple[bytes | None, bytes | None], **fields: int) -> None:
-    """Appends one batch of these keys and values."""
+    """Appends one batch with these keys and values."""
     first = log.log_end_offset
     records = [
         Record(first + index, NOW_MS + index, key, value)
@@ -189,7 +189,7 @@ def put(log: PartitionLog, *pairs: tuple[bytes | None, bytes | None], **fields: 
 
 
 def batches(log: PartitionLog) -> list[tuple[int, int, int, int | None]]:
-    """Base offset, last offset, count and delete horizon of every batch."""
+    """Returns base offset, last offset, record count and delete horizon of every batch."""
     return [
         (header.base_offset, header.last_offset, header.record_count, header.delete_horizon_ms)
         for _, header in log.scan()
@@ -263,7 +263,7 @@ def test_cleaning_preserves_the_log_append_time() -> None:
     assert [record.timestamp for record in records_of(buffer, header)] == [NOW_MS]
 
 
-def test_tombstone_is_kept_for_delete_retention_after_its_first_cleaning() -> None:
+def test_tombstone_is_kept_for_delete_retention_ms_from_its_first_cleaning() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), (b"a", None))
     log.roll()
@@ -311,7 +311,7 @@ def test_cleaning_removes_records_without_a_key() -> None:
     assert [record.offset for record in all_records(log)] == [1]
 
 
-def test_last_batch_of_a_producer_is_kept_when_empty() -> None:
+def test_last_batch_of_a_producer_is_kept_when_its_records_are_removed() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), producer_id=5, producer_epoch=2, base_sequence=0)
     put(log, (b"a", b"2"), (b"b", b"2"), producer_id=5, producer_epoch=2, base_sequence=1)
@@ -369,7 +369,7 @@ def transactional(log: PartitionLog, producer: int, sequence: int, *keys: bytes)
     log.append_encoded(batch, first, first + len(keys) - 1, NOW_MS, [read_header(batch)])
 
 
-def test_marker_is_removed_delete_retention_after_its_records() -> None:
+def test_marker_is_removed_after_delete_retention_without_records() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     transactional(log, 9, 0, b"a")
     end(log, 9, COMMIT)
@@ -444,7 +444,7 @@ def test_damage_stops_a_cleaning_and_is_reported_with_its_position() -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
-def test_cleaning_writes_only_cleaned_files() -> None:
+def test_cleaning_writes_only_files_with_the_suffix_cleaned() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **SETTINGS)
     put(log, (b"a", b"1"), (b"a", b"2"))
@@ -486,7 +486,7 @@ def test_cleaner_throttle_without_a_rate_only_reports_progress() -> None:
     assert emitted == [CleanProgress(14), CleanProgress(28)]
 
 
-def test_segment_shorter_than_in_the_job_is_reported_as_damage() -> None:
+def test_segment_shorter_than_the_cleaning_expects_is_reported_as_damage() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **SETTINGS)
     put(log, (b"a", b"1"))

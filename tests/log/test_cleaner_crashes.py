@@ -1,7 +1,7 @@
 """After a crash at any step of a cleaning, the log has the old or the new segments.
 
-With several groups of segments, the first groups can be new and the other groups old. In each case
-each key has its last value, and removed keys stay removed.
+If the cleaning has several groups of segments, the first groups can be new and the later groups
+old. In each case each key has its last value, and removed keys stay removed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Crash(Exception):
 
 
 class CrashingFiles(SimulatedFiles):
-    """Raises Crash before the file operation number ``crash_at``, counted from 0."""
+    """Raises Crash before the file operation with the number ``crash_at``. The first operation has
+    number 0."""
 
     crash_at = -1
 
@@ -47,7 +48,8 @@ class CrashingFiles(SimulatedFiles):
 
 
 def prepared(seed: int) -> tuple[CrashingFiles, PartitionLog, int, int]:
-    """The files, log, first dirty offset and time of a log that a cleaning will change."""
+    """Returns a log that a cleaning will change, with its files, its first dirty offset and the
+    time."""
     fs = CrashingFiles()
     log = open_log(fs, **SETTINGS)
     writer = RandomLog(log, random.Random(seed))
@@ -81,7 +83,8 @@ def replaying(log: PartitionLog, groups: list[CleanedGroup], now_ms: int, first_
 def mixtures(
     old: list[tuple[int, int]], new: list[tuple[int, int]], groups: list[CleanedGroup]
 ) -> list[list[tuple[int, int]]]:
-    """The possible logs after a crash: the first n groups are new, the other groups are old."""
+    """Returns the possible logs after a crash: the first n groups are new and the later groups are
+    old."""
     borders = [group.base_offset for group in groups[1:]]
     return [old, new] + [
         [batch for batch in new if batch[0] < border]
@@ -93,7 +96,9 @@ def mixtures(
 @pytest.mark.campaign
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power"])
 @pytest.mark.parametrize("seed", range(2))
-def test_crash_at_any_step_leaves_the_old_or_the_new_log(seed: int, power: bool) -> None:
+def test_crash_at_any_step_of_a_cleaning_leaves_the_old_or_the_new_log(
+    seed: int, power: bool
+) -> None:
     fs, log, first_dirty, now_ms = prepared(seed)
     old, visible = shape(log), last_by_key(committed(log))
     groups: list[CleanedGroup] = []
@@ -159,7 +164,7 @@ def test_disk_failure_keeps_the_log_and_the_next_cleaning_succeeds(seed: int) ->
     assert not [name for name in fs.list(DIRECTORY) if name.endswith(".cleaned")]
 
 
-def test_readers_of_replaced_segments_continue() -> None:
+def test_readers_can_read_replaced_segments_to_the_end() -> None:
     _, log, first_dirty, now_ms = prepared(1)
     before = list(log.scan())
     reader = log.scan()

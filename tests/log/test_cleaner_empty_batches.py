@@ -1,4 +1,4 @@
-"""Batches that lose all their records in a cleaning, as in Apache Kafka 4.3.1.
+"""Batches that lose all their records in a cleaning are handled as in Apache Kafka 4.3.1.
 
 `tests/interop/test_cleaned_as_kafka.py` compares Muster and Kafka.
 """
@@ -17,16 +17,17 @@ from tests.log.test_cleaner import batches, put
 from tests.simulated_files import SimulatedFiles
 
 SMALL: dict[str, Any] = {**SETTINGS, "segment_bytes": 100}
-"""Each batch is in a segment of its own, before and after a cleaning."""
+"""Settings with which each segment contains only one batch, before and after a cleaning."""
 
 
 def sizes(log: PartitionLog) -> list[tuple[int, bool]]:
-    """The base offset of each closed segment, and whether the segment contains a batch."""
+    """Returns the base offset of each closed segment, and True if the segment contains a batch."""
     return [(segment.base_offset, segment.size > 0) for segment in log.segments[:-1]]
 
 
 def overwritten(fs: SimulatedFiles, **settings: int | str) -> PartitionLog:
-    """A log of three segments; the first and the second have only superseded records."""
+    """Returns a log of three segments. All records of the first and of the second segment are
+    superseded."""
     log = open_log(fs, **{**SMALL, **settings})
     for value in (b"1", b"2", b"3"):
         put(log, (b"a", value))
@@ -34,7 +35,7 @@ def overwritten(fs: SimulatedFiles, **settings: int | str) -> PartitionLog:
     return log
 
 
-def test_segment_without_live_records_stays_without_a_batch() -> None:
+def test_segment_whose_records_are_all_superseded_remains_without_a_batch() -> None:
     log = overwritten(SimulatedFiles())
 
     clean_log(log, 0, NOW_MS)
@@ -75,7 +76,7 @@ def test_log_with_segments_without_a_batch_opens_and_is_cleaned_again(
 def test_log_opens_after_a_kill_when_a_cleaning_emptied_a_segments_end(
     recovery_point: int, first: bytes, cleanup_policy: str, cleaned_to: int
 ) -> None:
-    """The recovery point can be inside a segment that was merged from several segments."""
+    """The recovery point can be inside a segment that a cleaning merged from several segments."""
     fs = SimulatedFiles()
     log = open_log(fs, **{**SETTINGS, "segment_bytes": 300})
     put(log, (first, b"1"))

@@ -1,4 +1,5 @@
-"""Cleaning of a log with messages of magic 0 and 1, with or without later batches of magic 2."""
+"""Cleanings of a log that has messages of magic 0 and 1, with or without later batches of magic
+2."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ CODECS_OF_OLD = (0, 0, 1, 2, 3)
 
 
 def entries(log: PartitionLog) -> list[tuple[int, int, list[Record]]]:
-    """Magic, codec and records of each entry; checks each entry."""
+    """Returns magic, codec and records of each entry, and checks each entry."""
     return [
         (header.magic, header.compression, list(stored_records(buffer, header)))
         for buffer, header in log.scan()
@@ -33,7 +34,7 @@ def all_records(log: PartitionLog) -> list[Record]:
 
 
 class OldLog:
-    """A log with random appends by clients of several versions; `every` has all appended
+    """A log with random appends by clients of several versions. `every` contains all appended
     records."""
 
     def __init__(self, seed: int, magics: tuple[int, ...]) -> None:

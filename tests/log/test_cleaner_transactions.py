@@ -1,4 +1,5 @@
-"""Transactions in a cleaned log: records, markers, and the index of aborted transactions.
+"""Transactions in a cleaned log: their records, their markers, and the index of aborted
+transactions.
 
 A read_committed consumer receives the same records before and after the cleaning.
 """
@@ -28,13 +29,13 @@ def offsets(log: PartitionLog) -> list[int]:
 
 
 def entries(log: PartitionLog) -> list[tuple[int, int, int]]:
-    """Producer id, first offset and marker offset of the index entries."""
+    """Returns producer id, first offset and marker offset of each index entry."""
     return [entry[:3] for segment in log.segments for entry in segment.transactions]
 
 
 @pytest.mark.proves("transactions 30")
 def test_records_aborted_by_a_marker_in_the_active_segment_are_removed() -> None:
-    """The cleaner reads the transaction index of the active segment, and does not change its
+    """The cleaner reads the transaction index of the active segment but does not change its
     batches."""
     log = open_log(SimulatedFiles(), **LARGE)
     put(log, (b"a", b"1"))
@@ -63,10 +64,10 @@ def test_record_committed_in_the_active_segment_supersedes_older_records() -> No
 
 
 @pytest.mark.parametrize(("late_go", "left"), [(False, [2]), (True, [0])])
-def test_batch_after_its_transactions_marker_supersedes_no_record(
+def test_transactional_batch_after_its_marker_supersedes_no_record(
     late_go: bool, left: list[int]
 ) -> None:
-    """Otherwise the last record of a key could be an uncommitted one."""
+    """Otherwise an uncommitted record could be the last record of a key."""
     log = open_log(SimulatedFiles(), **LARGE)
     put(log, (b"a", b"1"))
     end(log, 9, ABORT, epoch=1)
@@ -92,10 +93,10 @@ def test_markers_with_equal_keys_do_not_supersede_each_other() -> None:
 
 
 @pytest.mark.proves("transactions 41")
-def test_index_entry_is_kept_until_the_cleaning_after_its_last_batch() -> None:
+def test_aborted_index_entry_is_kept_until_a_cleaning_after_its_last_batch() -> None:
     """As in Kafka, the cleaning that removes the records keeps the index entry, and the next
-    cleaning removes the entry. A later cleaning removes the marker, because a consumer with the
-    entry waits for the marker."""
+    cleaning removes the entry. A later cleaning removes the marker, because a consumer that has
+    read the entry waits for the marker."""
     fs = SimulatedFiles()
     log = open_log(fs, **LARGE)
     transactional(log, 9, 0, b"a")
@@ -123,7 +124,7 @@ def test_index_entry_is_kept_until_the_cleaning_after_its_last_batch() -> None:
 
 
 @pytest.mark.proves("transactions 41")
-def test_index_entries_of_merged_segments_are_in_one_index() -> None:
+def test_transaction_index_entries_of_merged_segments_are_in_one_index() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **LARGE)
     for producer_id in (7, 8):
@@ -150,7 +151,7 @@ def test_last_transactional_batch_of_a_producer_keeps_its_index_entry() -> None:
     assert consumed(log) == [2]
 
 
-def test_emptied_marker_keeps_its_epoch_without_ending_a_transaction() -> None:
+def test_emptied_marker_keeps_its_epoch_and_ends_no_transaction() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **LARGE)
     transactional(log, 9, 0, b"a")

@@ -1,6 +1,7 @@
-"""The common behavior of all file systems: the real one, the one in memory and the simulated one.
+"""The common behavior of the file system of the operating system, of the file system in memory and
+of the simulated file system.
 
-The real one is the reference; each case is the operating system's behavior, errors included.
+The file system of the operating system is the reference. Each case has its results and its errors.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def fs(request: pytest.FixtureRequest, tmp_path: Path) -> FileSystem:
 
 @pytest.fixture
 def at(tmp_path: Path) -> Callable[[str], str]:
-    """Returns the path of a name in an existing directory."""
+    """Returns a function that returns the path of a name in an existing directory."""
     return lambda name: str(tmp_path / name)
 
 
@@ -69,7 +70,7 @@ def test_create_private_refuses_an_existing_file(fs: FileSystem, at: At) -> None
     assert read_whole(fs, at("f")) == b"secret"
 
 
-def test_bytes_before_a_later_write_are_zeros(fs: FileSystem, at: At) -> None:
+def test_bytes_between_file_end_and_a_later_write_are_zeros(fs: FileSystem, at: At) -> None:
     file = fs.open(at("f"), create=True)
     file.write(3, b"x")
     assert file.read(0, 9) == b"\0\0\0x"
@@ -135,7 +136,7 @@ def test_file_name_above_255_bytes_is_refused(fs: FileSystem, at: At) -> None:
     assert fs.list(at("")) == ["n" * 255]
 
 
-def test_file_has_a_modification_time(fs: FileSystem, at: At) -> None:
+def test_modification_time_of_a_file_is_returned(fs: FileSystem, at: At) -> None:
     before_ms = int(time.time() * 1000) - 60_000
     put(fs, at("f"), b"x")
     assert before_ms < fs.modified_ms(at("f")) < before_ms + 120_000
@@ -304,7 +305,7 @@ def test_directory_is_removed_with_its_content(fs: FileSystem, at: At) -> None:
         fs.remove_directory(at("ab"))
 
 
-def test_fsync_directory_needs_an_existing_directory(fs: FileSystem, at: At) -> None:
+def test_fsync_directory_raises_when_the_directory_does_not_exist(fs: FileSystem, at: At) -> None:
     fs.make_directory(at("d"))
     fs.fsync_directory(at("d"))
     put(fs, at("f"), b"")
@@ -314,7 +315,7 @@ def test_fsync_directory_needs_an_existing_directory(fs: FileSystem, at: At) -> 
         fs.fsync_directory(at("f"))
 
 
-def test_locked_directory_cannot_be_locked_again(fs: FileSystem, at: At) -> None:
+def test_lock_of_a_locked_directory_is_refused(fs: FileSystem, at: At) -> None:
     fs.make_directory(at("d"))
     fs.make_directory(at("e"))
     lock = fs.lock(at("d"))

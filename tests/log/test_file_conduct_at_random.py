@@ -1,4 +1,4 @@
-"""Random calls to the real file system and to the one in memory have the same results."""
+"""Random calls have the same results in the real file system and in the file system in memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CALLS = st.one_of(
 
 
 class Caller:
-    """Calls a file system and returns comparable results; numbers identify open files."""
+    """Calls a file system and returns results that can be compared. Numbers identify open files."""
 
     def __init__(self, fs: FileSystem, root: Path) -> None:
         self.fs = fs
@@ -108,7 +108,7 @@ class Caller:
         return file and file.size()
 
     def all_of(self, name: str = "") -> object:
-        """The names below ``name``, and the content of files."""
+        """Returns the names below ``name`` and the content of the files."""
         path = self.path(name)
         try:
             below = [each if not name else f"{name}/{each}" for each in self.fs.list(path)]

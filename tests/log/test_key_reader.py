@@ -1,5 +1,5 @@
-"""Keys that are read from tables of records equal the keys read record by record, for all shapes of
-records."""
+"""Keys that are read from tables of records equal the keys that are read from single records, for
+records of all shapes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def expected(records: list[Record]) -> dict[bytes, int]:
 
 
 def random_records(chance: random.Random) -> list[Record]:
-    """Consecutive records of one shape, values or tombstones, with gaps, headers and records of
-    other shapes between them."""
+    """Returns consecutive records of one shape, which are values or tombstones. Gaps, headers and
+    records of other shapes are among them."""
     records: list[Record] = []
     offset = BASE + chance.choice([0, 40, 8000])
     for _ in range(chance.randint(1, 6)):
@@ -78,7 +78,7 @@ def test_consecutive_records_of_equal_shape_are_read_as_a_table(
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_damaged_sections_are_refused_or_read_within_their_bytes(seed: int) -> None:
+def test_damaged_section_is_refused_or_read_within_its_bytes(seed: int) -> None:
     chance = random.Random(seed)
     section, count = encode_section(random_records(chance), BASE, 5000)
     for damaged in (
@@ -95,7 +95,7 @@ def test_damaged_sections_are_refused_or_read_within_their_bytes(seed: int) -> N
     assert all(key in flipped for key in latest)
 
 
-def test_offset_map_is_full_before_it_exceeds_its_memory_limit() -> None:
+def test_offset_map_reports_full_before_it_exceeds_its_memory_limit() -> None:
     keys = OffsetMap(10_000)
     assert keys.has_room(10**9, 10**6), "the first batch always"
     section, count = encode_section(

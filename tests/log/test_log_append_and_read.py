@@ -1,4 +1,4 @@
-"""Appends and reads: offsets, timestamps, rolls, and the results of fetches."""
+"""Tests of appends and reads: offsets, timestamps, rolls, and the results of fetches."""
 
 from __future__ import annotations
 
@@ -182,8 +182,8 @@ def test_roll_of_an_empty_segment_has_no_effect() -> None:
 
 @pytest.fixture
 def log() -> PartitionLog:
-    """A log with offsets 0-1 and 2-3 (77 bytes per batch) in the first segment and 4-5 in the
-    second; the index has every batch."""
+    """Returns a log with batches of 77 bytes: offsets 0-1 and 2-3 in the first segment, offsets 4-5
+    in the second segment. The index has an entry for every batch."""
     log = open_log(SimulatedFiles(), segment_bytes=154, index_interval_bytes=0)
     for first in (0, 2, 4):
         log.append(batch(0, b"%d" % first, b"%d" % (first + 1)), 0, NOW_MS)
@@ -248,13 +248,13 @@ def test_read_returns_no_batch_at_or_after_max_offset(
 
 
 @pytest.mark.parametrize("offset", [-1, 7, 2**62])
-def test_read_outside_of_the_log_raises_offset_out_of_range(log: PartitionLog, offset: int) -> None:
+def test_read_outside_the_log_raises_offset_out_of_range(log: PartitionLog, offset: int) -> None:
     with pytest.raises(OffsetOutOfRange) as caught:
         log.read(offset, 1000)
     assert (caught.value.log_start_offset, caught.value.log_end_offset) == (0, 6)
 
 
-def test_read_skips_the_gap_of_a_cleaning() -> None:
+def test_read_skips_the_offsets_that_a_cleaning_removed() -> None:
     fs = SimulatedFiles()
     fs.put("/data/t-0/00000000000000000000.log", batch(0) + batch(5))
     fs.put("/data/t-0/00000000000000000010.log", batch(12))
@@ -286,7 +286,7 @@ def test_scan_begins_at_the_batch_that_contains_the_offset(log: PartitionLog) ->
 # -- real files
 
 
-def test_read_slices_are_ranges_of_real_files(tmp_path: Path) -> None:
+def test_read_returns_slices_that_are_ranges_of_real_files(tmp_path: Path) -> None:
     log = PartitionLog.open(OsFileSystem(), str(tmp_path / "t-0"), "t", 0, LogConfig())
     data = b"".join(batch(offset, b"x" * offset) for offset in range(100))
     log.append_encoded(data, 0, 99, NOW_MS)

@@ -1,4 +1,4 @@
-"""Offsets by timestamp: the first record at or after a timestamp, with and without indexes."""
+"""Lookups of the first record with at least a given timestamp, with and without indexes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def test_log_without_timestamps_has_no_max_timestamp() -> None:
 
 
 def segment_log() -> PartitionLog:
-    """Segments with base offsets 0, 1 and 2, written at times 100, 200 and 300."""
+    """Returns a log of segments with the base offsets 0, 1 and 2, written at the times 100, 200 and
+    300."""
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=100)
     for time in (100, 200, 300):
@@ -96,20 +97,20 @@ def segment_log() -> PartitionLog:
         (1000, 0, []),
     ],
 )
-def test_version_0_of_list_offsets_lists_segments(
+def test_list_offsets_version_0_returns_the_base_offsets_of_segments(
     timestamp_ms: int, max_offsets: int, answer: list[int]
 ) -> None:
     assert segment_log().segment_offsets_before(timestamp_ms, max_offsets, 1000) == answer
 
 
-def test_version_0_of_list_offsets_lists_from_log_start_to_high_watermark() -> None:
+def test_list_offsets_version_0_returns_log_start_to_high_watermark() -> None:
     log = segment_log()
     assert log.segment_offsets_before(-1, 10, 1000, max_offset=1) == [1, 1, 0]
     log.delete_records(1)
     assert log.segment_offsets_before(-2, 10, 1000, max_offset=3) == [1]
 
 
-def test_version_0_of_list_offsets_lists_the_start_of_an_empty_log() -> None:
+def test_list_offsets_version_0_returns_the_start_of_an_empty_log() -> None:
     log = open_log(SimulatedFiles(), log_start_offset=4)
     assert log.segment_offsets_before(-1, 10, 1000) == [4]
     assert log.segment_offsets_before(-2, 10, 1000) == [4]

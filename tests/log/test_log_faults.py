@@ -1,5 +1,5 @@
-"""Disk failures: a failed write is truncated and poisons the log; a failed truncation or flush
-poisons it until a restart."""
+"""Disk failures: the bytes of a failed write are truncated, and the log is poisoned. After a failed
+truncation or flush the log is poisoned until a restart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOG = f"{DIRECTORY}/00000000000000000000.log"
 
 
 @pytest.mark.parametrize("partial_bytes", [0, 1, 61, 69])
-def test_failed_write_is_truncated_and_raised(partial_bytes: int) -> None:
+def test_bytes_of_a_failed_append_are_truncated_and_the_error_is_raised(partial_bytes: int) -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")
@@ -50,7 +50,7 @@ def test_poisoned_log_can_be_read_and_refuses_appends_with_the_reason() -> None:
             log.append_encoded(batch(1, b"1"), 1, 1, 1)
 
 
-def test_successful_probe_ends_the_poisoning_and_removes_its_bytes() -> None:
+def test_successful_probe_write_ends_the_poisoning_and_is_removed() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")
@@ -210,7 +210,8 @@ def test_close_fsyncs_all_written_files() -> None:
 
 
 class OutOfMemory(SimulatedFiles):
-    """Files whose next fsync fails because memory is exhausted, which is not a disk failure."""
+    """Simulated files whose next fsync fails because memory is exhausted. This error is not a disk
+    failure."""
 
     lacking = ""
 
@@ -222,7 +223,7 @@ class OutOfMemory(SimulatedFiles):
 
 
 class Worst(random.Random):
-    """A random source that makes a power loss remove everything that was not fsynced."""
+    """A random source with which a power loss removes all bytes that were not fsynced."""
 
     def randint(self, a: int, b: int) -> int:
         return a
@@ -230,7 +231,7 @@ class Worst(random.Random):
 
 @pytest.mark.parametrize("operation", ["fsync", "fsync_directory"])
 def test_flush_after_an_out_of_memory_flush_fsyncs_all_files(operation: str) -> None:
-    """Regression: the second flush did not fsync this file or directory, and a power loss removed
+    """Regression: the second flush did not fsync this file or directory, so a power loss removed
     acknowledged records."""
     fs = OutOfMemory()
     log = open_log(fs)

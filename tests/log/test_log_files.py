@@ -1,4 +1,5 @@
-"""The real file system: locks, replacements, and descriptors that stay open for their readers."""
+"""The real file system: locks, replaced files, and descriptors that stay open while a reader uses
+them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ FS = OsFileSystem()
 
 
 def open_here() -> list[str]:
-    """The paths of this process's open descriptors, as in /proc."""
+    """Returns the paths of the open descriptors of this process, which /proc lists."""
     found = []
     for name in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # the descriptor that lists the folder is closed now
@@ -128,7 +129,7 @@ def test_directory_lock_is_refused_to_another_process(tmp_path: Path) -> None:
     assert other() == "locked"
 
 
-def test_directory_lock_excludes_posix_locks_of_java(tmp_path: Path) -> None:
+def test_directory_lock_prevents_a_posix_lock_by_java(tmp_path: Path) -> None:
     script = (
         "import fcntl, sys; file = open(sys.argv[1], 'r+')\n"
         "try: fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
@@ -143,8 +144,8 @@ def test_directory_lock_excludes_posix_locks_of_java(tmp_path: Path) -> None:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_partial_write_is_truncated_and_raised(tmp_path: Path) -> None:
-    """With a file size limit, the operating system accepts a part of a write and refuses the
+def test_bytes_of_a_partial_write_are_truncated_and_the_error_is_raised(tmp_path: Path) -> None:
+    """With a limit of the file size, the operating system accepts a part of a write and refuses the
     rest."""
     script = """
 import resource, sys

@@ -1,4 +1,4 @@
-"""The formats of a log's files, compared with bytes written by hand."""
+"""The files of a log have the same bytes as examples that are written by hand."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_empty_offset_index_returns_the_start_of_its_segment(fs: SimulatedFiles)
     assert (index.lookup(7), index.last()) == (1000, (-1, 1000))
 
 
-def test_index_entries_follow_the_interval_with_last_offsets() -> None:
+def test_index_entries_have_last_offsets_and_follow_the_index_interval() -> None:
     log = open_log(SimulatedFiles(), index_interval_bytes=100)
     log.append_encoded(b"".join(batch(offset, timestamp_ms=offset) for offset in range(8)), 0, 7, 7)
 
@@ -159,7 +159,7 @@ def test_clean_shutdown_marker_is_written_read_and_cleared(fs: SimulatedFiles) -
     clear_clean_shutdown(fs, "/i")
 
 
-def test_leader_epochs_of_a_new_log_begin_with_0_at_its_start() -> None:
+def test_leader_epochs_of_a_new_log_begin_with_epoch_0_at_the_log_start() -> None:
     fs = SimulatedFiles()
     open_log(fs, log_start_offset=7)
     assert fs.written(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n1\n0 7\n"
@@ -204,7 +204,7 @@ def test_leader_epoch_file_is_replaced_above_512_bytes_or_when_shorter(
     assert LeaderEpochs(fs, "/i").load()
 
 
-def test_leader_epoch_file_in_another_notation_is_replaced(fs: SimulatedFiles) -> None:
+def test_leader_epoch_file_in_another_format_is_replaced(fs: SimulatedFiles) -> None:
     fs.put(EPOCHS, b"0\n1\n00 0\n")
     epochs = LeaderEpochs(fs, "/i")
     assert epochs.load()

@@ -1,4 +1,5 @@
-"""Directories that Apache Kafka wrote can be opened and contain all acknowledged records."""
+"""Muster opens directories that Apache Kafka wrote, and reads all records that Kafka
+acknowledged."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def test_every_record_acknowledged_by_kafka_is_read(kafka: tuple[Path, dict]) ->
     assert seen > 1000
 
 
-def test_end_offsets_are_those_of_kafkas_checkpoints(tmp_path: Path) -> None:
+def test_log_end_offsets_equal_kafkas_checkpoints(tmp_path: Path) -> None:
     data = unpack_kafka_directory("kafka-4.3.1-clean", tmp_path)
     ends = {place: log.log_end_offset for place, log in open_partitions(data, True).items()}
 
@@ -148,7 +149,7 @@ def test_close_writes_the_same_index_bytes_as_kafka(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in kafkas} == kafkas
 
 
-def test_snapshot_without_producers_has_kafkas_bytes(tmp_path: Path) -> None:
+def test_snapshot_without_producers_has_the_same_bytes_as_in_kafka(tmp_path: Path) -> None:
     data = unpack_kafka_directory("kafka-4.3.1-clean", tmp_path)
     snapshot = data / "t-none-0" / "00000000000000000265.snapshot"
     kafkas = snapshot.read_bytes()
@@ -158,7 +159,7 @@ def test_snapshot_without_producers_has_kafkas_bytes(tmp_path: Path) -> None:
     assert snapshot.read_bytes() == kafkas
 
 
-def test_checkpoint_has_kafkas_bytes(tmp_path: Path) -> None:
+def test_checkpoint_has_the_same_bytes_as_in_kafka(tmp_path: Path) -> None:
     data = unpack_kafka_directory("kafka-4.3.1-clean", tmp_path)
     path = str(data / RECOVERY_POINT)
     kafkas = Path(path).read_bytes()

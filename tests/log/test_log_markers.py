@@ -1,7 +1,7 @@
-"""The appends of transactional producers and coordinators that a log accepts or refuses.
+"""The appends of transactional producers and of coordinators that a log accepts or refuses.
 
-Each row is a history of producer 7. The last step has an expected answer: "+" for an append at the
-end of the log, the offset of the batch that the step repeats, or an error code.
+Each row is a history of producer 7 with an expected answer to its last step: "+" for an append at
+the end of the log, the offset of the earlier batch for a duplicate, or an error code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PRODUCER = 7
 
 
 class Send(NamedTuple):
-    """A transactional produce request; ``sizes`` are the numbers of records of its batches."""
+    """A transactional produce request. ``sizes`` has the number of records of each batch."""
 
     epoch: int
     sequence: int
@@ -50,7 +50,7 @@ def plain(epoch: int, sequence: int, *sizes: int) -> Send:
 
 
 def step(log: PartitionLog, what: Send | End) -> int | str:
-    """Performs a step and returns the answer as in the rows."""
+    """Performs a step and returns the answer in the form that the rows have."""
     end_offset, size = log.log_end_offset, log.size_bytes
     refused: AppendRefused | None = None
     try:
@@ -186,7 +186,7 @@ MARKERS: list[tuple[Sequence[Send | End], End, int | str]] = [
 )
 @pytest.mark.parametrize("after", ["at once", "a restart", "a crash"])
 @pytest.mark.parametrize(("history", "last", "answer"), [*BATCHES, *MARKERS])
-def test_log_answers_a_transactional_append_as_its_history_requires(
+def test_result_of_a_transactional_append_depends_on_the_producer_history(
     history: Sequence[Send | End], last: Send | End, answer: int | str, after: str
 ) -> None:
     fs = SimulatedFiles()
@@ -225,7 +225,7 @@ def test_appended_marker_updates_the_state_of_its_producer(rules: int, epoch: in
         assert seen.epochs.latest == 1
 
 
-def test_marker_has_kafkas_bytes() -> None:
+def test_appended_marker_has_the_same_bytes_as_in_kafka() -> None:
     log = open_log(SimulatedFiles())
     log.append_marker(Marker(PRODUCER, 3, 9, True), 4, NOW_MS)
     log.append_marker(Marker(PRODUCER, 3, 9, False), 4, NOW_MS)
@@ -247,8 +247,9 @@ def entries(fs: SimulatedFiles, base_offset: int = 0) -> bytes:
 
 @pytest.mark.proves("transactions 35")
 def test_transaction_index_entry_has_the_last_stable_offset_at_the_abort() -> None:
-    """The last stable offset is the first offset of the oldest open transaction, or the offset
-    after the marker: Kafka's readers stop at the first entry after the read range."""
+    """The last stable offset in the entry is the first offset of the oldest open transaction, or
+    the offset after the marker if no transaction is open. Readers in Kafka stop at the first entry
+    after the range of the read."""
     fs = SimulatedFiles()
     log = open_log(fs)
     for producer_id in (1, 2, 3):

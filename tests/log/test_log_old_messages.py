@@ -1,4 +1,4 @@
-"""A log of an old Kafka: messages of magic 0 and 1 before batches of magic 2."""
+"""The log of an old Kafka, with messages of magic 0 and 1 before batches of magic 2."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GZIP = 1
 
 
 def records(first: int, last: int, timestamp_ms: int = NOW_MS) -> list[Record]:
-    """One record per offset, at intervals of ten milliseconds; the value is the offset."""
+    """Returns one record per offset, at intervals of 10 ms. The value of a record is its offset."""
     return [
         Record(offset, timestamp_ms + 10 * offset, b"k", b"%d" % offset)
         for offset in range(first, last + 1)
@@ -39,7 +39,7 @@ MIXED = PLAIN_0 + WRAPPER_0 + PLAIN_1 + WRAPPER_1 + NEW
 
 
 def opened(data: bytes = MIXED, **settings: int | str) -> PartitionLog:
-    """A log whose segment contains ``data``, opened after an unclean stop."""
+    """Returns a log whose only segment contains ``data``, opened after an unclean stop."""
     fs = SimulatedFiles()
     fs.put(FIRST, data)
     return open_log(fs, **settings)
@@ -81,7 +81,7 @@ def test_index_entry_has_the_last_offset_of_its_message() -> None:
     ]
 
 
-def test_clean_start_accepts_indexes_of_last_or_first_offsets() -> None:
+def test_clean_start_accepts_index_entries_of_first_or_last_offsets() -> None:
     fs = SimulatedFiles()
     fs.put(FIRST, MIXED)
     open_log(fs, index_interval_bytes=50).close()
@@ -187,7 +187,7 @@ def test_retention_without_timestamps_uses_the_file_time() -> None:
 
 
 @pytest.mark.parametrize("data", [PLAIN_0, PLAIN_1, WRAPPER_0, WRAPPER_1])
-def test_header_of_an_old_message_is_known_without_decompression(data: bytes) -> None:
+def test_header_of_an_old_message_is_read_without_decompression(data: bytes) -> None:
     header = read_stored(data)
     assert header.magic == data[16]
     assert header.base_offset == header.last_offset

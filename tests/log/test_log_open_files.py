@@ -1,4 +1,5 @@
-"""A bounded number of descriptors serves any number of files, and readers notice no difference."""
+"""A bounded number of descriptors is sufficient for any number of files, and readers see no
+difference."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def open_under(path: Path) -> int:
-    """The number of this process's descriptors for files below ``path``."""
+    """Returns the number of descriptors that this process has for files below ``path``."""
     gc.collect()
     count = 0
     for name in os.listdir("/proc/self/fd"):
@@ -63,7 +64,7 @@ def test_many_logs_share_few_descriptors(tmp_path: Path) -> None:
 
 
 def test_process_with_few_descriptors_serves_many_logs(tmp_path: Path) -> None:
-    """Half of the descriptors are in use, as if by connections; one limit is too high."""
+    """Half of the descriptors are in use, as by connections. In one case the limit is too high."""
     script = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))

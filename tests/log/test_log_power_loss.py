@@ -1,6 +1,7 @@
-"""After a power loss at any moment, the log has all flushed records and a prefix of the others.
+"""After a power loss at any time, the log has all flushed records and a prefix of the unflushed
+records.
 
-After `kill -9` it has all appended records. Every failure prints its seed.
+After `kill -9` the log has all appended records. Every failure prints its seed.
 """
 
 from __future__ import annotations
@@ -119,8 +120,8 @@ def test_new_segment_is_fsynced_before_the_recovery_point_reaches_it() -> None:
 def written_and_cut(
     fs: SimulatedFiles, chance: random.Random, written: Written
 ) -> tuple[PartitionLog, int]:
-    """A log that was flushed and then truncated at random offsets, as on a follower; and its new
-    end."""
+    """Returns a log that was flushed and truncated at random offsets, as on a follower, and the new
+    end offset."""
     log = open_log(fs, **SETTINGS)
     ends = [0]
     for _ in range(chance.randint(1, 8)):

@@ -1,5 +1,5 @@
-"""`preallocate`: a disk without space for a whole segment is detected when the segment is
-created."""
+"""With `preallocate`, the creation of a segment fails when the disk has no space for the whole
+segment."""
 
 from __future__ import annotations
 

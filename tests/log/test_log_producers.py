@@ -1,4 +1,5 @@
-"""Idempotent producers: duplicates are recognized, gaps and old epochs are refused, as in Kafka."""
+"""Idempotent producers: a log recognizes duplicates and refuses sequence gaps and old epochs, as
+Kafka does."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ ROWS = [
 @pytest.mark.proves("transactions 13")
 @pytest.mark.parametrize("after", ["at once", "a restart", "a crash"])
 @pytest.mark.parametrize(("written", "sends", "answer"), ROWS)
-def test_log_answers_an_idempotent_append_as_its_history_requires(
+def test_result_of_an_idempotent_append_depends_on_the_producer_history(
     written: list[tuple[int, int, int]],
     sends: tuple[int, int, int],
     answer: int | str,
@@ -93,7 +94,7 @@ def test_log_answers_an_idempotent_append_as_its_history_requires(
         assert (log.log_end_offset, log.size_bytes) == (end_offset, size)
 
 
-def test_sequence_numbers_of_producers_are_independent() -> None:
+def test_sequence_numbers_are_checked_separately_for_each_producer() -> None:
     log = open_log(SimulatedFiles())
     log.append(sent(0, 0, producer_id=1), 0, NOW_MS)
     log.append(sent(3, 9, producer_id=2), 0, NOW_MS)
@@ -139,7 +140,7 @@ def test_idle_producer_expires_after_its_expiration_time() -> None:
     assert log.append(sent(0, 8), 0, NOW_MS).first_offset == 1
 
 
-def test_snapshot_is_written_at_a_roll_and_restored() -> None:
+def test_producer_snapshot_is_written_at_a_roll_and_restored() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=100)
     log.append(sent(0, 0), 0, NOW_MS)
@@ -194,7 +195,8 @@ def test_truncation_restores_the_earlier_producer_state() -> None:
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("start", [1, 2, 3])
 def test_deletion_of_records_preserves_producer_sequence_numbers(start: int, clean: bool) -> None:
-    """The log begins after the newest snapshot, inside the active segment or at its end."""
+    """The log start offset is after the newest snapshot: inside the active segment or at its
+    end."""
     fs = SimulatedFiles()
     log = open_log(fs)
     for sequence in range(3):
@@ -244,8 +246,8 @@ def test_rebuilt_leader_epochs_begin_at_the_log_start_offset() -> None:
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_older_epoch_in_the_log_does_not_lower_the_producers_epoch(kept: bool) -> None:
-    """An earlier version of this broker, and Kafka before KIP-890, could append a batch with an
-    older epoch."""
+    """An earlier version of Muster, and a Kafka without KIP-890, could append a batch with an older
+    epoch."""
     fs = SimulatedFiles()
     log = open_log(fs)
     log.append(batch(0, b"a", producer=(7, 5, 0)), 0, NOW_MS)

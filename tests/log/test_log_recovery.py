@@ -1,4 +1,4 @@
-"""After an unclean stop a torn tail is truncated and reported; damage in flushed records is
+"""After an unclean stop a torn tail is truncated and reported, but damage in flushed records is
 refused."""
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def three_batches() -> bytes:
 
 
 def two_segments() -> SimulatedFiles:
-    """Offsets 0 to 2 in the first segment, 3 to 4 in the second, after a kill."""
+    """Returns the files of a killed log with offsets 0 to 2 in the first segment and 3 to 4 in the
+    second segment."""
     fs = SimulatedFiles()
     append_values(open_log(fs, **SMALL), *(b"%d" % offset for offset in range(5)))
     assert len(fs.written(FIRST)) == 207
@@ -34,7 +35,7 @@ def two_segments() -> SimulatedFiles:
     return fs
 
 
-def test_undamaged_log_is_checked_and_not_truncated() -> None:
+def test_recovery_checks_an_undamaged_log_and_truncates_no_record() -> None:
     fs = two_segments()
     log = open_log(fs, **SMALL)
 
@@ -186,7 +187,8 @@ def test_recovery_does_not_check_segments_below_the_recovery_point() -> None:
 def test_recovery_reads_headers_again_only_when_the_log_has_producers(
     producer_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The state of producers depends on order and snapshots, but most logs have no producers."""
+    """Recovery reads the headers again to rebuild the producers, whose state depends on order and
+    snapshots. Most logs have no producers."""
     files = SimulatedFiles()
     log = open_log(files)
     log.append(batch(0, b"a", producer=(producer_id, 0, 0)), 0, 1)

@@ -1,5 +1,4 @@
-"""Damage that a crash does not explain is refused, unless a setting allows truncation at the
-damage."""
+"""Damage that a crash cannot cause is refused, unless a setting allows truncation at the damage."""
 
 from __future__ import annotations
 
@@ -15,7 +14,8 @@ SMALL = {"segment_bytes": 220, "index_interval_bytes": 0}  # three batches of 69
 
 
 def flushed_log() -> SimulatedFiles:
-    """Offsets 0 to 2 in the first segment, 3 to 4 in the second, all flushed."""
+    """Returns a flushed log with offsets 0 to 2 in the first segment and 3 to 4 in the second
+    segment."""
     fs = SimulatedFiles()
     log = open_log(fs, **SMALL)
     append_values(log, *(b"%d" % offset for offset in range(5)))

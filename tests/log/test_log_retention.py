@@ -1,5 +1,5 @@
-"""Removal of records: segments by time, size and start offset; truncation; deletion in two
-steps."""
+"""Removal of records: segments that exceed a time, a size or the log start offset, truncation, and
+the two steps of a file deletion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ DAY_MS = 24 * 3600 * 1000
 
 
 def four_segments(**settings: int | str) -> tuple[SimulatedFiles, PartitionLog]:
-    """A batch of 69 bytes in each of four segments, with timestamps 1000, 2000, 3000 and 4000."""
+    """Returns a log of four segments. Each segment has one batch of 69 bytes, with the timestamps
+    1000, 2000, 3000 and 4000."""
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=100, **settings)
     for offset in range(4):
@@ -67,7 +68,7 @@ def test_segments_before_the_log_start_offset_are_deleted_by_any_policy(
 
 
 @pytest.mark.parametrize("settings", [{"retention_ms": 1}, {"retention_bytes": 0}])
-def test_compacted_topic_ignores_retention_settings(settings: dict[str, int]) -> None:
+def test_log_of_a_compacted_topic_ignores_retention_settings(settings: dict[str, int]) -> None:
     _, log = four_segments(cleanup_policy="compact", **settings)
     assert log.apply_retention(DAY_MS) == []
     assert bases(log) == [0, 1, 2, 3]
@@ -104,7 +105,7 @@ def test_retention_does_not_change_an_empty_log() -> None:
     assert fs.list(DIRECTORY) == before
 
 
-def test_deleted_files_are_renamed_at_once_and_removed_after_the_delay() -> None:
+def test_deleted_files_are_renamed_and_removed_after_file_delete_delay() -> None:
     fs, log = four_segments(retention_ms=2000, file_delete_delay_ms=60_000)
 
     log.apply_retention(3500)
@@ -131,7 +132,7 @@ def test_files_renamed_before_a_crash_are_removed_by_the_next_process() -> None:
     assert not [name for name in fs.list(DIRECTORY) if name.endswith(".deleted")]
 
 
-def test_deleted_segment_stays_readable_for_open_reads() -> None:
+def test_deleted_segment_stays_readable_for_reads_in_progress() -> None:
     _, log = four_segments(retention_ms=1)
     info = log.read(1, 1000)
     place = log.segments[1]
@@ -146,7 +147,7 @@ def test_deleted_segment_stays_readable_for_open_reads() -> None:
         log.read(1, 1000)
 
 
-def test_deleted_records_are_hidden_at_once() -> None:
+def test_deleted_records_are_hidden_immediately() -> None:
     _, log = four_segments()
     assert log.delete_records(2) == 2
     assert [offset for offset, _ in values(log)] == [2, 3]
@@ -179,7 +180,7 @@ def test_start_offset_inside_a_segment_is_restored_from_its_checkpoint() -> None
 
 
 @pytest.mark.parametrize("offset", range(6))
-def test_truncation_removes_all_records_from_an_offset_on(offset: int) -> None:
+def test_truncation_removes_all_records_at_and_after_the_offset(offset: int) -> None:
     fs, log = four_segments(index_interval_bytes=0)
     append_values(log, b"4", timestamp_ms=5000)
     log.flush()
@@ -224,7 +225,7 @@ def test_lost_leader_epochs_are_rebuilt_from_the_batches() -> None:
 
 
 def leftovers(fs: SimulatedFiles) -> list[str]:
-    """The files of segments that do not belong to the log."""
+    """Returns the segment files that do not belong to the log."""
     return [name for name in fs.list(DIRECTORY) if name.endswith(".deleted")]
 
 

@@ -1,4 +1,4 @@
-"""A log writes and reads the bytes of the example in docs/formats/segments.md."""
+"""A log writes and reads the same bytes as the example in docs/formats/segments.md."""
 
 from __future__ import annotations
 

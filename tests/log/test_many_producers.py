@@ -1,7 +1,8 @@
 """A partition with many producers: snapshots are written outside the event loop, and idle producers
 are removed.
 
-Durations are CPU times of the test's thread, because a busy machine must not fail the test.
+All measured durations are CPU times of the test's thread, because other load on the machine must
+not fail the test.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from tests.uncollected import uncollected
 
 MANY = 100_000
 STEP_S = 0.01
-"""The maximum duration of one step of work in the event loop (law 9)."""
+"""The maximum duration in seconds of one step of work in the event loop (law 9)."""
 
 
 def enter(producers: ProducerStates, count: int, timestamp_ms: int = NOW_MS) -> None:
-    """Appends one batch of each of ``count`` producers."""
+    """Appends one batch for each of ``count`` producers."""
     header = read_header(
         encode_batch(
             [Record(0, timestamp_ms, None, b"v")],
@@ -52,7 +53,7 @@ def send(log: PartitionLog, producer: int, sequence: int, transactional: bool = 
 
 
 def longest_step(steps: Iterator[None]) -> float:
-    """The CPU seconds of the longest step."""
+    """Returns the CPU time of the longest step in seconds."""
     longest = 0.0
     with uncollected():
         while True:
@@ -64,7 +65,7 @@ def longest_step(steps: Iterator[None]) -> float:
 
 
 def write(log: PartitionLog, image: ProducerImage | None) -> None:
-    """Writes an image as the broker does."""
+    """Writes a snapshot image as the broker does."""
     assert image is not None
     for _ in image.pack():
         pass
@@ -83,7 +84,7 @@ def _every_log_has_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rolled(fs: SimulatedFiles) -> PartitionLog:
-    """A log that has rolled at offset 4, before its snapshot is written."""
+    """Returns a log that has rolled at offset 4 and has not yet written its snapshot."""
     log = open_log(fs, segment_bytes=1000)
     for producer in range(4):
         send(log, producer, 0)
@@ -133,7 +134,7 @@ def test_steps_of_an_iteration_over_100_000_producers_take_under_10_ms() -> None
 
 def test_memory_of_producers_is_freed_with_their_log() -> None:
     """The garbage collector would never free the producers, because it does not visit objects that
-    are frozen after loading."""
+    were frozen after the load."""
     while gc.collect():  # finalizers of other tests' objects can create garbage
         pass
     with uncollected():
@@ -297,7 +298,7 @@ def test_retention_keeps_segments_needed_until_the_snapshot_is_written() -> None
     assert log.apply_retention(NOW_MS) == [4, 5]
 
 
-def test_forget_idlest_keeps_producers_with_an_open_transaction() -> None:
+def test_forget_idlest_does_not_remove_producers_with_an_open_transaction() -> None:
     log = open_log(SimulatedFiles())
     numbers = list(range(10_000))
     random.Random(3).shuffle(numbers)

@@ -1,4 +1,4 @@
-"""Errors name the missing files of a log: lost records are not silently skipped."""
+"""An error names the missing files of a log, so that lost records are not silently skipped."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DAY_MS = 24 * 3_600_000
 
 
 def five_segments(clean: bool = True) -> SimulatedFiles:
-    """A log with offsets 0 to 4, each in its own segment, closed cleanly or killed after a
-    flush."""
+    """Returns a log with offsets 0 to 4, each in a segment of its own. The log was closed cleanly,
+    or was killed after a flush."""
     fs = SimulatedFiles()
     log = open_log(fs, **SMALL)
     append_values(log, b"0", b"1", b"2", b"3", b"4")
@@ -32,7 +32,8 @@ def five_segments(clean: bool = True) -> SimulatedFiles:
 
 
 def remove(fs: SimulatedFiles, base: int, *suffixes: str) -> None:
-    """Removes the files of a segment with these suffixes; by default all."""
+    """Removes the files of a segment that have these suffixes, or all files of the segment by
+    default."""
     for suffix in suffixes or (".log", ".index", ".timeindex", ".snapshot"):
         path = f"{DIRECTORY}/{base:020d}{suffix}"
         if fs.exists(path):
@@ -53,8 +54,8 @@ def test_flushed_log_without_segments_is_refused(clean: bool, suffixes: tuple[st
 
 
 def test_unflushed_log_without_segments_is_refused_by_its_high_watermark() -> None:
-    """The recovery point stays at 0 until the first roll, but the high watermark shows that records
-    are lost."""
+    """The recovery point stays at 0 until the first roll, but the high watermark proves that
+    records are lost."""
     fs = SimulatedFiles()
     append_values(open_log(fs), b"0", b"1")
     remove(fs, 0)
@@ -71,7 +72,7 @@ def test_empty_log_without_segments_is_created_again() -> None:
     assert open_log(fs).log_end_offset == 0
 
 
-def test_lost_log_begins_at_its_former_end_when_loss_is_accepted() -> None:
+def test_lost_log_begins_at_its_former_end_offset_when_loss_is_accepted() -> None:
     fs = five_segments()
     for base in range(5):
         remove(fs, base)
@@ -113,7 +114,7 @@ def test_error_names_a_segment_missing_at_the_beginning(clean: bool) -> None:
     assert open_log(fs, clean=True, recovery_point=5, **SMALL).log_start_offset == 1
 
 
-def test_missing_first_segments_are_detected_by_the_log_start_checkpoint() -> None:
+def test_missing_first_segments_are_detected_from_the_log_start_checkpoint() -> None:
     fs = five_segments()
     remove(fs, 0)
     remove(fs, 1)
@@ -127,7 +128,7 @@ def test_missing_first_segments_are_detected_by_the_log_start_checkpoint() -> No
 
 @pytest.mark.parametrize("gone", [0, 2, 4])
 def test_error_names_the_missing_segment_of_an_existing_index(gone: int) -> None:
-    """Regression: the index was regarded as the leftover of a deletion and removed."""
+    """Regression: the log removed the index as a leftover of a deletion."""
     fs = five_segments()
     remove(fs, gone, ".log")
 
@@ -146,7 +147,8 @@ def test_segment_removed_by_the_cleaner_is_not_reported_as_missing() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_gap_in_a_compacted_log_is_not_reported_as_a_missing_file(clean: bool) -> None:
-    """An interrupted cleaning leaves gaps after the offset in the cleaner's checkpoint."""
+    """An interrupted cleaning leaves gaps after the offset that the cleaner's checkpoint
+    contains."""
     fs = five_segments(clean)
     remove(fs, 2)
 
@@ -201,7 +203,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("bytes_left", range(1, 27))
 def test_torn_tail_of_any_length_is_reported_as_damage(bytes_left: int) -> None:
-    """17 bytes are enough to identify an old message, but too few to read one."""
+    """17 bytes are sufficient to recognize an old message, but not to read a message."""
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")

@@ -1,8 +1,8 @@
-"""Random producers, transactions, restarts, truncations and disk failures: the log answers as its
-model.
+"""Random producers, transactions, restarts, truncations and disk failures: the log has the answers
+of its model.
 
-A play is a list of numbers that determine each step. The log is reopened after kills and power
-losses, and must have exactly the state of its files.
+A play is a list of numbers that determines each step. The log is reopened after kills and power
+losses, and must then have exactly the state that its files contain.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PRODUCERS = (3, 5, 8)
 
 
 class Play:
-    """Performs the steps of a play on a log and on its model."""
+    """Performs the steps of a play on a log and on the model of this log."""
 
     def __init__(self, numbers: list[int]) -> None:
         self.chance = random.Random(repr(numbers))
@@ -64,7 +64,7 @@ class Play:
     # -- appends
 
     def _drawn(self) -> Batch:
-        """A batch that is the valid next one, or has a small error."""
+        """Returns the valid next batch of a producer, or a batch with a small error."""
         chance, model = self.chance, self.model
         producer = chance.choice(PRODUCERS)
         epoch = max(0, model.epoch(producer) + chance.choice([0, 0, 0, 0, 1, -1]))
@@ -82,7 +82,7 @@ class Play:
         self._append(self._drawn())
 
     def repeat(self) -> None:
-        """Sends an earlier batch again: the last one or an older one."""
+        """Sends the last batch or an older batch again."""
         sent = [each for each in self.model.batches if each.outcome is None]
         if sent:
             self._append(self.chance.choice(sent[-6:])._replace(offset=self.model.end))
@@ -134,7 +134,8 @@ class Play:
             model.batches.append(drawn)
 
     def fail(self) -> None:
-        """Makes the write of one of two files fail when the next transaction ends."""
+        """Makes the write of the log or of the transaction index fail when the next transaction
+        ends."""
         self.fs.fail("write", self.chance.choice([".log", ".txnindex"]), partial_bytes=20)
         self.end()
         self.fs.heal()
@@ -172,7 +173,7 @@ class Play:
         self.model.forgotten = self.model.end
 
     def lose_index(self) -> None:
-        """A crash loses or tears the index of an unflushed segment."""
+        """Simulates a crash that loses or tears the index of a segment that is not flushed."""
         path = self.log.active.path(".txnindex")
         self.fs.kill()
         if self.fs.exists(path):
@@ -193,7 +194,7 @@ class Play:
         self.model.forgotten = self.model.end
 
     def write_image(self) -> None:
-        """Writes the snapshot of a roll in steps; the snapshot has the state at the roll."""
+        """Writes the snapshot of a roll in steps. The snapshot must have the state at the roll."""
         image = self.image or self.log.image
         if image is None:
             return
@@ -259,7 +260,8 @@ class Play:
 
 
 def play(numbers: list[int]) -> None:
-    """Runs a play with snapshots written at once, and again with snapshots written in steps."""
+    """Runs a play twice: with snapshots that are written immediately, and with snapshots that are
+    written in steps."""
     Play(numbers).run(numbers)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(producer_table, "SPREAD_ABOVE", 1)
@@ -273,13 +275,13 @@ def numbers_of(seed: int, count: int = 90) -> list[int]:
 
 @pytest.mark.proves("transactions 36")
 @pytest.mark.parametrize("seed", range(60))
-def test_log_has_the_state_of_its_model_after_long_plays(seed: int) -> None:
+def test_producer_state_equals_that_of_the_model_after_long_histories(seed: int) -> None:
     play(numbers_of(seed))
 
 
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, (1 << 20) - 1), max_size=60))
-def test_log_has_the_state_of_its_model_after_short_plays(numbers: list[int]) -> None:
+def test_producer_state_equals_that_of_the_model_after_short_histories(numbers: list[int]) -> None:
     play(numbers)
 
 

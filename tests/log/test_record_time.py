@@ -1,5 +1,5 @@
-"""The timestamp of the first unread record: exact when it is cheap to find, otherwise the batch's
-timestamp."""
+"""The timestamp of the first unread record is exact when the record is cheap to find, and otherwise
+the timestamp of its batch."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def records(count: int) -> list[Record]:
 
 
 def first_record_time(log: PartitionLog, offset: int) -> tuple[int, bool] | None:
-    """The result of a new reader."""
+    """Returns the result of a new reader."""
     return shown(TimeReader(log.segments).first_at(offset))
 
 
 def shown(found: RecordTime | None) -> tuple[int, bool] | None:
-    """The result without the fields that only metrics use."""
+    """Returns the result without the fields that only metrics use."""
     return None if found is None else (found.timestamp_ms, found.approximate)
 
 
@@ -47,7 +47,7 @@ def test_time_reader_finds_the_timestamp_of_every_record() -> None:
     assert first_record_time(log, 40) is None, "nothing is unread"
 
 
-def test_time_reader_returns_the_next_records_time_for_a_removed_record() -> None:
+def test_time_of_a_removed_record_is_the_timestamp_of_the_next_record() -> None:
     log = open_log(SimulatedFiles())
     kept = [records(10)[index] for index in (2, 7)]
     log.append_encoded(encode_batch(kept, base_offset=0, last_offset=9), 0, 9, NOW_MS)
@@ -92,7 +92,7 @@ def test_time_reader_returns_the_log_append_time_of_the_batch() -> None:
 
 
 @pytest.mark.parametrize("limit", ["COMPRESSED_BYTES_MAX", "OPENED_BYTES_MAX", "RECORDS_MAX"])
-def test_time_in_a_large_compressed_batch_is_the_batchs_first_timestamp(
+def test_time_in_a_large_compressed_batch_is_its_base_timestamp(
     limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = open_log(SimulatedFiles())
@@ -143,12 +143,12 @@ def mixed_log() -> PartitionLog:
 
 @given(wanted=st.lists(st.integers(0, 125), max_size=40))
 def test_time_reader_returns_the_same_times_when_it_is_reused(wanted: list[int]) -> None:
-    """The reused reader gets the offsets in any order."""
+    """The test passes the offsets to the reused reader in any order."""
     reader = TimeReader(LOG.segments)
     assert [shown(reader.first_at(each)) for each in wanted] == [ALONE[each] for each in wanted]
 
 
-def test_time_reader_can_be_used_after_damage() -> None:
+def test_time_reader_can_be_used_after_it_has_read_a_damaged_batch() -> None:
     files = SimulatedFiles()
     log = open_log(files)
     whole = encode_batch(records(9))

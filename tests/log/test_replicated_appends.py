@@ -1,5 +1,4 @@
-"""A leader's batches in a follower's log: the follower checks and interprets the batches, and
-stores their bytes unchanged."""
+"""A follower checks and interprets the batches of its leader, and stores their bytes unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ def follower(**config: Any) -> PartitionLog:
 
 
 def stored(log: PartitionLog) -> bytes:
-    """The bytes of all batches, in order."""
+    """Returns the bytes of all batches, in order."""
     found = b""
     for segment in log.segments:
         found += segment.file.read(0, segment.size)
@@ -100,8 +99,9 @@ def test_invalid_fetch_response_is_refused_without_an_append(data: bytes, why: s
     assert (stored(log), log.log_end_offset, log.epochs.latest) == (before, 5, 2)
 
 
-def test_batch_that_begins_below_the_end_raises_below_end() -> None:
-    """The log is reset to its leader's log start offset, which is inside a batch."""
+def test_batch_that_begins_below_the_log_end_offset_raises_below_end() -> None:
+    """Such a batch arrives when the log is reset to the log start offset of the leader and this
+    offset is inside a batch."""
     log = follower()
     log.start_at(5, NOW_MS)
     with pytest.raises(BelowEnd) as below:
@@ -146,8 +146,8 @@ def test_replicated_batch_may_be_larger_than_a_segment() -> None:
 
 
 def led_log() -> PartitionLog:
-    """A leader's log with a committed, an aborted and an open transaction, and an idempotent
-    batch."""
+    """Returns a leader's log with a committed, an aborted and an open transaction, and with an
+    idempotent batch."""
     log = follower()
     for producer_id, committed in ((7, True), (8, False)):
         log.append(batch(0, b"t", producer=(producer_id, 0, 0), transactional=True), 4, NOW_MS)
@@ -158,7 +158,7 @@ def led_log() -> PartitionLog:
 
 
 def facts(log: PartitionLog) -> Any:
-    """The state that the log derives from the headers of batches."""
+    """Returns the state that the log derives from the headers of its batches."""
     producers = log.producers
     image = producers.freeze(0)
     for _ in image.pack():
@@ -230,8 +230,8 @@ def test_full_disk_poisons_a_replicated_log_until_a_probe() -> None:
 
 
 def test_failed_append_does_not_keep_the_leader_epochs_of_its_batches() -> None:
-    """Otherwise the log would refuse the older batches forever, because their leader epoch is
-    lower."""
+    """With these epochs the log would refuse the older batches forever, because their leader epoch
+    is lower."""
     fs = SimulatedFiles(capacity_bytes=4_000)
     log = open_log(fs)
     log.append_replicated(batch(0, leader_epoch=1), NOW_MS)
@@ -260,7 +260,7 @@ def test_new_leader_epoch_is_written_before_its_first_batch() -> None:
     assert log.epochs.latest == 2
 
 
-def test_start_at_removes_records_producers_and_transactions() -> None:
+def test_start_at_removes_all_records_producers_and_transactions() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=200)
     log.append_replicated(b"".join(batch(n, b"x" * 50) for n in range(10)), NOW_MS)
@@ -286,9 +286,9 @@ def test_truncation_is_refused_during_a_segment_exchange() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_damaged_byte_of_a_response_is_never_stored(data: st.DataObject) -> None:
-    """The checksum finds a flipped byte, or the order of the offsets does, which the checksum does
-    not cover."""
+def test_damaged_byte_of_a_fetch_response_is_never_stored(data: st.DataObject) -> None:
+    """The checksum detects a flipped byte, except in the base offset, where the order of the
+    offsets shows the damage."""
     whole = batch(0, b"a", b"b", leader_epoch=1) + batch(2, b"c", leader_epoch=1)
     position = data.draw(st.integers(0, len(whole) - 1))
     damaged = flipped(whole, position)

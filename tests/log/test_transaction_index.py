@@ -1,4 +1,4 @@
-"""The index of aborted transactions: its lookups, its file, and its truncation."""
+"""The index of aborted transactions: lookups, the file, and truncation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATH = f"{DIRECTORY}/00000000000000000000.txnindex"
 
 
 def entries(count: int, seed: int = 0) -> list[Aborted]:
-    """Overlapping transactions, of which some begin long before they end."""
+    """Returns overlapping transactions. Some of the transactions begin long before their end."""
     chance = random.Random(seed)
     made = []
     for number in range(1, count + 1):
@@ -53,8 +53,8 @@ def test_transaction_index_lookup_equals_a_linear_search(count: int) -> None:
 def test_transaction_index_lookup_reads_a_bounded_number_of_entries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A lookup reads the first 64 entries after the offset and the entries near the result, instead
-    of all later entries."""
+    """A lookup reads the first 64 entries after the offset and the entries near the result. It does
+    not read all later entries."""
     index = TransactionIndex(SimulatedFiles(), PATH)
     index._take(bytearray(b"".join(_packed(n) for n in range(100_000))))
     looked = 0
@@ -92,7 +92,7 @@ def test_transaction_index_truncation_removes_entries_by_marker_offset(
 
 
 @pytest.mark.parametrize("cut", [0, 1, 33, 34, 35, 67, 68, 69])
-def test_torn_transaction_index_file_keeps_its_whole_entries(cut: int) -> None:
+def test_complete_entries_of_a_torn_transaction_index_are_kept(cut: int) -> None:
     fs = SimulatedFiles()
     _, aborted = made(2, fs)
     data = fs.written(PATH)
@@ -103,7 +103,7 @@ def test_torn_transaction_index_file_keeps_its_whole_entries(cut: int) -> None:
 
 
 def ended(log: PartitionLog, producer_id: int, committed: bool = False) -> None:
-    """Appends a transaction of one record, and its marker."""
+    """Appends a transaction of one record and the marker of the transaction."""
     producer = (producer_id, 0, 0)
     log.append(batch(producer=producer, transactional=True), 0, NOW_MS)
     log.append_marker(Marker(producer_id, 0, 0, committed), 0, NOW_MS)
@@ -151,7 +151,8 @@ def test_read_of_a_replaced_segment_has_its_aborted_transactions() -> None:
 
 @pytest.mark.parametrize("sealed", [False, True])
 def test_partial_read_returns_only_overlapping_aborted_transactions(sealed: bool) -> None:
-    """The end offset of a partial read is taken from the offset index, in memory or in its file."""
+    """The end offset of a partial read comes from the offset index, either in memory or in its
+    file."""
     log = open_log(SimulatedFiles(), index_interval_bytes=300)
     for producer_id in range(1, 101):
         ended(log, producer_id)

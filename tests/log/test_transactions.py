@@ -1,7 +1,9 @@
-"""Logs with transactions of another broker: the last stable offset and the aborted transactions.
+"""Logs with transactions that another broker led: the last stable offset and the aborted
+transactions.
 
-The model of a consumer follows Java's: it fetches up to the last stable offset, skips the batches
-of producers with an aborted transaction, and delivers their batches again after the marker.
+The model of a consumer follows the Java client: it fetches up to the last stable offset, skips the
+batches of a producer with an aborted transaction, and delivers later batches of this producer after
+the marker.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ SEEDS = range(15)
 
 
 def consumed(log: PartitionLog, max_bytes: int = 400) -> list[int]:
-    """The offsets of the records that the model of a read_committed consumer returns."""
+    """Returns the offsets of the records that the model of a read_committed consumer delivers."""
     return list(_consumed(log, max_bytes))
 
 
@@ -50,7 +52,7 @@ def _consumed(log: PartitionLog, max_bytes: int) -> Iterator[int]:
 
 
 def due(log: PartitionLog) -> list[int]:
-    """The expected offsets for `consumed`, found by reading the whole log."""
+    """Returns the offsets that `consumed` must return, found by reading the whole log."""
     stable = first_open(log)
     return sorted(record.offset for record in committed(log) if record.offset < stable)
 
@@ -78,7 +80,7 @@ def aborted(log: PartitionLog) -> Iterator[tuple[int, int, int]]:
 
 
 def in_files(fs: SimulatedFiles, log: PartitionLog) -> list[tuple[int, int, int]]:
-    """The entries of the index files; checks that they equal those in memory."""
+    """Returns the entries of the index files, and checks that the entries in memory are equal."""
     entries: list[tuple[int, int, int]] = []
     for segment in log.segments:
         path = segment.path(".txnindex")
@@ -97,7 +99,7 @@ def remove(fs: SimulatedFiles, suffix: str) -> None:
 
 @pytest.mark.proves("transactions 16")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_transactions_are_rebuilt_from_the_batches(seed: int) -> None:
+def test_transactions_are_restored_from_the_batches_of_a_log(seed: int) -> None:
     fs = SimulatedFiles()
     written = open_log(fs, **SMALL)
     RandomLog(written, random.Random(seed)).append(60)
@@ -116,7 +118,7 @@ def test_transactions_are_rebuilt_from_the_batches(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_transactions_are_loaded_from_kafkas_files(seed: int) -> None:
+def test_transactions_are_restored_from_files_of_kafka(seed: int) -> None:
     fs = SimulatedFiles()
     written = open_log(fs, **SMALL)
     RandomLog(written, random.Random(seed)).append(60)
@@ -158,8 +160,8 @@ def test_read_committed_consumer_of_a_cleaned_log_gets_committed_records(seed: i
 )
 @pytest.mark.parametrize("seed", range(5))
 def test_lost_or_torn_transaction_index_is_rebuilt(seed: int, stops: str) -> None:
-    """Sentence 16. After a clean stop the index file of a segment is torn, or missing together with
-    the other index files: in Muster as in Kafka, a segment without aborted transactions has no
+    """Sentence 16. After a clean stop the index file of a segment is torn, or all index files of
+    the segment are missing. In Muster as in Kafka, a segment without aborted transactions has no
     transaction index file."""
     fs = SimulatedFiles()
     log = open_log(fs, **SMALL)
