@@ -1,17 +1,24 @@
-"""The language of golden conversations with the controller.
+"""The language of golden conversations with the controller. Each line is a step.
 
-Nodes and brokers change by ``up 1 2``, ``down 1``, ``bounce 1``, ``topic t 1,2 2,1`` (the replicas
-of each partition), ``grow t 1,2``, ``delete t``, ``erase t``, ``move t/0=3,4`` and ``preferred
-t/0`` (nodes of /admin), ``isr-by-leader t/0 1,2``, ``disk 2 t/0`` and ``unclean t``; ``elect 1``
-creates a controller, and ``as 1`` selects the one of that epoch. The controller receives the fact
-at once, except for ``unseen 1``, a bounce that no controller sees. Calls are ``isr t/0 1,2`` (by
-its leader; ``epoch=`` and ``version=`` set others), ``shutdown 1``, ``elect-leaders t/0
-unclean=1``, ``reassign t/0 3,4``, ``cancel t/0``, ``list`` and ``ids 2``.
+These lines change the nodes and the brokers, and the controller receives the fact immediately:
 
-Other steps need a line: ``land`` completes all writes to ZooKeeper (``land failed``: they fail;
-``land lost``: they are done, and the result is BAD_VERSION), ``read`` answers reads, ``answer``
-lets brokers answer all requests, and ``rest`` repeats these until nothing is left. ``tick 5000``
-advances the time.
+- ``up 1 2``, ``down 1``, ``bounce 1``: starts, stops or restarts brokers.
+- ``unseen 1``: restarts a broker, but no controller sees the restart.
+- ``topic t 1,2 2,1``: creates a topic with the replicas of each partition.
+- ``grow t 1,2``: adds a partition.
+- ``delete t``, ``erase t``: requests the deletion of a topic, or removes its nodes.
+- ``move t/0=3,4``, ``preferred t/0``: writes the nodes of /admin.
+- ``isr-by-leader t/0 1,2``, ``disk 2 t/0``, ``unclean t``.
+
+``elect 1`` creates a controller, and ``as 1`` selects the controller of that epoch. Calls are ``isr
+t/0 1,2`` (from the leader of the partition; ``epoch=`` and ``version=`` set other values),
+``shutdown 1``, ``elect-leaders t/0 unclean=1``, ``reassign t/0 3,4``, ``cancel t/0``, ``list`` and
+``ids 2``.
+
+Other steps happen only at a line. ``land`` completes all writes to ZooKeeper. With ``land failed``
+the writes fail; with ``land lost`` the writes succeed but their result is BAD_VERSION. ``read``
+completes the reads, ``answer`` lets brokers respond to all requests, and ``rest`` repeats these
+three steps until no work is left. ``tick 5000`` advances the time.
 """
 
 from __future__ import annotations
@@ -62,7 +69,7 @@ def key_of(word: str) -> TopicPartition:
 
 
 class Conversation:
-    """A controller in a simulated cluster, driven by the lines of a conversation."""
+    """A controller in a simulated cluster. The lines of a conversation determine each step."""
 
     def __init__(self, config: dict[str, int]) -> None:
         self.world = World(5, **config)
@@ -121,7 +128,7 @@ class Conversation:
         return [outcome]
 
     def _as(self, words: Words) -> Iterable[Outcome]:
-        """Sends facts and calls to the controller of this epoch."""
+        """Selects the controller of this epoch, which receives all later facts and calls."""
         self.speaks = int(words.plain[0]) - 1
         return ()
 
@@ -133,7 +140,7 @@ class Conversation:
         return self._give(TopicsSeen([*self.world.nodes.topics]))
 
     def _grow(self, words: Words) -> Iterable[Outcome]:
-        """Rewrites the topic as an old tool does, which drops unknown fields."""
+        """Rewrites the topic node without unknown fields, as an old tool does."""
         name, *more = words.plain
         partitions = {
             i: replicas(*each.replicas)
@@ -268,5 +275,5 @@ class Conversation:
 
 
 def run_text(text: str) -> tuple[str, Conversation]:
-    """Runs a conversation and returns its text with the present outcomes."""
+    """Runs a conversation and returns its text with the current outcomes."""
     return golden_text.run_text(text, Conversation)

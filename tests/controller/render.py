@@ -1,5 +1,3 @@
-"""Outcomes of the controller as lines."""
-
 from __future__ import annotations
 
 from dataclasses import fields
@@ -42,7 +40,7 @@ from protocol.errors import NAMES
 
 
 def render_outcome(outcome: Outcome) -> list[str]:
-    """One line for each write, request, read, reply and event."""
+    """Returns one line for each write, request, read, reply and event."""
     lines = [f"write {write_line(each)}" for each in outcome.writes]
     told: dict[str, list[int]] = {}
     for send in outcome.sends:

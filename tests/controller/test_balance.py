@@ -1,4 +1,5 @@
-"""The balancer: when preferred leaders get their partitions back, and from which imbalance on."""
+"""Tests of the leader balancer: the time at which and the imbalance above which preferred leaders
+are elected."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ FIRST_LOOK_MS = 5_000
 
 
 def led_elsewhere(count: int, **config: object) -> Host:
-    """A controller of ten partitions whose preferred leader is broker 1; broker 2 leads ``count``
-    of them."""
+    """Returns a controller of ten partitions whose preferred leader is broker 1. Broker 2 leads
+    ``count`` of these partitions."""
     world = World(2, **config)
     for broker_id in (1, 2):
         world.register(broker_id)
@@ -37,14 +38,14 @@ def led_by_2(host: Host) -> int:
 
 
 def pass_time(host: Host, ms: int) -> int:
-    """Advances the time, and returns the number of partitions that broker 2 leads afterwards."""
+    """Advances the time and returns the number of partitions that broker 2 then leads."""
     host.now_ms += ms
     host.give(Tick())
     host.settle()
     return led_by_2(host)
 
 
-def test_imbalance_is_corrected_soon_after_the_election() -> None:
+def test_leader_imbalance_is_corrected_soon_after_the_controller_election() -> None:
     host = led_elsewhere(4)
     assert pass_time(host, FIRST_LOOK_MS - 1) == 4
     assert pass_time(host, 1) == 0
@@ -54,14 +55,14 @@ def test_imbalance_is_corrected_soon_after_the_election() -> None:
     ("percentage", "elsewhere", "left"),
     [(10, 1, 1), (10, 2, 0), (50, 5, 5), (50, 6, 0), (0, 1, 0), (100, 10, 10)],
 )
-def test_imbalance_up_to_the_percentage_is_not_corrected(
+def test_leader_imbalance_up_to_the_percentage_is_not_corrected(
     percentage: int, elsewhere: int, left: int
 ) -> None:
     host = led_elsewhere(elsewhere, leader_imbalance_per_broker_percentage=percentage)
     assert pass_time(host, FIRST_LOOK_MS) == left
 
 
-def test_balance_is_checked_again_after_the_interval() -> None:
+def test_leader_balance_is_checked_again_after_the_interval() -> None:
     host = led_elsewhere(0, leader_imbalance_check_interval_ms=60_000)
     assert pass_time(host, FIRST_LOOK_MS) == 0
     host.world.unregister(1)
@@ -79,6 +80,6 @@ def test_balance_is_checked_again_after_the_interval() -> None:
     assert pass_time(host, 1) == 0
 
 
-def test_leaders_are_not_balanced_when_disabled() -> None:
+def test_leaders_are_not_balanced_when_auto_leader_rebalance_is_disabled() -> None:
     host = led_elsewhere(PARTITIONS, auto_leader_rebalance_enable=False)
     assert pass_time(host, 3_600_000) == PARTITIONS

@@ -1,4 +1,4 @@
-"""Controller failovers at each step of a reassignment, while the older controller continues."""
+"""A controller failover at each step of a reassignment. The earlier controller continues to run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ ORIGIN, TARGET, OTHER = (1, 2, 3), (4, 2), (3, 4, 1)
 
 
 def step(host: Host) -> bool:
-    """Performs one write, read or response, or one slice of work; False if nothing is left."""
+    """Performs one write, one read, one response or one slice of work. Returns False if no step is
+    left."""
     if host.resigned:
         return False
     if host.more:
@@ -37,7 +38,8 @@ def step(host: Host) -> bool:
 
 
 def catch_up(world: World, newest: Host, tickets: count[int]) -> None:
-    """Leaders request an ISR with all replicas that follow them, until no request is left."""
+    """Leaders request an ISR with all replicas that follow them, until no leader sends a
+    request."""
     for _ in range(8):
         while sum(step(each) for each in world.hosts):  # until it is fenced
             pass
@@ -55,8 +57,8 @@ def catch_up(world: World, newest: Host, tickets: count[int]) -> None:
 def check(world: World, allowed: set[Replicas], *, was_over: bool) -> None:
     """Checks that the reassignment is complete in the nodes, at all brokers, and on their disks.
 
-    As in Kafka, a replica stays on a disk if its StopReplica request was lost with the connection
-    after the target had become leader (``was_over``).
+    As in Kafka, a replica stays on a disk if the connection lost its StopReplica request after the
+    target had become leader (``was_over``).
     """
     replicas, adding, removing = world.nodes.topics["t"].partitions[0]
     state = world.nodes.states[T0]
@@ -72,7 +74,8 @@ def check(world: World, allowed: set[Replicas], *, was_over: bool) -> None:
 
 
 def steps_of_a_move() -> int:
-    """The number of steps in which a controller that does not fail completes the reassignment."""
+    """Returns the number of steps that a controller without a failover needs for the
+    reassignment."""
     host = cluster(1, 2, 3, 4)
     host.give(AlterReassignments("move", {T0: TARGET}))
     taken, tickets = 0, count()
@@ -94,8 +97,8 @@ STEPS = steps_of_a_move()
 def test_reassignment_is_completed_or_undone_after_any_failover(
     again: Replicas | str | None, by_node: bool
 ) -> None:
-    """Before it has settled, the next controller receives the reassignment to ``again``; with
-    ``restart``, a broker restarts."""
+    """Before the reassignment is complete, the next controller receives a reassignment to
+    ``again``. If ``again`` is ``restart``, a broker restarts instead."""
     for at in range(STEPS + 1):
         older = cluster(1, 2, 3, 4)
         world, tickets = older.world, count()

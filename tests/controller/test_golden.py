@@ -1,6 +1,6 @@
 """The golden conversations have their reviewed outcomes.
 
-After a change of behavior: ``make golden``, and review the diff.
+After a change of behavior, run ``make golden`` and review the diff.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Journal entries for the controller's events: leaders, ISRs, brokers and topics, with reasons."""
+"""Journal entries about leaders, ISRs, brokers and topics have the reason of the controller's
+event."""
 
 from __future__ import annotations
 
@@ -36,20 +37,20 @@ def entries_of(*events: Event) -> list[tuple[str, Happened]]:
 def written(
     cause: Cause, before: int, leader: int, isr: Replicas, isr_before: Replicas = (1, 2, 3)
 ) -> StateWritten:
-    """The event of a written state of t-0."""
+    """Returns the event of a write of the state of t-0."""
     state = PartitionState.OFFLINE if leader == NO_LEADER else PartitionState.ONLINE
     return StateWritten("t", 0, state, cause, leader, before, 7, isr, isr_before)
 
 
 def why(*events: Event) -> str:
-    """The reason in the last entry."""
+    """Returns the reason in the last journal entry."""
     name, entry = entries_of(*events)[-1]
     assert name == "t-0"
     assert (entry.at_ms, entry.controller_epoch, entry.leader_epoch) == (77, 4, 7)
     return entry.why
 
 
-def test_entry_of_a_lost_leader_has_its_reason() -> None:
+def test_entry_of_a_lost_leader_has_the_reason_of_the_loss() -> None:
     moved = written(Cause.OFFLINE, 3, 1, (1, 2))
     first = "; broker 1 is the first live member of the ISR"
 
@@ -91,7 +92,7 @@ def test_entry_of_a_leaderless_partition_names_the_dead_isr_members() -> None:
     )
 
 
-def test_entry_of_a_requested_leader_change_has_its_reason() -> None:
+def test_entry_of_a_requested_leader_change_has_the_reason_of_the_change() -> None:
     assert why(written(Cause.PREFERRED, 2, 1, (1, 2, 3))) == (
         "the election of the preferred leader, broker 1, was requested"
     )
@@ -120,7 +121,7 @@ def test_entry_of_an_isr_change_names_its_cause() -> None:
     )
 
 
-def test_rewritten_state_without_a_change_has_no_entry() -> None:
+def test_write_of_an_unchanged_state_has_no_entry() -> None:
     assert entries_of(written(Cause.REASSIGNED, 1, 1, (1, 2, 3))) == []
 
 

@@ -1,4 +1,4 @@
-"""The states of a reassignment equal those that Apache Kafka 3.9.2 writes, epoch by epoch."""
+"""A reassignment writes the same states in the same epochs as Apache Kafka 3.9.2."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ OF_KAFKA: list[tuple[tuple[int, ...], tuple[int, ...], list[State]]] = [
         [(2, 1, (2, 3, 4)), (2, 1, (2, 3, 4, 1)), (1, 2, (2, 3, 4, 1)), (1, 3, (3, 4, 1))],
     ),
 ]
-"""The states that a watch on the partition observed in a Kafka cluster of four brokers."""
+"""By replicas before and after the reassignment: the states that a watch observed in a Kafka
+cluster of four brokers."""
 
 
 @pytest.mark.parametrize(("origin", "target", "states"), OF_KAFKA)

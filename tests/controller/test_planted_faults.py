@@ -1,7 +1,7 @@
-"""Faults planted into the core one at a time: the random histories must find each of them.
+"""The random histories must find each fault that a test plants into the core.
 
-A checker that never fails proves nothing. Each plant replaces a part of the core by `monkeypatch`;
-the histories run until an invariant fails.
+A checker that never fails proves nothing. Each test replaces a part of the core by `monkeypatch`
+and runs the histories until an invariant fails.
 """
 
 from __future__ import annotations
@@ -210,7 +210,9 @@ PLANTS = [
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @pytest.mark.planted("simulated controller")
-def test_histories_find_the_planted_fault(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_histories_find_the_planted_fault(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch)
     for seed in range(MOST_SEEDS):
         simulation = Simulation(seed)

@@ -1,4 +1,4 @@
-"""Random histories: the invariants hold, and in the end no work is left."""
+"""In random histories the invariants hold, and the controller completes all its work."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_each_partition_and_replica_state_has_a_legal_previous_state() -> None:
         (Assignment((3, 4, 1, 2), (3, 4), (1, 2)), (1, 2), Assignment((1, 2))),
     ],
 )
-def test_reassigned_assignment_has_target_and_origin_replicas(
+def test_reassignment_has_target_and_origin_replicas(
     before: Assignment, target: tuple[int, ...], after: Assignment
 ) -> None:
     assert before.reassigned_to(target) == after

@@ -1,5 +1,5 @@
-"""Histories of the core without failures of ZooKeeper or the network: the writes, and the requests
-to brokers."""
+"""Histories of the core without failures of ZooKeeper or the network: the expected writes and the
+expected requests to brokers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T0 = ("t", 0)
 
 
 def cluster(*broker_ids: int, topics: dict[str, dict[int, tuple[int, ...]]] | None = None) -> Host:
-    """A settled controller of a cluster with these brokers and topics."""
+    """Returns a controller of a cluster with these brokers and topics, without pending work."""
     world = World(4)
     for broker_id in broker_ids or (1, 2, 3):
         world.register(broker_id)
@@ -44,7 +44,7 @@ def cluster(*broker_ids: int, topics: dict[str, dict[int, tuple[int, ...]]] | No
     return host
 
 
-def test_new_controller_sends_brokers_before_partitions() -> None:
+def test_new_controller_sends_the_brokers_before_the_partitions() -> None:
     world = World(3)
     for broker_id in (1, 2, 3):
         world.register(broker_id)
@@ -60,8 +60,9 @@ def test_new_controller_sends_brokers_before_partitions() -> None:
     assert all(each.shown == {T0: 1} for each in world.brokers.values())
 
 
-def test_state_is_decided_again_when_its_leader_has_restarted() -> None:
-    """The write had no effect, because the host fences states by the registrations of brokers."""
+def test_partition_state_is_decided_again_when_its_leader_has_restarted() -> None:
+    """The first write has no effect, because the host fences states by the registrations of
+    brokers."""
     host = cluster()
     world = host.world
     world.unregister(3)
@@ -94,11 +95,11 @@ def test_next_isr_member_leads_when_the_leader_dies() -> None:
 
 
 SIX = {"t": {index: ((1, 2, 3), (2, 3, 1), (3, 1, 2))[index % 3] for index in range(6)}}
-"""Six partitions; each broker leads two of them."""
+"""A topic with six partitions, of which each broker leads two."""
 
 
 @pytest.mark.parametrize("how", ["dies", "stops"])
-def test_partitions_without_a_leader_are_written_and_sent_first(how: str) -> None:
+def test_states_of_leaderless_partitions_are_written_and_sent_first(how: str) -> None:
     host = cluster(topics=SIX)
     world = host.world
 
@@ -126,7 +127,7 @@ def test_partitions_without_a_leader_are_written_and_sent_first(how: str) -> Non
     assert {each.leader for each in world.nodes.states.values()} == {1, 3}
 
 
-def test_bounced_leader_loses_its_leadership() -> None:
+def test_restarted_leader_loses_its_leadership() -> None:
     host = cluster()
     world = host.world
 
@@ -139,7 +140,7 @@ def test_bounced_leader_loses_its_leadership() -> None:
     assert world.brokers[1].shown == {T0: 2}
 
 
-def test_single_isr_member_leads_again_after_its_bounce() -> None:
+def test_single_isr_member_leads_again_after_its_restart() -> None:
     host = cluster(topics={"t": {0: (1,)}})
     world = host.world
 
@@ -191,7 +192,7 @@ def test_new_and_added_partitions_get_a_leader_and_isr() -> None:
     assert world.nodes.topics["new"].topic_id == topic_id
 
 
-def test_topic_is_deleted_after_its_last_replica() -> None:
+def test_topic_is_deleted_after_its_last_replica_is_deleted() -> None:
     host = cluster()
     world = host.world
     world.nodes.deletions.add("t")
@@ -205,7 +206,7 @@ def test_topic_is_deleted_after_its_last_replica() -> None:
     assert all(not each.directories and not each.shown for each in world.brokers.values())
 
 
-def test_deleted_topic_leaves_metadata_but_keeps_its_node_for_a_down_replica() -> None:
+def test_topic_under_deletion_keeps_its_node_when_a_replica_is_down() -> None:
     host = cluster()
     world = host.world
     world.unregister(3)
@@ -227,7 +228,7 @@ def test_deleted_topic_leaves_metadata_but_keeps_its_node_for_a_down_replica() -
     assert all(not each.directories for each in world.brokers.values())
 
 
-def test_new_controller_sends_a_topic_under_deletion_as_deleted() -> None:
+def test_new_controller_sends_a_topic_under_deletion_as_a_deleted_topic() -> None:
     host = cluster()
     world = host.world
     world.unregister(3)
@@ -265,7 +266,7 @@ def test_controlled_shutdown_moves_leaderships() -> None:
     assert world.nodes.states["t", 2][:3] == (1, 0, (1,))
 
 
-def test_reassignment_by_the_api_moves_the_replicas() -> None:
+def test_reassignment_requested_by_the_api_moves_the_replicas() -> None:
     host = cluster(1, 2, 3, 4)
     world = host.world
 
@@ -286,7 +287,7 @@ def test_reassignment_by_the_api_moves_the_replicas() -> None:
     assert world.brokers[2].replicas[T0].leader == 4
 
 
-def test_reassignment_by_the_node_moves_the_replicas() -> None:
+def test_reassignment_requested_in_zookeeper_moves_the_replicas() -> None:
     host = cluster(1, 2, 3, 4)
     world = host.world
     world.nodes.moves = {T0: (4,), ("nothing", 1): (1,)}
@@ -318,9 +319,9 @@ def test_cancelled_reassignment_restores_the_origin() -> None:
     assert host.replies["again"].partitions[T0][0] == 85  # type: ignore[union-attr]
 
 
-def test_failed_replica_is_created_by_a_repeated_reassignment() -> None:
-    """The broker does not report free disk space, because the cancelled move left no replica to
-    create."""
+def test_repeated_reassignment_creates_a_replica_whose_creation_failed() -> None:
+    """The broker does not report free disk space, because after the cancelled reassignment it has
+    no replica to create."""
     host = cluster(1, 2, 3, 4)
     world = host.world
     full = world.brokers[4]
@@ -370,7 +371,7 @@ def test_producer_id_blocks_are_allocated_in_sequence() -> None:
     assert host.replies["b"] == ProducerIdsReply(0, 1000, 1000)
 
 
-def test_fenced_controller_resigns_without_a_write() -> None:
+def test_fenced_controller_resigns_and_writes_nothing() -> None:
     host = cluster()
     world = host.world
     newer = world.elect(2)

@@ -49,7 +49,7 @@ NOW = Now(0, 0)
 
 
 def begun(states: dict[int, LeaderAndIsr | None], partitions: dict[int, Assignment]) -> Host:
-    """A controller that reads these states of topic t at its election."""
+    """Returns a controller that reads these states of topic t after its election."""
     world = World(3)
     for broker_id in (1, 2, 3):
         world.register(broker_id)
@@ -123,7 +123,7 @@ def test_deletion_of_unknown_or_empty_topics_is_completed() -> None:
         Tick(),
     ],
 )
-def test_irrelevant_fact_has_no_effect(fact: Fact) -> None:
+def test_fact_that_does_not_concern_the_controller_has_no_effect(fact: Fact) -> None:
     host = cluster()
     before = dict(host.world.nodes.states)
 
@@ -198,14 +198,14 @@ def test_controlled_shutdown_checks_the_broker_epoch(epoch: int, error: int) -> 
         (AlterReassignments("call", {}), 0),
     ],
 )
-def test_invalid_call_is_refused_at_once(call: Call, error: int) -> None:
+def test_invalid_call_is_refused_immediately(call: Call, error: int) -> None:
     host = cluster()
     host.give(call)
 
     assert host.replies["call"].error_code == error
 
 
-def test_response_of_an_earlier_registration_is_ignored() -> None:
+def test_response_of_a_broker_under_its_earlier_registration_is_ignored() -> None:
     host = cluster()
     world = host.world
     world.nodes.deletions.add("t")
@@ -223,7 +223,7 @@ def test_response_of_an_earlier_registration_is_ignored() -> None:
     assert not world.nodes.topics
 
 
-def test_requests_after_a_bounce_have_the_new_epoch() -> None:
+def test_requests_to_a_restarted_broker_have_its_new_epoch() -> None:
     host = cluster()
     host.world.register(1)
 
@@ -236,7 +236,7 @@ def test_requests_after_a_bounce_have_the_new_epoch() -> None:
 
 @pytest.mark.proves("clusters 9")
 def test_started_broker_receives_metadata_before_its_replicas() -> None:
-    """Trap 9, after the election: a follower ignores a leader that is not in its metadata."""
+    """Trap 9: a follower ignores a leader that its metadata does not contain."""
     host = cluster(1, 2, topics={"t": {0: (1, 3)}})
     host.world.register(3)
 
@@ -248,7 +248,7 @@ def test_started_broker_receives_metadata_before_its_replicas() -> None:
     assert all({b.broker_id for b in each.brokers} == {1, 2, 3} for each in shown)
 
 
-def test_deleted_state_is_created_with_a_later_epoch() -> None:
+def test_state_deleted_by_another_process_is_created_with_a_later_epoch() -> None:
     host = cluster()
     world = host.world
     del world.nodes.states[T0]
@@ -274,7 +274,7 @@ def test_state_of_a_later_controller_is_not_overwritten() -> None:
     assert OtherController("t", 0, 9) in host.events
 
 
-def test_creation_is_retried_later_when_the_existing_state_is_unreadable() -> None:
+def test_topic_creation_is_retried_when_the_existing_state_is_unreadable() -> None:
     host = cluster(topics={"t": {}})
     world = host.world
     world.nodes.rewrite_topic("t", partitions={0: replicas(1)})
@@ -305,7 +305,7 @@ ERRORS = {1: 41, 2: 11, 3: 41, 4: 41, 5: 41, 6: 41}
 
 
 @pytest.mark.parametrize("resigned", [False, True])
-def test_calls_are_refused_by_a_controller_that_is_not_ready_or_resigned(resigned: bool) -> None:
+def test_controller_that_is_not_ready_or_has_resigned_refuses_calls(resigned: bool) -> None:
     controller = Controller(ControllerConfig(1), 1)
     if resigned:
         controller.handle(Ready(), NOW)
@@ -330,7 +330,7 @@ def test_parked_calls_are_refused_when_the_controller_resigns() -> None:
 
 
 @pytest.mark.proves("clusters 24")
-def test_reassignment_waits_for_all_targets_in_the_isr() -> None:
+def test_reassignment_waits_until_all_target_replicas_are_in_the_isr() -> None:
     host = cluster(1, 2, 3, 4, topics={"t": {0: (1, 2)}})
     world = host.world
     host.give(world.isr_asked("shrink", 1, {T0: (1,)}))
@@ -364,7 +364,7 @@ def test_new_controller_continues_a_reassignment() -> None:
     assert world.nodes.states[T0][:3] == (4, 5, (2, 4))
 
 
-def test_cancel_that_would_leave_no_live_isr_member_is_refused() -> None:
+def test_cancel_of_a_reassignment_that_would_empty_the_live_isr_is_refused() -> None:
     host = cluster(1, 2, 3, 4, topics={"t": {0: (1, 2)}})
     world = host.world
     host.give(AlterReassignments("move", {T0: (3, 4)}))
@@ -440,7 +440,7 @@ def test_work_on_a_large_cluster_is_done_in_slices(event: str) -> None:
     assert sum(isinstance(each, SetState) for o in outcomes for each in o.writes) <= 2_000
 
 
-def test_partition_without_a_state_is_reassigned_at_once() -> None:
+def test_partition_without_a_state_is_reassigned_immediately() -> None:
     host = cluster(1, 2, topics={"t": {0: (4, 5)}})
     world = host.world
     assert T0 not in world.nodes.states
@@ -454,7 +454,7 @@ def test_partition_without_a_state_is_reassigned_at_once() -> None:
 
 
 @pytest.mark.proves("clusters 24")
-def test_first_target_replica_is_preferred_during_and_after_a_move() -> None:
+def test_first_target_replica_is_preferred_during_and_after_reassignment() -> None:
     """Trap 24: the preferred leader of a reassignment is the first target replica."""
     host = cluster(1, 2, 3, topics={"t": {0: (1, 2)}})
     world = host.world

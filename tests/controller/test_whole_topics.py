@@ -1,5 +1,5 @@
-"""The controller sends all partitions of a topic to brokers together, however many partitions the
-topic has."""
+"""The controller sends all partitions of a topic to brokers together, even when the topic has many
+partitions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.controller.world import Host, World, replicas
 
 MANY = 600
 MULTI = 64
-"""The number of states that a host writes in one multi."""
+"""The number of states that the host writes in one multi request to ZooKeeper."""
 THREE = ("t0", "t1", "t2")
 
 
 def cluster(*broker_ids: int) -> Host:
-    """A settled controller of these brokers, without topics."""
+    """Returns a controller of these brokers without topics and without pending work."""
     world = World(4)
     for broker_id in broker_ids:
         world.register(broker_id)
@@ -40,7 +40,7 @@ def assignments(count: int, *broker_ids: int) -> dict[int, Assignment]:
 
 
 def seen(host: Host, partitions: dict[int, Assignment]) -> None:
-    """Notifies the controller of the new topic `t`; the states are pending writes."""
+    """Notifies the controller of the new topic `t`. The writes of the states stay pending."""
     host.world.nodes.create_topic("t", partitions, host.world.spare_id())
     host.give(TopicsSeen([*host.world.nodes.topics]))
     host.read_one()
@@ -48,7 +48,7 @@ def seen(host: Host, partitions: dict[int, Assignment]) -> None:
 
 
 def work(host: Host) -> list[Send]:
-    """The requests that the controller sends while it works off its backlog."""
+    """Returns the requests that the controller sends until it has completed its work."""
     sends = list[Send]()
     while host.more:
         sends += host.work().sends
@@ -56,7 +56,8 @@ def work(host: Host) -> list[Send]:
 
 
 def results(host: Host, among: int, failed: frozenset[int] = frozenset()) -> Written:
-    """The results of ``among`` pending writes; the writes of partitions in ``failed`` fail."""
+    """Returns the results of ``among`` pending writes. The writes of the partitions in ``failed``
+    have failed."""
     done = []
     for _ in range(among):
         write = host.writes[0]
@@ -68,7 +69,8 @@ def results(host: Host, among: int, failed: frozenset[int] = frozenset()) -> Wri
 
 
 def land(host: Host, failed: frozenset[int] = frozenset()) -> list[Send]:
-    """Completes all writes in several parts; returns the requests sent between the parts."""
+    """Completes all writes in several parts, and returns the requests that were sent between the
+    parts."""
     sends = list[Send]()
     while host.writes:
         outcome: Outcome = host.give(results(host, min(MULTI, len(host.writes)), failed))
@@ -78,7 +80,8 @@ def land(host: Host, failed: frozenset[int] = frozenset()) -> list[Send]:
 
 
 def shown(sends: list[Send], broker_id: int) -> list[list[int]]:
-    """The partitions in each non-empty UpdateMetadata request to a broker."""
+    """Returns the partitions in each UpdateMetadata request to a broker. Empty requests are
+    omitted."""
     return [
         sorted(each.partition for topic in send.topics for each in topic.partitions)
         for send in sends
@@ -87,7 +90,8 @@ def shown(sends: list[Send], broker_id: int) -> list[list[int]]:
 
 
 def three_topics(*broker_ids: int) -> World:
-    """A settled cluster of these brokers, each with replicas of all partitions."""
+    """Returns a cluster without pending work in which each of these brokers has replicas of all
+    partitions."""
     world = World(4)
     for broker_id in broker_ids:
         world.register(broker_id)
@@ -98,7 +102,8 @@ def three_topics(*broker_ids: int) -> World:
 
 
 def wholes(sends: list[Send], broker_id: int) -> list[str]:
-    """The topics sent to a broker, in order; checks that each is complete when it is first sent."""
+    """Returns the topics that were sent to a broker, in order. Checks that the first request with a
+    topic has all its partitions."""
     topics = [
         topic
         for send in sends
@@ -130,7 +135,7 @@ def test_new_topic_is_sent_when_all_its_partitions_have_leaders() -> None:
     assert isinstance(sends[0], LeaderAndIsrRequest)
 
 
-def test_added_partitions_are_sent_together() -> None:
+def test_partitions_added_to_a_topic_are_sent_together() -> None:
     host = cluster(1, 2)
     seen(host, assignments(2, 1, 2))
     host.settle()
@@ -144,7 +149,7 @@ def test_added_partitions_are_sent_together() -> None:
     assert shown(sends, 1) == shown(sends, 2) == [[*range(2, MANY)]]
 
 
-def test_partition_without_a_live_replica_does_not_delay_the_topic() -> None:
+def test_partition_without_a_live_replica_does_not_delay_its_topic() -> None:
     host = cluster(1, 2)
     seen(host, {**assignments(MANY, 1, 2), MANY: replicas(3)})
 
@@ -166,7 +171,7 @@ def test_partition_whose_write_failed_is_sent_later() -> None:
     assert host.world.brokers[1].shown.keys() == {("t", each) for each in range(MANY)}
 
 
-def test_existing_state_is_read_and_sent_with_the_others() -> None:
+def test_existing_state_of_a_new_topic_is_read_and_sent_with_the_others() -> None:
     host = cluster(1, 2)
     seen(host, assignments(MANY, 1, 2))
     written = host.write_one()

@@ -1,8 +1,8 @@
 """A simulated ZooKeeper, simulated brokers, and hosts of controllers, for tests of the pure core.
 
-No step happens without a call of the test. A `Host` performs its controller's outcomes: writes,
-reads and requests wait in queues until a test completes one of them, in any order that ZooKeeper
-and the network allow. The nodes and the brokers check the invariants, and raise Broken when one
+Each step needs a call of the test. A `Host` performs the outcomes of its controller: writes, reads
+and requests wait in queues until a test completes one of them, in any order that ZooKeeper and the
+network allow. The nodes and the brokers check the invariants and raise Broken when an invariant
 fails.
 """
 
@@ -87,7 +87,7 @@ def require(holds: bool, text: str) -> None:
 
 @dataclass
 class Nodes:
-    """The nodes of a cluster in ZooKeeper."""
+    """The nodes of a cluster in ZooKeeper, with checks of each write."""
 
     brokers: dict[int, BrokerFact] = field(default_factory=dict)
     topics: dict[str, TopicFact] = field(default_factory=dict)
@@ -98,28 +98,28 @@ class Nodes:
     notices: dict[str, list[TopicPartition]] = field(default_factory=dict)
     unclean: dict[str, bool] = field(default_factory=dict)
     unclean_asked: set[str] = field(default_factory=set)
-    """Topics for which ElectLeaders allowed an unclean leader."""
+    """Topics for which ElectLeaders has allowed an unclean leader election."""
     producer_ids: tuple[int, int] = (-1, -1)
     """The last allocated id, and the version of the node."""
     epoch: int = 0
     """The epoch of the newest controller, which is also the version of the fencing node."""
     zxid: int = 0
     ids: dict[tuple[str, int], bytes] = field(default_factory=dict)
-    """The ids of topics, by name and by the zxid of their creation."""
+    """The ids of topics, by name and by the zxid of the topic's creation."""
     strays: set[tuple[int, TopicPartition]] = field(default_factory=set)
     """Replicas removed by a reassignment, possibly while their broker was down."""
     led: dict[tuple[TopicPartition, int, int], tuple[int, int]] = field(default_factory=dict)
-    """The broker and registration that led in each leader epoch of each partition, by its topic's
-    creation."""
+    """By partition, creation of its topic, and leader epoch: the broker that led, and its
+    registration."""
     on_state: Callable[[TopicPartition, LeaderAndIsr | None, LeaderAndIsr], None] | None = None
 
     def next_zxid(self) -> int:
-        """A fresh zxid."""
+        """Returns a new zxid."""
         self.zxid += 1
         return self.zxid
 
     def write(self, write: Write, epoch: int) -> WriteResult:
-        """Performs a multi of the fencing check and the write."""
+        """Performs the fencing check and the write in one multi request."""
         if epoch != self.epoch:
             return WriteResult(write.ticket, Result.FENCED)
         result, version = self._write(write, epoch)
@@ -222,7 +222,7 @@ class Nodes:
             require(clean or unclean, f"the ISR gained a member: {text}")
 
     def read(self, read: Read, spare_id: bytes) -> list[Fact]:
-        """The facts that a read of the nodes returns."""
+        """Returns the facts that a read of the nodes produces."""
         match read:
             case ReadTopic(name):
                 topic = self.topics.get(name)
@@ -239,19 +239,20 @@ class Nodes:
     def create_topic(
         self, name: str, partitions: dict[int, Assignment], topic_id: bytes | None
     ) -> None:
-        """Creates a topic as a broker or an old tool does."""
+        """Creates a topic in the same way as a broker or an old tool."""
         topic = self.topics[name] = TopicFact(name, topic_id, partitions, 0, self.next_zxid())
         if topic_id is not None:
             self.ids[name, topic.created] = topic_id
 
     def rewrite_topic(self, name: str, **changes: object) -> None:
-        """Changes a topic node as a broker or an old tool does to add partitions."""
+        """Changes a topic node in the same way as a broker or an old tool that adds partitions."""
         topic = self.topics[name]
         changed = topic._replace(znode_version=topic.znode_version + 1, **changes)  # type: ignore[arg-type]
         self.topics[name] = changed
 
     def leader_writes_isr(self, key: TopicPartition, state: LeaderAndIsr) -> bool:
-        """Writes an ISR as a leader before Kafka 2.7 does, with the version that it knows."""
+        """Writes an ISR in the same way as a leader of a Kafka before 2.7, with the node version
+        that the leader knows."""
         before = self.states.get(key)
         if before is None or before.partition_epoch != state.partition_epoch:
             return False
@@ -262,27 +263,29 @@ class Nodes:
 
 
 class SimulatedBroker:
-    """The state of a broker that the controller's requests produce, and its responses."""
+    """The state of a broker as the controller's requests determine it, and the responses of the
+    broker."""
 
     def __init__(self, broker_id: int, nodes: Nodes) -> None:
         self.broker_id = broker_id
         self.nodes = nodes
         self.epoch = -1
-        """The czxid of the broker's registration; -1 when the broker is down."""
+        """The czxid of the registration of the broker, or -1 when the broker is down."""
         self.controller_epoch = 0
         self.replicas: dict[TopicPartition, LeaderAndIsrPartition] = {}
-        """The partitions in LeaderAndIsr requests since the broker started."""
+        """The partitions in the LeaderAndIsr requests that the broker received since its start."""
         self.directories: dict[TopicPartition, bytes | None] = {}
-        """The replicas on the broker's disk, with the topic's id; they survive a restart."""
+        """The topic id of each replica on the disk of the broker. A restart does not remove the
+        replicas."""
         self.shown: dict[TopicPartition, int] = {}
-        """Leaders from UpdateMetadata requests."""
+        """The leader of each partition according to UpdateMetadata requests."""
         self.knows: set[int] = set()
-        """Brokers from UpdateMetadata requests."""
+        """The live brokers according to UpdateMetadata requests."""
         self.failed: set[TopicPartition] = set()
         """Replicas whose disk has failed."""
 
     def start(self, epoch: int) -> None:
-        """Starts a new process with the same disk."""
+        """Starts a new process of the broker with the same disk."""
         self.epoch = epoch
         self.controller_epoch = 0
         self.replicas, self.shown, self.knows = {}, {}, set()
@@ -346,9 +349,9 @@ class SimulatedBroker:
         return errors.NONE
 
     def _leads(self, key: TopicPartition, told: LeaderAndIsrPartition) -> None:
-        """Checks that only one registration of one broker leads in a leader epoch: after a restart
-        its log can be shorter. A state written after the restart is accepted, because the
-        previous controller can have decided it before it saw the restart."""
+        """Checks that only one registration of one broker leads in a leader epoch, because the log
+        can be shorter after a restart. A state written after the restart is accepted, because the
+        previous controller can have decided the state before it saw the restart."""
         topic, state = self.nodes.topics.get(key[0]), self.nodes.states.get(key)
         if topic is None or state is None:
             return
@@ -387,7 +390,7 @@ class SimulatedBroker:
 
 
 class Host:
-    """A controller, and its pending writes, reads and requests."""
+    """A controller with its pending writes, reads and requests."""
 
     def __init__(self, world: World, config: ControllerConfig, epoch: int) -> None:
         self.world = world
@@ -407,7 +410,7 @@ class Host:
         return Now(self.now_ms, self.now_ms)
 
     def give(self, event: Fact | Call) -> Outcome:
-        """Passes an event to the controller; the outcome waits in the queues."""
+        """Passes an event to the controller and puts the outcome into the queues."""
         return self.take(self.controller.handle(event, self.now))
 
     def work(self) -> Outcome:
@@ -429,7 +432,7 @@ class Host:
         return outcome
 
     def load(self) -> None:
-        """Performs the reads of a host after its election."""
+        """Performs the reads that a host needs after its election."""
         nodes = self.world.nodes
         nodes.notices.clear()
         self.give(BrokersSeen([*nodes.brokers.values()]))
@@ -450,14 +453,15 @@ class Host:
         return self.world.nodes.write(self.writes.popleft(), self.epoch)
 
     def read_one(self) -> None:
-        """Answers the first pending read."""
+        """Completes the first pending read."""
         read = self.reads.popleft()
         spare_id = self.world.spare_id(read.name if isinstance(read, ReadTopic) else "")
         for fact in self.world.nodes.read(read, spare_id):
             self.give(fact)
 
     def send_one(self, channel: tuple[int, int]) -> Answered | None:
-        """Answers the first request of a channel; None when its broker is down."""
+        """Responds to the first request of a channel. Returns None when the broker of the channel
+        is down."""
         requests = self.channels[channel]
         broker = self.world.brokers[channel[0]]
         registered = self.world.nodes.brokers.get(channel[0])
@@ -472,7 +476,7 @@ class Host:
         return answer
 
     def settle(self, *, answers: bool = True) -> None:
-        """Completes all steps in order until none is left."""
+        """Completes all steps in order until no step is left."""
         for _ in range(100_000):
             if self.resigned:
                 return
@@ -513,8 +517,8 @@ class World:
     def _check_who_joins(
         self, key: TopicPartition, before: LeaderAndIsr | None, state: LeaderAndIsr
     ) -> None:
-        """Checks that a broker that joins an ISR follows in this epoch, if it is alive and has not
-        restarted."""
+        """Checks that a broker that is added to an ISR follows in this leader epoch. Brokers that
+        are down or have restarted are exempt."""
         if before is None or before.leader_epoch != state.leader_epoch:
             return
         for broker_id in set(state.isr) - set(before.isr):
@@ -525,7 +529,7 @@ class World:
             )
 
     def spare_id(self, name: str = "") -> bytes:
-        """The former id of a topic, or a fresh id."""
+        """Returns the former id of a topic, or a new id."""
         if name in self.nodes.topics:
             known = self.nodes.ids.get((name, self.nodes.topics[name].created))
             if known is not None:
@@ -541,12 +545,12 @@ class World:
         self.brokers[broker_id].start(zxid)
 
     def unregister(self, broker_id: int) -> None:
-        """Stops a broker, whose session ends."""
+        """Stops a broker, so that its ZooKeeper session ends."""
         self.nodes.brokers.pop(broker_id, None)
         self.brokers[broker_id].stop()
 
     def elect(self, broker_id: int = 1) -> Host:
-        """Elects a new controller, which fences the earlier ones."""
+        """Elects a new controller, which fences the earlier controllers."""
         self.nodes.epoch += 1
         config = ControllerConfig(
             broker_id, **{k: getattr(self.config, k) for k in CONFIG if k != "broker_id"}
@@ -557,13 +561,14 @@ class World:
         return host
 
     def see_brokers(self) -> BrokersSeen:
-        """The fact with the live brokers."""
+        """Returns the fact that contains the live brokers."""
         return BrokersSeen([*self.nodes.brokers.values()])
 
     def isr_asked(
         self, ticket: object, broker_id: int, wanted: dict[TopicPartition, Replicas], **but: object
     ) -> AlterPartition:
-        """The AlterPartition request of a leader, with its own leader epochs."""
+        """Returns the AlterPartition request of a leader with the leader epochs that the leader
+        knows."""
         broker = self.brokers[broker_id]
         changes = []
         for key, isr in wanted.items():
@@ -575,7 +580,7 @@ class World:
         return AlterPartition(ticket, broker_id, broker.epoch, changes)
 
     def notified(self) -> IsrNotified:
-        """The fact with all ISR notifications."""
+        """Returns the fact that contains all ISR notifications."""
         partitions = [key for keys in self.nodes.notices.values() for key in keys]
         return IsrNotified([*self.nodes.notices], partitions)
 
@@ -584,5 +589,5 @@ CONFIG = tuple(ControllerConfig.__dataclass_fields__)
 
 
 def replicas(*broker_ids: int) -> Assignment:
-    """An assignment without a reassignment."""
+    """Returns an assignment to these replicas, without a reassignment."""
     return Assignment(broker_ids)

@@ -1,4 +1,4 @@
-"""Calls with all fields set, for tests that vary one or two."""
+"""Calls with all fields set. Tests change one or two of the fields."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def end(ticket: Any, *, committed: bool, producer_id: int = 7) -> EndOffsets:
 
 
 class Driver:
-    """A shard with its log and clock; ``handle`` appends and replays the records, as the runtime
+    """A shard with its log and clock. ``handle`` appends and replays the records, as the runtime
     does."""
 
     def __init__(self, **settings: int) -> None:
@@ -125,7 +125,7 @@ class Driver:
         return outcome
 
     def answer(self, call: Any) -> Reply:
-        """Returns the reply to a call that the shard does not park."""
+        """Returns the reply to a call that the shard must not park."""
         return dict(self.handle(call).replies)[call.ticket]
 
     def error(self, call: Any) -> int:
@@ -133,8 +133,8 @@ class Driver:
         return reply if isinstance(reply, int) else reply.error_code
 
     def form(self, *names: str, settle: bool = True) -> list[str]:
-        """Joins dynamic members and returns their ids; the group is Stable, or AWAITING_SYNC if not
-        ``settle``."""
+        """Lets dynamic members join and returns their ids. The group is then Stable, or
+        AWAITING_SYNC if ``settle`` is False."""
         tickets = [f"{name}-{len(self.log)}" for name in names]
         for ticket in tickets:
             self.handle(join(ticket, client_id="m", fresh_id=ticket))

@@ -1,8 +1,9 @@
-"""The language of golden conversations: each line is a call and is followed by its outcome.
+"""The language of golden conversations: each line is a call, and the lines after it are its
+outcome.
 
 docs/internals/coordinator.md describes the language. A conversation runs against one shard. After
-each line the invariants are checked, and the shard is compared with a shard that is loaded from the
-same log.
+each line the test checks the invariants, and compares the shard with a shard that is loaded from
+the same log.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ _DEFAULTS = {"initial_rebalance_delay_ms": 0}
 
 @dataclass
 class Seen:
-    """The row (request) and column (state) of one call in the table of errors, and its answer."""
+    """The row (request) and the column (state) of one call in the error table, and the answer to
+    the call."""
 
     request: str
     state: str
@@ -64,10 +66,10 @@ class Speaker:
     generation_id: int = -1
     instance_id: str | None = None
     said: dict[str, str] = field(default_factory=dict)
-    """The options of the client's last JoinGroup; the next JoinGroup repeats them unless it sets
-    others."""
+    """The options of the client's last JoinGroup. The next JoinGroup has the same options unless
+    its line sets others."""
     connections: int = 1
-    """The number of the client's present connection."""
+    """The number of the client's current connection."""
 
     @property
     def connection(self) -> str:
@@ -165,8 +167,8 @@ class Conversation:
         return self.speakers.setdefault(name, Speaker(name))
 
     def member_id(self, name: str) -> str:
-        """Returns the member id of a speaker, even before the speaker received it; any other name
-        is an id itself."""
+        """Returns the member id of a client, even before the client received the id. Returns any
+        other name unchanged, as a member id."""
         if name in self.speakers and self.speakers[name].member_id:
             return self.speakers[name].member_id
         for group in self.shard.view.groups.values():
@@ -376,7 +378,7 @@ class Conversation:
         return [*lines, *(group_line(self.shard, group_id) for group_id in self.shard.view.groups)]
 
     def _do_reload(self, words: Words) -> list[str]:
-        """Kills the process and loads the shard from its log, with other settings."""
+        """Kills the process and loads the shard from its log with other settings."""
         changes = dict(word.split("=") for word in words.plain)
         self.config = GroupConfig(
             **{name: getattr(self.config, name) for name in self.config.__slots__}
@@ -453,5 +455,5 @@ def answer_of(reply: Reply | None) -> str:
 
 
 def run_text(text: str) -> tuple[str, Conversation]:
-    """Runs a conversation and returns its text with the present outcomes."""
+    """Runs a conversation and returns its text with the current outcomes."""
     return golden_text.run_text(text, Conversation)

@@ -37,13 +37,12 @@ def check_shard(shard: GroupShard) -> None:
 
 
 def timers(group: Group) -> list:
-    """Returns all timers that a group can have armed."""
     sessions = [member.session for member in group.members.values()]
     return [group.phase, *group.pending.values(), *sessions]
 
 
 def check_group(group: Group) -> None:
-    """Checks the invariants that coordinator/group.py states."""
+    """Checks the invariants that the docstrings of coordinator/group.py state."""
     members = group.members
     assert group.joined == sum(m.join_ticket is not None for m in members.values())
     support = Counter(n for m in members.values() for n in {name for name, _ in m.protocols})
@@ -93,7 +92,7 @@ def check_group(group: Group) -> None:
 def reloaded(
     config: GroupConfig, log: Iterable[tuple[int, Run | OwnBatch]], now: Now
 ) -> GroupShard:
-    """Returns a shard that is loaded from the log alone."""
+    """Returns a shard that is loaded only from the log."""
     shard = GroupShard(config)
     for base_offset, run in log:
         shard.replay(run, base_offset)
@@ -102,8 +101,8 @@ def reloaded(
 
 
 def remembered(shard: GroupShard) -> dict[str, tuple]:
-    """Returns the state that a load must restore: each settled group with its members, and all
-    offsets."""
+    """Returns the state that a load must restore: the groups outside a rebalance with their
+    members, and all offsets."""
     settled = {}
     for group in shard.view.groups.values():
         if group.state not in (State.STABLE, State.EMPTY):
@@ -131,8 +130,8 @@ def pending_of(shard: GroupShard) -> dict[tuple, list]:
 def check_against_log(
     shard: GroupShard, config: GroupConfig, log: list[tuple[int, Run | OwnBatch]], now: Now
 ) -> None:
-    """Checks that a shard loaded from the log has the stored state of settled groups of
-    ``shard``."""
+    """Checks that a shard loaded from the log equals ``shard`` in the stored state of all groups
+    outside a rebalance."""
     live = remembered(shard)
     # A static member that is down can bring a group above its limit; a load would then rebalance
     # it.

@@ -1,4 +1,4 @@
-"""Outcomes and groups as the lines of golden conversations."""
+"""Formats outcomes and groups as the lines of golden conversations."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def name_of(code: int) -> str:
 
 
 def text_of(data: bytes) -> str:
-    """Returns opaque bytes as text: a subscription as its topics, no bytes as "-"."""
+    """Returns opaque bytes as text: the topics of a subscription, or "-" for empty bytes."""
     if not data:
         return "-"
     try:

@@ -1,4 +1,4 @@
-"""The journal records a fencing when two living processes use one group.instance.id."""
+"""The journal records a fencing when two live processes use the same group.instance.id."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.coordinator.test_journal import JournaledShard
 
 
 def static(told: JournaledShard, number: int, connection: str, instance: str = "same") -> None:
-    """Lets a process join as a static member, without a member id."""
+    """Lets a process join as a static member that has no member id yet."""
     client, host = f"host{number % 2}", f"/10.0.0.{number % 2}"
     told.handle(
         join(
@@ -23,7 +23,7 @@ def static(told: JournaledShard, number: int, connection: str, instance: str = "
     told.mono_ms += 1000
 
 
-def test_fencing_names_both_living_processes_with_one_instance_id() -> None:
+def test_fencing_names_both_live_processes_with_the_same_instance_id() -> None:
     told = JournaledShard()
     for number in range(34):
         static(told, number, f"c{number}")
@@ -49,7 +49,7 @@ def test_rejoin_on_the_same_connection_is_not_a_fencing() -> None:
     assert not told.entry.fencings
 
 
-def test_kept_fencings_are_bounded_and_counted() -> None:
+def test_number_of_kept_fencings_is_bounded() -> None:
     told = JournaledShard()
     for number in range(2 * INSTANCES_KEPT):
         for turn in range(2):

@@ -1,6 +1,6 @@
 """The golden conversations have their reviewed outcomes.
 
-After a change of behavior: ``make golden``, and review the diff.
+After a change of behavior, run ``make golden`` and review the diff.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ DOCS = Path(__file__).parent.parent.parent / "docs" / "internals" / "coordinator
 
 @cache
 def ran(name: str) -> tuple[str, str, tuple[tuple[str, str, str], ...]]:
-    """Returns a conversation as stored, as it runs now, and (request, state, answer) of each
-    call."""
+    """Returns a stored conversation, the same conversation as it runs now, and the request, state
+    and answer of each call."""
     text = (GOLDEN / name).read_text()
     again, conversation = run_text(text)
     seen = tuple((each.request, each.state, each.answer) for each in conversation.seen)
@@ -36,9 +36,10 @@ def test_golden_conversation_has_its_reviewed_outcome(name: str) -> None:
 
 
 def cells() -> list[tuple[str, str, set[str]]]:
-    """Returns (request, state, answers) of each cell of the table in docs/internals/coordinator.md.
+    """Returns the request, state and answers of each cell of the table in
+    docs/internals/coordinator.md.
 
-    A column is a state name of Kafka's protocol.
+    A column has the name of a state of Kafka's protocol.
     """
     section = DOCS.read_text().split("## What each request gets")[1].split("\n## ")[0]
     header, _, *rows = [
@@ -72,12 +73,12 @@ def test_conversations_cover_each_request_in_each_state(
     assert expected <= shown()[request_name, state]
 
 
-def test_table_of_the_page_has_every_request_and_state() -> None:
+def test_table_of_the_coordinator_page_has_every_request_and_state() -> None:
     rows = {(request, state) for request, state, _ in cells()}
     assert len(rows) == 15 * 8
     assert set(shown()) == rows
 
 
-def test_example_of_the_page_runs_as_printed() -> None:
+def test_example_of_the_coordinator_page_runs_as_printed() -> None:
     example = DOCS.read_text().split("```text\n")[1].split("```")[0]
     assert run_text(example)[0] == example

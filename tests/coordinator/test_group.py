@@ -1,4 +1,5 @@
-"""The protocol vote, the state transitions, the generations and the accepted members of a group."""
+"""Tests of the protocol vote, the state transitions, the generations and the accepted members of a
+group."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def offers(text: str) -> list[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize(("lists", "chosen"), VOTES)
-def test_vote_chooses_the_protocol_of_the_table(lists: list[str], chosen: str) -> None:
+def test_vote_chooses_the_expected_protocol(lists: list[str], chosen: str) -> None:
     assert vote([offers(text) for text in lists]) == chosen
 
 
@@ -63,7 +64,7 @@ def test_illegal_state_transitions_are_refused() -> None:
 
 
 @pytest.mark.parametrize("state", [State.PREPARING_REBALANCE, State.AWAITING_SYNC])
-def test_waiting_state_without_a_deadline_is_refused(state: State) -> None:
+def test_group_state_that_waits_must_have_a_deadline(state: State) -> None:
     group = Group("g")
     group.state = next(iter(LEGAL_PREVIOUS[state]))
     with pytest.raises(AssertionError, match="without a deadline"):
@@ -154,7 +155,7 @@ def test_replaced_static_member_keeps_leadership_and_pending_sync() -> None:
     assert group.support == {"range": 1, "sticky": 1}
 
 
-def test_member_repeated_in_a_record_is_restored_once() -> None:
+def test_member_that_a_record_contains_twice_is_restored_once() -> None:
     stored = GroupMember("a", "i", "c", "/h", 5000, 6000, b"S", b"A")
     again = GroupMember("b", "i", "c", "/h", 5000, 6000, b"S", b"B")
     value = GroupValue("consumer", 3, "range", "nobody", 77, [stored, stored, again])

@@ -1,5 +1,5 @@
-"""The journal of rebalances: the cause, members and phases of each rebalance, and the journal's
-bounds."""
+"""Tests of the journal of rebalances: the cause, the members and the phases of each rebalance, and
+the size bounds of the journal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from tests.coordinator.calls_for_tests import (
 
 
 class JournaledShard(Driver):
-    """A shard whose events a journal observes."""
+    """A shard with a journal that observes its events."""
 
     def __init__(self, journal: Journal | None = None, **settings: int) -> None:
         self.journal = journal or Journal()
@@ -61,7 +61,7 @@ class JournaledShard(Driver):
         return super().take(outcome)
 
     def pass_time(self, milliseconds: int) -> None:
-        """Advances the clock in one step, so that due work runs late."""
+        """Advances the clock in one step, so that work with an earlier deadline runs late."""
         self.mono_ms += milliseconds
         self.take(self.shard.expire(self.now, 1000))
 
@@ -95,7 +95,7 @@ def test_first_rebalance_has_cause_phases_and_assignments() -> None:
     assert [change.text for change in last.changes] == ["joined"]
 
 
-def test_rebalance_has_phase_durations_and_its_last_member() -> None:
+def test_rebalance_has_the_durations_of_its_phases_and_its_last_member() -> None:
     told = JournaledShard()
     a, b, c = told.form("a", "b", "c")
     told.handle(join("again", a))
@@ -175,7 +175,7 @@ def test_undecodable_subscription_change_is_recorded() -> None:
     )
 
 
-def test_returning_static_member_is_a_note_and_not_a_rebalance() -> None:
+def test_return_of_a_static_member_is_recorded_as_note_not_as_rebalance() -> None:
     told = JournaledShard()
     told.handle(join(1, group_instance_id="i", client_id="old"))
     told.handle(sync(2, "i-1", group_instance_id="i", assignments=[("i-1", b"A")]))
@@ -232,7 +232,7 @@ def test_rebalance_without_members_ends_without_an_assignment() -> None:
 
 
 def reloaded(told: JournaledShard) -> JournaledShard:
-    """Returns a shard of another process, loaded from the same log."""
+    """Returns a shard that another process loads from the same log."""
     again = JournaledShard()
     again.shard = GroupShard(again.config)
     for offset, run in told.log:
@@ -271,7 +271,7 @@ def test_rejoin_soon_after_a_restart_has_the_restart_as_cause() -> None:
     )
 
 
-def test_rejoin_long_after_a_restart_has_its_own_cause() -> None:
+def test_rejoin_long_after_a_restart_does_not_have_the_restart_as_cause() -> None:
     told = JournaledShard()
     (a,) = told.form("a")
     again = reloaded(told)
@@ -282,7 +282,7 @@ def test_rejoin_long_after_a_restart_has_its_own_cause() -> None:
     assert again.last.cause is Cause.LEADER_REJOINED
 
 
-def test_load_keeps_the_last_generations_of_a_group() -> None:
+def test_load_restores_only_the_last_generations_of_a_group() -> None:
     told = JournaledShard()
     (a,) = told.form("a")
     for generation in range(2, 30):
@@ -293,7 +293,7 @@ def test_load_keeps_the_last_generations_of_a_group() -> None:
     assert [each.generation_id for each in restored.generations] == list(range(22, 30))
 
 
-def test_a_deleted_group_is_not_restored() -> None:
+def test_journal_of_a_deleted_group_is_not_restored() -> None:
     told = JournaledShard()
     told.form("a")
     told.log.append((len(told.log), GroupRun("g", None)))
@@ -327,7 +327,7 @@ def test_refused_commits_are_counted_by_error_and_client() -> None:
 
 
 @pytest.mark.parametrize("partitions", [[0], [0, 1, 2], [5, 3, 9], [2**31 - 1, 7]])
-def test_commit_to_a_lower_offset_is_kept_with_its_client(partitions: list[int]) -> None:
+def test_commit_of_a_lower_offset_is_recorded_with_its_client(partitions: list[int]) -> None:
     told = JournaledShard()
     told.handle(commit(1, topics=offsets(*[(p, 50) for p in partitions])))
     told.handle(commit(2, topics=offsets(*[(p, 60) for p in partitions])))
@@ -352,7 +352,7 @@ def test_offsets_lowered_by_one_commit_are_one_event_with_examples() -> None:
     assert len(moved.event.examples) == 8
 
 
-def test_aborted_transaction_has_a_note_of_its_dropped_offsets() -> None:
+def test_note_lists_the_offsets_that_an_aborted_transaction_drops() -> None:
     told = JournaledShard()
     for committed in (True, False):
         told.handle(txn_commit(1))
@@ -404,7 +404,7 @@ def test_rare_subscription_changes_are_not_flapping() -> None:
     assert told.journal.flapping("g") == []
 
 
-def test_joins_into_a_stable_group_are_collected_into_one_rebalance() -> None:
+def test_joins_into_a_stable_group_within_the_window_cause_one_rebalance() -> None:
     told = JournaledShard(join_coalescing_ms=500)
     (a,) = told.form("a")
     before = len(told.entry.rebalances)
@@ -476,7 +476,7 @@ def test_journal_keeps_the_last_rebalances_of_a_group() -> None:
     assert [each.number for each in entry.rebalances] == [7, 8, 9, 10]
 
 
-def test_group_without_events_for_longest_is_removed_first() -> None:
+def test_group_whose_last_event_is_oldest_is_removed_first() -> None:
     journal = Journal(bytes_kept=100_000)
     journal.observe(rebalanced("busy"), Now(0, 0))
     for number in range(100):
@@ -517,7 +517,7 @@ def size_of(returns: MemberRestarts) -> int:
     return sum([each.size() for ring in (returns.clients, returns._seen) for each in ring])
 
 
-def test_incremental_size_equals_the_sum_over_entries() -> None:
+def test_size_of_the_journal_equals_the_sum_of_its_entry_sizes() -> None:
     told = JournaledShard(Journal(rebalances_kept=3))
     told.form("a", "b", "c")
     for round_ in range(8):
@@ -543,10 +543,10 @@ def test_incremental_size_equals_the_sum_over_entries() -> None:
 
 
 def measured(build: Callable[[], Journal]) -> tuple[int, int]:
-    """Returns the journal's estimated size and the memory that is released with the journal, in
-    bytes.
+    """Returns two sizes in bytes: the estimated size of the journal, and the memory that is freed
+    with the journal.
 
-    Memory that remains after the first use, such as compiled patterns, is not counted.
+    Memory that remains after the first use, such as compiled patterns, is not included.
     """
     tracemalloc.start()
     try:
@@ -561,8 +561,8 @@ def measured(build: Callable[[], Journal]) -> tuple[int, int]:
         tracemalloc.stop()
 
 
-def test_estimated_size_is_near_the_used_memory() -> None:
-    """No text is shared with a group, as after all members have left."""
+def test_estimated_size_is_close_to_the_used_memory() -> None:
+    """The entries share no text with a group, as after all members have left."""
 
     def build() -> Journal:
         journal = Journal()
@@ -579,7 +579,7 @@ def test_estimated_size_is_near_the_used_memory() -> None:
 
 
 def fresh(text: str, length: int) -> str:
-    """Returns a text that shares no memory with others, like the text of a request."""
+    """Returns a new copy of a text, like the text of a new request."""
     return (text + "-" * length)[: max(length, len(text))] + text
 
 
@@ -609,14 +609,15 @@ def flapping(group: str, number: int, length: int) -> list[Event]:
 
 
 def came_and_went(group: str, number: int, length: int) -> list[Event]:
-    """Returns events of members that join and leave, without a rebalance."""
+    """Returns the events of members that join and leave without causing a rebalance."""
     ids = [fresh(f"{each}{number}", length) for each in ("m", "i", "c")]
     host, reason = fresh("/10.0.0.1", 0), fresh(f"{number}", min(length, 255))
     return [MemberJoined(group, ids[0], ids[1], ids[2], host, reason)]
 
 
 def returned(group: str, number: int, length: int) -> list[Event]:
-    """Returns events of clients that rejoin with new member ids, one after another and in pairs."""
+    """Returns the events of clients that rejoin with new member ids, first one after another and
+    then in pairs."""
     event = came_and_went(group, number, length)[0]
     assert isinstance(event, MemberJoined)
     client, host, back = event.client_id, event.client_host, fresh(f"again{number}", length)
@@ -690,8 +691,9 @@ def test_estimated_size_of_a_load_is_within_twice_the_used_memory(length: int) -
     assert taken / 2 < said < 2 * taken
 
 
-def test_refused_commits_of_long_ids_stay_within_the_bound() -> None:
-    """8,000 refused commits for different groups once used 578 MB; the bound was 64 MiB."""
+def test_refused_commits_with_long_ids_stay_within_the_size_bound() -> None:
+    """Regression: 8,000 refused commits for different groups used 578 MB, although the bound was 64
+    MiB."""
 
     def build() -> Journal:
         journal = Journal(bytes_kept=4 << 20)

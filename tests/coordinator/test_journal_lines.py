@@ -1,4 +1,4 @@
-"""Journal entries as lines: the page's example, round trips of each kind, and damaged lines."""
+"""Journal entries as lines: the example of the page, entries of each kind, and damaged lines."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ ENTRIES: list[Entry] = [
 ]
 
 
-def test_example_of_the_page_is_read_and_written() -> None:
+def test_example_of_the_journal_page_is_read_and_written() -> None:
     text = PAGE.read_text().split("\n## Groups\n")[1].split("```text\n")[1].split("```")[0].encode()
     first, second = text.splitlines(keepends=True)
     assert first == FORM.first_line
@@ -104,7 +104,7 @@ def test_example_of_the_page_is_read_and_written() -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: type(entry).__name__)
-def test_every_kind_of_entry_survives_a_round_trip(entry: Entry) -> None:
+def test_entry_of_each_kind_is_equal_after_it_is_written_and_read(entry: Entry) -> None:
     line = FORM.line_of("g", entry)
     assert line.count(b"\n") == 1
     assert line.isascii()
@@ -116,7 +116,7 @@ def test_every_kind_of_entry_survives_a_round_trip(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: type(entry).__name__)
-def test_changed_or_truncated_line_is_refused(entry: Entry) -> None:
+def test_changed_or_truncated_journal_line_is_refused(entry: Entry) -> None:
     line = FORM.line_of("g", entry)[:-1]
     for position in range(len(line)):
         changed = bytearray(line)
@@ -127,8 +127,8 @@ def test_changed_or_truncated_line_is_refused(entry: Entry) -> None:
             FORM.entry_of(line[:position])
 
 
-def test_line_with_missing_or_wrong_fields_is_refused() -> None:
-    """Each field in turn is missing or has another type, as in another version."""
+def test_journal_line_with_missing_or_wrong_fields_is_refused() -> None:
+    """In each case one field is missing or has another type, as in a line of another version."""
     chance = random.Random(7)
     for entry in ENTRIES:
         fields = fields_of(FORM.line_of("g", entry)[:-1])

@@ -1,4 +1,4 @@
-"""Journal events of administrative actions that make a group skip records."""
+"""Journal events about administrative actions that make a group skip records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ OPS = Sender("User:ops", "cli", "/10.0.0.9")
 
 
 def used(told: JournaledShard | None = None) -> JournaledShard:
-    """Returns a shard with a group that had a member and committed offsets 5 and 7."""
+    """Returns a shard with a group that formerly had a member and has committed the offsets 5 and
+    7."""
     told = told or JournaledShard()
     (a,) = told.form("a")
     told.handle(commit(1, a, 1, topics=offsets((0, 5), (1, 7))))
@@ -41,7 +42,7 @@ def test_forward_reset_is_a_loss_with_principal_client_and_offsets() -> None:
     assert (lost.at_ms, lost.number, lost.times) == (told.now.wall_ms, 1, 1)
 
 
-def test_backward_reset_is_kept_with_its_principal_and_is_not_a_loss() -> None:
+def test_backward_reset_is_recorded_with_its_principal_but_not_as_a_loss() -> None:
     told = used()
     reset(told, (0, 1))
     (moved,) = told.entry.moved_back
@@ -62,7 +63,7 @@ def test_commits_of_members_and_simple_consumers_are_not_losses() -> None:
 
 
 def test_repeated_commits_of_a_simple_consumer_are_one_loss() -> None:
-    """The consumer assigns its partitions itself; the group formerly had members."""
+    """The consumer assigns its partitions itself. The group formerly had members."""
     told = used()
     for number in range(10, 500):
         reset(told, (0, number), (1, number))
@@ -91,7 +92,7 @@ def test_deletions_of_offsets_and_groups_are_kept_with_principal() -> None:
     assert group == LostByAdmin("g", Loss.GROUP_DELETED, *OPS, 1, (MovedOffset("t", 0, 5, -1),))
 
 
-def test_losses_survive_a_restart() -> None:
+def test_losses_are_restored_after_a_restart() -> None:
     told = used(Writing())
     assert isinstance(told, Writing)
     reset(told, (0, 20))
@@ -125,7 +126,7 @@ def test_estimated_size_of_losses_is_within_twice_the_used_memory(length: int) -
     assert taken / 2 < said < 2 * taken
 
 
-def test_losses_of_a_group_are_bounded() -> None:
+def test_number_of_kept_losses_per_group_is_bounded() -> None:
     journal = Journal()
     for number in range(200):
         event = LostByAdmin("g", Loss.TRIMMED, "p", "c", "/h", 1, (MovedOffset("t", number, 1, 2),))

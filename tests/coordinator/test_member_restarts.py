@@ -1,4 +1,4 @@
-"""Restarts of clients under new member ids, and the state of members that a group awaits."""
+"""Restarts of clients with new member ids, and the state of the members for which a group waits."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def test_join_of_another_client_or_host_or_a_late_join_is_not_a_restart(
     assert not returns.clients
 
 
-def test_each_former_member_id_belongs_to_one_restart() -> None:
-    """A process has two consumers, of which one restarts."""
+def test_each_former_member_id_is_counted_in_only_one_restart() -> None:
+    """A process has two consumers, and one of the consumers restarts."""
     returns = MemberRestarts()
     returns.joined(Client("app", HOST), "app-1", at(0))
     returns.joined(Client("app", HOST), "app-2", at(0))
@@ -96,7 +96,7 @@ def test_join_while_the_old_id_heartbeats_is_not_a_restart() -> None:
     assert not returns.clients
 
 
-def test_kept_restarts_are_bounded_and_their_bytes_counted() -> None:
+def test_kept_restarts_are_bounded_and_included_in_the_journal_size() -> None:
     counted = Bytes()
     returns = MemberRestarts(partial(Ring, counted=counted))
     for number in range(3000):
@@ -149,7 +149,8 @@ def test_client_restarted_when_its_connection_closed_before_its_session_expired(
 def test_client_that_leaves_on_an_open_connection_did_not_restart(
     reason: str | None, way: Way
 ) -> None:
-    """Java sends the first reason after max.poll.interval.ms, librdkafka the second."""
+    """The Java client sends the first reason after max.poll.interval.ms, and librdkafka sends the
+    second reason."""
     told = JournaledShard()
     told.handle(join("0", client_id="app", connection="c1"))
     for number in range(4):
@@ -170,7 +171,7 @@ def test_member_whose_session_expires_on_an_open_connection_did_not_restart() ->
     assert client.ways == {Way.SESSION_EXPIRED: 1}
 
 
-def test_member_that_heartbeats_and_never_syncs_did_not_restart() -> None:
+def test_member_that_heartbeats_but_does_not_sync_did_not_restart() -> None:
     told = JournaledShard()
     told.handle(join("a", client_id="app", connection="c1", rebalance_timeout_ms=9000))
     told.pass_time(9000)
@@ -179,7 +180,7 @@ def test_member_that_heartbeats_and_never_syncs_did_not_restart() -> None:
     assert client.ways == {Way.SYNC_TIMED_OUT: 1}
 
 
-def test_member_that_heartbeats_and_does_not_rejoin_did_not_restart() -> None:
+def test_member_that_heartbeats_but_does_not_rejoin_did_not_restart() -> None:
     told = JournaledShard()
     (b,) = told.form("b")
     told.handle(join("n", fresh_id="n", client_id="n"))
@@ -191,7 +192,7 @@ def test_member_that_heartbeats_and_does_not_rejoin_did_not_restart() -> None:
     assert client.ways == {Way.JOIN_TIMED_OUT: 1}
 
 
-def test_restart_causes_are_counted_only_for_the_present_streak() -> None:
+def test_restart_causes_are_counted_only_for_the_current_streak() -> None:
     returns = MemberRestarts()
     for number, way in enumerate([Way.LEFT, Way.RESTARTED, Way.RESTARTED]):
         at_ms = number * 400_000 if number < 2 else 410_000
@@ -225,8 +226,8 @@ def test_static_member_that_returns_within_its_session_is_not_a_restart() -> Non
 
 
 def crash_and_return(told: JournaledShard, *numbers: int, after_ms: int = 3000) -> None:
-    """Runs processes of one static member one after another; each crashes after 1 s, and the next
-    starts after ``after_ms``."""
+    """Runs several processes of one static member in sequence. Each process crashes after 1 s, and
+    the next process starts ``after_ms`` later."""
     for number in numbers:
         connection = f"c{number}"
         fields = {"group_instance_id": "i", "client_id": "app", "connection": connection}
@@ -261,8 +262,8 @@ def test_restarts_of_a_static_member_before_and_after_expiry_are_one_streak() ->
 
 
 def test_static_member_that_returns_after_its_session_is_counted_by_its_instance() -> None:
-    """Each process crashes at once after its SyncGroup, and the next one joins 5 s later; the
-    session timeout is 3 s."""
+    """Each process crashes immediately after its SyncGroup, and the next process joins 5 s later.
+    The session timeout is 3 s."""
     told = JournaledShard(min_session_timeout_ms=1000)
     for number in range(5):
         connection, host = f"c{number}", f"/10.0.0.{number}"
@@ -278,7 +279,7 @@ def test_static_member_that_returns_after_its_session_is_counted_by_its_instance
 
 
 def test_restarts_of_members_with_one_client_id_are_counted_separately() -> None:
-    """Six members are restarted together twice; then one of them crashes repeatedly."""
+    """Six members restart twice at the same time. Then one of the members crashes repeatedly."""
     returns, app, ids = (
         MemberRestarts(),
         Client("rdkafka", HOST),
@@ -305,8 +306,8 @@ def test_restarts_of_members_with_one_client_id_are_counted_separately() -> None
 
 
 def preparing() -> tuple[Driver, str]:
-    """Returns a driver with a rebalancing group, and the awaited first of its two members, which
-    sent a heartbeat 500 ms ago."""
+    """Returns a driver with a group of two members that waits for the first member to rejoin, and
+    the id of this member. The member sent a heartbeat 500 ms ago."""
     driver = Driver()
     a, _ = driver.form("a", "b")
     driver.mono_ms += 500
@@ -324,7 +325,7 @@ def test_awaited_member_that_heartbeats_is_shown_as_not_rejoining() -> None:
     assert found.words == "the member still heartbeats (last 1.6 s ago) but does not rejoin"
 
 
-def test_awaited_member_is_not_silent_before_its_next_heartbeat_is_due() -> None:
+def test_awaited_member_is_not_silent_before_its_next_expected_heartbeat() -> None:
     driver, a = preparing()
     driver.mono_ms += 2000
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
@@ -353,7 +354,7 @@ def test_awaited_member_that_stops_heartbeating_is_silent() -> None:
     assert found.words == "no heartbeat for 5.0 s; the session expires in 5.0 s"
 
 
-def test_phase_ends_with_the_session_of_the_only_awaited_silent_member() -> None:
+def test_join_phase_ends_when_the_only_awaited_silent_session_expires() -> None:
     driver, _ = preparing()
     group = driver.shard.view.groups["g"]
     driver.mono_ms += 2000
@@ -363,7 +364,7 @@ def test_phase_ends_with_the_session_of_the_only_awaited_silent_member() -> None
     assert phase_end_ms(group, driver.now) == driver.mono_ms + 7500
 
 
-def test_phase_ends_at_its_deadline_when_an_awaited_member_heartbeats() -> None:
+def test_join_phase_ends_at_its_deadline_when_an_awaited_member_heartbeats() -> None:
     driver, a = preparing()
     driver.mono_ms += 2000
     driver.handle(heartbeat("beat", a, 2))
@@ -372,7 +373,7 @@ def test_phase_ends_at_its_deadline_when_an_awaited_member_heartbeats() -> None:
     assert phase_end_ms(group, driver.now) == group.awaited().deadline_ms
 
 
-def test_phase_ends_at_its_deadline_when_an_assigned_id_is_awaited_too() -> None:
+def test_join_phase_ends_at_its_deadline_when_an_assigned_id_is_awaited() -> None:
     driver, _ = preparing()
     driver.handle(join("m", member_id_required=True))
     driver.mono_ms += 2000
@@ -380,7 +381,7 @@ def test_phase_ends_at_its_deadline_when_an_assigned_id_is_awaited_too() -> None
     assert phase_end_ms(group, driver.now) == group.awaited().deadline_ms
 
 
-def test_awaited_new_id_has_sign_new_and_removed_member_sign_gone() -> None:
+def test_sign_is_new_for_an_unused_member_id_and_gone_for_a_removed_member() -> None:
     driver, _ = preparing()
     driver.handle(join("m", member_id_required=True))
     group = driver.shard.view.groups["g"]
@@ -429,7 +430,7 @@ def test_crash_during_a_join_is_a_restart() -> None:
     assert (client.times, client.away_ms) == (1, 2000)
 
 
-def test_expiry_entry_explains_a_session_that_began_after_a_close() -> None:
+def test_expiry_entry_explains_that_the_session_began_after_a_close() -> None:
     told = JournaledShard()
     a, b = told.form("a", "b")
     told.handle(join("again", a, connection="c1"))
@@ -446,7 +447,7 @@ def test_expiry_entry_explains_a_session_that_began_after_a_close() -> None:
     )
 
 
-def test_streak_counts_all_restarts_until_a_long_pause() -> None:
+def test_streak_counts_restarts_until_a_long_pause_separates_them() -> None:
     streak = Streak()
     for number in range(1000):
         streak.note(5_000 + 1_000 * number)
@@ -455,7 +456,7 @@ def test_streak_counts_all_restarts_until_a_long_pause() -> None:
     assert (streak.count, streak.since_ms) == (1, streak.last_ms)
 
 
-def test_state_since_is_the_wall_time_of_the_transition() -> None:
+def test_state_since_ms_is_the_wall_time_of_the_transition() -> None:
     driver, _ = preparing()
     began_ms = driver.now.wall_ms
     group = driver.shard.view.groups["g"]

@@ -1,8 +1,8 @@
 """Each handler returns the error of the first failing check.
 
-The rows of each table are in the order of the checks. The call of a row has its own error and the
-errors of all rows below it, so that a row passes only if its check comes before theirs. The last
-row has no error.
+The rows of each table are in the order of the checks. The call of a row has the error of this row
+and the errors of all rows below it, so that the row passes only if its check runs before the checks
+of the rows below. The call of the last row has no error.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Random walks through the shard keep the invariants, and every ticket is answered exactly once.
+"""Random walks through the shard preserve the invariants, and the shard answers every ticket
+exactly once.
 
-Each walk has a seed, which is part of the name of a failed test.
+Each walk has a seed, which is part of the name of its test.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ MINUTE_MS = 60_000
 
 
 class Walk:
-    """One walk: a shard, its unanswered tickets, and the responses that clients received."""
+    """One walk: a shard, the tickets without a reply, and the replies that clients received."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -240,7 +241,9 @@ def test_random_walk_keeps_the_invariants(seed: int) -> None:
     ],
     ids=lambda plant: plant.__name__,
 )
-def test_planted_fault_fails_some_walk(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_fault_is_found_by_a_random_walk(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch)
     for seed in range(WALKS):
         try:
@@ -251,7 +254,7 @@ def test_planted_fault_fails_some_walk(plant: Plant, monkeypatch: pytest.MonkeyP
 
 
 def test_random_walks_reach_every_state_and_park_requests() -> None:
-    """The other tests are evidence only if the walks reach all states."""
+    """The other tests prove something only if the walks reach all states."""
     states = set()
     waited = 0
     for seed in range(10):
@@ -269,7 +272,7 @@ def test_random_walks_reach_every_state_and_park_requests() -> None:
     assert waited > 1000
 
 
-def test_unload_answers_every_parked_request_of_a_walk() -> None:
+def test_unload_answers_every_request_that_a_random_walk_parked() -> None:
     owed = 0
     for seed in range(20):
         walk = Walk(seed)

@@ -1,4 +1,4 @@
-"""Journal entries of refused JoinGroups, and when they end."""
+"""Journal entries about refused JoinGroup requests, and the events that end these entries."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_refused_join_of_unknown_group_is_kept() -> None:
     assert [each.count for each in told.entry.rejected] == [1]
 
 
-def test_refused_joins_end_when_the_client_joins() -> None:
+def test_refusals_are_marked_over_when_the_client_joins() -> None:
     journal = Journal()
     journal.observe(REFUSED, Now(0, 1000))
     journal.observe(JOINED, Now(0, 2000))
@@ -108,14 +108,14 @@ def test_refused_joins_end_when_the_client_joins() -> None:
     assert (kept.is_over, kept.since_ms, kept.times, kept.count) == (False, 3000, 1, 2)
 
 
-def test_refused_joins_of_other_hosts_do_not_end_when_a_client_joins() -> None:
+def test_refusals_of_other_hosts_are_not_marked_over_when_a_client_joins() -> None:
     journal = Journal()
     journal.observe(REFUSED, Now(0, 1000))
     journal.observe(MemberJoined("g", "app-1", None, "app", "/10.0.0.8", None), Now(0, 2000))
     assert [each.is_over for each in refusals(journal)] == [False]
 
 
-def test_refusals_far_apart_start_a_new_count() -> None:
+def test_refusal_long_after_the_previous_refusal_starts_a_new_count() -> None:
     journal = Journal()
     for wall_ms in (0, 600_000, 1_200_001):
         journal.observe(REFUSED, Now(0, wall_ms))
@@ -123,7 +123,7 @@ def test_refusals_far_apart_start_a_new_count() -> None:
     assert (kept.since_ms, kept.times, kept.count) == (1_200_001, 1, 3)
 
 
-def test_refused_clients_of_a_group_are_bounded_and_the_oldest_dropped() -> None:
+def test_oldest_refused_client_is_dropped_when_a_group_has_too_many() -> None:
     journal = Journal()
     for number in range(1000):
         host = f"/10.1.{number // 256}.{number % 256}"

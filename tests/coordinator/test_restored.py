@@ -1,4 +1,4 @@
-"""A journal that is restored from its written lines and from the log."""
+"""A journal is restored from its written lines and from the log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY_MS = 86_400_000
 
 
 class Writing(JournaledShard):
-    """A shard whose journal entries are written as lines."""
+    """A shard whose journal entries are written to lines."""
 
     def __init__(self, **settings: int) -> None:
         self.unsaved = Unsaved()
@@ -27,7 +27,7 @@ class Writing(JournaledShard):
         super().__init__(Journal(unsaved=self.unsaved), **settings)
 
     def write(self) -> None:
-        """Writes the due lines, as the broker does 0.1 s after an event."""
+        """Writes the pending lines, as the broker does 0.1 s after an event."""
         self.journal.fold_observed()
         for group_id, entry in self.unsaved.take(1000):
             self.lines.append(FORM.line_of(group_id, entry)[:-1])
@@ -38,7 +38,7 @@ class Writing(JournaledShard):
         return super_outcome
 
     def next_run(self) -> Journal:
-        """Returns the journal of a later process, which reads the lines."""
+        """Returns the journal of a later process, which has read the lines."""
         journal = Journal(unsaved=Unsaved())
         for line in self.lines:
             journal.restore(*FORM.entry_of(line))
@@ -60,7 +60,7 @@ def generation(number: int, leader: str | None, at_ms: int, members: int = 1) ->
     return LoadedGeneration(number, number, protocol, leader, members, at_ms)
 
 
-def test_restored_entries_have_source_kept() -> None:
+def test_restored_journal_entries_have_the_source_kept() -> None:
     told = Writing()
     a, b = told.form("a", "b")
     told.handle(leave("bye", b))
@@ -86,7 +86,7 @@ def test_restored_entries_have_source_kept() -> None:
     assert after.moved_back.number == 1
 
 
-def test_rebalance_open_at_a_crash_is_restored_as_stopped() -> None:
+def test_rebalance_in_progress_at_a_crash_is_restored_as_stopped() -> None:
     told = Writing()
     told.form("a", "b")
     told.handle(join("n", fresh_id="n"))
@@ -97,7 +97,7 @@ def test_rebalance_open_at_a_crash_is_restored_as_stopped() -> None:
     assert after.open_rebalance is None
 
 
-def test_numbers_continue_after_a_restart_with_source_seen() -> None:
+def test_rebalance_numbers_continue_after_a_restart() -> None:
     told = Writing()
     told.form("a")
     journal = told.next_run()
@@ -149,7 +149,7 @@ def test_repeated_takeovers_of_a_static_member_are_one_note() -> None:
     assert [(each.instance, each.times) for each in told.entry.notes][-1] == ("i", 1)
 
 
-def test_restored_refusal_count_continues_with_source_seen() -> None:
+def test_count_of_restored_refusals_continues_after_a_restart() -> None:
     told = Writing()
     (a,) = told.form("a")
     for number in range(8):
@@ -235,7 +235,7 @@ def test_history_without_a_file_has_the_generations_of_the_log() -> None:
     assert journal.rebalances("g")[-1].source is Source.SEEN
 
 
-def test_generations_already_in_the_file_are_not_repeated() -> None:
+def test_generations_in_the_history_file_are_not_restored_twice() -> None:
     told = Writing()
     a, _ = told.form("a", "b")
     told.handle(join("again", a))
@@ -247,7 +247,7 @@ def test_generations_already_in_the_file_are_not_repeated() -> None:
     assert sources == {Source.KEPT}
 
 
-def test_gaps_of_the_file_are_filled_from_the_log_in_order() -> None:
+def test_gaps_in_the_history_file_are_filled_from_the_log_in_order() -> None:
     journal = Journal()
     kept = Rebalance(5, 3000, 0, Cause.MEMBER_LEFT, "b left", "b", 2, (), 3000)
     kept.phase, kept.outcome, kept.ended_ms, kept.generation_id = "ended", "assigned", 3100, 3
@@ -269,7 +269,7 @@ def test_gaps_of_the_file_are_filled_from_the_log_in_order() -> None:
     assert told_of(journal).rebalances.number == numbers[-1]
 
 
-def test_rebalance_open_in_the_file_is_completed_from_the_log() -> None:
+def test_unfinished_rebalance_in_the_file_is_completed_from_the_log() -> None:
     journal = Journal()
     running = Rebalance(5, 3000, 0, Cause.MEMBER_LEFT, "b left", "b", 2, ("a",), 9000)
     journal.restore("g", running)
@@ -279,7 +279,7 @@ def test_rebalance_open_in_the_file_is_completed_from_the_log() -> None:
     assert (entry.detail, entry.ended_ms, entry.source) == ("b left", 3200, Source.KEPT)
 
 
-def test_later_load_of_another_group_keeps_the_open_rebalance() -> None:
+def test_later_load_of_another_group_does_not_end_the_open_rebalance() -> None:
     journal = Journal(rebalances_kept=2)
     journal.observe(*loaded(generation(1, "a", 1000)))
     for number in range(1, 4):

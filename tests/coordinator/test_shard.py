@@ -1,4 +1,4 @@
-"""Refusals, budgets, sizes and loading of the shard, which no conversation covers."""
+"""Tests of refusals, budgets, sizes and loads of the shard that no conversation covers."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ EVERY_CALL: list[Any] = [
 ]
 
 
-def test_list_of_calls_has_every_type_of_call() -> None:
+def test_list_of_test_calls_contains_every_type_of_call() -> None:
     assert {type(call) for call in EVERY_CALL} == set(typing.get_args(calls.Call))
 
 
 @pytest.mark.parametrize("call", EVERY_CALL, ids=lambda call: type(call).__name__)
-def test_refusal_has_the_type_of_the_calls_reply(call: Any) -> None:
+def test_refusal_has_the_reply_type_of_its_call(call: Any) -> None:
     shard = GroupShard(GroupConfig())
     shard.loaded(Now(0, 0))
     ((_, answer),) = shard.handle(call, Now(0, 0)).replies
@@ -84,7 +84,7 @@ def test_loading_error_of_each_call_is_kafkas(call: Any) -> None:
 # ----------------------------------------------------------------------------------- parked
 
 
-def test_displaced_parked_request_returns_rebalance_in_progress() -> None:
+def test_parked_request_replaced_by_another_gets_rebalance_in_progress() -> None:
     driver = Driver()
     a, b = driver.form("a", "b", settle=False)
     driver.handle(sync("first", b, 2))
@@ -119,7 +119,7 @@ def test_second_unload_returns_no_reply() -> None:
 # ----------------------------------------------------------------------------------- expire
 
 
-def test_expire_handles_budget_many_groups_and_remains_due() -> None:
+def test_expire_handles_at_most_budget_groups_and_needs_another_call() -> None:
     driver = Driver(initial_rebalance_delay_ms=3000)
     for i in range(10):
         driver.handle(join(i, group_id=f"g{i}"))
@@ -134,7 +134,7 @@ def test_expire_handles_budget_many_groups_and_remains_due() -> None:
         assert (next_ms <= driver.mono_ms) == (slices < 10)
 
 
-def test_retention_check_reads_budget_many_groups() -> None:
+def test_retention_check_reads_at_most_budget_groups() -> None:
     driver = Driver(offsets_retention_ms=1000, offsets_retention_check_interval_ms=5000)
     for i in range(10):
         driver.handle(commit(i, group_id=f"g{i}"))
@@ -214,7 +214,7 @@ def test_commit_without_metadata_reuses_the_columns_of_the_call() -> None:
 # ---------------------------------------------------------------------------------- loading
 
 
-def test_replay_of_a_live_group_record_changes_only_its_offset() -> None:
+def test_replay_of_a_record_of_a_live_group_changes_only_its_offset() -> None:
     driver = Driver()
     driver.form("a", "b")
     group = driver.shard.view.groups["g"]
@@ -227,7 +227,7 @@ def test_replay_of_a_live_group_record_changes_only_its_offset() -> None:
     assert group.record_offset == 77
 
 
-def test_load_removes_a_group_at_its_tombstone_and_restores_a_later_one() -> None:
+def test_load_removes_a_group_at_its_tombstone_and_restores_a_later_group() -> None:
     driver = Driver()
     (a,) = driver.form("a")
     driver.handle(leave("l", a))
@@ -246,7 +246,7 @@ def test_load_removes_a_group_at_its_tombstone_and_restores_a_later_one() -> Non
 
 
 def test_load_completes_groups_in_bounded_pieces() -> None:
-    """The loader yields between the pieces; their size does not change the result."""
+    """The loader yields between the pieces. The size of a piece does not change the result."""
     driver = Driver()
     driver.form("a")
     driver.handle(commit("s", group_id="simple"))
@@ -263,7 +263,7 @@ def test_load_completes_groups_in_bounded_pieces() -> None:
     check_shard(shard)
 
 
-def test_group_counts_use_kafkas_state_names() -> None:
+def test_group_counts_per_state_have_kafkas_state_names() -> None:
     driver = Driver()
     driver.form("a", "b")
     driver.handle(commit("s", group_id="simple"))
@@ -306,7 +306,7 @@ def test_group_of_a_thousand_members_forms_one_generation() -> None:
 @pytest.mark.parametrize("group_id", ["g", "grüße" * 30, "🙂" * 8000])
 @pytest.mark.parametrize("topic", ["t", "t" * 249])
 def test_accepted_commit_fits_a_batch(group_id: str, topic: str) -> None:
-    """The bound of coordinator/commits.py holds for any bytes of the names."""
+    """The size bound in coordinator/commits.py is correct for any bytes in the names."""
     refused = accepted = 0
     for limit in (300, 3000, 40_000, 10**6):
         driver = Driver(max_record_bytes=limit)
@@ -352,8 +352,8 @@ def test_unreadable_subscriptions_of_a_static_member_are_compared_as_bytes() -> 
 
 
 def test_unused_member_ids_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An id above the bound withdraws the oldest one; a client that joins with a withdrawn id gets
-    an error and requests another."""
+    """When the number of unused ids exceeds the bound, the shard withdraws the oldest id. A client
+    that joins with a withdrawn id receives an error and requests a new id."""
     monkeypatch.setattr(joining, "PENDING_IDS_MAX", 100)
     driver = Driver()
     for number in range(1000):

@@ -1,5 +1,5 @@
-"""Deletion and expiry of many offsets run in bounded pieces, and a crash between two pieces is
-harmless."""
+"""Deletion and expiry of many offsets run in bounded pieces, and a crash between two pieces leaves
+a valid group."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.coordinator.invariants import check_against_log, reloaded
 
 TOPICS, PARTITIONS = 5, 1000
 TOMBSTONES_MAX = 500
-"""The number of tombstones in a piece, which takes some 5 ms until the tombstones are in the
+"""The number of tombstones in one piece. A piece takes about 5 ms until its tombstones are in the
 log."""
 
 
 def filled(**settings: int) -> Driver:
-    """Returns a shard with a small and a large group without members."""
+    """Returns a shard with a small group and a large group, both without members."""
     driver = Driver(**settings)
     driver.handle(commit("small", group_id="small"))
     columns = list(range(PARTITIONS))
@@ -42,13 +42,13 @@ def dropped(outcome: Outcome) -> int:
 
 
 def work_off(driver: Driver, pieces: list[Outcome]) -> None:
-    """Runs all due work, one piece at a time."""
+    """Runs all pending work in single pieces."""
     while (due_ms := driver.shard.next_deadline()) is not None and due_ms <= driver.mono_ms:
         pieces.append(driver.take(driver.shard.expire(driver.now, 100)))
         check_against_log(driver.shard, driver.config, driver.log, driver.now)
 
 
-def test_large_group_is_deleted_in_pieces_and_answered_at_the_end() -> None:
+def test_delete_of_a_large_group_is_answered_after_its_last_piece() -> None:
     driver = filled()
     pieces = [driver.handle(DeleteGroup("ticket", "g"))]
     assert not pieces[0].replies

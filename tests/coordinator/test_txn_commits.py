@@ -1,5 +1,5 @@
-"""TxnOffsetCommit and transaction markers: accepted commits, pending offsets, and their commit or
-abort."""
+"""Tests of TxnOffsetCommit and of transaction markers: which commits are accepted, and how pending
+offsets are committed or aborted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ from tests.coordinator.test_precedence import FOLLOWER, LEADER, full, rows
 __all__ = ["full"]
 
 OTHER = [("range", encode_subscription(["other"]))]
-"""The protocols of a member whose subscription changes, so that its group rebalances."""
+"""The protocols of a member with a changed subscription. A join with these protocols causes a
+rebalance."""
 
 
 def topic(offsets: dict[int, int], name: str = "t", text: str | None = None) -> TopicOffsets:
@@ -49,7 +50,7 @@ def topic(offsets: dict[int, int], name: str = "t", text: str | None = None) -> 
 
 
 def fetched(driver: Driver, *, stable: bool = False, group: str = "g", **topics: Any) -> Any:
-    """Returns (offset, error) by partition of the named topics, or of all topics."""
+    """Returns the offset and the error of each partition of the given topics, or of all topics."""
     asked = [("t", topics["t"])] if topics else None
     reply = driver.answer(OffsetFetch("fetch", group, asked, stable))
     assert isinstance(reply, FetchReply)
@@ -111,8 +112,8 @@ def test_txn_offset_commit_checks_in_the_order_of_the_table(
 def test_txn_offset_commit_is_accepted_in_every_phase_of_a_rebalance(
     full: Driver, known: str
 ) -> None:
-    """OffsetCommit returns REBALANCE_IN_PROGRESS while the assignment is awaited; a transaction
-    cannot wait."""
+    """OffsetCommit returns REBALANCE_IN_PROGRESS when the group waits for the assignment, but a
+    transaction cannot wait."""
     instance = known[:2]
     full.handle(join("again", LEADER, group_instance_id="i1", protocols=OTHER))
     states = []
@@ -128,7 +129,7 @@ def test_txn_offset_commit_is_accepted_in_every_phase_of_a_rebalance(
 
 @pytest.mark.proves("transactions 27")
 def test_txn_offset_commit_without_a_member_is_accepted_by_any_group() -> None:
-    """Versions 0 to 2 lack the member fields."""
+    """Versions 0 to 2 of the request have no member fields."""
     driver = Driver()
     driver.form("a")
     assert driver.answer(txn_commit("c")) == CommitReply(NONE)
@@ -169,7 +170,7 @@ def test_txn_offset_commit_of_a_displaced_instance_is_fenced(full: Driver) -> No
     assert full.answer(call) == CommitReply(FENCED_INSTANCE_ID)
 
 
-def test_txn_offset_commit_creates_an_unknown_group_as_simple() -> None:
+def test_txn_offset_commit_creates_a_simple_group_when_it_is_unknown() -> None:
     driver = Driver()
     assert driver.answer(txn_commit("c", "", 3)) == CommitReply(ILLEGAL_GENERATION)
     assert not driver.shard.view.groups
@@ -251,8 +252,8 @@ def test_stable_offset_fetch_hides_metadata_of_an_unstable_offset() -> None:
 
 
 @pytest.mark.parametrize("plain_last", [True, False])
-def test_commit_with_the_later_record_applies_plain_or_transactional(plain_last: bool) -> None:
-    """The offset of the marker does not matter; a load has the same result."""
+def test_commit_whose_record_is_later_applies_plain_or_transactional(plain_last: bool) -> None:
+    """The log offset of the marker has no effect on the result, and a load has the same result."""
     driver = Driver()
     calls = [txn_commit("t", topics=[topic({0: 8})]), commit("p", topics=[topic({0: 10})])]
     for call in calls if plain_last else reversed(calls):
@@ -306,7 +307,7 @@ def test_transaction_that_lowers_offsets_is_reported() -> None:
 
 
 def left_behind(driver: Driver) -> dict[str, Any]:
-    """Writes a COMMIT marker and returns the keys of all committed offsets, by group."""
+    """Writes a COMMIT marker, and returns the keys of all committed offsets by group."""
     check_against_log(driver.shard, driver.config, driver.log, driver.now)
     driver.handle(end("e", committed=True))
     check_shard(driver.shard)
@@ -315,7 +316,7 @@ def left_behind(driver: Driver) -> dict[str, Any]:
 
 
 @pytest.mark.proves("transactions 40")
-def test_deleted_group_drops_its_pending_offsets() -> None:
+def test_pending_offsets_of_a_deleted_group_are_removed() -> None:
     driver = Driver()
     driver.handle(txn_commit("t", topics=[topic({0: 8, 1: 8})]))
     outcome = driver.handle(DeleteGroup("d", "g"))
@@ -335,7 +336,7 @@ def test_offset_delete_removes_a_pending_offset() -> None:
 
 
 @pytest.mark.proves("transactions 40")
-def test_deleted_topic_drops_its_pending_offsets() -> None:
+def test_pending_offsets_of_a_deleted_topic_are_removed() -> None:
     driver = Driver()
     driver.handle(txn_commit("t", topics=[topic({0: 8}), topic({0: 8}, "u")]))
     driver.take(driver.shard.topics_deleted({"t": 99}, driver.now))
@@ -343,7 +344,8 @@ def test_deleted_topic_drops_its_pending_offsets() -> None:
 
 
 def test_pending_offsets_of_a_recreated_topic_are_kept() -> None:
-    """The tombstones of the old topic arrive late; the pending offsets belong to the new topic."""
+    """The tombstones of the deleted topic are written late, but the pending offsets belong to the
+    new topic."""
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 1, 1: 1})]))  # log offsets 0 and 1
     driver.handle(txn_commit("t", topics=[topic({0: 8})]))  # log offset 2: the new topic
@@ -393,8 +395,9 @@ def test_load_restores_pending_offsets_and_their_group() -> None:
 # ----------------------------------------------------------------------------------------- bounds
 
 
-def test_pending_offsets_of_a_transaction_are_bounded() -> None:
-    """The marker applies all pending offsets in one piece of work of the event loop."""
+def test_number_of_pending_offsets_per_transaction_is_bounded() -> None:
+    """The bound exists because the event loop applies all pending offsets of a transaction in one
+    piece of work."""
     driver = Driver()
     half = PENDING_MAX // 2
 

@@ -1,4 +1,5 @@
-"""Hypothesis strategies for runs, and conversions of their values for the second log reader."""
+"""Hypothesis strategies for runs, and conversions of their values into those of the independent
+decoder."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def tombstones(draw: st.DrawFn, groups=names, partitions=int32) -> OffsetTombsto
 
 
 def own_batches(groups=names, partitions=int32) -> st.SearchStrategy[OwnBatch]:
-    """Generates transactional commits of three producers, and their markers."""
+    """Generates transactional commits of three producers, and the markers of these transactions."""
     producers = st.integers(1, 3)
     runs_of_one = st.lists(offset_runs(groups, partitions), min_size=1, max_size=2)
     return st.builds(TransactionalRun, producers, st.integers(0, 2), runs_of_one) | st.builds(
@@ -109,7 +110,7 @@ def runs(groups=names, partitions=int32) -> st.SearchStrategy[Run]:
 
 
 def model_group(value: GroupValue) -> ModelGroup:
-    """Returns the group value as the second log reader represents it."""
+    """Returns the group value in the form that the independent decoder returns."""
     return ModelGroup(
         value.protocol_type,
         value.generation_id,
@@ -169,4 +170,4 @@ consumer_records = st.one_of(
     st.builds(CurrentRecord, _short_names, _current),
     st.builds(RegexRecord, _short_names, st.builds(ResolvedRegex, _sorted_names, int32, int64)),
 )
-"""Records of consumer groups with any value that Muster may write."""
+"""Consumer group records with any value that Muster may write."""

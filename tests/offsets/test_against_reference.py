@@ -1,4 +1,5 @@
-"""Offset and group values have the bytes of the reference codec, which reads Kafka's schemas."""
+"""Offset values and group values have the same bytes as in the reference codec, which reads Kafka's
+schemas."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def test_group_value_equals_that_of_the_reference_codec(version: int, group: Gro
 
 
 def as_version_has_it(group: GroupValue, version: int) -> GroupValue:
-    """Returns the group without the fields that ``version`` lacks."""
+    """Returns the group without the fields that value version ``version`` lacks."""
     return GroupValue(
         group.protocol_type,
         group.generation_id,

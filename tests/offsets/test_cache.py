@@ -1,4 +1,4 @@
-"""The offset cache equals a dict after the same records of the log."""
+"""After the same records of the log, the offset cache equals a dict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tests.offsets.strategies import few_names, few_partitions, group_runs, offs
 
 
 def commit(group_id: str, topic: str, committed: dict[int, int], **changes) -> OffsetRun:
-    """Returns a commit of {partition: offset}, at leader epoch 5."""
+    """Returns a commit in leader epoch 5 of the offsets in ``committed``, which are by
+    partition."""
     fields = {
         "partitions": tuple(committed),
         "offsets": tuple(committed.values()),
@@ -26,7 +27,7 @@ def commit(group_id: str, topic: str, committed: dict[int, int], **changes) -> O
 
 
 class CacheAgainstDict(RuleBasedStateMachine):
-    """Replays random runs into the cache and, one key at a time, into a dict."""
+    """Replays random runs into the cache, and the same records one by one into a dict."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,7 +117,7 @@ TestCacheAgainstDict = CacheAgainstDict.TestCase
 TestCacheAgainstDict.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
 
 
-def test_partition_repeated_in_a_run_keeps_its_last_value() -> None:
+def test_last_offset_of_a_partition_that_a_run_contains_twice_applies() -> None:
     cache = OffsetCache()
     run = commit("g", "t", {}, partitions=[4, 4], offsets=[1, 2], leader_epochs=[0, 0])
     cache.replay(run, 10)
@@ -133,14 +134,14 @@ def test_metadata_column_is_none_when_all_metadata_is_empty() -> None:
     assert cache.fetch("g", "t", [0, 1]).metadata is None
 
 
-def test_huge_partition_number_takes_less_than_2000_bytes() -> None:
+def test_offset_of_a_huge_partition_number_takes_less_than_2000_bytes() -> None:
     cache = OffsetCache()
     cache.replay(commit("g", "t", {2**31 - 1: 7}), 0)
     assert cache.fetch("g", "t", [2**31 - 1]).offsets == [7]
     assert bytes_of(cache) < 2000
 
 
-def test_entry_takes_less_than_40_bytes_on_average() -> None:
+def test_cached_offset_takes_less_than_40_bytes_on_average() -> None:
     cache = OffsetCache()
     for group in range(100):
         cache.replay(commit(f"g{group}", "t", dict.fromkeys(range(1000), 5)), 1000 * group)
@@ -149,7 +150,7 @@ def test_entry_takes_less_than_40_bytes_on_average() -> None:
 
 
 def bytes_of(cache: OffsetCache) -> int:
-    """Returns the size of the columns and of all objects that they refer to."""
+    """Returns the size in bytes of the columns and of all objects to which they refer."""
     import sys
 
     total = 0

@@ -1,4 +1,4 @@
-"""Records of consumer groups, compared with bytes that Apache's serializer wrote."""
+"""Consumer group records have the same bytes as those of Kafka's serializer."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ NAMES = {
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
-def test_record_is_read_back_as_it_was_written(record: ConsumerRecord) -> None:
+def test_encoded_record_is_decoded_to_the_same_record(record: ConsumerRecord) -> None:
     assert decode(encode_key("g", record), encode_value(record)) == ("g", record)
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
-def test_tombstone_is_read_back(record: ConsumerRecord) -> None:
+def test_encoded_tombstone_is_decoded_as_a_tombstone(record: ConsumerRecord) -> None:
     key = encode_key("g", record)
     record.value, kept = None, record.value
     try:
@@ -85,7 +85,7 @@ def golden(name: str, part: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_bytes_equal_those_of_apache(name: str) -> None:
+def test_record_of_apache_kafka_is_decoded_and_encoded_to_the_same_bytes(name: str) -> None:
     for key, value in zip(golden(name, "Key"), golden(name, "Value"), strict=True):
         stored_key = NAMES[name].to_bytes(2, "big") + key
         stored = decode(stored_key, b"\0\0" + value)
@@ -101,7 +101,7 @@ def test_bytes_equal_those_of_apache(name: str) -> None:
             )
 
 
-def test_missing_assignment_epochs_are_those_of_the_member() -> None:
+def test_missing_assignment_epochs_are_decoded_as_the_member_epoch() -> None:
     key = encode_key("g", CurrentRecord("m", None))
     topics = b"\x02" + T + b"\x03" + (1).to_bytes(4, "big") + (0).to_bytes(4, "big") + b"\0"
     value = b"\0\0" + (7).to_bytes(4, "big") + (6).to_bytes(4, "big") + b"\0" + topics + b"\x01\0"
@@ -109,13 +109,13 @@ def test_missing_assignment_epochs_are_those_of_the_member() -> None:
     assert decode(key, value) == ("g", CurrentRecord("m", current))
 
 
-def test_topic_metadata_of_kafka_4_0_is_only_noted() -> None:
+def test_topic_metadata_record_of_kafka_4_0_is_decoded_without_topics() -> None:
     key = encode_key("g", TopicsRecord())
     assert decode(key, b"\0\0\x01\0") == ("g", TopicsRecord(True))
     assert decode(key, None) == ("g", TopicsRecord())
 
 
-def test_keys_of_other_types_are_left_alone() -> None:
+def test_key_of_another_record_type_is_not_decoded() -> None:
     assert decode(b"\0\2\0\1g", None) is None
 
 
@@ -123,7 +123,7 @@ def test_keys_of_other_types_are_left_alone() -> None:
     ("value", "error"),
     [(b"\0\1\0", "version 1 of .* a newer Muster"), (b"\0", "no version"), (b"\0\0\0", "Metadata")],
 )
-def test_malformed_value_is_refused(value: bytes, error: str) -> None:
+def test_malformed_value_raises_an_error(value: bytes, error: str) -> None:
     with pytest.raises(Malformed, match=error):
         decode(encode_key("g", EpochRecord(None)), value)
 
@@ -132,14 +132,16 @@ def test_malformed_value_is_refused(value: bytes, error: str) -> None:
 
 
 @given(consumer_records)
-def test_straight_lines_write_and_read_as_the_schemas_do(record: ConsumerRecord) -> None:
+def test_specialized_codec_gives_the_same_results_as_the_schema_codec(
+    record: ConsumerRecord,
+) -> None:
     key, value = encode_key("g", record), encode_value(record)
     assert value == encode_by_schema(record)
     assert decode(key, value) == decode_by_schema(key, value) == ("g", record)
 
 
 @given(consumer_records, st.data())
-def test_straight_lines_read_changed_bytes_as_the_schemas_do(
+def test_specialized_codec_decodes_changed_bytes_like_the_schema_codec(
     record: ConsumerRecord, data: st.DataObject
 ) -> None:
     key, value = bytearray(encode_key("g", record)), bytearray(encode_by_schema(record))

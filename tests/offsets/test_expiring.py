@@ -1,4 +1,4 @@
-"""``OffsetCache.expiring`` predicts when each offset expires."""
+"""``OffsetCache.expiring`` returns the exact time at which each offset expires."""
 
 from __future__ import annotations
 

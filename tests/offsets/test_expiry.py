@@ -1,4 +1,4 @@
-"""The table of offset retention, row by row; "-" means "never"."""
+"""Each row of the offset retention table is correct. "-" means "never"."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every acknowledged commit is read from the offsets topic of Apache Kafka 4.3.1.
+"""Muster reads every acknowledged commit from the offsets topic of Apache Kafka 4.3.1.
 
-Its offset values have version 4 (flexible, with a tagged topic id), which Muster reads and never
-writes.
+Kafka 4.3.1 writes offset values of version 4 (flexible, with a tagged topic id). Muster reads this
+version and never writes it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def logs_of_offsets(directory: Path) -> dict[int, bytes]:
 
 
 @pytest.mark.parametrize("name", ["kafka-4.3.1-clean", "kafka-4.3.1-killed"])
-def test_every_commit_that_kafka_acknowledged_is_read(name: str) -> None:
+def test_every_commit_acknowledged_by_kafka_is_read_from_its_files(name: str) -> None:
     directory = DIRECTORIES / name
     expected = json.loads((directory / "expect.json").read_text())["groups"]
     caches = {partition: OffsetCache() for partition in range(4)}

@@ -1,4 +1,4 @@
-"""The worked examples of docs/formats/consumer-offsets.md have the bytes that the codec writes."""
+"""The codec writes the same bytes as the worked examples in docs/formats/consumer-offsets.md."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_transaction_example_of_the_offsets_page_is_read_and_written() -> None:
 
 
 def read(section: bytes) -> Run:
-    """Returns the only run of a section, with its columns as lists."""
+    """Returns the only run of a section. Its columns are lists."""
     [(_, run)] = runs_of_section(section, 0, 1)
     if not isinstance(run, OffsetRun):
         return run

@@ -1,4 +1,4 @@
-"""A group's partition of __consumer_offsets is the one that Kafka computes."""
+"""Muster stores a group in the same partition of __consumer_offsets as Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pending offsets after a replay of the log equal those of a model of dicts."""
+"""After a replay of the log, the pending offsets equal those of a model that uses dicts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def offset(cache: OffsetCache, partition: int = 0) -> int:
 
 
 @pytest.mark.proves("transactions 26")
-def test_commit_with_the_higher_log_offset_wins_whenever_its_transaction_ends() -> None:
+def test_commit_with_the_higher_log_offset_applies_after_the_transaction() -> None:
     plain, transactional = run({0: 10}), pending(7, run({0: 8}))
     end = marker(7, committed=True)
     assert offset(folded(transactional, plain, end)) == 10
@@ -98,7 +98,7 @@ def test_pending_offsets_of_distant_partitions_are_committed() -> None:
     assert cache.keys("g") == [("t", 0), ("t", 5), ("t", 2**31 - 1)]
 
 
-def test_deletable_partitions_exclude_pending_records_after_the_log_offset() -> None:
+def test_deletable_partitions_exclude_those_with_later_pending_records() -> None:
     cache = folded(
         run({0: 1, 1: 1, 2: 1}),  # log offsets 0 to 2
         pending(7, run({1: 2, 3: 2})),  # log offsets 3 and 4
@@ -122,11 +122,11 @@ def test_pending_transactions_of_a_group_are_listed_by_producer() -> None:
 
 
 class Model:
-    """The state after the replayed runs, in dicts."""
+    """The state after the replayed runs, stored in dicts."""
 
     def __init__(self) -> None:
         self.committed: dict[Key, tuple[int, int]] = {}
-        """The committed offset and the log offset of its record, by key."""
+        """The committed offset of each key, and the log offset of its record."""
         self.pending: dict[int, dict[Key, tuple[int, int]]] = {}
 
     def replay(self, each: Run | OwnBatch, at: int) -> None:
@@ -184,7 +184,7 @@ STEPS: st.SearchStrategy[Run | OwnBatch] = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=25))
-def test_random_order_of_runs_has_the_entries_of_the_dict_model(
+def test_random_runs_result_in_the_same_offsets_as_in_the_model(
     steps: Sequence[Run | OwnBatch],
 ) -> None:
     cache, model, at = OffsetCache(), Model(), 0

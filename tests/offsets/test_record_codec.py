@@ -1,4 +1,4 @@
-"""Runs are encoded as records and decoded, and damaged or oversized ones are refused."""
+"""Runs are encoded as records and decoded again. Damaged records and oversized runs are refused."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def commit(count: int, group_id: str = "g", topic: str = "t", **changes) -> Offs
 
 
 def batch(run_or_runs: Run | list[Run], base_offset: int = 0) -> bytes:
-    """Returns one batch of these runs, as the runtime builds it."""
+    """Returns one batch with these runs, built as by the runtime."""
     section, count = b"", 0
     for run in run_or_runs if isinstance(run_or_runs, list) else [run_or_runs]:
         section += run_records(run, count)
@@ -140,7 +140,9 @@ def test_records_with_keys_of_unknown_types_are_skipped_and_counted() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 100, 200])
 @pytest.mark.parametrize("first_delta", [0, 1, 60, 63, 64, 200, 8100, 8191, 8192, 20_000])
-def test_fast_path_writes_the_bytes_of_the_plain_encoder(count: int, first_delta: int) -> None:
+def test_fast_encoder_writes_the_same_bytes_as_the_plain_encoder(
+    count: int, first_delta: int
+) -> None:
     run = commit(count, "группа", "orders")
     plain = [
         Record(
@@ -156,7 +158,7 @@ def test_fast_path_writes_the_bytes_of_the_plain_encoder(count: int, first_delta
 
 @pytest.mark.campaign
 @given(offset_runs())
-def test_second_reader_returns_the_written_offsets(run: OffsetRun) -> None:
+def test_independent_decoder_returns_the_encoded_offsets(run: OffsetRun) -> None:
     meant = {
         (run.topic, partition): ModelOffset(
             run.offsets[i],
@@ -172,7 +174,7 @@ def test_second_reader_returns_the_written_offsets(run: OffsetRun) -> None:
 
 
 @given(group_runs())
-def test_second_reader_returns_the_written_group(run: GroupRun) -> None:
+def test_independent_decoder_returns_the_encoded_group(run: GroupRun) -> None:
     meant = {} if run.value is None else {run.group_id: model_group(run.value)}
     assert read_log(batch(run)).groups == meant
 
@@ -188,7 +190,8 @@ def test_tombstone_has_the_key_and_a_null_value(run: OffsetTombstones) -> None:
 
 
 def flattened(based_runs) -> list:
-    """Returns the entries of the runs record by record, independent of how runs group them."""
+    """Returns the entries of the runs as single records, so that the division into runs has no
+    effect."""
     said = []
     for base_offset, run in based_runs:
         for i in range(len(run)):
@@ -254,7 +257,7 @@ def test_similar_records_are_decoded_to_their_runs(changes: dict, first_delta: i
 
 
 @pytest.mark.parametrize("place", range(43))
-def test_record_with_one_changed_byte_is_decoded_as_record_by_record(place: int) -> None:
+def test_record_with_a_changed_byte_is_decoded_as_if_decoded_alone(place: int) -> None:
     section = bytearray(run_records(commit(40), 0))
     size = len(section) // 40
     section[20 * size + place % size] ^= 1
@@ -266,7 +269,7 @@ def test_record_with_one_changed_byte_is_decoded_as_record_by_record(place: int)
     assert flattened(runs_of_section(bytes(section), 0, 40)) == flattened(one_by_one)
 
 
-def test_offset_gap_ends_a_run() -> None:
+def test_run_ends_at_a_gap_between_offsets() -> None:
     kept = [record for record in records_of_section(commit(6)) if record.offset in (0, 1, 4, 5)]
     section, count = encode_section(kept, 0, 0)
     found = runs_of_section(section, 100, count)
@@ -347,7 +350,7 @@ def test_run_with_a_string_above_32767_bytes_is_refused(run: Run) -> None:
 
 @pytest.mark.campaign
 @given(runs(), st.integers(0, 20_000))
-def test_upper_bound_of_a_run_is_close_to_its_size(run: Run, first_delta: int) -> None:
+def test_upper_bound_of_the_size_of_a_run_is_close_to_the_size(run: Run, first_delta: int) -> None:
     size = len(run_records(run, first_delta))
     members = len(run.value.members) if isinstance(run, GroupRun) and run.value else 0
     assert size <= run_bytes_at_most(run) <= size + 20 * len(run) + 8 * members

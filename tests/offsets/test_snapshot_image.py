@@ -1,4 +1,4 @@
-"""A snapshot restores the offset cache and the group records exactly, or is refused."""
+"""A snapshot restores exactly the same offset cache and group records, or is refused."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_restored_cache_equals_the_original_before_and_after_later_runs(
 
 @pytest.mark.campaign
 @given(st.dictionaries(st.text(max_size=20), st.tuples(st.integers(0, 2**62), group_values)))
-def test_group_records_of_a_snapshot_are_read_as_written(
+def test_group_records_of_a_snapshot_are_equal_to_those_written(
     groups: dict[str, tuple[int, GroupValue]],
 ) -> None:
     image = read_image(image_of(cache_of([]), groups))
@@ -171,7 +171,7 @@ def test_group_records_of_a_snapshot_are_read_as_written(
 
 
 @given(st.lists(consumer_records, min_size=1, max_size=10))
-def test_records_of_consumer_groups_in_a_snapshot_are_read_as_written(
+def test_consumer_group_records_of_a_snapshot_are_equal_to_those_written(
     records: list[ConsumerRecord],
 ) -> None:
     image = read_image(image_of(cache_of([]), {}, records))
@@ -189,7 +189,7 @@ def test_records_of_consumer_groups_in_a_snapshot_are_read_as_written(
         (bytes(8) + b"\5\0\0\0\1\0\0\0" + b"\0\3\0\1g\0", "no version"),
     ],
 )
-def test_false_record_with_a_right_checksum_is_refused(payload: bytes, error: str) -> None:
+def test_invalid_record_with_a_valid_checksum_is_refused(payload: bytes, error: str) -> None:
     writer = ImageWriter()
     blocks = writer.head(HEAD), writer.consumer_groups_block([payload]), writer.end(42, END_MARK)
     with pytest.raises(BadImage, match=error):
@@ -294,7 +294,7 @@ def test_column_of_equal_values_is_stored_as_one_value() -> None:
     assert len(encode_columns("g", topic, columns)) == 9 + 2 + 8 * 50 + 4 + 8 + 8
 
 
-def test_entry_that_is_restored_twice_raises_key_error() -> None:
+def test_second_restore_of_the_same_entry_raises_key_error() -> None:
     cache = OffsetCache()
     [entry] = read_image(example()).offsets()
     cache.restore(*entry)

@@ -123,5 +123,5 @@ def _ids(ids: Sequence[int]) -> str:
 
 
 def run_text(text: str) -> tuple[str, Conversation]:
-    """Runs a conversation and returns the text with its present outcomes."""
+    """Runs a conversation and returns the text with its current outcomes."""
     return run_any(text, Conversation)

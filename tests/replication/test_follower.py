@@ -1,5 +1,5 @@
-"""The offset to which a follower truncates its log, its next fetch offset, and its reaction to
-errors."""
+"""Tests of a follower: the offset to which it truncates its log, its next fetch offset, and its
+reaction to errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.replication.world import Node
         (Way.BY_HIGH_WATERMARK, -1, Begin.CUT),
     ],
 )
-def test_first_step_of_a_follower_depends_on_its_way_and_latest_epoch(
+def test_first_step_of_a_follower_depends_on_its_method_and_latest_epoch(
     way: Way, latest_epoch: int, expected: Begin
 ) -> None:
     assert begin(way, latest_epoch) is expected

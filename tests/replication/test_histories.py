@@ -1,4 +1,4 @@
-"""Random histories of a partition lose no committed record; see `world.py`."""
+"""Random histories of a partition lose no committed record. `world.py` has the simulation."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def run_histories_with(fault: str) -> None:
 
 @pytest.mark.planted("histories of replicas")
 @pytest.mark.parametrize("fault", sampled(FAULTS, set(FAULTS) - {"expand for nothing"}))
-def test_disabled_rule_loses_a_committed_record_in_some_history(fault: str) -> None:
+def test_committed_record_is_lost_in_some_history_when_a_rule_is_disabled(fault: str) -> None:
     with pytest.raises(Lost):
         run_histories_with(fault)
 
 
 @pytest.mark.parametrize("fault", ["", NO_EPOCH])
 def test_follower_truncates_records_of_a_lost_epoch_before_an_append(fault: str) -> None:
-    """Trap 5: broker 2 led epoch 5, with a record that has no other replica; now broker 3 leads
-    epoch 6, and its log, which ends in epoch 3, is longer. Broker 3 can return an end of epoch 5
-    only if its own epoch 6 has begun."""
+    """Trap 5: broker 2 led epoch 5 and has a record that no other replica has. Now broker 3 leads
+    epoch 6. Its log ends in epoch 3 and is longer. Broker 3 can return an end offset for epoch 5
+    only after it has begun epoch 6 in its log."""
     world = World(Random(0), Way.BY_FETCH, 1, fault)
     world.mail.clear()
     leader, follower = world.nodes[3], world.nodes[2]

@@ -1,4 +1,4 @@
-"""Journal entries about replicas: when and why a replica left the ISR."""
+"""Journal entries about replicas contain when and why a replica left the ISR."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ STATE = PartitionState(1, 1, 5, (1, 2, 3), 0, (1, 2, 3))
 
 
 def led(alive: tuple[int, ...] = (1, 2, 3)) -> LedReplicas:
-    """Broker 1 leads from time 1000 on, with 100 records; broker 2 has all of them, broker 3 has
-    40."""
+    """Returns the state of broker 1, which leads from time 1000 on with 100 records. Broker 2 has
+    all records, and broker 3 has 40 records."""
     rules = Rules(3_000, 1, lambda broker: broker in alive)
     found = LedReplicas(1, STATE, 100, 0, 100, 1_000, rules)
     found.follower_fetched(2, 100, 100, 2_000)
@@ -32,14 +32,14 @@ def led(alive: tuple[int, ...] = (1, 2, 3)) -> LedReplicas:
 
 
 def entry_of(event: Event) -> tuple[str, Happened]:
-    """The name and the journal entry of an event."""
+    """Returns the name and the journal entry of an event."""
     return entry(event, Now(0, 77))
 
 
 def changed(
     found: LedReplicas, isr: tuple[int, ...], now_ms: int, by_controller: bool
 ) -> list[str]:
-    """The journal entries after the ISR of t-0 changes to ``isr``."""
+    """Returns the journal entries that are written when the ISR of t-0 changes to ``isr``."""
     after = found.state._replace(isr=isr)
     events = isr_events(found, "t", 0, after, now_ms, by_controller=by_controller)
     stories = [entry_of(event) for event in events]
@@ -47,7 +47,7 @@ def changed(
     return [f"{entry.cause}: {entry.why}" for _, entry in stories]
 
 
-def test_lag_of_a_replica_has_records_and_times() -> None:
+def test_lag_of_a_replica_is_measured_in_records_and_in_time() -> None:
     found = led()
 
     assert behind(found, 2, 2_500) == Behind(0, 500, 500)

@@ -1,5 +1,5 @@
-"""The times since which the records of a partition wait to be committed, and since which replicas
-are out of sync."""
+"""The time since which records of a partition wait to be committed, and the time since which a
+replica is out of sync."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _led(state: PartitionState = STATE) -> LedReplicas:
     return LedReplicas(1, state, 0, 0, 0, 1_000, Rules(lag_time_max_ms=10_000))
 
 
-def test_waiting_time_begins_with_the_first_uncommitted_record() -> None:
+def test_waiting_time_begins_at_the_append_of_the_first_uncommitted_record() -> None:
     led = _led()
     led.begun(1_000)
     led.follower_fetched(2, 0, 0, 1_000)

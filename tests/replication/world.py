@@ -1,20 +1,18 @@
-"""A random simulation of one partition on three brokers: no committed record may be lost.
+"""A random simulation of one partition on three brokers. No committed record may be lost.
 
-The leaders are `LedReplicas`, the followers use `replication/follower.py`; logs, epochs, messages,
-ZooKeeper, controller and elections are as simple as possible. A message can be late, lost or
-overtaken by a crash; a disconnected broker can continue to lead while another broker leads. The
-checks:
+The leaders are `LedReplicas`, and the followers use `replication/follower.py`. Logs, epochs,
+messages, ZooKeeper, the controller and elections are as simple as possible. A message can be late
+or lost, and its sender or receiver can crash before its delivery. A disconnected broker can
+continue to lead when another broker already leads. The checks:
 
-- an offset below any high watermark that was announced has the same record on every later leader;
+- An offset below any announced high watermark has the same record on every later leader.
+- Only one leader appends records in an epoch.
+- The versions and epochs that a broker receives never decrease.
+- All members of the ISR are assigned replicas.
+- Two logs are equal up to the lower of their high watermarks.
 
-- only one leader appends in an epoch;
-
-- the versions and epochs that a broker receives never decrease, and all members of the ISR are
-  assigned replicas;
-
-- two logs are equal up to the lower of their high watermarks.
-
-``fault`` names a disabled rule, to prove that the checks find its absence.
+``fault`` names a disabled rule. A test with a fault proves that the checks detect that the rule is
+missing.
 """
 
 from __future__ import annotations
@@ -52,17 +50,17 @@ class Node:
 
     node_id: int
     log: list[tuple[int, str]] = field(default_factory=list)
-    """Epoch and value of each offset."""
+    """The epoch and the value of each offset."""
     epochs: list[tuple[int, int]] = field(default_factory=list)
     high_watermark: int = 0
     checkpoint: int = 0
     alive: bool = True
     connected: bool = True
-    """The controller, ZooKeeper and the other brokers reach this broker."""
+    """True if the controller, ZooKeeper and the other brokers can reach this broker."""
     state: PartitionState | None = None
     led: LedReplicas | None = None
     step: Begin | None = None
-    """The next step as a follower."""
+    """The next step of the replica as a follower."""
     life: int = 0
 
     @property
@@ -78,7 +76,7 @@ class Node:
             self.epochs.append((epoch, offset))
 
     def end_of(self, epoch: int) -> tuple[int, int]:
-        """The epoch and end offset in an OffsetForLeaderEpoch response."""
+        """Returns the epoch and the end offset of an OffsetForLeaderEpoch response."""
         if not self.epochs or epoch > self.epochs[-1][0] or epoch < 0:
             return -1, -1
         if epoch == self.epochs[-1][0]:
@@ -98,7 +96,7 @@ class Node:
 
 
 class World:
-    """The brokers, and the messages between them."""
+    """The brokers and the messages between them."""
 
     def __init__(
         self, chance: Random, way: Way = Way.BY_FETCH, min_isr: int = 1, fault: str = ""
@@ -111,11 +109,12 @@ class World:
         self.nodes = {node_id: Node(node_id) for node_id in IDS}
         self.zookeeper = PartitionState(1, 1, 0, IDS, 0, IDS)
         self.mail: list[Callable[[], None]] = []
-        """The messages in transit, which are delivered in random order."""
+        """The messages in transit. They are delivered in random order."""
         self.told: dict[int, str] = {}
-        """The values known to be committed, by offset."""
+        """The value of each offset that is known to be committed."""
         self.appended_by: dict[int, tuple[int, int]] = {}
-        """The broker that appends in each leader epoch, and the number of its restarts."""
+        """By leader epoch: the broker that appends in this epoch, and the number of restarts of the
+        broker."""
         self.values = 0
         self.moves = 0
         self._announce()
@@ -123,7 +122,7 @@ class World:
     # -- chance
 
     def step(self) -> None:
-        """One random step, followed by the checks."""
+        """Performs one random step and then checks the invariants."""
         self.chance.choices(
             (
                 self.produce, self.fetch, self.deliver, self.pass_time, self.crash_or_restart,
@@ -183,7 +182,7 @@ class World:
     # -- the controller
 
     def elect(self) -> None:
-        """Elects a reachable in-sync replica and removes unreachable replicas from the ISR;
+        """Elects a reachable in-sync replica, removes unreachable replicas from the ISR, and
         announces the state to each broker."""
         live = [each for each in IDS if self.nodes[each].alive and self.nodes[each].connected]
         now = self.zookeeper
@@ -214,7 +213,7 @@ class World:
             self.mail.append(heard)
 
     def _heard(self, node: Node, state: PartitionState) -> None:
-        """Handles LeaderAndIsr."""
+        """Handles a LeaderAndIsr request."""
         if state.leader_epoch <= node.leader_epoch:
             return
         if state.leader == node.node_id:
@@ -290,7 +289,7 @@ class World:
     # -- a follower
 
     def fetch(self) -> None:
-        """A random follower sends a request to its leader; the response arrives at a random
+        """Lets a random follower send a request to its leader. The response arrives at a random
         time."""
         node = self.chance.choice([*self.nodes.values()])
         state = node.state
@@ -310,8 +309,8 @@ class World:
             self._answer_fetch(node, leader)
 
     def _later(self, node: Node, work: Callable[[], None]) -> None:
-        """Sends a response, which the follower drops when it has restarted or its epoch or log has
-        changed."""
+        """Sends a response. The follower drops the response if it has restarted, or if its epoch or
+        log has changed."""
         life, epoch, end = node.life, node.leader_epoch, node.end
 
         def come() -> None:
@@ -379,7 +378,8 @@ class World:
                     raise Lost(f"{one.node_id} and {other.node_id} differ below {both}")
 
     def heal(self) -> None:
-        """Starts and connects all brokers, and runs until all replicas are equal and in sync."""
+        """Starts and connects all brokers, and runs steps until all replicas are equal and in
+        sync."""
         for node in self.nodes.values():
             if not node.alive:
                 node.alive = True
@@ -402,7 +402,8 @@ class World:
         raise Lost(f"it does not heal: {self.zookeeper} {self.nodes}")
 
     def is_whole(self) -> bool:
-        """Whether each broker has all records, all of them committed, and is in the ISR."""
+        """True if each broker has all records, all records are committed, and all brokers are in
+        the ISR."""
         ends = {(node.end, node.high_watermark) for node in self.nodes.values()}
         is_same = len(ends) == 1 and len({tuple(n.log) for n in self.nodes.values()}) == 1
         ((end, high_watermark), *_) = ends

@@ -1,12 +1,12 @@
 """The language of golden conversations with a shard of transactional ids.
 
-``init a x`` is InitProducerId by client a with the id x. Client a remembers the received producer
-id and epoch, and sends them with ``init a x again``, ``add a t/0 t/1``, ``verify a t/0`` and ``end
-a commit``. ``pid=``, ``epoch=`` and ``id=`` set other values, ``tv=1`` sets the older transaction
-version. ``written x`` and ``refused x 47`` answer the markers of x. ``ids 0`` sets the number of
-available producer ids. ``stored x CompleteCommit`` puts a record into the log and reloads the
-shard. After each line the invariants are checked, and the shard is compared with a shard that is
-loaded from its log.
+``init a x`` is the InitProducerId request of client a with the id x. Client a remembers the
+producer id and epoch of the response, and sends them with ``init a x again``, ``add a t/0 t/1``,
+``verify a t/0`` and ``end a commit``. The options ``pid=``, ``epoch=`` and ``id=`` set other
+values, and ``tv=1`` selects the older transaction version. ``written x`` and ``refused x 47`` are
+the results of writing the markers of x. ``ids 0`` sets the number of available producer ids.
+``stored x CompleteCommit`` writes a record to the log and reloads the shard. After each line the
+test checks the invariants, and compares the shard with a shard that is loaded from its log.
 """
 
 from __future__ import annotations
@@ -200,5 +200,5 @@ class Conversation:
 
 
 def run_text(text: str) -> tuple[str, Conversation]:
-    """Runs a conversation and returns its text with the present outcomes."""
+    """Runs a conversation and returns its text with the current outcomes."""
     return golden_text.run_text(text, Conversation)

@@ -1,4 +1,5 @@
-"""Runs a shard as the runtime does: records of a step are stored as bytes and replayed at once."""
+"""Runs a shard as the runtime does: the records of a step are stored as bytes and replayed
+immediately."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ from transactions.transaction import Transaction
 from transactions.values import TransactionRun
 
 WALL_MS = 1_000_000
-"""The wall clock in ms when the monotonic clock is 0."""
+"""The wall clock time in ms when the monotonic clock is 0."""
 FIRST_ID = 1000
 """The first producer id that the shard assigns."""
 
 
 class Driver:
-    """One shard and its log; markers are written when the test calls ``write_markers``."""
+    """A shard with its log. Markers are written only when the test calls ``write_markers``."""
 
     def __init__(self, **settings: Any) -> None:
         self.producer_ids = ProducerIds()
@@ -76,7 +77,7 @@ class Driver:
             self.handle(MarkersWritten("written", *owner))
 
     def store(self, run: TransactionRun) -> None:
-        """Appends a record that the shard does not see before `reload`."""
+        """Appends a record. The shard sees this record only after `reload`."""
         value = None if run.value is None else encode_value(run.value, run.version)
         self.log.append(Record(len(self.log), 0, encode_key(run.transactional_id), value))
 
@@ -98,7 +99,7 @@ class Driver:
         return self.take(self.shard.loaded(self.now))
 
     def reloaded(self) -> TransactionShard:
-        """Returns a shard with the log replayed."""
+        """Returns a shard that has replayed the log."""
         shard = TransactionShard(self.config)
         for offset, run in runs_of_records(self.log, Counter()):
             shard.replay(run, offset)

@@ -10,7 +10,7 @@ from transactions.values import NO_PRODUCER_ID, NO_TIMEOUT_MS
 
 
 def check_shard(shard: TransactionShard) -> None:
-    """Checks that each id has the fields and the deadline that its state needs."""
+    """Checks that each transactional id has the fields and the deadline that its state requires."""
     transactions = shard.view.transactions
     assert set(shard.view.open()) == {
         name for name, each in transactions.items() if each.state in OPEN

@@ -1,8 +1,9 @@
-"""The records that Apache Kafka 4.3.1 writes into ``__transaction_state`` for a list of requests.
+"""The records that Apache Kafka 4.3.1 writes to ``__transaction_state`` for a list of requests.
 
-tests/interop/test_transaction_records_as_kafka.py sends `STEPS` to a real Kafka; `core_records`
-sends them to the core. The records of both must have the same bytes. The core uses the producer ids
-and times of Kafka's records. The file `GOLDEN` has Kafka's records for tests without Kafka.
+tests/interop/test_transaction_records_as_kafka.py sends `STEPS` to a real Kafka, and `core_records`
+sends them to the core. Both must write records with the same bytes. The core uses the producer ids
+and times of Kafka's records. The file `GOLDEN` contains Kafka's records for tests that run without
+Kafka.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ MANY = {f"topic-{number}": 3 for number in range(30)}
 TOPICS = {**WIDE, **MANY}
 
 StoredRecord = tuple[bytes, bytes | None]
-"""Key and value."""
+"""The key and the value of a record."""
 
 
 @dataclass
 class Step:
-    """A request of the producer that owns the transactional id, or of a producer without one."""
+    """A request of the producer that owns the transactional id, or of a new producer."""
 
     verb: str
     transactional_id: str
@@ -48,7 +49,7 @@ class Step:
     partitions: dict[str, list[int]] = field(default_factory=dict)
     committed: bool = True
     goes_on: bool = False
-    """Whether InitProducerId has the present producer id and epoch (KIP-360)."""
+    """True if InitProducerId contains the current producer id and epoch (KIP-360)."""
     timeout_ms: int = 60_000
 
 
@@ -65,8 +66,8 @@ def end(name: str, version: int, *, committed: bool) -> Step:
 
 
 def _one_by_one() -> list[Step]:
-    """Returns requests that each add partitions of several topics, over several sizes of a
-    record."""
+    """Returns requests that each add one partition, of several topics in turn, so that the record
+    passes through many sizes."""
     topics = ("wide", "metrics", "orders.v2")
     return [Step("add", "wide", 3, {topic: [p]}) for p in range(36) for topic in topics]
 
@@ -109,7 +110,7 @@ STEPS = [
     add("grüße 🙂", 4, t=[1]),
     end("grüße 🙂", 5, committed=True),
 ]
-"""The requests; each is repeated until it is no longer answered CONCURRENT_TRANSACTIONS."""
+"""The requests. Each request is repeated until its error is no longer CONCURRENT_TRANSACTIONS."""
 
 
 def read_golden() -> list[StoredRecord]:
@@ -127,8 +128,8 @@ def write_golden(records: Sequence[StoredRecord]) -> None:
 def core_records(kafka: Sequence[StoredRecord]) -> list[StoredRecord]:
     """Returns the records of the core for `STEPS`, with the times and producer ids of Kafka.
 
-    The records are in the order of `by_id`, because Kafka completes a transaction while others
-    continue.
+    The records are in the order of `by_id`, because Kafka completes a transaction while other
+    transactions continue.
     """
     values = [(key, decode_value(value)[0]) for key, value in kafka if value is not None]
     core = _Core(list(dict.fromkeys(value.producer_id for _, value in values)))
@@ -139,7 +140,7 @@ def core_records(kafka: Sequence[StoredRecord]) -> list[StoredRecord]:
 
 
 def by_id(records: Sequence[StoredRecord]) -> list[StoredRecord]:
-    """Returns the records sorted by transactional id; records of one id keep their order."""
+    """Returns the records sorted by transactional id. The records of one id stay in their order."""
     return sorted(records, key=itemgetter(0))
 
 
@@ -147,7 +148,7 @@ _Call = InitProducerId | AddPartitions | EndTransaction | MarkersWritten
 
 
 class _Core:
-    """Runs the core as the runtime does, and sends its markers."""
+    """Runs the core as the runtime does, and writes the markers that the core requests."""
 
     def __init__(self, producer_ids: Sequence[int]) -> None:
         ids = ProducerIds()

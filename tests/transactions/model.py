@@ -1,7 +1,7 @@
 """A slow model of one transactional id, written from Kafka's rules and independent of the core.
 
-It has plain numbers and names of states. It returns the answer to each event and the content of the
-records. Producer ids come from a counter, as in the driver.
+The model has plain numbers and names of states. It returns the answer to each event and the content
+of the records. Producer ids come from a counter, as in the driver.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ LAST, MOST = 32766, 32767
 
 @dataclass
 class Kept:
-    """The content of a record, and ``last``, the last epoch, which is not in records."""
+    """The content of a record. The field ``last`` is the last epoch, which a record does not
+    contain."""
 
     pid: int
     epoch: int
@@ -30,7 +31,7 @@ class Kept:
 
 @dataclass
 class Model:
-    """One transactional id; ``kept`` is None while the id is unknown."""
+    """The model of one transactional id. ``kept`` is None if the id is unknown."""
 
     level: int
     next_id: int = 1000
@@ -195,7 +196,8 @@ class Model:
             self._fence(now)
 
     def reload(self) -> None:
-        """Drops the state that records lack; value version 0 lacks more fields."""
+        """Removes the state that records do not contain. Records of value version 0 contain fewer
+        fields."""
         if self.kept is not None:
             self.kept = replace(self.kept, last=-1)
             if self.level == 0:

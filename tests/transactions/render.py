@@ -1,4 +1,4 @@
-"""Outcomes of a shard of transactional ids as lines."""
+"""Formats the outcomes of a shard of transactional ids as lines."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def event_line(event: Event) -> str:
 
 
 def id_line(shard: TransactionShard, transactional_id: str) -> str:
-    """Returns the present state of an id as a line."""
+    """Returns a line with the current state of a transactional id."""
     transaction = shard.view.get(transactional_id)
     if transaction is None:
         return f"{transactional_id}: {State.DEAD.wire_name}"

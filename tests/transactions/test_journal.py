@@ -40,7 +40,7 @@ INVOICES = Reader("invoices", "orders", 0, "invoices-app", "10.0.0.9", NOON)
 
 
 class JournalRun:
-    """A journal with its clock and its written lines."""
+    """A journal of transactions with its clock and its written lines."""
 
     def __init__(self, bytes_kept: int = BYTES_KEPT) -> None:
         self.unsaved = Unsaved()
@@ -141,7 +141,7 @@ def test_history_has_the_marker_of_an_operator(is_open: bool) -> None:
             assert (stories[-1].outcome, stories[-1].cause) == (Outcome.ABORTED, Cause.ADMIN)
 
 
-def test_wait_of_a_recently_seen_reader_ends_at_the_last_marker() -> None:
+def test_wait_of_a_recently_active_reader_ends_at_the_last_marker() -> None:
     told = JournalRun()
     told.begin()
     for _ in range(3):
@@ -152,7 +152,7 @@ def test_wait_of_a_recently_seen_reader_ends_at_the_last_marker() -> None:
     assert (wait.reader, wait.seen_ms, wait.over) == (INVOICES, NOON + 15_005, True)
 
 
-def test_wait_of_a_reader_ends_when_the_reader_was_last_seen() -> None:
+def test_wait_of_an_inactive_reader_ends_at_the_time_it_was_last_seen() -> None:
     told = JournalRun()
     told.begin()
     told.ms += 5_000
@@ -194,7 +194,7 @@ def test_long_committed_transaction_is_kept() -> None:
     assert told.stories()[0].number == 1
 
 
-def test_short_committed_transactions_write_no_lines() -> None:
+def test_short_committed_transactions_are_not_written_to_the_journal() -> None:
     told = JournalRun()
     for _ in range(100):
         told.begin()
@@ -228,7 +228,7 @@ def test_old_open_transaction_is_written_and_restored() -> None:
     assert again.write() == 1
 
 
-def test_stop_writes_every_open_transaction() -> None:
+def test_every_open_transaction_is_written_when_the_journal_stops() -> None:
     told = JournalRun()
     told.begin()
     told.journal.save_counts()
@@ -237,7 +237,7 @@ def test_stop_writes_every_open_transaction() -> None:
 
 
 def test_restored_open_transaction_has_outcome_unknown_when_the_next_begins() -> None:
-    """The process died before it wrote the line of the transaction's end."""
+    """The previous process died before it wrote the line with the end of the transaction."""
     told = JournalRun()
     told.begin()
     told.journal.save_counts()
@@ -248,7 +248,7 @@ def test_restored_open_transaction_has_outcome_unknown_when_the_next_begins() ->
     assert [each.number for each in again.stories()] == [1, 2]
 
 
-def test_open_transaction_without_a_line_is_restored_from_the_log() -> None:
+def test_open_transaction_missing_in_the_journal_is_restored_from_the_log() -> None:
     told = JournalRun()
     told.finish(False, Cause.TIMEOUT, open_ms=70_000, partitions=3)
     [story] = told.stories()
@@ -283,7 +283,7 @@ def test_refusals_are_counted_by_error_and_written_at_growing_intervals() -> Non
     assert [each.count for each in again.refused if each.error_code == 90] == [100]
 
 
-def test_expired_id_is_removed_from_the_journal() -> None:
+def test_expired_transactional_id_is_removed_from_the_journal() -> None:
     told = JournalRun()
     told.begin()
     told.finish(False, Cause.TIMEOUT)
@@ -294,7 +294,7 @@ def test_expired_id_is_removed_from_the_journal() -> None:
     assert FORM.name_of(told.lines[-1][:-1]) == ("id", True)
 
 
-def test_full_journal_drops_ids_without_recent_events_first() -> None:
+def test_full_journal_drops_transactional_ids_with_the_oldest_events_first() -> None:
     told = JournalRun(bytes_kept=200_000)
     for number in range(2_000):
         told.begin(f"id-{number}", topic="t" * 5_000)
@@ -319,7 +319,7 @@ def test_history_of_a_transaction_with_many_partitions_is_bounded() -> None:
     assert len(FORM.line_of("id", story)) < 100_000
 
 
-def test_entry_does_not_change_after_it_was_taken_for_writing() -> None:
+def test_later_events_do_not_change_an_entry_taken_for_writing() -> None:
     told = JournalRun()
     told.begin()
     told.journal.save_counts()
@@ -330,7 +330,7 @@ def test_entry_does_not_change_after_it_was_taken_for_writing() -> None:
     assert (len(taken.partitions), taken.waits) == (2, {})
 
 
-def test_example_of_the_page_is_read_and_written() -> None:
+def test_example_of_the_journal_page_is_read_and_written() -> None:
     section = PAGE.read_text().split("\n## Transactions\n")[1]
     text = section.split("```text\n")[1].split("```")[0].encode()
     first, second = text.splitlines(keepends=True)
@@ -345,7 +345,7 @@ def test_example_of_the_page_is_read_and_written() -> None:
 
 
 @pytest.mark.parametrize("kind", ["transaction", "refused", "gone"])
-def test_line_with_missing_or_wrong_fields_is_refused(kind: str) -> None:
+def test_journal_line_with_missing_or_wrong_fields_is_refused(kind: str) -> None:
     told = JournalRun()
     told.begin()
     told.see(TransactionRefused("id", 90, "x", 7, 2, OTHER))

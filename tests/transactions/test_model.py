@@ -1,4 +1,5 @@
-"""The core has the replies, records and state of the slow model after random events on one id."""
+"""After random events on one transactional id, the core has the same replies, records and state as
+the slow model."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ SEEDS = range(60)
 
 
 def kept_of(value: TransactionValue) -> Kept:
-    """Returns a value of the core in the model's form; missing fields are -1."""
+    """Returns a value of the core in the form of the model. Missing fields are -1."""
     return Kept(
         value.producer_id,
         value.producer_epoch,
@@ -42,7 +43,7 @@ def kept_of(value: TransactionValue) -> Kept:
 
 
 def as_written(kept: Kept, level: int) -> Kept:
-    """Returns the record with only the fields that its version has."""
+    """Returns the record with only the fields that its version contains."""
     written = replace(kept, last=-1)
     return written if level else replace(written, prev=-1, next=-1, rules=0)
 
@@ -74,8 +75,8 @@ class Walk:
         return self.driver.shard.view.get("x")
 
     def owner(self) -> tuple[int, int]:
-        """Returns the producer id and epoch of the owner, or sometimes of a former owner or a
-        stranger."""
+        """Returns the producer id and epoch of the owner, and sometimes those of a former owner or
+        of an unknown producer."""
         kept = self.model.kept
         if kept is None:
             return 7, 0
@@ -92,7 +93,7 @@ class Walk:
         self.compare(before, event.__name__)
 
     def compare(self, before: int, event: str) -> None:
-        """Compares records, state and memory of core and model."""
+        """Compares the records, the state and the memory of the core with those of the model."""
         written = self.driver.log[before:]
         expected, self.model.records = self.model.records, []
         if event not in ("crash", "reload"):
@@ -160,7 +161,7 @@ class Walk:
         assert len(self.driver.unsent) == expected, "markers are sent again"
 
     def crash(self) -> None:
-        """Kills the process after a step whose records are not in the log."""
+        """Kills the process after a step whose records did not reach the log."""
         log = list(self.driver.log)
         kept = self.model.kept
         self.chance.choice((self.init, self.add, self.end))()
@@ -170,7 +171,7 @@ class Walk:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_core_has_the_replies_and_records_of_the_model(seed: int) -> None:
+def test_core_has_the_same_replies_and_records_as_the_model(seed: int) -> None:
     walk = Walk(seed)
     for _ in range(STEPS):
         walk.step()

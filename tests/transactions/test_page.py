@@ -1,4 +1,4 @@
-"""docs/internals/transactions.md has the tables of the code and a correct example."""
+"""docs/internals/transactions.md has the same tables as the code, and a correct example."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def examples() -> list[bytes]:
     ]
 
 
-def test_example_of_the_page_has_the_bytes_that_the_codec_writes() -> None:
+def test_example_of_the_transactions_page_equals_the_encoded_bytes() -> None:
     assert [run_records(run, 0) for run in EXAMPLE] == examples()
 
 
-def test_example_of_the_page_is_decoded() -> None:
+def test_example_of_the_transactions_page_is_decoded() -> None:
     for run, data in zip(EXAMPLE, examples(), strict=True):
         [(_, read)] = runs_of_records(decode_section(data, 1, 0, 0, 0), Counter())
         assert read == run
@@ -66,7 +66,7 @@ def rows(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")] for line in lines[2:]]
 
 
-def test_page_lists_the_states_of_the_code() -> None:
+def test_transactions_page_lists_all_states_of_the_code() -> None:
     said = {row[0].strip("`"): int(row[1]) for row in rows("The states")}
     assert said == {state.wire_name: state.number for state in State}
 
@@ -82,7 +82,7 @@ STATES = (
 
 
 def brought_to(state: State, rules: int) -> tuple[Driver, int, int]:
-    """Returns an id in ``state``, with the producer id and epoch of its client."""
+    """Returns a driver with an id in ``state``, and the producer id and epoch of its client."""
     driver = Driver()
     [(_, reply)] = driver.handle(InitProducerId("i", "x", 60_000, -1, -1)).replies
     assert isinstance(reply, InitReply)
@@ -113,7 +113,7 @@ def test_every_cell_of_the_end_txn_table_is_correct(row: list[str]) -> None:
         assert reply.error_code == int(said), state
 
 
-def test_every_file_and_state_that_the_page_names_exists() -> None:
+def test_every_file_and_state_on_the_transactions_page_exists() -> None:
     named = re.findall(r"`(transactions/\w+\.py)`", PAGE)
     assert len(named) >= 2
     assert [name for name in named if not (ROOT / name).exists()] == []

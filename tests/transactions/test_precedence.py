@@ -1,8 +1,8 @@
 """Each handler returns the error of the first failing check.
 
-The rows of each table are in the order of the checks. The call of a row has its own error and the
-errors of all rows below it; the last row has no error. "x" is complete, "open" has an open
-transaction, "ending" is between Prepare and Complete, and "none" is unknown.
+The rows of each table are in the order of the checks. The call of a row has the error of this row
+and the errors of all rows below it; the call of the last row has no error. The id "x" is complete,
+"open" has an open transaction, "ending" is between Prepare and Complete, and "none" is unknown.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from transactions.calls import (
 
 @pytest.fixture
 def driver() -> Driver:
-    """Returns a driver in which producer 1000 owns "x" at epoch 1, 1001 "open" at 0 and 1002
-    "ending" at 1."""
+    """Returns a driver with three ids: producer 1000 owns "x" at epoch 1, producer 1001 owns "open"
+    at epoch 0, and producer 1002 owns "ending" at epoch 1."""
     driver = Driver(max_record_bytes=700)
     for producer_id, name in enumerate(("x", "open", "ending"), 1000):
         driver.handle(InitProducerId("i", name, 1000, -1, -1))

@@ -1,4 +1,4 @@
-"""The records of the core equal those that Apache Kafka 4.3.1 wrote for the same requests."""
+"""The records of the core equal the records that Apache Kafka 4.3.1 wrote for the same requests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A transactional id from its first InitProducerId to the end of a transaction, live and after a
-load."""
+"""Tests of a transactional id from its first InitProducerId to the end of a transaction, without
+and with a load."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def config() -> TransactionConfig:
 
 
 class Driver:
-    """Runs the shard as the runtime does: records of a step are replayed at once."""
+    """Runs the shard as the runtime does: the records of a step are replayed immediately."""
 
     def __init__(self) -> None:
         self.config = config()

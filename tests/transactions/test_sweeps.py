@@ -1,4 +1,4 @@
-"""Long work runs in pieces, and the stored state is bounded."""
+"""Long work runs in pieces, and the size of the stored state is bounded."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def begun(driver: Driver, count: int) -> None:
         driver.handle(AddPartitions("a", *owner, [("t", [number])], TV2))
 
 
-def test_timeouts_are_handled_in_pieces() -> None:
+def test_transaction_timeouts_are_handled_in_pieces() -> None:
     driver = Driver()
     begun(driver, 25)
     driver.mono_ms = 10_000
@@ -51,7 +51,7 @@ def test_timeouts_are_handled_in_pieces() -> None:
     assert all(isinstance(each, SendMarkers) and not each.committed for each in driver.unsent)
 
 
-def test_next_deadline_is_none_without_due_work() -> None:
+def test_next_deadline_is_none_when_no_transactional_id_exists() -> None:
     driver = Driver()
     assert driver.shard.next_deadline() is None
     driver.handle(InitProducerId("i", "x", 1000, -1, -1))
@@ -60,7 +60,7 @@ def test_next_deadline_is_none_without_due_work() -> None:
     assert driver.shard.next_deadline() == driver.config.abort_interval_ms
 
 
-def test_busy_producer_has_one_entry_in_the_timeout_heap() -> None:
+def test_producer_has_one_timeout_heap_entry_after_many_transactions() -> None:
     driver = Driver()
     driver.handle(InitProducerId("i", "x", 60_000, -1, -1))
     for epoch in range(500):
@@ -88,7 +88,7 @@ def test_expired_ids_are_removed_in_pieces_that_fit_a_batch() -> None:
     assert not driver.shard.view.transactions
 
 
-def test_expired_id_has_cause_expired_and_a_tombstone() -> None:
+def test_expired_transactional_id_has_cause_expired_and_a_tombstone() -> None:
     driver = Driver(expiration_ms=1000)
     driver.handle(InitProducerId("i", "x", 1000, -1, -1))
     [outcome] = driver.advance(driver.config.expire_interval_ms)

@@ -1,7 +1,7 @@
 """The outcome of each request in each state, for both transaction versions.
 
-A cell has the error code, or the state of the id afterwards. "again" is a request with the previous
-epoch; its cells apply to ids that have had more than one epoch.
+A cell has the error code, or the state of the id after the request. The row "again" is a request
+with the previous epoch. Its cells apply to ids that have had more than one epoch.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from transactions.states import LEGAL_PREVIOUS, State
 
 
 def in_state(state: State) -> Driver:
-    """Returns a driver in which producer 1000 has "x" in ``state``, at an epoch above 0, under
-    TV2."""
+    """Returns a driver in which producer 1000 owns the id "x" in ``state`` at an epoch above 0,
+    with transaction version 2."""
     driver = Driver()
     epoch = 0
     driver.handle(InitProducerId("i", "x", 1000, -1, -1))
@@ -48,7 +48,8 @@ def in_state(state: State) -> Driver:
 
 
 def outcome(driver: Driver, call: Call) -> str:
-    """Returns the error, or "0" and the state in the written record, if any."""
+    """Returns the error code. If the call wrote a record, the state of the transactional id follows
+    the code."""
     before = len(driver.log)
     reply = driver.answer(call)
     error = reply[0] if isinstance(reply, list) else getattr(reply, "error_code", reply)
@@ -88,7 +89,7 @@ STATES = [state for state in State if state is not State.DEAD]
 
 
 def made(request: str, driver: Driver) -> Call:
-    """Returns the call that a row names."""
+    """Returns the call with the name ``request`` in a row."""
     verb, *words = request.split()
     value = driver.get("x").value
     producer_id, epoch = value.producer_id, value.producer_epoch
@@ -156,7 +157,7 @@ def test_error_codes_of_the_code_tables_have_names() -> None:
     assert all(isinstance(cell, tables.Act) or cell in NAMES for cell in cells)
 
 
-def test_requests_make_only_legal_transitions() -> None:
+def test_requests_cause_only_legal_state_transitions() -> None:
     for state in STATES:
         for request, *_ in [case.values for case in rows(REQUESTS)]:
             driver = in_state(state)

@@ -1,4 +1,4 @@
-"""The range assignor: the example seen on Kafka 4.3.1, and its rules."""
+"""The range assignor has the result of Kafka 4.3.1 for an example, and follows its rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coordinator.assignors.subscriptions import GroupSubscriptions, Subscriber
 A, B, C = (bytes(15) + bytes([i]) for i in range(1, 4))
 
 
-def test_range_assignment_equals_kafka() -> None:
+def test_range_assignment_equals_that_of_kafka() -> None:
     members = [
         Subscriber("m1", None, (A, B)),
         Subscriber("m3", None, (A, B)),
@@ -24,19 +24,19 @@ def test_range_assignment_equals_kafka() -> None:
     }
 
 
-def test_member_beyond_the_partitions_gets_nothing() -> None:
+def test_last_member_gets_no_partition_when_members_exceed_partitions() -> None:
     members = [Subscriber(f"m{i}", None, (A,)) for i in range(3)]
     target = range_assignor.assign(GroupSubscriptions(members, {A: 2}, {}, True))
     assert target == {"m0": {A: (0,)}, "m1": {A: (1,)}, "m2": {}}
 
 
-def test_topic_that_does_not_exist_is_ignored() -> None:
+def test_range_assignor_ignores_a_topic_that_does_not_exist() -> None:
     members = [Subscriber("m0", None, (A, B))]
     target = range_assignor.assign(GroupSubscriptions(members, {A: 1}, {}, True))
     assert target == {"m0": {A: (0,)}}
 
 
-def test_ids_are_ordered_by_utf_16_code_units() -> None:
+def test_range_assignor_orders_ids_by_utf_16_code_units() -> None:
     high, surrogate = "\uffee", "\U0001f600"  # Java: the surrogate pair begins with d83d
     members = [Subscriber(high, None, (A,)), Subscriber(surrogate, None, (A,))]
     target = range_assignor.assign(GroupSubscriptions(members, {A: 1}, {}, True))

@@ -1,4 +1,5 @@
-"""The uniform assignor: examples seen on Kafka 4.3.1, and properties that hold for any group."""
+"""The uniform assignor has the results of Kafka 4.3.1 for examples, and properties that hold for
+any group."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ TOPICS = {"t": T, "a": A, "b": B, "c": C}
 
 
 class Rounds:
-    """A group whose members join and leave; each round keeps the target of the round before."""
+    """A group whose members join and leave. Each round starts with the target of the previous
+    round."""
 
     def __init__(self, partitions: Mapping[bytes, int], *, homogeneous: bool) -> None:
         self.partitions = dict(partitions)
@@ -53,7 +55,7 @@ class Rounds:
         }
 
 
-def test_homogeneous_assignment_equals_kafka() -> None:
+def test_homogeneous_assignment_equals_that_of_kafka() -> None:
     group = Rounds({T: 8}, homogeneous=True)
     assert group.join("m1", T).assigned() == {"m1": "t01234567"}
     assert group.join("m2", T).assigned() == {"m1": "t0123", "m2": "t4567"}
@@ -66,7 +68,7 @@ def test_homogeneous_assignment_equals_kafka() -> None:
     assert group.assigned() == {"m2": "t47", "m4": "t02", "m5": "t16", "m6": "t35"}
 
 
-def test_heterogeneous_assignment_equals_kafka() -> None:
+def test_heterogeneous_assignment_equals_that_of_kafka() -> None:
     group = Rounds({A: 7, B: 2, C: 9}, homogeneous=False)
     group.join("m1", A).assigned()
     group.join("m2", A, B)
@@ -94,7 +96,7 @@ names = st.lists(st.sampled_from([f"m{i}" for i in range(8)]), min_size=1, uniqu
 
 @st.composite
 def groups(draw: st.DrawFn, homogeneous: bool) -> GroupSubscriptions:
-    """A group and an older target of it: valid, but made for other members and topics."""
+    """Draws a group and a valid earlier target, which was computed for other members and topics."""
     partitions = draw(counts)
     topics = sorted(partitions)
     subsets = st.lists(st.sampled_from(topics), min_size=1, unique=True).map(tuple)
@@ -116,7 +118,8 @@ def groups(draw: st.DrawFn, homogeneous: bool) -> GroupSubscriptions:
 
 
 def check_valid(group: GroupSubscriptions, target: Mapping[str, Assignment]) -> None:
-    """Each partition that has a subscriber has one owner, which subscribes to its topic."""
+    """Checks that each partition with a subscriber has exactly one owner, and that the owner
+    subscribes to its topic."""
     topics = {member.member_id: set(member.topics) for member in group.members}
     assert set(target) == set(topics)
     owners = Counter(_pairs(target))
@@ -156,7 +159,7 @@ def test_homogeneous_target_is_balanced_and_sticky(group: GroupSubscriptions) ->
 
 
 @given(groups(homogeneous=False))
-def test_heterogeneous_target_is_valid_and_stays(group: GroupSubscriptions) -> None:
+def test_heterogeneous_target_is_valid_and_sticky(group: GroupSubscriptions) -> None:
     target = uniform.assign(group)
     check_valid(group, target)
     topics = {member.member_id: set(member.topics) for member in group.members}

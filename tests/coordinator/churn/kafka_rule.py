@@ -1,9 +1,9 @@
 """A reference for group membership: one classic group with the rules of Kafka 4.3.1.
 
-It is written from GroupMetadataManager and ClassicGroup of 4.3.1 and shares no code with the
-coordinator. It has the rules that decide how long a group waits: join phase, sessions, assigned
-member ids, lost SyncGroups and static members. All members offer one protocol, records are written
-at once, and the group does not see that a connection closes.
+The reference is written from GroupMetadataManager and ClassicGroup of Kafka 4.3.1, and shares no
+code with the coordinator. It has the rules that determine how long a group waits: join phase,
+sessions, assigned member ids, lost SyncGroup requests and static members. All members offer the
+same protocol, records are written immediately, and the group does not see that a connection closes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EMPTY, PREPARING, COMPLETING, STABLE = "empty", "preparing", "completing", "stab
 
 @dataclass(eq=False)
 class KafkaMember:
-    """A ClassicGroupMember with its heartbeat timer."""
+    """A ClassicGroupMember of Kafka with its heartbeat timer."""
 
     member_id: str
     instance_id: str | None
@@ -43,7 +43,7 @@ class KafkaMember:
 
 
 class KafkaGroup:
-    """One group with the interface of `world.Muster`."""
+    """One group of Kafka, with the interface of `world.Muster`."""
 
     def __init__(self) -> None:
         self.state = EMPTY
@@ -77,7 +77,7 @@ class KafkaGroup:
         return ()
 
     def next_due_ms(self) -> int:
-        """Returns when ``expire`` has work; NEVER without timers."""
+        """Returns the time at which ``expire`` has work, or NEVER if no timer is armed."""
         sessions = [each.session_due_ms for each in self.members.values()]
         return min([self.phase_due_ms, *self.pending.values(), *sessions])
 

@@ -10,7 +10,8 @@ LASTS_MS = 240_000
 
 
 def _crash_loop(process: Process, up_ms: int, down_ms: int, first_ms: int) -> None:
-    """Kills the process ``up_ms`` after each start, and starts it ``down_ms`` after that."""
+    """Kills the process ``up_ms`` after each start, and starts the process again ``down_ms``
+    later."""
     world = process.world
 
     def die() -> None:
@@ -35,7 +36,7 @@ def _healthy(world: World, count: int, static: bool = False) -> list[Process]:
 
 
 def crash_loop_of_one(world: World) -> None:
-    """One of two members is killed 7 s after each start and started 2 s later."""
+    """One of two members is killed 7 s after each start and started again 2 s later."""
     _healthy(world, 1)
     _crash_loop(world.process("b"), 7_000, 2_000, 5_000)
 
@@ -49,8 +50,8 @@ def crash_loop_of_three(world: World) -> None:
 
 
 def crash_loop_of_all(world: World) -> None:
-    """Each of four members is killed 17 to 26 s after each start, including the leader while it
-    joins."""
+    """Each of four members is killed 17 to 26 s after each start. The leader can be killed in the
+    join phase."""
     for number in range(4):
         process = world.process(f"b{number}")
         first_ms = 1 + round(process.chance.uniform(0, 9_000))
@@ -58,7 +59,8 @@ def crash_loop_of_all(world: World) -> None:
 
 
 def all_restart_at_once(world: World) -> None:
-    """Six members are killed together every 40 s; all are started again within a second."""
+    """Six members are killed at the same time every 40 s, and all are started again within one
+    second."""
     made = _healthy(world, 6)
     for at_ms in range(30_000, LASTS_MS, 40_000):
         for process in made:
@@ -83,13 +85,14 @@ def connections_are_cut(world: World) -> None:
 
 
 def static_crash_loop(world: World) -> None:
-    """One of two static members is killed 7 s after each start and started 2 s later."""
+    """One of two static members is killed 7 s after each start and started again 2 s later."""
     _healthy(world, 1, static=True)
     _crash_loop(world.process("b", instance="b"), 7_000, 2_000, 5_000)
 
 
 def slow_static_crash_loop(world: World) -> None:
-    """One of two static members is started only after its session has expired."""
+    """One of two static members is killed, and is started again only after its session has
+    expired."""
     _healthy(world, 1, static=True)
     _crash_loop(world.process("b", instance="b"), 7_000, 12_000, 5_000)
 
@@ -97,8 +100,8 @@ def slow_static_crash_loop(world: World) -> None:
 def long_back_offs(world: World) -> None:
     """Connections are closed at random times, and clients reconnect only 10 s later.
 
-    Some members are static, some have no assigned member ids, and one process crashes repeatedly,
-    so that requests are parked when connections close.
+    Some members are static, some members have no assigned member id, and one process crashes
+    repeatedly, so that requests are parked when connections close.
     """
     made = _healthy(world, 2)
     made += [world.process("static", instance="s"), world.process("old", has_ids=False)]

@@ -1,4 +1,4 @@
-"""A group with restarting members serves them for at least as long as a group of Kafka 4.3.1.
+"""Restarting members own their partitions for at least as long as in a group of Kafka 4.3.1.
 
 docs/internals/simulations.md has the results.
 """
@@ -27,14 +27,14 @@ pytestmark = pytest.mark.proves("kafka 5")
 
 SEEDS = range(4)
 SLACK = 0.001
-"""The tolerated difference: a SyncGroup in Stable renews the session some ms later than in Kafka
-4.3.1."""
+"""The tolerated difference of the shares: a SyncGroup in state Stable renews the session some ms
+later than in Kafka 4.3.1."""
 
 Scenario = Callable[[World], None]
 
 
 def share(make: Callable[[], Coordinator], scenario: Scenario) -> tuple[float, int]:
-    """Returns the mean share of time in which living members own partitions, and the number of
+    """Returns the mean share of time in which live members own partitions, and the number of
     UNKNOWN_MEMBER_ID errors."""
     shares, unknown = [], 0
     for seed in SEEDS:
@@ -53,7 +53,7 @@ def test_living_members_own_partitions_at_least_as_long_as_in_kafka(scenario: Sc
     assert unknown <= unknown_there
 
 
-def test_group_forms_when_its_leader_crashes_while_joining() -> None:
+def test_group_becomes_stable_when_its_leader_crashes_in_the_join_phase() -> None:
     assert share(Muster, crash_loop_of_all)[0] > 1.5 * share(KafkaGroup, crash_loop_of_all)[0]
 
 
@@ -62,8 +62,8 @@ def test_living_client_keeps_its_member_id_after_a_10_second_disconnect() -> Non
 
 
 class _DroppedJoins(Muster):
-    """A faulty coordinator: a parked request is dropped with its connection, and the session begins
-    then."""
+    """A faulty coordinator: when a connection closes, it drops the parked request and starts the
+    session of the member."""
 
     session_ms: int | None = None
 
@@ -94,10 +94,10 @@ class _ShortWait(_DroppedJoins):
 
 @pytest.mark.planted("churn compared with Kafka's rule")
 @pytest.mark.parametrize("scenario", [crash_loop_of_one, crash_loop_of_three])
-def test_planted_drop_of_parked_joins_lowers_the_share(scenario: Scenario) -> None:
+def test_fault_that_drops_parked_joins_lowers_the_share_of_owned_time(scenario: Scenario) -> None:
     kafkas, _ = share(KafkaGroup, scenario)
     assert share(_DroppedJoins, scenario)[0] < kafkas - 0.05
 
 
-def test_planted_short_wait_loses_member_ids() -> None:
+def test_fault_that_shortens_the_wait_loses_member_ids() -> None:
     assert share(_ShortWait, long_back_offs)[1] > 0

@@ -2,7 +2,7 @@
 
 A `Process` behaves like a librdkafka consumer: it sends a heartbeat every 3 s, rejoins as soon as a
 response reports a rebalance, uses eager assignment, and keeps its member id after a reconnect. The
-result is the share of time in which living processes own partitions.
+result is the share of time in which live processes own partitions.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Coordinator(Protocol):
         """Handles a closed connection."""
 
     def next_due_ms(self) -> int:
-        """Returns when ``expire`` has work."""
+        """Returns the time at which ``expire`` has work."""
 
     def expire(self, now_ms: int) -> Replies:
         """Handles all expired timers and returns the released replies."""
 
 
 class Muster:
-    """The shard of the group; records are replayed at once, as by the broker."""
+    """The shard of the group. Its records are replayed immediately, as in the broker."""
 
     def __init__(self) -> None:
         self.shard = GroupShard(GroupConfig(initial_rebalance_delay_ms=0))
@@ -89,27 +89,27 @@ class World:
         self.now_ms = 0
         self.processes: list[Process] = []
         self.owned_ms = 0
-        """The sum over all partitions of the ms in which a living process owned them."""
+        """The time in ms in which a live process owned a partition, summed over all partitions."""
         self.unknown = 0
-        """The number of UNKNOWN_MEMBER_ID errors of living processes."""
+        """The number of UNKNOWN_MEMBER_ID errors that live processes received."""
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = count()
         self._waiting: dict[int, tuple[Process, int, Call]] = {}
-        """The process, connection and call of each parked request, by ticket."""
+        """By ticket: the process, the connection and the call of each parked request."""
         self._since_ms = 0
 
     def process(self, name: str, **settings: Any) -> Process:
-        """Returns a process that has not started."""
+        """Returns a process that is not started yet."""
         made = Process(self, name, Random(f"{self.seed} {name}"), **settings)
         self.processes.append(made)
         return made
 
     def at(self, after_ms: float, do: Callable[[], None]) -> None:
-        """Calls ``do`` after ``after_ms``."""
+        """Calls ``do`` after ``after_ms`` of virtual time."""
         heappush(self._agenda, (self.now_ms + round(after_ms), next(self._numbers), do))
 
     def run(self, until_ms: int) -> float:
-        """Advances time and returns the share of time in which living processes owned
+        """Advances the time and returns the share of time in which live processes owned
         partitions."""
         while True:
             due_ms = self.coordinator.next_due_ms()
@@ -154,7 +154,7 @@ class World:
 
 
 class _Hears:
-    """A reply in transit; it is lost when the connection closes first."""
+    """A reply in transit. The reply is lost if the connection closes before it arrives."""
 
     def __init__(self, process: Process, connection: int, call: Call, reply: Reply) -> None:
         self._process = process
@@ -168,7 +168,7 @@ class _Hears:
 
 
 class Process:
-    """A consumer, as the module describes it."""
+    """A consumer with the behavior that the docstring of the module describes."""
 
     def __init__(
         self,
@@ -179,7 +179,8 @@ class Process:
         session_ms: int = 10_000,
         has_ids: bool = True,
     ) -> None:
-        """``has_ids``: the process uses JoinGroup v4 or later, which assigns a member id first."""
+        """``has_ids`` is True if the process uses JoinGroup v4 or later, so that the coordinator
+        assigns a member id before the join."""
         self.world = world
         self.name = name
         self.chance = chance
@@ -195,7 +196,7 @@ class Process:
         self.owns: Sequence[int] = ()
         self._given: list[tuple[str, bytes]] = []
         self._again: Callable[[], None] | None = None
-        """Repeats the unanswered request after a reconnect."""
+        """A function that sends the unanswered request again after a reconnect."""
 
     # -- events
 
@@ -215,14 +216,14 @@ class Process:
             self.world.closed(self)
 
     def stop(self) -> None:
-        """Sends LeaveGroup and ends the process."""
+        """Sends LeaveGroup and then ends the process."""
         if self.lives and self.member_id and self.instance is None:
             leaver = Leaver(self.member_id, None, None)
             self.world.send(self, lambda ticket: LeaveGroup(ticket, "g", [leaver]))
         self.kill()
 
     def cut(self, back_off_ms: float) -> None:
-        """Closes the connection; the process reconnects after ``back_off_ms``."""
+        """Closes the connection. The process reconnects after ``back_off_ms``."""
         if self.lives and self.is_connected:
             self.is_connected = False
             self.world.closed(self)

@@ -1,4 +1,5 @@
-"""A shard with a consumer group and its log, which a second shard can load for comparison."""
+"""A shard with a consumer group, and its log, from which a second shard is loaded for
+comparison."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ _TYPES = {
 
 
 def heartbeat_of(member_id: str, epoch: int) -> ConsumerHeartbeat:
-    """A heartbeat with only the member id and the epoch; all other fields are unchanged."""
+    """Returns a heartbeat that has only the member id and the epoch. All other fields mean
+    "unchanged"."""
     return ConsumerHeartbeat(
         "ticket", GROUP, member_id, epoch, None, None, -1, None, None, None, None, "client",
         "/127.0.0.1",
@@ -42,7 +44,7 @@ def heartbeat_of(member_id: str, epoch: int) -> ConsumerHeartbeat:
 
 
 class Groups:
-    """A shard, its log, and the time."""
+    """A shard with its log and the current time."""
 
     def __init__(self, interval_ms: int = 0, **settings: Any) -> None:
         consumer = settings.pop("consumer", ConsumerSettings())
@@ -53,7 +55,7 @@ class Groups:
         self.log: list[Run | OwnBatch] = []
         self.now_ms = 1_000
         self.written: list[ConsumerRecord] = []
-        """The records of the last call."""
+        """The records that the last call wrote."""
         self._epochs: dict[str, int] = {}
         self.shard.loaded(self.now)
         self.topics(t=2)
@@ -63,7 +65,7 @@ class Groups:
         return Now(self.now_ms, WALL_MS + self.now_ms)
 
     def topics(self, **partitions: int) -> None:
-        """Create topics, or change their number of partitions; -1 deletes one."""
+        """Creates topics or changes their numbers of partitions. The number -1 deletes a topic."""
         for name, count in partitions.items():
             if count < 0:
                 self.image.remove(name)
@@ -72,7 +74,7 @@ class Groups:
             self.shard.topic_changed(name)
 
     def take(self, outcome: Outcome) -> Outcome:
-        """Replay what a call returned, as the runtime does."""
+        """Replays the records that a call returned, as the runtime does."""
         self.written = []
         for run in outcome.records:
             self.log.append(run)
@@ -83,7 +85,8 @@ class Groups:
         return outcome
 
     def _check_epochs(self, run: ConsumerGroupRun) -> None:
-        """Each record of a group's epoch raises it."""
+        """Checks that each record with a group epoch has a higher epoch than the previous
+        record."""
         for record in run.records:
             if isinstance(record, EpochRecord):
                 before = self._epochs.pop(run.group_id, 0)
@@ -92,10 +95,10 @@ class Groups:
                     self._epochs[run.group_id] = record.value.epoch
 
     def note(self, events: Sequence[Event]) -> None:
-        """Called with the events of each heartbeat."""
+        """Receives the events of each heartbeat. Subclasses override this method."""
 
     def send(self, member_id: str, epoch: int, **fields: Any) -> ConsumerHeartbeatReply:
-        """One heartbeat; by default it says nothing new."""
+        """Sends one heartbeat. By default the heartbeat reports no change."""
         fields["group_id"] = fields.pop("group", GROUP)
         call = heartbeat_of(member_id, epoch)
         outcome = self.take(self.shard.handle(replace(call, **fields), self.now))
@@ -106,12 +109,12 @@ class Groups:
         return reply
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> ConsumerHeartbeatReply:
-        """A first heartbeat."""
+        """Sends the first heartbeat of a member."""
         fields = {"subscribed_topics": topics or ("t",), "owned": {}, **fields}
         return self.send(member_id, 0, rebalance_timeout_ms=300_000, **fields)
 
     def pass_ms(self, passed_ms: int) -> None:
-        """Let time pass, deadline by deadline."""
+        """Advances the time and stops at each deadline of the shard."""
         until = self.now_ms + passed_ms
         while (due := self.shard.next_deadline()) is not None and due <= until:
             self.now_ms = max(self.now_ms, due)
@@ -125,24 +128,24 @@ class Groups:
         return self.shard.view.consumer_groups[GROUP]
 
     def kinds(self) -> str:
-        """The types of the records that the last call wrote; T marks a tombstone."""
+        """Returns the types of the records that the last call wrote. T marks a tombstone."""
         return " ".join(
             _TYPES[type(each).__name__] + ("T" if each.value is None else "")
             for each in self.written
         )
 
     def check_loaded(self) -> None:
-        """A shard that loads the bytes of the log has the same groups."""
+        """Checks that a shard that is loaded from the log has the same groups."""
         loaded = load(batches_of(self.log), self.config, self.now)
         assert hard_state(loaded) == hard_state(self.shard)
 
 
 Batch = tuple[int, int, bytes]
-"""(base offset, number of records, records section)."""
+"""The base offset, the number of records, and the records section of a batch."""
 
 
 def batches_of(log: Sequence[Run | OwnBatch]) -> list[Batch]:
-    """The stored batches of a log, one for each run."""
+    """Returns the stored batches of a log, one batch for each run."""
     batches, offset = [], 0
     for run in log:
         assert not isinstance(run, TransactionalRun | MarkerRun)
@@ -154,7 +157,7 @@ def batches_of(log: Sequence[Run | OwnBatch]) -> list[Batch]:
 def load(
     batches: Sequence[Batch], config: GroupConfig, now: Now, topics: TopicsImage | None = None
 ) -> GroupShard:
-    """A shard that has loaded these batches."""
+    """Returns a shard that is loaded from these batches."""
     shard = GroupShard(config, topics)
     for base_offset, count, section in batches:
         for offset, run in runs_of_section(section, base_offset, count, None, now.wall_ms):
@@ -164,14 +167,14 @@ def load(
 
 
 def hard_state(shard: GroupShard) -> dict[str, object]:
-    """The hard state of all consumer groups, and the ids of the other groups."""
+    """Returns the stored state of all consumer groups, and the ids of all other groups."""
     consumers = {name: facts(group) for name, group in shard.view.consumer_groups.items()}
     classic = {name for name, each in shard.view.groups.items() if each.type == "classic"}
     return {"classic": sorted(classic), **consumers}
 
 
 def facts(group: ConsumerGroup) -> dict[str, object]:
-    """The hard state of a group."""
+    """Returns the stored state of a group."""
     return {
         "epoch": group.epoch,
         "target_epoch": group.target_epoch,

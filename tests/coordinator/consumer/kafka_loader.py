@@ -1,6 +1,8 @@
-"""How Kafka 4.3.1 replays the records of groups at load, as far as it fails on their order.
+"""A reference that replays the records of groups like Kafka 4.3.1, with all checks of the record
+order.
 
-Source: Kafka 4.3.1 ``GroupMetadataManager.replay``. It is stricter than Muster.
+The source is ``GroupMetadataManager.replay`` of Kafka 4.3.1. Kafka refuses some orders that Muster
+accepts.
 """
 
 from __future__ import annotations
@@ -20,26 +22,26 @@ LEAVE_EPOCH = -1
 
 
 class CanNotLoad(Exception):
-    """Kafka throws an IllegalStateException, and refuses the partition."""
+    """Kafka throws an IllegalStateException and does not load the partition."""
 
 
 class _Group:
     def __init__(self) -> None:
         self.members: dict[str, int] = {}
-        """Member id to member epoch."""
+        """The member epoch of each member id."""
         self.targets: set[str] = set()
         self.target_epoch = 1
 
 
 class KafkaLoader:
-    """The groups of a partition; groups that have offsets alone are not among them."""
+    """The groups of a partition. Groups that have only offsets are not included."""
 
     def __init__(self) -> None:
         self.classic: set[str] = set()
         self.consumers: dict[str, _Group] = {}
 
     def replay(self, run: object) -> None:
-        """Replay one run. Raises CanNotLoad."""
+        """Replays one run. Raises CanNotLoad if Kafka refuses the order of the records."""
         if isinstance(run, GroupRun):
             self.consumers.pop(run.group_id, None)
             self.classic.discard(run.group_id)

@@ -1,4 +1,5 @@
-"""A random consumer group that is also deleted, made again, and a classic group in between."""
+"""A random consumer group that is sometimes deleted, created again, or replaced by a classic
+group."""
 
 from __future__ import annotations
 
@@ -10,16 +11,17 @@ from tests.coordinator.consumer.test_random_groups import World
 
 
 class Lives(World):
-    """A `World` whose group may end; only its log is whole, its shard has no classic groups."""
+    """A `World` whose group may be removed. Only its log is complete, because its shard has no
+    classic groups."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.actions += [(0.06, self.end), (0.1, self.commit)]
         self.classic = False
-        """Whether the last record of the group is of a classic group."""
+        """True if the last record of the group is a record of a classic group."""
 
     def end(self) -> None:
-        """All members leave, and another life of the id may begin."""
+        """Lets all members leave. A new group with the same id may follow."""
         if self.groups_static():
             return  # a member that is away keeps its place until its session expires
         for client in list(self.clients.values()):
@@ -46,4 +48,4 @@ class Lives(World):
         super().join()
 
     def check(self) -> None:
-        """The tests check what a load makes of the log."""
+        """Does nothing, because the tests check the groups that a load restores from the log."""

@@ -1,4 +1,4 @@
-"""The compacted log of random consumer groups: Muster and Kafka load the same groups from it."""
+"""Muster and Kafka load the same groups from the compacted log of random consumer groups."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLEANINGS = 3
 
 
 def load(log: PartitionLog) -> tuple[GroupShard, KafkaLoader]:
-    """The shard that Muster loads, and Kafka's groups."""
+    """Returns the shard that Muster loads and the groups that Kafka loads."""
     shard, kafka = GroupShard(GroupConfig()), KafkaLoader()
     for data, header in log.scan():
         section = section_of(data, header)
@@ -44,7 +44,7 @@ def load(log: PartitionLog) -> tuple[GroupShard, KafkaLoader]:
 
 
 def small_log() -> PartitionLog:
-    """A log with small segments, whose tombstones are kept for a second."""
+    """Returns a log with small segments, which keeps tombstones for one second."""
     settings: dict[str, Any] = SETTINGS
     return open_log(SimulatedFiles(), **settings)
 
@@ -57,7 +57,7 @@ def append(log: PartitionLog, run: Run | OwnBatch, now_ms: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_compacted_log_has_the_same_groups(seed: int) -> None:
+def test_loaded_groups_are_the_same_when_the_log_was_compacted(seed: int) -> None:
     lives, chance = Lives(seed), random.Random(seed)
     for _ in range(120):
         lives.step()
@@ -90,7 +90,7 @@ def recorded(shard: GroupShard) -> set[str]:
     return {each.group_id for each in groups if each.state is State.EMPTY and each.protocol_type}
 
 
-def test_cleanings_of_these_logs_remove_records_and_tombstones() -> None:
+def test_cleaning_of_a_random_group_log_removes_records_and_tombstones() -> None:
     left: Counter[str] = Counter()
     for seed in range(5):
         lives = Lives(seed)
@@ -108,7 +108,7 @@ def test_cleanings_of_these_logs_remove_records_and_tombstones() -> None:
 
 
 @pytest.mark.parametrize("records", [(1, 0), (-1, 0)])
-def test_kafkas_loader_refuses_tombstones_in_another_order(records: tuple[int, int]) -> None:
+def test_loader_of_kafka_refuses_tombstones_in_another_order(records: tuple[int, int]) -> None:
     group = ConsumerGroup(GROUP)
     group.fold(MemberRecord("m", MemberMetadata()))
     run = tombstones(group)

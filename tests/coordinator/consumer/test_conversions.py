@@ -1,4 +1,4 @@
-"""Online migration between classic and consumer groups, as a running Kafka 4.3.1 does it."""
+"""Online migration between classic and consumer groups has the results of a running Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SESSION_MS, REBALANCE_MS = 10_000, 60_000
 
 
 class Mixed(Groups):
-    """A group with classic members, and requests of classic members."""
+    """A group with classic members, and the requests of classic members."""
 
     def __init__(self, policy: str = BIDIRECTIONAL, **settings: Any) -> None:
         super().__init__(initial_rebalance_delay_ms=0, consumer_migration_policy=policy, **settings)
@@ -76,14 +76,16 @@ class Mixed(Groups):
         return code
 
     def replies_at_the_upgrade(self) -> list[tuple[str, int]]:
-        """Ticket and error code of each reply when a consumer member joins."""
+        """Returns the ticket and error code of each reply that is sent when a consumer member
+        joins."""
         call = ConsumerHeartbeat(
             "c", GROUP, "a", 0, None, None, REBALANCE_MS, ["t"], None, None, {}, "c", "/h"
         )
         return [(ticket, reply.error_code) for ticket, reply in self.handle(call).replies]
 
     def one_classic_member(self, **more: Any) -> str:
-        """A stable classic group of one member that owns t-0 and t-1."""
+        """Creates a stable classic group whose only member owns t-0 and t-1. Returns the member
+        id."""
         reply = self.ask(self.joins("", **more))
         assert reply.error_code == NONE
         synced = self.ask(self.syncs(reply.member_id, 1, encode_assignment({"t": [0, 1]})))
@@ -105,7 +107,7 @@ def test_consumer_member_upgrades_a_classic_group_in_one_batch() -> None:
     groups.check_loaded()
 
 
-def test_classic_member_gives_up_partitions_by_rejoining() -> None:
+def test_classic_member_revokes_partitions_when_it_rejoins() -> None:
     groups = Mixed()
     classic = groups.one_classic_member()
     groups.join("a")
@@ -123,7 +125,7 @@ def test_classic_member_gives_up_partitions_by_rejoining() -> None:
     groups.check_loaded()
 
 
-def test_parked_join_is_answered_once_at_the_upgrade() -> None:
+def test_parked_join_gets_one_response_when_the_group_is_upgraded() -> None:
     groups = Mixed()
     classic = groups.one_classic_member()
     assert groups.handle(groups.joins("", ticket="parked", fresh_id="two")).replies == []
@@ -132,7 +134,7 @@ def test_parked_join_is_answered_once_at_the_upgrade() -> None:
     assert classic in groups.group.members
 
 
-def test_parked_sync_is_answered_at_the_upgrade() -> None:
+def test_parked_sync_gets_its_response_when_the_group_is_upgraded() -> None:
     groups = Mixed()
     first = groups.ask(groups.joins("", ticket="1", fresh_id="one"))
     groups.ask(groups.syncs(first.member_id, 1, encode_assignment({"t": [0, 1]})))
@@ -144,7 +146,7 @@ def test_parked_sync_is_answered_at_the_upgrade() -> None:
 
 
 @pytest.mark.parametrize("policy", [DISABLED, DOWNGRADE])
-def test_upgrade_is_refused_by_policy(policy: str) -> None:
+def test_upgrade_is_refused_when_the_migration_policy_forbids_upgrades(policy: str) -> None:
     groups = Mixed(policy)
     classic = groups.one_classic_member()
     reply = groups.join("a")
@@ -173,7 +175,7 @@ def test_group_of_another_protocol_type_is_not_upgraded() -> None:
     assert "protocol type is connect" in (refused.error_message or "")
 
 
-def test_static_classic_member_is_replaced_at_once() -> None:
+def test_static_classic_member_is_replaced_immediately() -> None:
     groups = Mixed()
     classic = groups.one_classic_member(group_instance_id="i")
     reply = groups.join("a", instance_id="i")
@@ -202,7 +204,7 @@ def test_group_is_classic_again_when_the_last_consumer_member_leaves(policy: str
 
 
 @pytest.mark.parametrize("policy", [DISABLED, UPGRADE])
-def test_group_stays_a_consumer_group_by_policy(policy: str) -> None:
+def test_group_is_not_downgraded_when_the_policy_forbids_downgrades(policy: str) -> None:
     groups = Mixed()
     classic = groups.one_classic_member()
     groups.join("a")
@@ -211,13 +213,13 @@ def test_group_stays_a_consumer_group_by_policy(policy: str) -> None:
     assert classic in groups.group.members
 
 
-def test_join_of_a_classic_member_is_refused_by_policy_disabled() -> None:
+def test_join_of_a_classic_member_is_refused_when_policy_is_disabled() -> None:
     groups = Mixed(DISABLED)
     groups.join("a")
     assert groups.ask(groups.joins("")).error_code == INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_join_without_id_gets_an_id_first() -> None:
+def test_join_without_a_member_id_is_answered_with_a_new_member_id() -> None:
     groups = Mixed()
     groups.join("a")
     reply = groups.ask(groups.joins("", member_id_required=True))
@@ -225,7 +227,7 @@ def test_join_without_id_gets_an_id_first() -> None:
     assert groups.ask(groups.joins("fresh", member_id_required=True)).error_code == NONE
 
 
-def test_join_of_another_protocol_type_is_refused_without_an_id() -> None:
+def test_join_of_another_protocol_type_is_refused_and_gets_no_member_id() -> None:
     groups = Mixed()
     groups.join("a")
     reply = groups.ask(groups.joins("x", protocol_type="connect"))
@@ -262,7 +264,7 @@ def test_sync_of_another_generation_or_protocol_is_refused() -> None:
     assert groups.ask(other) == SyncReply(INCONSISTENT_GROUP_PROTOCOL)
 
 
-def test_classic_member_that_does_not_rejoin_is_removed_after_its_rebalance_timeout() -> None:
+def test_classic_member_is_removed_when_its_rebalance_timeout_ends() -> None:
     groups = Mixed()
     classic = groups.one_classic_member()
     groups.join("a")
@@ -273,7 +275,7 @@ def test_classic_member_that_does_not_rejoin_is_removed_after_its_rebalance_time
     assert classic not in groups.group.members
 
 
-def test_session_of_a_classic_member_has_its_own_timeout() -> None:
+def test_classic_member_is_removed_when_its_own_session_timeout_expires() -> None:
     groups = Mixed()
     classic = groups.one_classic_member()
     groups.join("a")
@@ -283,7 +285,7 @@ def test_session_of_a_classic_member_has_its_own_timeout() -> None:
     assert classic not in groups.group.members
 
 
-def test_group_is_downgraded_when_the_sessions_of_its_consumer_members_expire_together() -> None:
+def test_group_is_downgraded_when_all_consumer_sessions_expire_together() -> None:
     groups = Mixed()
     classic = groups.one_classic_member(session_timeout_ms=100_000)
     groups.join("a")
@@ -293,7 +295,7 @@ def test_group_is_downgraded_when_the_sessions_of_its_consumer_members_expire_to
     assert list(groups.shard.view.groups[GROUP].members) == [classic]
 
 
-def test_instance_id_alone_removes_a_consumer_member() -> None:
+def test_leave_group_with_only_an_instance_id_removes_a_consumer_member() -> None:
     groups = Mixed()
     groups.join("a", instance_id="i")
     groups.join("b")

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat, as a running Kafka 4.3.1 answers it."""
+"""ConsumerGroupHeartbeat has the same results as in a running Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_partitions_move_between_two_members_step_by_step() -> None:
     groups.check_loaded()
 
 
-def test_heartbeat_that_changes_nothing_writes_nothing() -> None:
+def test_heartbeat_without_a_change_writes_no_record() -> None:
     groups = Groups()
     groups.join("a")
     reply = groups.send("a", 2)
@@ -61,7 +61,7 @@ def test_heartbeat_that_changes_nothing_writes_nothing() -> None:
     assert groups.written == []
 
 
-def test_new_target_waits_for_the_assignment_interval() -> None:
+def test_new_target_is_computed_only_after_the_assignment_interval() -> None:
     groups = Groups(interval_ms=1_000)
     groups.join("a")
     reply = groups.join("b")
@@ -71,7 +71,7 @@ def test_new_target_waits_for_the_assignment_interval() -> None:
     assert groups.send("a", 2).assignment == {T: (0,)}
 
 
-def test_epoch_0_of_a_known_member_returns_its_whole_assignment_without_a_bump() -> None:
+def test_rejoin_with_epoch_0_returns_the_assignment_and_keeps_the_epoch() -> None:
     groups = Groups()
     groups.join("a")
     epoch = groups.group.epoch
@@ -81,7 +81,7 @@ def test_epoch_0_of_a_known_member_returns_its_whole_assignment_without_a_bump()
     assert groups.written == []
 
 
-def test_previous_epoch_is_accepted_with_a_part_of_the_assigned_partitions_only() -> None:
+def test_previous_epoch_is_accepted_only_with_a_part_of_the_assignment() -> None:
     groups = Groups()
     groups.join("a")
     groups.join("b")
@@ -130,7 +130,7 @@ def test_members_whose_sessions_expire_together_raise_the_epoch_one_by_one() -> 
     groups.check_loaded()
 
 
-def test_member_that_never_confirms_is_removed_after_its_rebalance_timeout() -> None:
+def test_member_that_confirms_no_revocation_is_removed_at_its_timeout() -> None:
     groups = Groups()
     groups.send("a", 0, subscribed_topics=("t",), owned={}, rebalance_timeout_ms=20_000)
     groups.join("b")
@@ -145,7 +145,7 @@ def test_member_that_never_confirms_is_removed_after_its_rebalance_timeout() -> 
     groups.check_loaded()
 
 
-def test_member_that_leaves_is_removed_at_once() -> None:
+def test_member_that_leaves_is_removed_immediately() -> None:
     groups = Groups()
     groups.join("a")
     reply = groups.send("a", -1)
@@ -157,7 +157,7 @@ def test_member_that_leaves_is_removed_at_once() -> None:
     groups.check_loaded()
 
 
-def test_join_with_nothing_writes_only_the_member() -> None:
+def test_join_without_a_subscription_writes_only_records_of_the_member() -> None:
     groups = Groups()
     reply = groups.send("a", 0, subscribed_topics=(), owned={}, rebalance_timeout_ms=1)
     assert (reply.member_epoch, reply.assignment) == (1, {})
@@ -173,7 +173,7 @@ def test_topic_that_does_not_exist_is_assigned_when_it_is_created() -> None:
     assert groups.kinds() == "3 7 6 8"
 
 
-def test_topic_that_grows_is_assigned_again() -> None:
+def test_topic_with_added_partitions_is_assigned_again() -> None:
     groups = Groups()
     groups.join("a")
     groups.topics(t=3)
@@ -183,7 +183,7 @@ def test_topic_that_grows_is_assigned_again() -> None:
     assert groups.written == []
 
 
-def test_unsubscribed_topic_is_taken_away_before_a_new_target_exists() -> None:
+def test_unsubscribed_topic_is_revoked_before_a_new_target_exists() -> None:
     groups = Groups(interval_ms=60_000)
     groups.topics(u=1)
     groups.join("a", "t", "u")
@@ -192,7 +192,7 @@ def test_unsubscribed_topic_is_taken_away_before_a_new_target_exists() -> None:
     groups.check_loaded()
 
 
-def test_member_of_another_client_id_is_written_again() -> None:
+def test_member_record_is_written_again_when_the_client_id_changes() -> None:
     groups = Groups()
     groups.join("a")
     groups.send("a", 2, client_id="other")
@@ -215,7 +215,9 @@ def test_member_of_another_client_id_is_written_again() -> None:
         ({"epoch": -3}, "MemberEpoch"),
     ],
 )
-def test_malformed_request_is_refused_with_a_text(fields: dict[str, Any], message: str) -> None:
+def test_malformed_heartbeat_is_refused_with_an_error_message(
+    fields: dict[str, Any], message: str
+) -> None:
     groups = Groups()
     values: dict[str, Any] = {
         "member_id": "a", "epoch": 0, "rebalance_timeout_ms": 1, "owned": {},
@@ -227,25 +229,25 @@ def test_malformed_request_is_refused_with_a_text(fields: dict[str, Any], messag
     assert groups.shard.view.consumer_groups == {}
 
 
-def test_unknown_assignor_is_refused_before_the_group_is_looked_up() -> None:
+def test_unknown_assignor_is_refused_before_the_group_is_checked() -> None:
     reply = Groups().send("a", 7, server_assignor="sticky")
     assert reply.error_code == UNSUPPORTED_ASSIGNOR
     assert "uniform, range" in (reply.error_message or "")
 
 
 @pytest.mark.parametrize("epoch", [1, -1])
-def test_unknown_group_is_refused(epoch: int) -> None:
+def test_heartbeat_of_an_unknown_group_is_refused(epoch: int) -> None:
     assert Groups().send("a", epoch).error_code == GROUP_ID_NOT_FOUND
 
 
 @pytest.mark.parametrize("epoch", [1, -1])
-def test_unknown_member_is_refused(epoch: int) -> None:
+def test_heartbeat_of_an_unknown_member_is_refused(epoch: int) -> None:
     groups = Groups()
     groups.join("a")
     assert groups.send("b", epoch).error_code == UNKNOWN_MEMBER_ID
 
 
-def test_full_group_refuses_a_new_member_only() -> None:
+def test_full_group_refuses_only_new_members() -> None:
     groups = Groups(consumer_max_size=1)
     groups.join("a")
     assert groups.join("b").error_code == GROUP_MAX_SIZE_REACHED
@@ -259,7 +261,7 @@ def test_bad_regex_creates_neither_group_nor_member() -> None:
     assert groups.shard.view.consumer_groups == {}
 
 
-def test_target_too_large_for_a_batch_is_refused_and_changes_nothing() -> None:
+def test_heartbeat_is_refused_when_its_target_does_not_fit_a_batch() -> None:
     groups = Groups(max_record_bytes=300)
     groups.topics(t=1_000)
     assert groups.join("a").error_code == GROUP_MAX_SIZE_REACHED
@@ -267,7 +269,7 @@ def test_target_too_large_for_a_batch_is_refused_and_changes_nothing() -> None:
 
 
 class TestStaticMembers:
-    def test_instance_id_of_a_live_member_is_refused(self) -> None:
+    def test_join_with_the_instance_id_of_a_live_member_is_refused(self) -> None:
         groups = Groups()
         groups.join("a", instance_id="i")
         assert groups.join("b", instance_id="i").error_code == UNRELEASED_INSTANCE_ID
@@ -276,7 +278,7 @@ class TestStaticMembers:
         assert groups.send("a", 2, instance_id="j").error_code == UNKNOWN_MEMBER_ID
         assert groups.join("a", instance_id="i").error_code == 0
 
-    def test_member_that_leaves_for_a_while_keeps_its_partitions(self) -> None:
+    def test_static_member_that_leaves_temporarily_keeps_its_partitions(self) -> None:
         groups = Groups()
         groups.join("a", instance_id="i")
         reply = groups.send("a", -2, instance_id="i")
@@ -291,7 +293,7 @@ class TestStaticMembers:
         assert set(groups.group.members) == {"b"}
         groups.check_loaded()
 
-    def test_member_that_stays_away_is_removed_when_its_session_expires(self) -> None:
+    def test_static_member_that_does_not_return_is_removed_at_session_expiry(self) -> None:
         groups = Groups()
         groups.join("a", instance_id="i")
         groups.send("a", -2, instance_id="i")
@@ -301,7 +303,7 @@ class TestStaticMembers:
         groups.check_loaded()
 
 
-def test_static_member_that_returns_under_its_own_id_keeps_its_session() -> None:
+def test_static_member_that_returns_with_its_member_id_keeps_its_session() -> None:
     groups = Groups()
     groups.join("a", instance_id="i")
     groups.send("a", -2, instance_id="i")

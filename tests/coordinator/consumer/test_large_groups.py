@@ -1,4 +1,4 @@
-"""The costs of large groups must not grow with the square of their members or topics."""
+"""The work for a large group must not grow with the square of its members or topics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from coordinator.topics_image import Topic, TopicsImage
 from tests.coordinator.consumer.groups import GROUP, Groups
 
 
-def test_view_of_one_member_makes_no_views_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_view_of_one_member_does_not_create_the_views_of_other_members(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     groups = Groups()
     for name in "abc":
         groups.join(name)

@@ -1,4 +1,4 @@
-"""Records of consumer groups in a log, and the groups that a load makes of them."""
+"""Records of consumer groups in a log, and the groups that a load restores from the records."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def of_group(*records: ConsumerRecord) -> ConsumerGroupRun:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_group_is_the_same_however_its_records_are_split_into_batches(seed: int) -> None:
+def test_loaded_group_does_not_depend_on_the_division_into_batches(seed: int) -> None:
     world = World(seed)
     for _ in range(60):
         world.step()
@@ -93,7 +93,7 @@ def test_group_is_the_same_however_its_records_are_split_into_batches(seed: int)
     assert hard_state(load(single, groups.config, groups.now)) == hard_state(groups.shard)
 
 
-def test_neighbouring_records_of_a_group_are_one_run() -> None:
+def test_adjacent_records_of_a_group_are_decoded_as_one_run() -> None:
     runs: list[Run] = [
         of_group(EpochRecord(GroupEpoch(2)), MemberRecord("m", SUBSCRIBED)),
         ConsumerGroupRun("other", [EpochRecord(None)]),
@@ -111,8 +111,8 @@ def test_neighbouring_records_of_a_group_are_one_run() -> None:
     ]
 
 
-def test_records_with_their_own_timestamps_are_read() -> None:
-    """As in compressed batches, and batches of which a load skips a record."""
+def test_records_with_different_timestamps_are_decoded() -> None:
+    """Compressed batches have such records, and so do batches of which a load skips a record."""
     [(_, _, section)] = batches_of([of_group(EpochRecord(GroupEpoch(2)))])
     key = b"\0\3\0\1" + GROUP.encode()
     assert key in section
@@ -122,14 +122,16 @@ def test_records_with_their_own_timestamps_are_read() -> None:
     assert run == ConsumerGroupRun(GROUP, [EpochRecord(GroupEpoch(2))], WALL_MS)
 
 
-def test_record_of_a_later_version_is_refused_by_its_offset() -> None:
+def test_record_of_a_later_version_is_refused_with_its_offset() -> None:
     record = Record(9, 0, b"\0\3\0\1g", b"\0\1\0\0\0\7\0")
     with pytest.raises(CorruptRecord, match=r"offset 9 .*version 1 of ConsumerGroupMetadataValue"):
         list(runs_of_records([record]))
 
 
 @given(st.sampled_from([3, 4, 5, 6, 7, 8, 16]), st.binary(max_size=60), st.binary(max_size=60))
-def test_false_bytes_are_refused_as_corrupt(kind: int, key: bytes, value: bytes) -> None:
+def test_invalid_bytes_raise_corrupt_record_or_are_decoded(
+    kind: int, key: bytes, value: bytes
+) -> None:
     record = Record(9, 0, kind.to_bytes(2, "big") + b"\0\1g" + key, b"\0\0" + value)
     skipped: Counter[int] = Counter()
     with suppress(CorruptRecord):
@@ -148,14 +150,14 @@ def test_member_without_a_current_assignment_has_epoch_0() -> None:
     assert group.subscribed_names() == {"t"}
 
 
-def test_member_without_metadata_subscribes_to_nothing_and_holds_its_partitions() -> None:
+def test_loaded_member_without_metadata_keeps_its_partitions() -> None:
     shard = loaded(of_group(CurrentRecord("m", CURRENT)))
     group = shard.view.consumer_groups[GROUP]
     assert group.members["m"].metadata == MemberMetadata()
     assert group.holders == {(T, 0): "m", (T, 1): "m"}
 
 
-def test_loaded_member_without_metadata_goes_on_when_it_rejoins() -> None:
+def test_loaded_member_without_metadata_gets_partitions_when_it_rejoins() -> None:
     groups = Groups()
     records = of_group(CurrentRecord("m", CURRENT), EpochRecord(GroupEpoch(7)))
     groups.shard = load(batches_of([records]), groups.config, NOW, groups.image)
@@ -179,7 +181,7 @@ def test_tombstones_of_a_group_that_does_not_exist_are_ignored(
     assert list(shard.view.groups) == [GROUP]
 
 
-def test_group_is_the_same_when_its_parts_are_in_any_order() -> None:
+def test_loaded_group_does_not_depend_on_the_order_of_its_parts() -> None:
     parts: list[ConsumerRecord] = [
         EpochRecord(GroupEpoch(7, 9)),
         MemberRecord("m", SUBSCRIBED),
@@ -197,15 +199,16 @@ def test_group_is_the_same_when_its_parts_are_in_any_order() -> None:
 # ------------------------------------------------------------------------------ kinds of groups
 
 
-def test_consumer_group_replaces_a_group_that_has_offsets_alone() -> None:
+def test_loaded_consumer_group_replaces_a_simple_group() -> None:
     shard = loaded(COMMIT, of_group(EpochRecord(GroupEpoch(2))))
     assert shard.view.groups[GROUP].type == "consumer"
     assert shard.view.consumer_groups[GROUP].state() is ConsumerGroupState.EMPTY
     assert shard.view.offsets.get(GROUP, "t", 0) is not None
 
 
-def test_newest_record_of_an_id_decides_the_kind_of_its_group() -> None:
-    """Also without the tombstone that Muster and Kafka write between the two kinds."""
+def test_newest_record_of_a_group_id_determines_the_group_type() -> None:
+    """The result does not need the tombstone that Muster and Kafka write between the two group
+    types."""
     consumer = of_group(EpochRecord(GroupEpoch(2)))
     shard = loaded(COMMIT, CLASSIC, consumer)
     assert [each.type for each in shard.view.groups.values()] == ["consumer"]
@@ -228,7 +231,7 @@ def test_upgraded_and_downgraded_groups_are_loaded() -> None:
 # ------------------------------------------------------------------------------------ soft state
 
 
-def test_sessions_and_rebalance_timeouts_begin_again_after_a_load() -> None:
+def test_sessions_and_rebalance_timeouts_restart_after_a_load() -> None:
     groups = Groups()
     groups.join("a")
     groups.join("b")
@@ -242,7 +245,7 @@ def test_sessions_and_rebalance_timeouts_begin_again_after_a_load() -> None:
     assert not groups.group.members
 
 
-def test_time_of_the_last_epoch_is_loaded() -> None:
+def test_load_restores_the_time_of_the_last_epoch() -> None:
     groups = Groups()
     groups.join("a")
     groups.pass_ms(10_000)
@@ -253,7 +256,7 @@ def test_time_of_the_last_epoch_is_loaded() -> None:
     assert shard.view.consumer_groups[GROUP].epoch_ms == became_empty_ms
 
 
-def test_memberless_commit_into_a_loaded_group_with_members_is_refused() -> None:
+def test_commit_without_member_is_refused_when_a_loaded_group_has_members() -> None:
     groups = Groups()
     groups.join("a")
     groups.shard = load(batches_of(groups.log), groups.config, groups.now)
@@ -263,7 +266,7 @@ def test_memberless_commit_into_a_loaded_group_with_members_is_refused() -> None
 
 
 def test_long_batch_is_decoded_in_steps() -> None:
-    """A load may pause between two of its runs (law 9)."""
+    """A load may pause between two runs of a batch (law 9)."""
     count = 3 * CONSUMER_RECORDS_PER_RUN + 1
     run = of_group(*[TargetRecord(f"m{i}", {T: (i,)}) for i in range(count)])
     steps = iter_runs_of_section(run_records(run, 0), 0, count)

@@ -1,4 +1,4 @@
-"""Test commands on consumer groups."""
+"""Tests of the commands of test mode for consumer groups."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.coordinator.consumer.groups import GROUP, Groups, T
 
 
 def do(groups: Groups, work: Callable[..., object], **fields: Any) -> list[object]:
-    """The events of a command."""
+    """Runs a command and returns its events."""
     run: Callable[[Step], object] = partial(work, group_id=GROUP, **fields)
     return list(groups.take(groups.shard.do(run, groups.now)).events)
 
 
-def test_rebalance_raises_the_epoch_and_moves_nothing() -> None:
+def test_rebalance_command_raises_the_epoch_and_moves_no_partition() -> None:
     groups = Groups()
     groups.join("a")
     [event] = do(groups, on_command.rebalance)
@@ -34,7 +34,7 @@ def test_rebalance_raises_the_epoch_and_moves_nothing() -> None:
     groups.check_loaded()
 
 
-def test_expired_member_is_unknown_and_its_partitions_move() -> None:
+def test_member_expired_by_a_command_is_unknown_and_its_partitions_move() -> None:
     groups = Groups()
     groups.join("a")
     groups.join("b")
@@ -44,7 +44,7 @@ def test_expired_member_is_unknown_and_its_partitions_move() -> None:
     groups.check_loaded()
 
 
-def test_fenced_member_learns_that_another_has_its_instance_id() -> None:
+def test_member_fenced_by_a_command_gets_fenced_instance_id() -> None:
     groups = Groups()
     groups.join("a", instance_id="i")
     do(groups, on_command.fence, instance_id="i", fresh_id="x")
@@ -58,7 +58,7 @@ def test_fenced_member_learns_that_another_has_its_instance_id() -> None:
 
 
 @pytest.mark.parametrize("is_released", [False, True])
-def test_member_of_the_test_is_removed_when_the_session_ends(is_released: bool) -> None:
+def test_member_created_by_the_fence_is_removed_when_its_session_expires(is_released: bool) -> None:
     groups = Groups()
     groups.join("a", instance_id="i")
     do(groups, on_command.fence, instance_id="i", fresh_id="x")

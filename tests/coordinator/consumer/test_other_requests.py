@@ -1,4 +1,4 @@
-"""Other requests on a consumer group: commits, fetches, descriptions, deletions, classic joins."""
+"""Commits, fetches, descriptions, deletions and classic joins that a consumer group receives."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ from tests.coordinator.consumer.groups import GROUP, Groups, T
 
 
 def ask(groups: Groups, call: Any) -> Any:
-    """The reply to a call."""
     [(_, reply)] = groups.take(groups.shard.handle(call, groups.now)).replies
     return reply
 
@@ -54,7 +53,8 @@ def commit(groups: Groups, member_id: str, epoch: int, *partitions: int, **field
 
 @pytest.fixture
 def moved() -> Groups:
-    """Member a got partition 0 at epoch 2 and is at epoch 4; b got partition 1 at epoch 3."""
+    """Returns a group in which member a owns partition 0 since epoch 2 and is at epoch 4, and
+    member b owns partition 1 since epoch 3."""
     groups = Groups()
     groups.join("a")
     groups.join("b")
@@ -71,7 +71,7 @@ def test_commit_with_the_current_epoch_is_accepted(moved: Groups) -> None:
     assert commit(moved, "a", 5, 0) == STALE_MEMBER_EPOCH
 
 
-def test_commit_with_an_older_epoch_is_accepted_for_partitions_held_since(moved: Groups) -> None:
+def test_commit_with_an_older_epoch_needs_partitions_owned_since_then(moved: Groups) -> None:
     assert commit(moved, "a", 3, 0) == NONE
     assert commit(moved, "a", 2, 0) == NONE
     assert commit(moved, "a", 1, 0) == STALE_MEMBER_EPOCH
@@ -87,7 +87,7 @@ def test_commit_for_a_revoking_partition_is_accepted() -> None:
     assert commit(groups, "a", 2, 1) == NONE
 
 
-def test_commit_without_membership_is_refused_while_there_are_members(moved: Groups) -> None:
+def test_commit_without_a_member_id_is_refused_when_the_group_has_members(moved: Groups) -> None:
     assert commit(moved, "", -1, 0) == UNKNOWN_MEMBER_ID
     moved.send("a", -1)
     moved.send("b", -1)
@@ -95,11 +95,11 @@ def test_commit_without_membership_is_refused_while_there_are_members(moved: Gro
     assert GROUP in moved.shard.view.consumer_groups
 
 
-def test_commit_of_an_old_version_is_refused(moved: Groups) -> None:
+def test_commit_with_an_old_request_version_is_refused(moved: Groups) -> None:
     assert commit(moved, "a", 4, 0, knows_member_epochs=False) == UNSUPPORTED_VERSION
 
 
-def test_commit_does_not_keep_the_session() -> None:
+def test_commit_does_not_renew_the_session() -> None:
     groups = Groups()
     groups.join("a")
     groups.pass_ms(40_000)
@@ -116,7 +116,7 @@ def test_transactional_commit_has_the_codes_of_classic_groups(moved: Groups) -> 
     assert ask(moved, replace(call, member_id="", generation_id=-1)).errors == NONE
 
 
-def test_fetch_with_a_member_needs_its_epoch(moved: Groups) -> None:
+def test_offset_fetch_with_a_member_id_needs_the_current_member_epoch(moved: Groups) -> None:
     commit(moved, "a", 4, 0)
     call = OffsetFetch("ticket", GROUP, [("t", [0])])
     assert ask(moved, call).topics[0].offsets[0] == 5
@@ -127,7 +127,7 @@ def test_fetch_with_a_member_needs_its_epoch(moved: Groups) -> None:
     assert ask(moved, replace(call, member_id="")).error_code == UNKNOWN_MEMBER_ID
 
 
-def test_group_is_described_with_what_each_member_holds() -> None:
+def test_description_of_a_group_has_the_partitions_of_each_member() -> None:
     groups = Groups()
     groups.join("a", instance_id="i", rack_id="r")
     groups.join("b")
@@ -141,7 +141,7 @@ def test_group_is_described_with_what_each_member_holds() -> None:
     assert (a.target, b.assignment, b.target) == ({T: (0,)}, {}, {T: (1,)})
 
 
-def test_other_kinds_of_groups_are_not_described() -> None:
+def test_groups_of_other_types_are_not_described() -> None:
     groups = Groups()
     reply = ask(groups, ConsumerGroupDescribe("ticket", "x"))
     assert (reply.error_code, reply.error_message) == (GROUP_ID_NOT_FOUND, "Group x not found.")
@@ -150,7 +150,7 @@ def test_other_kinds_of_groups_are_not_described() -> None:
     assert reply.error_message == "Group x is not a consumer group."
 
 
-def test_describe_groups_calls_it_dead(moved: Groups) -> None:
+def test_describe_groups_returns_state_dead_for_a_consumer_group(moved: Groups) -> None:
     assert ask(moved, DescribeGroup("ticket", GROUP)).state == "Dead"
 
 

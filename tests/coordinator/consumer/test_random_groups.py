@@ -1,7 +1,7 @@
-"""Consumer groups under random clients, topics, lost responses and pauses.
+"""Consumer groups with random clients and topics, lost responses and pauses.
 
-After each step no partition has two owners, and a shard that loads the log has the same group. At
-the end, with clients that only heartbeat, every group becomes stable.
+After each step each partition has at most one owner, and a shard that is loaded from the log has
+the same group. At the end the clients send only heartbeats, and every group becomes stable.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Owned = dict[bytes, set[int]]
 
 
 class Client:
-    """A consumer as KIP-848 describes it: it revokes first, and says all after a lost response."""
+    """A consumer that follows KIP-848: it revokes partitions first, and sends a full heartbeat
+    after a lost response."""
 
     def __init__(self, member_id: str, instance_id: str | None, names: tuple[str, ...]) -> None:
         self.member_id = member_id
@@ -30,11 +31,11 @@ class Client:
         self.epoch = 0
         self.owned: Owned = {}
         self.revoking: Owned = {}
-        """Partitions that it must give up and whose owner it still is."""
+        """The partitions that the client must revoke but still owns."""
         self.says_all = True
 
     def holds(self) -> set[tuple[bytes, int]]:
-        """The partitions that this process may read."""
+        """Returns the partitions from which this process may read."""
         return {
             (topic, number)
             for side in (self.owned, self.revoking)
@@ -43,7 +44,7 @@ class Client:
         }
 
     def send(self, groups: Groups, lost: bool) -> None:
-        """One heartbeat; a lost response makes the next one full."""
+        """Sends one heartbeat. If the response is lost, the next heartbeat is a full heartbeat."""
         joins = self.epoch == 0
         owned: Mapping[bytes, Sequence[int]] | None = None
         if joins:
@@ -85,13 +86,14 @@ class Client:
         self.owned = assigned
 
     def revoke(self) -> None:
-        """The application has given up what it must; the next heartbeat confirms it."""
+        """Completes the revocation in the application. The next heartbeat confirms the
+        revocation."""
         if self.revoking:
             self.revoking, self.says_all = {}, True
 
 
 class World:
-    """Clients of one group, and what may happen to them."""
+    """The clients of one group, and the random events that affect them."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

@@ -1,4 +1,5 @@
-"""Reconciliation of one member, step by step, and of a group of clients under random targets."""
+"""Tests of the reconciliation of one member in single steps, and of a group of clients with random
+targets."""
 
 from __future__ import annotations
 
@@ -39,14 +40,14 @@ def step(
     return reconcile(before, towards, owned, subscription_changed=changed)
 
 
-def test_member_keeps_its_epoch_while_it_owns_what_it_must_revoke() -> None:
+def test_member_keeps_its_epoch_while_it_owns_partitions_to_revoke() -> None:
     before = member(assigned={T: {0: 2, 1: 2}})
     for owned in (None, {T: [0, 1]}):
         after = step(before, {T: (0,)}, owned)
         assert after == member(3, UNREVOKED, {T: {0: 2}}, {T: {1: 2}})
 
 
-def test_member_gets_nothing_in_the_step_that_revokes() -> None:
+def test_member_gets_no_partition_in_the_step_that_revokes_partitions() -> None:
     after = step(member(assigned={T: {0: 2}}), {T: (1,)}, None)
     assert (after.state, after.assigned, after.revoking) == (UNREVOKED, {}, {T: {0: 2}})
 
@@ -56,7 +57,7 @@ def test_revocation_without_owned_partitions_needs_no_confirmation() -> None:
     assert after == member(4, STABLE, {T: {0: 2}})
 
 
-def test_absent_partitions_do_not_confirm_a_revocation_but_an_empty_list_does() -> None:
+def test_revocation_is_confirmed_by_an_empty_list_but_not_by_a_null_list() -> None:
     before = member(3, UNREVOKED, {T: {0: 2}}, {T: {1: 2}})
     assert step(before, {T: (0,)}, None) is before
     assert step(before, {T: (0,)}, {T: [0, 1]}) is before
@@ -64,7 +65,7 @@ def test_absent_partitions_do_not_confirm_a_revocation_but_an_empty_list_does() 
     assert step(before, {T: (0,)}, {}) == member(4, STABLE, {T: {0: 2}})
 
 
-def test_partition_that_another_member_holds_is_awaited() -> None:
+def test_member_waits_for_a_partition_that_another_member_owns() -> None:
     held = {(T, 1): "b"}
     after = step(member(assigned={T: {0: 2}}), {T: (0, 1)}, None, held=held)
     assert after == member(4, UNRELEASED, {T: {0: 2}})
@@ -75,12 +76,12 @@ def test_partition_that_another_member_holds_is_awaited() -> None:
     assert (released.state, released.assigned) == (STABLE, {T: {0: 2, 1: 4}})
 
 
-def test_free_partitions_are_given_while_others_are_awaited() -> None:
+def test_free_partitions_are_assigned_before_owned_partitions_are_released() -> None:
     after = step(member(), {T: (0, 1)}, {}, held={(T, 1): "b"})
     assert (after.state, after.assigned) == (UNRELEASED, {T: {0: 4}})
 
 
-def test_partition_that_returns_to_the_target_is_not_returned_before_its_owner_confirms() -> None:
+def test_revoked_partition_is_assigned_again_only_after_its_confirmation() -> None:
     before = member(3, UNREVOKED, {T: {0: 2}}, {T: {1: 2}})
     held = {(T, 0): "a", (T, 1): "a"}
     assert step(before, {T: (0, 1)}, {T: [0, 1]}, epoch=5, held=held) is before
@@ -88,7 +89,7 @@ def test_partition_that_returns_to_the_target_is_not_returned_before_its_owner_c
     assert (after.state, after.assigned) == (STABLE, {T: {0: 2, 1: 5}})
 
 
-def test_topic_without_subscription_is_revoked_before_a_new_target_exists() -> None:
+def test_topic_without_a_subscription_is_revoked_before_a_new_target() -> None:
     before = member(assigned={T: {0: 2}, U: {0: 2}})
     after = step(before, {T: (0,), U: (0,)}, None, epoch=3, subscribed=(T,), changed=True)
     assert after == member(3, UNREVOKED, {T: {0: 2}}, {U: {0: 2}})
@@ -96,13 +97,13 @@ def test_topic_without_subscription_is_revoked_before_a_new_target_exists() -> N
     assert gone == member(3, STABLE, {T: {0: 2}})
 
 
-def test_unsubscribed_topic_joins_the_partitions_that_are_already_revoking() -> None:
+def test_unsubscribed_topic_is_added_to_the_partitions_under_revocation() -> None:
     before = member(3, UNREVOKED, {T: {0: 2}, U: {0: 2}}, {T: {1: 2}})
     after = step(before, {}, {T: [0, 1], U: [0]}, subscribed=(T,), changed=True)
     assert (after.state, after.revoking) == (UNREVOKED, {T: {1: 2}, U: {0: 2}})
 
 
-def test_target_in_a_topic_without_subscription_counts_as_empty() -> None:
+def test_target_partitions_of_an_unsubscribed_topic_are_ignored() -> None:
     after = step(member(), {T: (0,), U: (0,)}, {}, subscribed=(T,))
     assert (after.state, after.assigned) == (STABLE, {T: {0: 4}})
 
@@ -114,14 +115,17 @@ def test_member_at_the_target_epoch_is_unchanged() -> None:
 
 
 @pytest.mark.parametrize("owned", [None, {T: [0]}])
-def test_state_of_a_later_version_stays_until_the_member_owns_nothing(owned: Owned | None) -> None:
+def test_unknown_member_state_is_kept_until_the_member_owns_no_partition(
+    owned: Owned | None,
+) -> None:
     before = member(state=MemberState.UNKNOWN, assigned={T: {0: 2}})
     assert step(before, {T: (0,)}, owned) is before
     assert step(before, {T: (0,)}, {}).state is STABLE
 
 
 class Clients:
-    """Members of one topic and what their processes own; responses may be lost."""
+    """The members of a group with one topic, and the partitions that their processes own. Responses
+    may be lost."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -132,7 +136,7 @@ class Clients:
         self.epoch = 1
 
     def retarget(self) -> None:
-        """Compute another target for the members that there are."""
+        """Computes another target for the current members."""
         self.epoch += 1
         shares: dict[str, list[int]] = {name: [] for name in self.members}
         for partition in range(self.partitions):
@@ -150,7 +154,8 @@ class Clients:
         self.retarget()
 
     def heartbeat(self, name: str, *, says: bool, lost: bool) -> None:
-        """One request: with or without the owned partitions; its response may be lost."""
+        """Sends one heartbeat, with the owned partitions if ``says`` is True. The response is lost
+        if ``lost`` is True."""
         before = self.members[name]
         owned = {T: sorted(self.owned[name])} if says else None
         holders = {
@@ -166,7 +171,8 @@ class Clients:
             self.owned[name] = set(after.assigned.get(T, {}))
 
     def check(self) -> None:
-        """No partition has two owners, in the coordinator's state or among the processes."""
+        """Checks that no partition has two owners in the state of the coordinator or among the
+        processes."""
         held = [
             partition
             for each in self.members.values()

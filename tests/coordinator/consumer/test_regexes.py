@@ -1,4 +1,4 @@
-"""Subscriptions by regex, as a running Kafka 4.3.1 answers them."""
+"""Subscriptions by regular expression have the same results as in a running Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tests.coordinator.consumer.groups import Groups, T, U, heartbeat_of
 
 
 class RegexGroups(Groups):
-    """Resolves regexes when the shard asks, by Python's own expressions."""
+    """A group whose regular expressions are resolved with Python's module re when the shard
+    requests the resolution."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,7 +25,7 @@ class RegexGroups(Groups):
         self.seen += [each for each in events if isinstance(each, RegexesResolved)]
 
     def resolve(self) -> None:
-        """Answer the last question of the shard."""
+        """Sends the result of the last requested resolution to the shard."""
         wanted = self.wanted.pop()
         topics = {
             regex: tuple(name for name in self.image.by_name if re.fullmatch(regex, name))
@@ -38,7 +39,7 @@ class RegexGroups(Groups):
         self.join(member_id, subscribed_topics=None, subscribed_regex=regex)
 
 
-def test_first_member_with_a_regex_gets_partitions_after_the_resolution() -> None:
+def test_first_member_with_a_regex_gets_partitions_once_it_is_resolved() -> None:
     groups = RegexGroups()
     reply = groups.join("a", subscribed_topics=None, subscribed_regex="t.*")
     assert (reply.member_epoch, reply.assignment) == (1, {})
@@ -51,7 +52,7 @@ def test_first_member_with_a_regex_gets_partitions_after_the_resolution() -> Non
     groups.check_loaded()
 
 
-def test_resolved_regex_of_another_member_raises_the_epoch_at_once() -> None:
+def test_join_with_an_already_resolved_regex_raises_the_epoch_immediately() -> None:
     groups = RegexGroups()
     groups.pattern("a", "t")
     groups.resolve()
@@ -61,7 +62,7 @@ def test_resolved_regex_of_another_member_raises_the_epoch_at_once() -> None:
     assert groups.wanted == []
 
 
-def test_new_topic_is_assigned_after_ten_seconds_with_heartbeats_alone() -> None:
+def test_new_topic_of_a_regex_is_assigned_at_a_heartbeat_after_ten_seconds() -> None:
     groups = RegexGroups()
     groups.pattern("a", "[tu]")
     groups.resolve()
@@ -77,7 +78,7 @@ def test_new_topic_is_assigned_after_ten_seconds_with_heartbeats_alone() -> None
     assert (reply.member_epoch, reply.assignment) == (3, {T: (0, 1), U: (0,)})
 
 
-def test_dropped_regex_takes_its_topics_away_in_the_same_heartbeat() -> None:
+def test_topics_of_a_dropped_regex_are_revoked_in_the_same_heartbeat() -> None:
     groups = RegexGroups()
     groups.topics(u=1)
     groups.join("a", "u", subscribed_regex="t")
@@ -88,7 +89,7 @@ def test_dropped_regex_takes_its_topics_away_in_the_same_heartbeat() -> None:
     assert reply.assignment == {U: (0,)}
 
 
-def test_resolution_of_a_group_that_is_gone_has_no_effect() -> None:
+def test_regex_resolution_for_a_removed_group_has_no_effect() -> None:
     groups = RegexGroups()
     groups.pattern("a", "t")
     groups.send("a", -1)
@@ -96,7 +97,7 @@ def test_resolution_of_a_group_that_is_gone_has_no_effect() -> None:
     assert groups.written == []
 
 
-def test_failed_resolution_is_tried_again() -> None:
+def test_failed_regex_resolution_is_retried() -> None:
     groups = RegexGroups()
     groups.pattern("a", "t")
     wanted = groups.wanted.pop()

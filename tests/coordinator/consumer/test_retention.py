@@ -1,4 +1,5 @@
-"""Offsets of consumer groups expire by KIP-211's rules, and end with their topics."""
+"""Offsets of consumer groups expire by the rules of KIP-211, and are removed when their topic is
+deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ CHECK_MS = HOUR_MS // 60
 
 @pytest.fixture
 def groups() -> Groups:
-    """Topics t and u; sessions last for weeks."""
+    """Returns a shard with topics t and u. The session timeout is several weeks."""
     groups = Groups(
         consumer=ConsumerSettings(session_timeout_ms=500 * HOUR_MS),
         offsets_retention_ms=RETENTION_MS,
@@ -62,7 +63,7 @@ def test_offsets_of_subscribed_topics_do_not_expire_while_the_group_has_members(
     assert committed(groups) == ["t"]
 
 
-def test_expiry_of_an_unsubscribed_topic_is_foretold(groups: Groups) -> None:
+def test_view_predicts_the_expiry_of_offsets_of_an_unsubscribed_topic(groups: Groups) -> None:
     groups.join("m", "t")
     commit(groups, "m", 2, "t", "u")
     [found] = groups.shard.view.expiring(GROUP, groups.now.wall_ms + RETENTION_MS)
@@ -70,7 +71,7 @@ def test_expiry_of_an_unsubscribed_topic_is_foretold(groups: Groups) -> None:
     assert found.why == "no new commits, and no member subscribes to the topic"
 
 
-def test_topic_from_which_the_last_member_unsubscribes_expires_after_its_commit(
+def test_offsets_expire_when_the_last_member_unsubscribes_from_their_topic(
     groups: Groups,
 ) -> None:
     groups.join("m", "t", "u")
@@ -82,7 +83,7 @@ def test_topic_from_which_the_last_member_unsubscribes_expires_after_its_commit(
     assert committed(groups) == ["t"]
 
 
-def test_topics_of_a_regex_that_is_not_resolved_do_not_expire(groups: Groups) -> None:
+def test_offsets_do_not_expire_while_a_regex_is_not_resolved(groups: Groups) -> None:
     groups.send("m", 0, subscribed_regex="t.*", owned={}, rebalance_timeout_ms=60_000)
     commit(groups, "m", groups.group.members["m"].current.epoch, "t", "u")
     groups.pass_ms(10 * RETENTION_MS)
@@ -90,7 +91,7 @@ def test_topics_of_a_regex_that_is_not_resolved_do_not_expire(groups: Groups) ->
 
 
 @pytest.mark.parametrize("is_loaded", [False, True])
-def test_offsets_of_an_empty_group_expire_after_it_became_empty(
+def test_retention_of_offsets_begins_when_the_group_becomes_empty(
     groups: Groups, is_loaded: bool
 ) -> None:
     groups.join("m", "t")
@@ -110,7 +111,7 @@ def test_offsets_of_an_empty_group_expire_after_it_became_empty(
 
 
 def _loaded_with_times(groups: Groups, newest_ms: int) -> Groups:
-    """The groups as a load makes them of a log whose last batch has this timestamp."""
+    """Returns the groups that a load restores from a log whose last batch has this timestamp."""
     groups.shard = load(batches_of(groups.log), groups.config, groups.now)
     assert groups.group.epoch_ms == newest_ms
     return groups
@@ -129,13 +130,13 @@ def test_empty_group_without_offsets_is_removed_with_its_tombstones(groups: Grou
     groups.check_loaded()
 
 
-def test_group_with_members_and_no_offsets_stays(groups: Groups) -> None:
+def test_group_with_members_and_no_offsets_is_not_removed(groups: Groups) -> None:
     groups.join("m", "t")
     groups.pass_ms(10 * RETENTION_MS)
     assert exists(groups)
 
 
-def test_empty_group_with_pending_offsets_stays(groups: Groups) -> None:
+def test_empty_group_with_pending_offsets_is_not_removed(groups: Groups) -> None:
     groups.join("m", "t")
     groups.send("m", -1)
     pending = TransactionalRun(7, 0, [OffsetRun(GROUP, "t", [0], [5], [-1], None, WALL_MS)])
@@ -156,7 +157,7 @@ def test_last_expired_offsets_and_the_group_are_removed_in_one_check(groups: Gro
     assert not exists(groups)
 
 
-def test_warning_of_expiring_offsets_ends_with_the_group(groups: Groups) -> None:
+def test_expiring_count_excludes_the_offsets_of_a_removed_group(groups: Groups) -> None:
     groups.join("m", "t")
     commit(groups, "m", 2, "t")
     groups.send("m", -1)
@@ -169,7 +170,7 @@ def test_warning_of_expiring_offsets_ends_with_the_group(groups: Groups) -> None
 # ----------------------------------------------------------------------------- topics and groups
 
 
-def test_deleted_topic_takes_its_offsets_along_before_the_epoch_that_it_causes(
+def test_offsets_of_a_deleted_topic_are_removed_before_the_new_epoch(
     groups: Groups,
 ) -> None:
     groups.join("m", "t", "u")
@@ -200,7 +201,7 @@ def many_offsets(groups: Groups) -> None:
     groups.take(Outcome([run], (), ()))
 
 
-def test_deletion_in_pieces_leaves_a_later_group_of_the_same_id_alone(groups: Groups) -> None:
+def test_deletion_in_pieces_does_not_delete_a_later_group_of_the_same_id(groups: Groups) -> None:
     groups.join("m", "t")
     groups.send("m", -1)
     many_offsets(groups)
