@@ -10,7 +10,7 @@ from protocol.schema import Array, Field, Primitive, Struct, version_range
 def array_paths(
     fields: tuple[Field, ...], version: int, path: tuple[str, ...] = ()
 ) -> list[tuple[str, ...]]:
-    """Every untagged array that a version of a message has."""
+    """Returns the path of every untagged array that a version of a message has."""
     found = []
     for field in fields:
         if version not in version_range(field.versions) or field.tag is not None:
@@ -26,9 +26,9 @@ def array_paths(
 
 
 def claimed(codec: Any, fields: Any, version: int, path: tuple[str, ...], flexible: bool) -> bytes:
-    """A request whose array at ``path`` claims 2**31 - 1 elements and contains none. The function
-    encodes the array empty and with one element; the difference shows the position of the count,
-    which it replaces."""
+    """Returns a request whose array at ``path`` claims 2**31 - 1 elements but contains no element.
+    The function encodes the request with an empty array and with an array of one element. The
+    difference shows the position of the count, which the function then replaces."""
     small = codec.encode(with_array(fields, version, path, 0))
     large = codec.encode(with_array(fields, version, path, 1))
     # The first byte in which the two encodings differ is the last byte of the count.

@@ -1,4 +1,4 @@
-"""Random values for any message table and version, determined by a seed."""
+"""Random values for each message table and version, determined by a seed."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def fields_of(api: Api, is_request: bool) -> Sequence[Field]:
 
 
 def struct_value(fields: Sequence[Field], version: int, chance: random.Random) -> dict[str, Any]:
-    """A random value of each field, as decoded: the fields that the version lacks have their
-    defaults."""
+    """Returns a random value of each field in decoded form. A field that the version does not have
+    gets its default."""
     value = {}
     for field in fields:
         if version in version_range(field.versions):
@@ -75,7 +75,8 @@ def some(type_: Type, version: int, nullable: bool, chance: random.Random) -> An
 
 
 def mutations(data: bytes, chance: random.Random, count: int) -> Iterator[bytes]:
-    """Mutations of ``data``: changed bytes, truncations, additions, and huge lengths or counts."""
+    """Yields mutations of ``data``: changed bytes, truncations, additional bytes, and huge lengths
+    or counts."""
     huge = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x00\x00\x00")
     for _ in range(count):
         wrong = bytearray(data)

@@ -1,4 +1,4 @@
-"""The heap of deadlines, whose outdated entries are removed lazily."""
+"""Tests of the heap of deadlines, which removes outdated entries lazily."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_heap_entries_of_disarmed_timers_are_removed() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_timers_fire_in_the_same_order_as_in_a_plain_list(seed: int) -> None:
+def test_random_timers_fire_in_the_order_of_a_sorted_list(seed: int) -> None:
     chance = random.Random(seed)
     deadlines: Deadlines[Named] = Deadlines()
     timers = [timer(str(i)) for i in range(20)]

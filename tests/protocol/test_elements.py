@@ -1,4 +1,4 @@
-"""The elements of a request are counted before any object is created from them."""
+"""The elements of a request are counted before the decoder creates an object from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ requests = st.sampled_from([(name, version) for name, version, is_request in ALL
 
 
 def entries(value: Any) -> int:
-    """The number of entries in all arrays of a decoded value."""
+    """Returns the number of elements in all arrays of a decoded value."""
     if isinstance(value, dict):
         return sum(map(entries, value.values()))
     if isinstance(value, list):
@@ -50,7 +50,7 @@ def test_element_count_covers_all_arrays_and_tagged_fields(
 
 @given(request=requests, seed=st.integers(0, 2**32))
 @settings(max_examples=200, deadline=None)
-def test_element_count_of_mutated_request_covers_every_decoded_element(
+def test_element_count_of_a_mutated_request_covers_all_decoded_elements(
     request: tuple[str, int], seed: int
 ) -> None:
     name, version = request

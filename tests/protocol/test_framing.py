@@ -1,4 +1,5 @@
-"""Frames are read whole however the stream is split, and wrong lengths are refused at once."""
+"""Complete frames are read for any division of the stream, and a wrong length is refused
+immediately."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def test_all_frames_of_one_chunk_are_read() -> None:
     bodies=st.lists(st.binary(min_size=8, max_size=60), max_size=12),
     cuts=st.lists(st.integers(0, 800), max_size=12),
 )
-def test_frames_are_read_however_the_stream_is_split(bodies: list[bytes], cuts: list[int]) -> None:
+def test_frames_do_not_depend_on_how_the_stream_is_split(
+    bodies: list[bytes], cuts: list[int]
+) -> None:
     stream = framed(*bodies)
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     framer = Framer(60)
@@ -63,7 +66,7 @@ def test_frames_are_read_however_the_stream_is_split(bodies: list[bytes], cuts: 
     ],
 )
 @pytest.mark.parametrize("step", [1, 2, 3, 4])
-def test_wrong_length_is_refused_as_soon_as_its_bytes_suffice(
+def test_wrong_frame_length_is_refused_before_the_frame_is_complete(
     length: int, reason: str, step: int
 ) -> None:
     framer = Framer(100)
@@ -74,7 +77,7 @@ def test_wrong_length_is_refused_as_soon_as_its_bytes_suffice(
         framer.feed(stream[-(-4 // step) * step - step :])
 
 
-def test_frames_before_a_wrong_length_are_read() -> None:
+def test_frames_before_a_wrong_frame_length_are_read() -> None:
     framer = Framer(100)
     with pytest.raises(BadFrame) as caught:
         framer.feed(framed(b"a" * 8, b"b" * 8) + b"GET / HTTP/1.1\r\n")

@@ -1,4 +1,5 @@
-"""The generated codecs have the results of the reference codec, for valid and invalid bytes."""
+"""The generated codecs have the same results as the reference codec, for valid and invalid
+bytes."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ def golden(name: str, kind: str, version: int) -> list[bytes]:
 
 
 def reference(module: ModuleType, version: int, data: bytes) -> Any:
-    """A request decoded by the reference codec, in the form of the generated codec."""
+    """Returns a request that the reference codec decoded, in the form of the generated codec."""
     try:
         return module._shape(version, module.API.decode_request(version, data))
     except ProtocolError:
@@ -101,7 +102,7 @@ def test_random_request_is_decoded_as_by_the_reference(
 
 
 @pytest.mark.parametrize(("module", "version"), DECODED, ids=name_case)
-def test_prefix_of_a_golden_request_has_the_result_of_the_reference(
+def test_prefix_of_a_golden_request_is_decoded_as_by_the_reference(
     module: ModuleType, version: int
 ) -> None:
     data = golden(module.API.name, "request", version)[0]
@@ -111,7 +112,7 @@ def test_prefix_of_a_golden_request_has_the_result_of_the_reference(
 
 
 @pytest.mark.parametrize(("module", "version"), DECODED, ids=name_case)
-def test_wrong_count_is_refused_before_an_object_is_created(
+def test_wrong_element_count_is_refused_before_an_object_is_created(
     module: ModuleType, version: int
 ) -> None:
     codec = module.API.message(version, is_request=True)
@@ -127,7 +128,7 @@ def test_wrong_count_is_refused_before_an_object_is_created(
 
 
 def commit(metadata: list[str | None]) -> dict[str, Any]:
-    """An OffsetCommit request whose partitions have these metadata."""
+    """Returns an OffsetCommit request whose partitions have these metadata."""
     partitions = [
         {
             "partition_index": index,
@@ -156,7 +157,7 @@ def commit(metadata: list[str | None]) -> dict[str, Any]:
     ],
     ids=["null", "empty", "mixed", "last", "first", "none", "many"],
 )
-def test_commit_is_decoded_in_columns_with_any_metadata(
+def test_commit_is_decoded_into_columns_with_or_without_metadata(
     version: int, metadata: list[str | None]
 ) -> None:
     data = offset_commit.API.encode_request(version, commit(metadata))
@@ -173,7 +174,8 @@ def test_commit_is_decoded_in_columns_with_any_metadata(
 
 
 def body_of(api: Api, version: int, frame: bytes) -> dict[str, Any]:
-    """The body of a frame from a generated encoder, decoded by the reference codec."""
+    """Returns the body of a frame that a generated encoder wrote, decoded by the reference
+    codec."""
     assert struct.unpack_from(">i", frame)[0] == len(frame) - 4
     correlation_id, position = decode_response_header(api.key, version, frame[4:])
     assert correlation_id == 77
@@ -228,7 +230,7 @@ def produce_arguments(version: int, value: dict[str, Any]) -> list[Any]:
 
 
 def untagged(fields: Any, value: dict[str, Any]) -> dict[str, Any]:
-    """A response without its tagged fields, which the broker never sends in these APIs."""
+    """Returns a response without its tagged fields, which the broker never sends in these APIs."""
     plain: dict[str, Any] = {}
     for field in fields:
         if field.tag is not None:
@@ -241,7 +243,7 @@ def untagged(fields: Any, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def response_arguments(api: Api, version: int, value: dict[str, Any]) -> list[Any]:
-    """The arguments with which the generated encoder encodes ``value``."""
+    """Returns the arguments with which the generated encoder encodes ``value``."""
     if api.name in ("OffsetCommit", "TxnOffsetCommit"):
         return commit_arguments(version, value)
     if api.name == "OffsetFetch":

@@ -90,7 +90,7 @@ def test_encoded_header_is_decoded_to_the_same_fields(
 
 
 @given(st.binary(max_size=40))
-def test_random_bytes_are_a_header_or_a_protocol_error(junk: bytes) -> None:
+def test_random_bytes_are_decoded_as_a_header_or_raise_protocol_error(junk: bytes) -> None:
     try:
         header = decode_request_header(junk)
     except ProtocolError:

@@ -127,14 +127,14 @@ def test_error_codes_are_those_of_kafka() -> None:
         ("InitProducerId", 0, {}, {"producer_id": -1, "producer_epoch": -1}),
     ],
 )
-def test_field_that_a_version_lacks_has_its_default(
+def test_field_absent_from_a_version_has_its_default(
     api: str, version: int, value: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     decoded = BY_NAME[api].decode_request(version, BY_NAME[api].encode_request(version, value))
     assert expected.items() <= decoded.items()
 
 
-def test_field_that_a_struct_lacks_has_its_default() -> None:
+def test_field_absent_from_a_struct_has_its_default() -> None:
     commit = BY_NAME["OffsetCommit"]
     part = {"partition_index": 1, "committed_offset": 2, "committed_metadata": None}
     value = {"topics": [{"name": "t", "partitions": [part]}]}
@@ -146,7 +146,7 @@ def test_field_that_a_struct_lacks_has_its_default() -> None:
     }
 
 
-def test_defaults_are_not_shared_between_values() -> None:
+def test_mutable_defaults_are_not_shared_between_decoded_values() -> None:
     fetch = BY_NAME["Fetch"]
     data = fetch.encode_request(0, {})
     first = fetch.decode_request(0, data)
@@ -157,7 +157,7 @@ def test_defaults_are_not_shared_between_values() -> None:
     assert second["replica_state"]["replica_id"] == -1
 
 
-def test_every_listed_default_is_in_a_table() -> None:
+def test_every_listed_default_belongs_to_a_field_of_a_table() -> None:
     for message, defaults in DEFAULTS["defaults"].items():
         if message in log_records.BY_NAME:
             fields = log_records.BY_NAME[message].fields

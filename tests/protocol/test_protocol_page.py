@@ -1,4 +1,4 @@
-"""The worked example of docs/internals/protocol.md is decoded and encoded as described."""
+"""The worked example in docs/internals/protocol.md is correct for the decoder and the encoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The reference codec: round trips, exactness and bounds; every refusal is a ProtocolError."""
+"""The reference codec: encoding and decoding, exact errors and bounds. Every refusal is a
+ProtocolError."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def test_encoded_message_is_decoded_to_the_same_value(
 
 @given(message=messages, seed=st.integers(0, 2**32))
 @settings(max_examples=300, deadline=None)
-def test_mutated_message_is_decoded_or_a_protocol_error(
+def test_mutated_message_is_decoded_or_raises_protocol_error(
     message: tuple[str, int, bool], seed: int
 ) -> None:
     name, version, is_request = message
@@ -74,7 +75,7 @@ def test_prefix_of_golden_bytes_is_refused() -> None:
 
 @given(junk=st.binary(max_size=200), message=messages)
 @settings(max_examples=300, deadline=None)
-def test_random_bytes_are_decoded_or_a_protocol_error(
+def test_random_bytes_are_decoded_or_raise_protocol_error(
     junk: bytes, message: tuple[str, int, bool]
 ) -> None:
     name, version, is_request = message
@@ -89,7 +90,7 @@ def test_random_bytes_are_decoded_or_a_protocol_error(
 
 
 @pytest.mark.parametrize("name", [api.name for api in BY_KEY.values()])
-def test_wrong_count_is_refused_before_an_object_is_created(name: str) -> None:
+def test_wrong_element_count_is_refused_before_an_object_is_created(name: str) -> None:
     api = BY_NAME[name]
     tried = 0
     for version in api.versions:
@@ -107,7 +108,7 @@ def test_wrong_count_is_refused_before_an_object_is_created(name: str) -> None:
     assert tried == sum(len(array_paths(tuple(api.request), v)) for v in api.versions)
 
 
-def test_count_above_the_least_size_of_its_elements_is_refused() -> None:
+def test_count_is_refused_when_its_elements_cannot_fit_the_message() -> None:
     # Ten topics of OffsetCommit v2 take at least 6 bytes each; 30 bytes cannot hold them.
     data = b"\0\x01g" + b"\0\0\0\1" + b"\0\0" + bytes(8) + b"\0\0\0\x0a" + bytes(30)
     with pytest.raises(ProtocolError, match="an array has 10 elements, but 30 bytes are left"):
@@ -165,7 +166,7 @@ def test_varint_may_be_longer_than_necessary_as_in_kafka() -> None:
     assert heartbeat(4, b"\x82\0g\0\0\0\1\x82\x80\x80\0m\x80\0\0") == expected
 
 
-def test_negative_count_other_than_null_is_refused() -> None:
+def test_negative_count_other_than_minus_1_for_null_is_refused() -> None:
     metadata = BY_NAME["Metadata"]
     assert metadata.decode_request(1, b"\xff\xff\xff\xff")["topics"] is None
     with pytest.raises(ProtocolError, match="array has -2 elements"):

@@ -1,5 +1,5 @@
-"""`slotted` makes the same classes as `dataclass(slots=True)`, and compiles a class when its first
-object is created."""
+"""`slotted` creates the same classes as `dataclass(slots=True)`, but compiles the methods of a
+class when the first object of the class is created."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Pair:
 
 
 def both(cls: type, **manner: bool) -> tuple[Any, Any]:
-    """The class decorated by `slotted` and by `dataclass`."""
+    """Returns the class decorated by `slotted`, and the class decorated by `dataclass`."""
     ours = slotted(**manner)(type(cls.__name__, (), dict(cls.__dict__)))
     theirs = dataclass(slots=True, **manner)(type(cls.__name__, (), dict(cls.__dict__)))  # type: ignore[call-overload]
     return ours, theirs

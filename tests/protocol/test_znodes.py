@@ -1,5 +1,5 @@
-"""Nodes in ZooKeeper: Kafka's nodes are decoded, Muster's have Kafka's form, and errors name
-malformed ones."""
+"""Nodes in ZooKeeper: Kafka's nodes are decoded, Muster's nodes have the form of Kafka's nodes, and
+an error names a malformed node."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_registration_without_plaintext_has_null_host_and_port_minus_1() -> None
 
 @pytest.mark.proves("clusters 17")
 def test_rewritten_topic_keeps_id_reassignments_and_unknown_fields() -> None:
-    """Trap 17: if a broker drops the topic id, every replica refuses the next topic id."""
+    """Trap 17: if a broker dropped the topic id, every replica would refuse the next topic id."""
     data = (
         b'{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","partitions":{"1":[2],"0":[1,2,3]},'
         b'"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]},"later":7}'
@@ -113,7 +113,7 @@ def test_partition_state_has_kafkas_form() -> None:
 
 
 def test_partition_state_with_an_empty_isr_and_no_leader_is_decoded() -> None:
-    """Trap 22: unusual states do no harm."""
+    """Trap 22: a node may have an unusual state."""
     data = b'{"controller_epoch":1,"leader":-1,"version":1,"leader_epoch":3,"isr":[]}'
     assert decode_state("t", 0, data) == StateNode(-1, 3, (), 1)
 
@@ -136,8 +136,10 @@ def test_nodes_of_the_cluster_have_kafkas_form() -> None:
     st.integers(0, 2**62),
     st.lists(st.integers(0, INT32_MAX), max_size=4),
 )
-def test_numbers_in_nodes_stay_within_32_bits(number: int, large: int, ids: list[int]) -> None:
-    """Trap 18: a larger number makes nodes unreadable for Kafka 0.10.2."""
+def test_nodes_contain_only_numbers_of_at_most_32_bits(
+    number: int, large: int, ids: list[int]
+) -> None:
+    """Trap 18: Kafka 0.10.2 cannot read a node that contains a larger number."""
     nodes = [
         encode_registration(Registration(number, (), timestamp_ms=large)),
         encode_controller(number, large),
@@ -160,7 +162,7 @@ def _assert_small(value: object) -> None:
         assert not isinstance(value, int) or -1 <= value <= INT32_MAX
 
 
-def test_nodes_of_settings_and_their_notices_have_kafkas_form() -> None:
+def test_nodes_of_settings_and_change_notifications_have_kafkas_form() -> None:
     assert encode_config({"retention.ms": "1000"}) == (
         b'{"version":1,"config":{"retention.ms":"1000"}}'
     )
@@ -182,7 +184,7 @@ def test_request_nodes_of_old_tools_are_decoded() -> None:
     assert decode_preferred(preferred) == decode_isr_change("/x", preferred) == [("t", 0)]
 
 
-def test_nodes_of_the_old_consumer_are_read() -> None:
+def test_nodes_of_the_old_zookeeper_consumer_are_decoded() -> None:
     data = b'{"version":1,"subscription":{"t":2},"pattern":"static","timestamp":"1"}'
     assert decode_member("g", "g_h-1", data).subscription == {"t": 2}
     assert decode_offset("/consumers/g/offsets/t/0", b"42") == 42
@@ -215,13 +217,13 @@ def test_nodes_of_the_old_consumer_are_read() -> None:
         (lambda: decode_offset("/o", b""), "which is not an offset"),
     ],
 )
-def test_malformed_node_is_named_in_the_error(decode: object, says: str) -> None:
+def test_error_names_the_path_of_a_malformed_node(decode: object, says: str) -> None:
     with pytest.raises(BadNode) as caught:
         decode()  # type: ignore[operator]
     assert says in str(caught.value)
 
 
 @given(st.binary(max_size=200))
-def test_random_topic_node_is_decoded_or_named_in_the_error(data: bytes) -> None:
+def test_random_topic_node_is_decoded_or_its_path_is_in_the_error(data: bytes) -> None:
     with suppress(BadNode):
         assert decode_topic("t", data).partitions is not None

@@ -1,6 +1,6 @@
 """Nodes of ACLs, credentials, quotas and tokens of Kafka 3.9.2 are decoded and encoded.
 
-tests/interop/security_history.py created them.
+tests/interop/security_history.py created these nodes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ STRANGE = 'a b*c+ü~%"é日.-_@:'
 
 
 def _leaves(root: str) -> dict[str, bytes]:
-    """The nodes below a directory that contain data."""
+    """Returns the nodes below a directory that contain data."""
     return {
         path: text.encode() for path, text in NODES.items() if path.startswith(f"{root}/") and text
     }
 
 
-def test_acl_entries_are_read_and_written_as_by_kafka() -> None:
+def test_acl_entries_are_decoded_and_encoded_as_by_kafka() -> None:
     found = {}
     for pattern_type, tree in acls.TREES.items():
         for path, data in _leaves(tree).items():
@@ -62,7 +62,7 @@ def test_each_resource_type_has_a_directory() -> None:
 
 
 @pytest.mark.parametrize("pattern_type", acls.TREES)
-def test_notices_of_acl_entries_are_read_and_written_as_by_kafka(pattern_type: str) -> None:
+def test_notices_of_acl_entries_are_decoded_and_encoded_as_by_kafka(pattern_type: str) -> None:
     directory = acls.CHANGES[pattern_type]
     recorded = [text.encode() for text in RECORDED["notices"][directory]]
     places = [acls.decode_change(f"{directory}/acl_changes_1", each) for each in recorded]
@@ -72,12 +72,12 @@ def test_notices_of_acl_entries_are_read_and_written_as_by_kafka(pattern_type: s
     assert places[0].notice_path == f"{directory}/acl_changes_"
 
 
-def test_notice_of_a_broker_before_2_0_is_read() -> None:
+def test_acl_notice_of_a_broker_older_than_2_0_is_decoded() -> None:
     path = "/kafka-acl-changes/acl_changes_0000000001"
     assert acls.decode_change(path, b"TransactionalId:a:b") == acls.Place("TransactionalId", "a:b")
 
 
-def test_quota_paths_of_users_clients_and_addresses_are_kafkas() -> None:
+def test_quota_paths_of_users_clients_and_addresses_equal_those_of_kafka() -> None:
     paths = [path for path in NODES if path.startswith("/config/") and NODES[path]]
     entities = [client_entity(path.removeprefix("/config/")) for path in paths]
     assert [f"/config/{entity_of(each.parts).path}" for each in entities] == paths
@@ -96,7 +96,7 @@ def test_credentials_and_quotas_of_a_user_share_a_node() -> None:
     assert (found["request_percentage"], found["producer_byte_rate"]) == ("12.5", "1024")
 
 
-def test_token_is_read_and_written_as_by_kafka() -> None:
+def test_delegation_token_is_decoded_and_encoded_as_by_kafka() -> None:
     token_id = RECORDED["token_id"]
     path = tokens.path(token_id)
     found = tokens.decode_token(path, NODES[path].encode())
@@ -108,7 +108,7 @@ def test_token_is_read_and_written_as_by_kafka() -> None:
     assert len({*notices}) == 2
 
 
-def test_token_of_an_older_broker_has_the_owner_as_requester() -> None:
+def test_requester_of_a_token_of_an_older_broker_is_the_owner() -> None:
     data = (
         b'{"version":1,"owner":"User:a%2Cb","renewers":[],"issueTimestamp":1,"maxTimestamp":3,'
         b'"tokenId":"t"}'
@@ -153,7 +153,7 @@ def test_error_names_the_node_of_malformed_acl_entries(data: bytes, says: str) -
         ),
     ],
 )
-def test_notice_without_a_pattern_is_refused(path: str, data: bytes) -> None:
+def test_acl_notice_without_a_pattern_is_refused(path: str, data: bytes) -> None:
     with pytest.raises(BadNode, match=path):
         acls.decode_change(path, data)
 
@@ -176,6 +176,6 @@ def test_malformed_token_is_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"a/b", b"\0", b"x" * 300])
-def test_notice_without_a_token_is_refused(data: bytes) -> None:
+def test_token_notice_without_a_token_is_refused(data: bytes) -> None:
     with pytest.raises(BadNode):
         tokens.decode_change("/delegation_token/token_changes/token_change_1", data)

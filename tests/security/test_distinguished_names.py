@@ -1,4 +1,4 @@
-"""Subjects of certificates as text, compared with Java 17's text (``X500Principal``)."""
+"""Subjects of certificates as text, compared with the text of Java 17 (``X500Principal``)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def issued(subject: list[dict[ObjectIdentifier, str]]) -> bytes:
 
 @pytest.mark.proves("security 10")
 @pytest.mark.parametrize("shown", SUBJECTS)
-def test_trap_10_subject_has_the_same_text_as_in_java(shown: str) -> None:
+def test_subject_has_the_same_text_as_in_java(shown: str) -> None:
     assert subject_of(issued(SUBJECTS[shown])) == shown
 
 
@@ -74,7 +74,7 @@ def test_certificate_without_a_subject_has_an_empty_name() -> None:
     assert subject_of(issued([])) == ""
 
 
-def test_malformed_certificate_is_refused_with_a_sentence() -> None:
+def test_malformed_certificate_is_refused_with_the_reason() -> None:
     whole = issued([{CN: "x"}])
     for data in (b"", b"\x30", whole[:60], b"\x30\x82\xff\xff"):
         with pytest.raises(ValueError, match=r"not an X\.509 certificate"):

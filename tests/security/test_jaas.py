@@ -21,7 +21,7 @@ def test_login_module_is_read_with_its_options():
 
 
 @pytest.mark.parametrize("flag", ["required", "Requisite", "SUFFICIENT", "optional"])
-def test_flag_of_a_login_module_is_read_in_any_case(flag):
+def test_flag_of_a_login_module_is_case_insensitive(flag):
     assert parse_jaas(f"M {flag};") == LoginModule("M", {})
 
 

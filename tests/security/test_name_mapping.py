@@ -1,4 +1,4 @@
-"""ssl.principal.mapping.rules: from the subject of a certificate to a user name."""
+"""Rules of ssl.principal.mapping.rules, which map the subject of a certificate to a user name."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ NAME = "CN=Alice,OU=ServiceUsers,O=Acme\\, Inc,C=DE"
         ("RULE:^CN=([\\w\\[]+),.*$/$1/", "Alice"),
     ],
 )
-def test_first_rule_that_matches_names_the_user(rules, mapped):
-    """Each result equals that of ``SslPrincipalMapper`` of Kafka 4.3.1."""
+def test_first_matching_rule_determines_the_user_name(rules, mapped):
+    """Each expected name equals the result of ``SslPrincipalMapper`` of Kafka 4.3.1."""
     assert parse_mapping_rules(rules).map(NAME) == mapped
 
 
@@ -61,14 +61,14 @@ def test_first_rule_that_matches_names_the_user(rules, mapped):
         ),
     ],
 )
-def test_malformed_mapping_rule_is_refused_with_a_sentence(rules, said):
+def test_malformed_mapping_rule_is_refused_with_the_reason(rules, said):
     with pytest.raises(ValueError, match=said):
         parse_mapping_rules(rules)
 
 
 @pytest.mark.parametrize("char", ["\r", "\n", "\x85", "\u2028", "\u2029"])
 def test_pattern_does_not_match_a_name_with_a_line_break(char):
-    """Java's dot matches no line terminator; RE2's dot excludes only the line feed."""
+    """In Java the dot matches no line terminator. In RE2 the dot excludes only the line feed."""
     rules = parse_mapping_rules("RULE:^CN=(.*?),OU=(.*)$/$1/")
     assert rules.map(f"CN=ali{char}ce,OU=x") is None
     assert rules.map(f"CN=alice,OU={char}") is None

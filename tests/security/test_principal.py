@@ -1,5 +1,3 @@
-"""Principals and the setting super.users."""
-
 from __future__ import annotations
 
 import pytest
@@ -14,7 +12,7 @@ def test_principal_is_read_as_its_type_and_name():
 
 
 @pytest.mark.parametrize("text", ["", "alice", "User:", ":alice"])
-def test_malformed_principal_is_refused_with_a_sentence(text):
+def test_malformed_principal_is_refused_with_the_reason(text):
     with pytest.raises(ValueError, match="is not a principal such as User:alice"):
         parse_principal(text)
 

@@ -36,7 +36,9 @@ def test_truststores_of_pem_and_pkcs12_have_the_same_certificates(authority: Aut
 
 
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
-def test_truststore_of_keytool_is_read(authority: Authority, tmp_path: Path, kind: str) -> None:
+def test_truststore_created_by_keytool_is_read(
+    authority: Authority, tmp_path: Path, kind: str
+) -> None:
     store = tmp_path / "trust.jks"
     keytool(
         "-importcert", "-file", str(authority.certificate), "-alias", "ca", "-keystore", str(store),
@@ -75,6 +77,6 @@ def test_keys_are_read_from_pem_and_pkcs12_and_not_from_jks(authority: Authority
         (bytes.fromhex("feedfeed") + bytes(28), "x has no certificates"),
     ],
 )
-def test_malformed_store_is_refused_with_a_sentence(data: bytes, said: str) -> None:
+def test_malformed_store_is_refused_with_the_reason(data: bytes, said: str) -> None:
     with pytest.raises(StoreError, match=said):
         certificates_in(data, "x", None)

@@ -66,7 +66,7 @@ def test_requester_can_describe_a_token_but_not_renew_it():
     assert renewed(one, CAROL, -1, TIMES, 10_000) == DELEGATION_TOKEN_OWNER_MISMATCH
 
 
-def test_token_is_expired_at_once_or_at_a_given_time():
+def test_token_expires_immediately_or_at_a_given_time():
     assert expired(token(), ALICE, AT_ONCE, 10_000) is None
     assert expired(token(), BOB, 30, 10_000).expires_ms == 10_030
 

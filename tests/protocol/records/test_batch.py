@@ -1,4 +1,5 @@
-"""Record batches of magic 2: a worked example, round trips, and exact refusals."""
+"""Record batches of magic 2: a worked example, encoding and decoding, and the exact errors of
+invalid batches."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ records_strategy = st.lists(
 
 
 def with_crc(raw: bytearray) -> bytes:
-    """Writes the right CRC into a batch after a change of other bytes."""
+    """Writes the correct CRC into a batch whose other bytes were changed."""
     struct.pack_into(">I", raw, 17, crc32c(raw[21:]))
     return bytes(raw)
 
@@ -135,10 +136,10 @@ def test_section_check_returns_null_keys_and_timestamps_of_the_records(columns: 
     ),
     st.integers(0, 5),
 )
-def test_section_check_and_decoder_refuse_the_same_sections(
+def test_section_check_and_decoder_refuse_the_same_record_sections(
     changes: list[tuple[int, int | None, int]], count: int
 ) -> None:
-    """Consumers can read every section that the check of Produce accepts."""
+    """Consumers must be able to decode every section that the check of Produce accepts."""
     section = bytearray()
     for index in range(4):
         section += encode_varint(11) + encode_record_body(0, index, b"ke", b"val")

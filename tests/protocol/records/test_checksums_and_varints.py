@@ -1,5 +1,5 @@
-"""Checksums agree with an independent implementation; varints have the exact bytes and a bounded
-length."""
+"""The checksums equal those of an independent implementation. Varints have the exact bytes and a
+bounded length."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_crc32_returns_the_check_value_of_the_crc_catalogue() -> None:
 
 
 @given(st.binary(max_size=300))
-def test_both_checksums_agree_with_crcmod(data: bytes) -> None:
+def test_crc32_and_crc32c_equal_the_checksums_of_crcmod(data: bytes) -> None:
     assert crc32c(data) == crcmod.predefined.mkPredefinedCrcFun("crc-32c")(data)
     assert crc32(data) == crcmod.predefined.mkPredefinedCrcFun("crc-32")(data)
 
 
-def test_checksum_imports_only_the_c_part_of_its_package() -> None:
+def test_checksum_imports_only_the_c_module_of_its_package() -> None:
     program = (
         "import sys; from protocol.records.crc import crc32c; "
         "print(type(crc32c).__name__, {'crc32c', 'crcmod', 'email', 'zipfile'} & set(sys.modules))"
@@ -64,7 +64,7 @@ def test_checksum_fallback_accepts_any_buffer(kind: type) -> None:
         (-(2**31), "ffffffff0f"),
     ],
 )
-def test_zigzag_varint_is_written_as_by_kafka(value: int, encoded: str) -> None:
+def test_zigzag_varint_has_the_same_bytes_as_in_kafka(value: int, encoded: str) -> None:
     data = bytes.fromhex(encoded)
     assert varint.encode_varint(value) == data
     assert varint.read_varint(data, 0) == (value, len(data))

@@ -1,4 +1,5 @@
-"""Codecs: round trips, frames that Java's readers accept, and a limit for decompression bombs."""
+"""Codecs: compression and decompression, frames that Java's readers accept, and a limit for
+decompression bombs."""
 
 from __future__ import annotations
 
@@ -114,7 +115,7 @@ def test_unknown_codec_raises_unsupported_compression_type() -> None:
 
 
 class TestGzip:
-    def test_gzip_members_are_concatenated(self) -> None:
+    def test_data_of_several_gzip_members_is_concatenated(self) -> None:
         assert decompress(GZIP, compress(GZIP, b"ab") + compress(GZIP, b"cd"), 4) == b"abcd"
 
     def test_more_than_64_gzip_members_are_refused(self) -> None:
@@ -143,7 +144,7 @@ class TestSnappy:
         assert decompress(SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT)), len(TEXT)) == TEXT
 
     @pytest.mark.parametrize("claimed", [b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f"])
-    def test_wrong_size_in_snappy_allocates_no_memory(self, claimed: bytes) -> None:
+    def test_wrong_size_in_a_snappy_header_allocates_no_memory(self, claimed: bytes) -> None:
         tracemalloc.start()
         try:
             with pytest.raises(CorruptRecords):
@@ -205,7 +206,7 @@ class TestLz4:
             assert decompress(LZ4, compress(LZ4, TEXT, magic), len(TEXT), 0) == TEXT
 
     @pytest.mark.parametrize("magic", [1, 2])
-    def test_lz4_of_later_magics_is_refused_with_the_old_checksum(self, magic: int) -> None:
+    def test_lz4_of_magic_1_and_2_is_refused_when_it_has_the_old_checksum(self, magic: int) -> None:
         with pytest.raises(CorruptRecords, match="wrong checksum"):
             decompress(LZ4, old_lz4_header(compress(LZ4, TEXT)), len(TEXT), magic)
 
@@ -215,7 +216,7 @@ class TestLz4:
 
 
 class TestZstd:
-    def test_zstd_frames_are_concatenated(self) -> None:
+    def test_data_of_several_zstd_frames_is_concatenated(self) -> None:
         assert decompress(ZSTD, compress(ZSTD, b"ab") + compress(ZSTD, b"cd"), 4) == b"abcd"
 
     def test_zstd_frame_without_a_content_size_is_decompressed_whole(self) -> None:

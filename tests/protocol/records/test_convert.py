@@ -1,5 +1,5 @@
-"""Conversion from and to message sets: fields that are preserved or dropped, and batches without an
-older format."""
+"""Conversion from and to message sets: the fields that are preserved or dropped, and the batches
+that cannot be converted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OFFSETS = [40, 42, 45]
 
 
 def down_convert(entries: bytes, magic: int, first_offset: int = 0) -> bytes:
-    """The bytes of the converted message set."""
+    """Returns the bytes of the converted message set."""
     return convert(entries, magic, first_offset).data
 
 
@@ -56,7 +56,7 @@ class TestUp:
         assert stamps == ([NOON + 2, NOON, NOON + 1] if magic else [-1, -1, -1])
         assert header.max_timestamp == max(stamps)
 
-    def test_several_wrappers_become_one_batch_of_the_last_codec(self) -> None:
+    def test_several_wrappers_become_one_batch_with_the_codec_of_the_last(self) -> None:
         both = message_set.encode(THREE, 1, 1) + message_set.encode(THREE, 1, 3)
         data = to_magic2(both, NOON)
         header = read_header(data)

@@ -1,5 +1,5 @@
-"""The record found at an offset equals the record that decoding the whole batch returns there, in
-every format."""
+"""In every format, find_record returns the same record for an offset as decoding the whole
+batch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def made(magic: int, codec: int, records: list[Record]) -> bytes:
 
 
 def taken(found: Found | None) -> Record | None:
-    """The found record as a `Record`."""
+    """Returns the found record as a `Record`."""
     if found is None:
         return None
     headers = tuple(
@@ -81,7 +81,7 @@ def test_find_record_returns_the_append_time_of_the_batch(magic: int, codec: int
     assert found.timestamp == stored_records(data, read_stored(data))[1].timestamp
 
 
-def test_find_record_reads_few_headers_and_counts_all() -> None:
+def test_find_record_decodes_few_headers_and_returns_the_header_count() -> None:
     headers = [(f"h{i}", b"x") for i in range(5000)]
     data = encode_batch([Record(7, NOON, b"k", b"v", headers)])
     found = find_record(data, read_stored(data), 7, 3)

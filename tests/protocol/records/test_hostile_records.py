@@ -65,7 +65,7 @@ def edit(data: bytes, changes: list[tuple[int, str, bytes]]) -> bytearray:
 
 
 def repair_batch(raw: bytearray) -> None:
-    """Corrects length and CRC, so that the readers reach the fields after them."""
+    """Writes the correct length and CRC, so that the readers also parse the fields after them."""
     if len(raw) >= 61:
         struct.pack_into(">i", raw, 8, len(raw) - 12)
         raw[16] = 2
@@ -79,7 +79,8 @@ def repair_message(raw: bytearray) -> None:
 
 
 def try_everything(data: bytes) -> None:
-    """Calls every reader of record data; each must return a result or raise CorruptRecords."""
+    """Calls every reader of record data. Each reader must return a result or raise
+    CorruptRecords."""
     for version in (2, 9):
         for rules in (ProduceRules(decompressed_bytes_max=LIMIT), RULES):
             try:
@@ -116,7 +117,7 @@ def try_everything(data: bytes) -> None:
 
 @given(base=st.sampled_from(BATCHES), changes=edits, repaired=st.booleans())
 @settings(max_examples=400)
-def test_mutated_batches_are_read_or_corrupt(
+def test_mutated_batch_is_decoded_or_raises_corrupt_records(
     base: bytes, changes: list[tuple[int, str, bytes]], repaired: bool
 ) -> None:
     raw = edit(base, changes)
@@ -127,7 +128,7 @@ def test_mutated_batches_are_read_or_corrupt(
 
 @given(base=st.sampled_from(SETS), changes=edits, repaired=st.booleans())
 @settings(max_examples=400)
-def test_mutated_message_sets_are_read_or_corrupt(
+def test_mutated_message_set_is_decoded_or_raises_corrupt_records(
     base: bytes, changes: list[tuple[int, str, bytes]], repaired: bool
 ) -> None:
     raw = edit(base, changes)
@@ -137,12 +138,14 @@ def test_mutated_message_sets_are_read_or_corrupt(
 
 
 @given(st.binary(max_size=200))
-def test_random_record_data_is_read_or_corrupt(data: bytes) -> None:
+def test_random_record_data_is_decoded_or_raises_corrupt_records(data: bytes) -> None:
     try_everything(data)
 
 
 @given(data=st.data(), base=st.sampled_from(BATCHES + SETS))
-def test_prefix_of_record_data_is_read_or_corrupt(data: st.DataObject, base: bytes) -> None:
+def test_prefix_of_record_data_is_decoded_or_raises_corrupt_records(
+    data: st.DataObject, base: bytes
+) -> None:
     prefix = base[: data.draw(st.integers(0, len(base) - 1))]
     try_everything(prefix)
     if prefix:
@@ -151,7 +154,7 @@ def test_prefix_of_record_data_is_read_or_corrupt(data: st.DataObject, base: byt
 
 
 @given(section=st.binary(max_size=60), count=st.integers(1, 3))
-def test_random_records_after_a_valid_header_are_read_or_corrupt(
+def test_random_records_after_a_valid_header_raise_only_corrupt_records(
     section: bytes, count: int
 ) -> None:
     raw = bytearray(BATCHES[0][:61] + section)

@@ -1,5 +1,5 @@
-"""Markers are encoded from a template, to the bytes of a batch that contains the marker's
-record."""
+"""The encoder of markers uses a template. Its bytes equal those of a batch that contains the record
+of the marker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INT32 = st.integers(0, (1 << 31) - 1)
     INT32,
     st.sampled_from((CREATE_TIME, LOG_APPEND_TIME)),
 )
-def test_encoded_marker_equals_a_batch_with_the_markers_record(
+def test_encoded_marker_equals_a_batch_that_contains_the_marker_record(
     outcome: int,
     offset: int,
     timestamp: int,

@@ -1,4 +1,5 @@
-"""Message sets of magic 0 and 1: a worked example, wrappers, and exact refusals."""
+"""Message sets of magic 0 and 1: a worked example, wrappers, and the exact errors of invalid
+message sets."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ THREE = [
 
 
 def message(body: bytes, offset: int = 0) -> bytes:
-    """An entry with the right size and CRC; ``body`` begins with magic and attributes."""
+    """Returns an entry with the correct size and CRC. ``body`` begins with magic and attributes."""
     return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 
@@ -121,7 +122,7 @@ class TestWrappers:
         with pytest.raises(CorruptRecords, match="must not contain a compressed"):
             decode(wrapper(encode(THREE, 1, 1)))
 
-    def test_inner_message_of_the_other_magic_is_refused(self) -> None:
+    def test_inner_message_with_another_magic_than_its_wrapper_is_refused(self) -> None:
         with pytest.raises(CorruptRecords, match="magic 0 must not be in a wrapper of magic 1"):
             decode(wrapper(encode(THREE, 0)))
 
@@ -193,10 +194,10 @@ class TestRefusals:
             ("ff 00 ffffffff ffffffff", "magic -1"),
         ],
     )
-    def test_invalid_body_with_a_right_crc_is_refused(self, body: str, why: str) -> None:
+    def test_invalid_message_body_with_a_valid_crc_is_refused(self, body: str, why: str) -> None:
         with pytest.raises(CorruptRecords):
             decode(message(bytes.fromhex(body)))
 
-    def test_message_set_of_two_magics_is_refused(self) -> None:
+    def test_message_set_with_two_different_magics_is_refused(self) -> None:
         with pytest.raises(CorruptRecords, match="starts with magic 0"):
             decode(encode(THREE, 0) + encode(THREE, 1))

@@ -1,5 +1,5 @@
-"""kafka-python and aiokafka, two independent codecs, read the record data that our codec writes,
-and the reverse."""
+"""kafka-python and aiokafka decode the record data that Muster writes, and Muster decodes the
+record data that they write."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def plain(records: list[Record]) -> list[tuple[Any, ...]]:
 
 
 @batch_codecs(KafkaRecords, AiokafkaRecords)
-def test_other_codecs_read_our_batches(codec: int, theirs: Any) -> None:
+def test_other_libraries_decode_batches_of_muster(codec: int, theirs: Any) -> None:
     data = encode_batch(RECORDS[:60], compression=codec) + encode_batch(
         RECORDS[60:], compression=codec
     )
@@ -80,14 +80,14 @@ def test_other_codecs_read_our_batches(codec: int, theirs: Any) -> None:
 
 
 @set_codecs(KafkaRecords, AiokafkaRecords)
-def test_other_codecs_read_our_message_sets(codec: int, magic: int, theirs: Any) -> None:
+def test_other_libraries_decode_message_sets_of_muster(codec: int, magic: int, theirs: Any) -> None:
     data = message_set.encode(RECORDS, magic, codec)
     expected = [(r.offset, r.timestamp if magic else None, r.key, r.value, []) for r in RECORDS]
     assert read(theirs, data) == expected
 
 
 @batch_codecs(kafka_default, aiokafka_default)
-def test_our_codec_reads_the_batches_of_other_codecs(codec: int, theirs: Any) -> None:
+def test_muster_decodes_batches_of_other_libraries(codec: int, theirs: Any) -> None:
     builder = theirs.DefaultRecordBatchBuilder(
         magic=2,
         compression_type=codec,
@@ -107,7 +107,7 @@ def test_our_codec_reads_the_batches_of_other_codecs(codec: int, theirs: Any) ->
 
 
 @set_codecs(kafka_legacy, aiokafka_legacy)
-def test_our_codec_reads_the_message_sets_of_other_codecs(
+def test_muster_decodes_message_sets_of_other_libraries(
     codec: int, magic: int, theirs: Any
 ) -> None:
     builder = theirs.LegacyRecordBatchBuilder(

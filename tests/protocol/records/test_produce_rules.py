@@ -1,4 +1,5 @@
-"""The rules of Produce: a table of refusals, and the changes to accepted records."""
+"""The rules of Produce: a table of refused requests, and the changes that the broker makes to
+accepted records."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ OLD_SET = message_set.encode(RECORDS, 1)
 
 
 def patched(position: int, layout: str, value: int, data: bytes = BATCH) -> bytes:
-    """BATCH with one changed header field and the right CRC."""
+    """Returns BATCH with one changed header field and the correct CRC."""
     raw = bytearray(data)
     struct.pack_into(layout, raw, position, value)
     struct.pack_into(">I", raw, 17, crc32c(raw[21:]))
@@ -204,21 +205,21 @@ def test_produced_message_sets_become_one_batch(magic: int, codec: int) -> None:
 
 
 class TestSingleRecordsToBlame:
-    def test_refusal_lists_the_records_without_keys(self) -> None:
+    def test_record_errors_list_the_records_without_keys(self) -> None:
         with pytest.raises(CorruptRecords) as refused:
             analyse(encode_batch(NO_KEYS), 9, NOON, COMPACTED)
         assert [error.batch_index for error in refused.value.record_errors] == [1, 2]
         assert "without key" in refused.value.record_errors[0].message
         assert "2 records are rejected" in refused.value.message
 
-    def test_refusal_lists_the_records_with_timestamps_out_of_bounds(self) -> None:
+    def test_record_errors_list_the_records_with_timestamps_out_of_bounds(self) -> None:
         stamps = [NOON, NOON + 1, NOON - DAY_MS - 1, -1]
         batch = encode_batch([Record(i, t, None, b"") for i, t in enumerate(stamps)])
         with pytest.raises(CorruptRecords) as refused:
             analyse(batch, 9, NOON, BOUNDED)
         assert [error.batch_index for error in refused.value.record_errors] == [1, 2]
 
-    def test_refusal_lists_a_bounded_number_of_records(self) -> None:
+    def test_number_of_record_errors_is_bounded(self) -> None:
         batch = encode_batch([Record(i, NOON, None, b"") for i in range(5000)])
         with pytest.raises(CorruptRecords) as refused:
             analyse(batch, 9, NOON, COMPACTED)
@@ -259,7 +260,7 @@ class TestTopicSettings:
 
     @pytest.mark.parametrize("claimed", [NOON + 10**9, 0, -1])
     def test_wrong_max_timestamp_is_corrected(self, claimed: int) -> None:
-        """With the producer's wrong value, the time index would hide or misplace records."""
+        """With the wrong value of the producer, the time index would hide or misplace records."""
         produced = analyse(patched(35, ">q", claimed), 9, NOON)
         (header,) = produced.batches
         validate_batch(produced.data, header, deep=True)

@@ -1,4 +1,5 @@
-"""Every batch and message set that Apache Kafka wrote is decoded, and encoded to the same bytes."""
+"""Every batch and message set that Apache Kafka wrote is decoded, and is encoded to the same
+bytes."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def encode_again(data: bytes, header: batch.BatchHeader, compression: int) -> by
     )
 
 
-def test_vectors_cover_every_magic_and_codec() -> None:
+def test_golden_vectors_cover_every_magic_and_codec() -> None:
     seen = {(v["magic"], v["compression"]) for v in VECTORS if "control" not in v}
     wanted = {(magic, name) for magic in (0, 1, 2) for name in NAMES}
     assert seen == wanted - {(0, "zstd"), (1, "zstd")}

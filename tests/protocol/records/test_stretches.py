@@ -1,5 +1,5 @@
-"""A check of consecutive records of one shape as a table has the result of a check of each
-record."""
+"""The check of consecutive records of one shape as a table has the same result as the check of each
+single record."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BASE_MS = 1_700_000_000_000
 
 
 def random_records(chance: random.Random) -> list[Record]:
-    """Records in stretches of one shape, some with other field widths, and single records of other
-    shapes between the stretches."""
+    """Returns records in stretches of one shape, some with other field widths. Between the
+    stretches are single records of other shapes."""
     records: list[Record] = []
     for _ in range(chance.randint(1, 5)):
         key_bytes = chance.choice([None, 0, 8, 70])
@@ -33,7 +33,8 @@ def random_records(chance: random.Random) -> list[Record]:
 
 
 def checked(section: bytes, count: int, base_ms: int = BASE_MS) -> CheckedSection | str:
-    """The result of the check, or the text of the refusal, which contains record and position."""
+    """Returns the result of the check, or the text of its error, which contains the record and the
+    position."""
     try:
         return check_section(section, count, base_ms, find_null_keys=True)
     except CorruptRecords as error:
@@ -41,7 +42,7 @@ def checked(section: bytes, count: int, base_ms: int = BASE_MS) -> CheckedSectio
 
 
 def one_by_one(section: bytes, count: int, base_ms: int = BASE_MS) -> CheckedSection | str:
-    """The result of the check record by record, without tables."""
+    """Returns the result of the check of each single record, without tables."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(section_module, "TRIALS_MAX", 0)
         return checked(section, count, base_ms)

@@ -1,4 +1,4 @@
-"""A naive implementation of ACL decisions: each decision reads all entries."""
+"""A naive implementation of ACL decisions, in which each decision reads all entries."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def is_allowed(
 
 
 OTHER = "~"
-"""A name that no entry contains, for the names that only prefixed entries cover."""
+"""A name that no entry contains. It represents all names that only prefixed entries cover."""
 
 
 def names_worth_trying(entries: Collection[AclEntry]) -> Iterator[str]:
-    """At least one name of each set of names that the same entries cover."""
+    """Yields at least one name of each set of names that the same entries cover."""
     yield OTHER
     for entry in entries:
         yield entry.pattern.name

@@ -1,5 +1,5 @@
-"""ACL decisions follow each rule of Kafka's authorizer and, for random entries, the naive
-implementation."""
+"""ACL decisions follow each rule of Kafka's authorizer, and for random entries they equal those of
+the naive implementation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def allowed(acl_rules, principal, operation, name, host=HOST, kind=TOPIC):
     return acl_rules.verdict(principal, host, operation, kind, name).is_allowed
 
 
-def test_allow_lets_its_principal_do_one_operation_on_one_resource():
+def test_allow_entry_allows_only_its_operation_on_its_resource():
     one = acl_rules(entry(ALLOW, ALICE, READ, "orders"))
     assert allowed(one, ALICE, READ, "orders")
     assert not allowed(one, ALICE, WRITE, "orders")
@@ -69,7 +69,7 @@ def test_literal_star_covers_all_names_and_prefixed_star_is_a_prefix():
     assert allowed(prefixed, ALICE, READ, "*orders")
 
 
-def test_deny_overrides_every_allow():
+def test_deny_entry_overrides_every_allow_entry():
     for deny in (
         entry(DENY, "User:*", READ, "*"),
         entry(DENY, ALICE, ALL, "orders"),
@@ -80,7 +80,7 @@ def test_deny_overrides_every_allow():
 
 
 @pytest.mark.parametrize("operation", ["READ", "WRITE", "DELETE", "ALTER"])
-def test_allow_of_an_operation_implies_describe_but_its_deny_does_not(operation):
+def test_allow_entry_implies_describe_but_deny_entry_keeps_describe(operation):
     given_operation = Operation[operation]
     assert allowed(acl_rules(entry(ALLOW, ALICE, given_operation, "t")), ALICE, DESCRIBE, "t")
     both = acl_rules(entry(DENY, ALICE, given_operation, "t"), entry(ALLOW, ALICE, DESCRIBE, "t"))
@@ -95,19 +95,19 @@ def test_describe_configs_is_implied_by_alter_configs_not_by_write():
     assert not allowed(acl_rules(entry(ALLOW, ALICE, WRITE, "t")), ALICE, configs, "t")
 
 
-def test_allow_for_a_host_does_not_allow_other_hosts():
+def test_allow_entry_for_a_host_does_not_allow_other_hosts():
     one = acl_rules(entry(ALLOW, ALICE, READ, "t", host=HOST))
     assert allowed(one, ALICE, READ, "t")
     assert not allowed(one, ALICE, READ, "t", host="10.0.0.2")
 
 
-def test_super_user_is_allowed_despite_a_deny():
+def test_super_user_is_allowed_despite_a_deny_entry():
     one = acl_rules(entry(DENY, ALICE, ALL, "*"), super_users={ALICE})
     assert one.verdict(ALICE, HOST, READ, TOPIC, "t") == (True, Rule.SUPER_USER)
 
 
 @pytest.mark.parametrize("covering", [("t", False), ("t", True), ("*", False)])
-def test_allow_of_one_principal_excludes_other_principals(covering):
+def test_allow_entry_for_a_principal_does_not_allow_other_principals(covering):
     name, prefix = covering
     one = acl_rules(entry(ALLOW, BOB, READ, name, prefix=prefix), allow_everyone=True)
     assert not allowed(one, ALICE, READ, "t")
@@ -119,7 +119,7 @@ def test_resource_without_entries_is_denied():
     assert acl_rules().verdict(ALICE, HOST, READ, TOPIC, "t") == (False, Rule.NO_ACL_DENIES)
 
 
-def test_may_somewhere_needs_an_allow_that_no_deny_covers_completely():
+def test_may_somewhere_needs_an_allow_entry_that_deny_entries_do_not_cover():
     def somewhere(*entries, **settings):
         return result_of(acl_rules(*entries, **settings).may_somewhere(ALICE, HOST, WRITE, TOPIC))
 
@@ -143,7 +143,7 @@ def test_may_somewhere_needs_an_allow_that_no_deny_covers_completely():
     assert not somewhere(entry(ALLOW, ALICE, WRITE, "*", prefix=True), of_stars)
 
 
-def test_allowed_operations_are_returned_as_bits():
+def test_allowed_operations_are_returned_as_a_bit_field():
     full = {TOPIC: 3576, GROUP: 3400, ResourceType.CLUSTER: 8096}
     for kind, bits in full.items():
         assert acl_rules(allow_everyone=True).operations(ALICE, HOST, kind, "x") == bits
@@ -166,18 +166,20 @@ def entries(names, kinds=KINDS, operations=(*OPERATIONS[TOPIC], ALL)):
 
 ENTRIES = entries(["*", "a", "ab", "abc", "b"])
 DENSE = st.lists(entries(["*", "a", "ab"], st.just(TOPIC), (WRITE, READ, ALL)), max_size=8)
-"""Few names and operations, so that denies often cover allows."""
+"""A strategy with few names and operations, so that deny entries often cover allow entries."""
 RULES = st.tuples(
     st.lists(ENTRIES, max_size=12),
     st.lists(ENTRIES, max_size=6),
     st.booleans(),
     st.sampled_from([(), (ALICE,)]),
 )
-"""The entries, entries that are added and removed again, allow_everyone, and the super users."""
+"""A strategy of the entries, of entries that are added and removed again, of allow_everyone, and of
+the super users."""
 
 
 def acl_rules_and_naive_arguments(rules):
-    """The ACL rules, and the arguments of the naive implementation for the same rules."""
+    """Returns the ACL rules, and the arguments with which the naive implementation has the same
+    rules."""
     entries, gone, allow_everyone, super_users = rules
     index = AclIndex(entries + gone)
     for each in gone:
@@ -216,8 +218,8 @@ def test_allowed_operations_equal_those_of_the_naive_implementation(rules):
 
 @given(st.one_of(RULES, st.tuples(DENSE, st.just([]), st.just(False), st.just(()))))
 def test_may_somewhere_allows_when_the_naive_implementation_finds_a_name(rules):
-    """As in Kafka, may_somewhere checks only one name for operations that other operations imply,
-    and can miss an allow."""
+    """As in Kafka, may_somewhere checks only one name for an operation that another operation
+    implies, so it can miss an allow entry."""
     one, by = acl_rules_and_naive_arguments(rules)
     for principal in (ALICE, BOB):
         for kind in (TOPIC, GROUP):
@@ -239,7 +241,7 @@ def test_200_decisions_with_100_000_entries_take_less_than_500_ms():
     assert time.thread_time() - began_s < 0.5
 
 
-def test_index_returns_only_the_entries_of_an_operation_or_all():
+def test_index_returns_entries_of_the_operation_and_of_operation_all():
     index = AclIndex(entry(ALLOW, ALICE, READ, f"t{number}") for number in range(1000))
     assert not [*index.entries_for(TOPIC, ALICE, WRITE)]
     index.add(entry(ALLOW, ALICE, WRITE, "t"))
@@ -250,7 +252,7 @@ def test_index_returns_only_the_entries_of_an_operation_or_all():
     assert [each.pattern.name for each in index.entries_for(TOPIC, ALICE, WRITE)] == ["u"]
 
 
-def test_may_somewhere_yields_often_with_many_entries():
+def test_may_somewhere_yields_often_when_there_are_many_entries():
     entries = [
         entry(permission, ALICE, WRITE, f"t{number}")
         for number in range(1000)

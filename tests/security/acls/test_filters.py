@@ -1,4 +1,4 @@
-"""Filters: the entries that DescribeAcls shows and DeleteAcls removes."""
+"""Tests of filters, which select the entries that DescribeAcls returns and DeleteAcls removes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ INDEX = AclIndex([T1, STAR, PREFIX, SAME, OTHER, GROUP])
         (AclFilter(host="*", permission=Permission.DENY), set()),
     ],
 )
-def test_trap_13_filter_matches_the_entries_that_kafkas_filter_matches(wanted, found):
+def test_acl_filter_matches_the_same_entries_as_in_kafka(wanted, found):
     assert set(INDEX.matching(wanted)) == found
 
 
@@ -69,7 +69,7 @@ def test_index_finds_all_entries_that_a_filter_matches(entries, wanted):
     assert set(found) == {each for each in entries if wanted.takes(each)}
 
 
-def test_error_of_a_filter_names_its_unknown_field():
+def test_error_about_a_filter_names_its_unknown_field():
     assert AclFilter(operation=Operation.UNKNOWN).wrong == "Unknown entryFilter."
     assert AclFilter(pattern_type=PatternType.UNKNOWN).wrong == "Unknown patternFilter."
     assert AclFilter().wrong is None

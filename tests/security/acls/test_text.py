@@ -1,4 +1,4 @@
-"""ACL entries as Kafka's JSON and as sentences."""
+"""ACL entries in Kafka's JSON format, and decisions as sentences."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_acl_entry_is_unchanged_after_encoding_and_decoding(entry):
     assert entry_of(entry.pattern, json_of(entry)) == entry
 
 
-def test_operation_is_read_in_any_case():
+def test_name_of_an_operation_is_case_insensitive():
     assert member_of(Operation, "describeconfigs") is Operation.DESCRIBE_CONFIGS
     assert member_of(Operation, "DESCRIBE_CONFIGS") is Operation.DESCRIBE_CONFIGS
     assert type_of("transactional-id") is ResourceType.TRANSACTIONAL_ID
@@ -45,12 +45,12 @@ def test_operation_is_read_in_any_case():
 @pytest.mark.parametrize(
     "value", [{}, {"principal": "User:a"}, {**json_of(ENTRY), "host": 1}, "x", None]
 )
-def test_json_of_another_shape_is_refused_with_a_sentence(value):
+def test_malformed_acl_json_is_refused_with_an_error_message(value):
     with pytest.raises(ValueError, match="an ACL of 'orders'"):
         entry_of(PREFIXED, value)
 
 
-def test_error_of_an_unknown_operation_lists_the_known_operations():
+def test_error_about_an_unknown_operation_lists_the_known_operations():
     with pytest.raises(ValueError, match="'lick' is unknown: use one of Any, All, Read, Write"):
         member_of(Operation, "lick")
 

@@ -1,5 +1,3 @@
-"""Quota entities: users, clients and addresses."""
-
 from __future__ import annotations
 
 import pytest
@@ -42,7 +40,7 @@ def test_most_specific_quota_applies_and_names_its_shared_entity(rank):
     assert quota_of(quotas, REQUEST_PERCENTAGE, "alice", "app") is None
 
 
-def test_quotas_of_different_keys_are_found_independently():
+def test_quotas_with_different_keys_are_found_independently():
     quotas = {Entity("alice"): {PRODUCER_BYTE_RATE: 1}, Entity(None): {REQUEST_PERCENTAGE: 2}}
     assert quota_of(quotas, REQUEST_PERCENTAGE, "alice", "app").entity == Entity(None)
     assert quota_of(quotas, PRODUCER_BYTE_RATE, "bob", "app") is None
@@ -56,7 +54,7 @@ def test_quota_of_an_address_precedes_the_default_quota():
     assert quota_of_address(quotas, "10.0.0.1") == 9
 
 
-def test_entity_is_read_from_its_parts_in_any_order():
+def test_quota_entity_is_decoded_from_its_parts_in_any_order():
     assert parse_entity([(CLIENT_ID, None), (USER, "alice")]) == Entity("alice", None)
     assert parse_entity([(IP, None)]) == Entity(ip=None)
     assert str(Entity("alice", None)) == "user alice, client-id (default)"
@@ -72,7 +70,7 @@ def test_entity_is_read_from_its_parts_in_any_order():
         ([(IP, "10.0.0.1"), (USER, "a")], "an ip can't be combined with user or client id"),
     ],
 )
-def test_entity_that_kafka_refuses_is_refused(parts, said):
+def test_quota_entity_that_kafka_refuses_is_refused(parts, said):
     with pytest.raises(ValueError, match=said):
         parse_entity(parts)
 
@@ -130,7 +128,7 @@ QUOTAS = {
         ([Component(CLIENT_ID)], False, [Entity("alice", None)]),
     ],
 )
-def test_filter_matches_the_quotas_that_kafkas_filter_matches(components, strict, found):
+def test_quota_filter_matches_the_same_quotas_as_in_kafka(components, strict, found):
     assert matching(QUOTAS, components, strict=strict) == found
 
 
@@ -142,6 +140,6 @@ def test_filter_matches_the_quotas_that_kafkas_filter_matches(components, strict
         ([Component(USER), Component(IP)], "ip can't be combined with others"),
     ],
 )
-def test_filter_that_kafka_refuses_is_refused(components, said):
+def test_quota_filter_that_kafka_refuses_is_refused(components, said):
     with pytest.raises(ValueError, match=said):
         matching(QUOTAS, components, strict=False)

@@ -1,4 +1,4 @@
-"""`SampledRate` equals Kafka's rate to the last digit."""
+"""`SampledRate` returns exactly the same rate as Kafka."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import pytest
 from security.quotas.sampled_rate import ClientRate, SampledRate
 
 WRITTEN = Path(__file__).parents[2] / "data" / "quotas"
-"""Rates that ``SimpleRate`` and ``Rate`` of kafka-clients 3.9.2 measured in random histories."""
+"""Rates that the classes ``SimpleRate`` and ``Rate`` of kafka-clients 3.9.2 measured in random
+histories."""
 FIRST_MS = 1_000_000
 
 
 @pytest.mark.parametrize(
     ("kind", "name"), [(SampledRate, "simple_rate.csv"), (ClientRate, "rate.csv")]
 )
-def test_rate_equals_the_rate_that_kafka_measures(kind: type[SampledRate], name: str) -> None:
+def test_sampled_rate_equals_the_rate_that_kafka_measures(
+    kind: type[SampledRate], name: str
+) -> None:
     rows = csv.DictReader((WRITTEN / name).open())
     compared = 0
     for shape, history in groupby(rows, lambda row: (int(row["windows"]), int(row["window_ms"]))):
@@ -59,7 +62,7 @@ def test_number_of_windows_of_a_rate_is_bounded() -> None:
     assert rate.per_second(FIRST_MS + 99_000) == 20
 
 
-def test_burst_is_measured_over_ten_seconds() -> None:
+def test_rate_of_a_burst_is_measured_over_ten_seconds() -> None:
     rate = ClientRate(11, 1000)
     rate.record(30_000, FIRST_MS)
     assert rate.per_second(FIRST_MS) == 3_000
@@ -67,7 +70,7 @@ def test_burst_is_measured_over_ten_seconds() -> None:
     assert rate.wait_ms(3_000, FIRST_MS) == 0
 
 
-def test_reverted_record_does_not_delay_the_client() -> None:
+def test_reverted_value_does_not_delay_the_client() -> None:
     rate = ClientRate(11, 1000)
     rate.record(30_000, FIRST_MS)
     rate.take_back(30_000, FIRST_MS)

@@ -1,4 +1,4 @@
-"""`TokenBucket` has the permits of Kafka's bucket to the last digit."""
+"""`TokenBucket` has exactly the same number of permits as Kafka's token bucket."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from security.quotas.token_bucket import TokenBucket
 
 WRITTEN = Path(__file__).parents[2] / "data" / "quotas" / "token_bucket.csv"
-"""Permits that a ``TokenBucket`` of kafka-clients 3.9.2 had, in random histories."""
+"""Permits that a ``TokenBucket`` of kafka-clients 3.9.2 had in random histories."""
 
 
-def test_bucket_has_the_permits_of_kafkas_bucket():
+def test_token_bucket_has_the_same_permits_as_in_kafka():
     rows = list(csv.DictReader(WRITTEN.open()))
     for shape, history in groupby(
         rows, lambda row: (row["windows"], row["window_ms"], row["rate"])

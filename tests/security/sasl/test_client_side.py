@@ -1,5 +1,5 @@
-"""SASL clients of each mechanism: RFC 7677's example, our own servers, and servers that fail their
-proof."""
+"""SASL clients of each mechanism: the example of RFC 7677, the servers of Muster, and servers whose
+proof is wrong."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def find_decoy(name: str, by_token: bool) -> ScramCredential:
     [Credentials("a=b,c", "pä\u212bss"), Credentials("token-7", "mac", by_token=True)],
     ids=["odd", "token"],
 )
-def test_scram_client_logs_in_at_our_server(mechanism: ScramMechanism, who: Credentials) -> None:
+def test_scram_client_logs_in_to_the_scram_server_of_muster(
+    mechanism: ScramMechanism, who: Credentials
+) -> None:
     asked: list[tuple[str, bool]] = []
 
     def find(name: str, by_token: bool) -> Found:
@@ -74,7 +76,7 @@ def test_scram_client_logs_in_at_our_server(mechanism: ScramMechanism, who: Cred
     assert asked == [(who.name, who.by_token)] * 2, "at the first message and at the final one"
 
 
-def test_plain_client_logs_in_at_our_server() -> None:
+def test_plain_client_logs_in_to_the_plain_server_of_muster() -> None:
     client = client_login("PLAIN", PENCIL, "")
 
     assert log_in(client.first(), {"user": "pencil"}) == Accepted(b"", "user")
@@ -128,7 +130,7 @@ def test_malformed_token_is_not_sent(token: str) -> None:
         (b"\xff", "not UTF-8"),
     ],
 )
-def test_malformed_first_message_of_a_server_is_refused(answer: bytes, said: str) -> None:
+def test_client_refuses_a_malformed_first_message_of_the_server(answer: bytes, said: str) -> None:
     with pytest.raises(NotBelieved, match=said):
         ScramClient(SHA_256, PENCIL, "nonce").answer(answer)
 
@@ -141,7 +143,9 @@ def test_malformed_first_message_of_a_server_is_refused(answer: bytes, said: str
         (b"e=other-error", "other-error"),
     ],
 )
-def test_scram_client_refuses_a_server_without_the_password(answer: bytes, said: str) -> None:
+def test_scram_client_refuses_a_server_that_does_not_know_the_password(
+    answer: bytes, said: str
+) -> None:
     client = ScramClient(SHA_256, PENCIL, NONCE)
     client.answer(SERVER_FIRST)
 
@@ -172,7 +176,7 @@ def test_credentials_are_read_from_the_login_module(mechanism: str) -> None:
         ("PLAIN", f'{module_of("PLAIN")} required username="a" user_a="hidden";', "password="),
     ],
 )
-def test_login_module_without_credentials_is_refused_with_a_sentence(
+def test_login_module_without_credentials_is_refused_with_the_reason(
     mechanism: str, text: str, said: str
 ) -> None:
     with pytest.raises(JaasError, match=said) as refused:

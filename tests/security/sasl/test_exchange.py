@@ -41,8 +41,8 @@ class Plain:
 
 
 class Slow:
-    """Sends one challenge before it accepts alice, whose credential expires at wall time 65,000
-    ms."""
+    """A mechanism that sends one challenge and then accepts alice, whose credential expires at wall
+    time 65,000 ms."""
 
     def tries(self, message):
         return None
@@ -72,7 +72,7 @@ def logged_in(now=START, **session_ms):
     return one
 
 
-def test_tried_name_of_a_token_depends_on_the_mechanism():
+def test_attempted_user_name_is_known_only_in_an_authentication_request():
     one, token = exchange(PLAIN=60_000), GOOD["auth_bytes"]
     assert one.tries(token) is None
     handshake(one)
@@ -109,7 +109,7 @@ def test_mechanism_with_a_challenge_needs_another_request():
     assert authenticate(one, {"auth_bytes": b"final"}).then == Then.LOGGED_IN
 
 
-def test_tokens_are_raw_after_a_handshake_of_version_0():
+def test_sasl_tokens_have_no_request_header_after_handshake_version_0():
     one = exchange()
     handshake(one, version=0)
     assert one.takes_raw
@@ -131,7 +131,7 @@ def test_api_versions_is_served_again_only_after_an_error():
 
 
 @pytest.mark.parametrize("after", [(), (API_VERSIONS,)])
-def test_other_request_before_the_login_fails_without_a_response(after):
+def test_request_before_the_login_fails_without_a_response(after):
     one = exchange()
     for key in after:
         one.request(key, 0, {}, START)
@@ -144,7 +144,7 @@ def test_other_request_before_the_login_fails_without_a_response(after):
     )
 
 
-def test_refusal_of_an_unknown_mechanism_lists_the_known_ones():
+def test_error_about_an_unknown_mechanism_lists_the_enabled_mechanisms():
     reply = handshake(exchange(), "GSSAPI")
     assert reply.then == Then.FAIL
     assert reply.answer == {
@@ -153,7 +153,7 @@ def test_refusal_of_an_unknown_mechanism_lists_the_known_ones():
     }
 
 
-def test_other_request_during_the_login_is_an_illegal_sasl_state():
+def test_another_request_during_the_login_returns_illegal_sasl_state():
     one = exchange()
     handshake(one)
     reply = one.request(METADATA, 9, {}, START)

@@ -1,4 +1,5 @@
-"""OAUTHBEARER: the messages that contain or answer a token."""
+"""Tests of the OAUTHBEARER messages: the message that contains a token, and the responses to this
+message."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def test_valid_token_logs_its_user_in_until_the_token_expires(message):
     assert OAuthBearerServer(check).step(message) == Accepted(b"", "alice", 65_000)
 
 
-def test_refused_token_counts_as_tried_in_its_first_message_only():
+def test_attempted_token_is_known_only_from_the_first_message():
     one = OAuthBearerServer(check)
     assert one.tries(first("bad")) == first("bad").decode()
     one.step(first("bad"))
@@ -78,7 +79,7 @@ def test_authorization_id_of_another_user_is_refused():
         b"n,,\x01auth=Bearer x\x01",
     ],
 )
-def test_token_message_of_another_shape_is_refused(message):
+def test_malformed_token_message_is_refused(message):
     refused = OAuthBearerServer(check).step(message)
     assert isinstance(refused, Refused)
     assert refused.to_client is None

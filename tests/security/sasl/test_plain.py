@@ -1,4 +1,4 @@
-"""PLAIN, with Kafka's error texts."""
+"""Tests of PLAIN logins, whose errors have Kafka's texts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_refused_login_has_the_text_that_kafka_sends(message, said, reason):
 
 
 class Compared(dict[str, str]):
-    """Passwords by user name, which records each looked-up name."""
+    """Passwords by user name. The mapping records each name that is looked up."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -63,13 +63,13 @@ class Compared(dict[str, str]):
 
 
 @given(st.binary(max_size=30) | st.lists(st.binary(max_size=4), max_size=4).map(b"\0".join))
-def test_tried_name_is_the_user_whose_password_is_compared(message):
+def test_attempted_name_is_the_user_whose_password_is_compared(message):
     users = Compared()
     log_in(message, users)
     assert users.names in ([], [tried_name(message)])
 
 
-def test_message_above_the_size_limit_has_no_tried_name():
+def test_message_above_the_size_limit_has_no_attempted_name():
     assert tried_name(b"\0alice\0" + b"x" * MESSAGE_BYTES_MAX) is None
 
 

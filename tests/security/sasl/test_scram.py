@@ -1,4 +1,5 @@
-"""SCRAM servers: RFC 7677's example, a client of our own, and every invalid message."""
+"""SCRAM servers: the example of RFC 7677, a simple client in this module, and every kind of invalid
+message."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def made(password, salt=b"salt", iterations=4096, mechanism=SHA_256):
 
 
 class Client:
-    """A SCRAM client by RFC 5802."""
+    """A SCRAM client that follows RFC 5802."""
 
     def __init__(self, name, password, mechanism=SHA_256, *, authzid="", extensions=""):
         self.mechanism, self.password = mechanism, password.encode()
@@ -137,7 +138,7 @@ def test_unknown_user_gets_a_constant_challenge_and_fails_at_the_proof():
 
 
 @pytest.mark.parametrize("mechanism", list(ScramMechanism))
-def test_unknown_user_costs_the_same_hashes_as_a_wrong_password(monkeypatch, mechanism):
+def test_unknown_user_requires_as_many_hashes_as_a_wrong_password(monkeypatch, mechanism):
     computed = []
     hashed, signed = ScramMechanism.hash, ScramMechanism.hmac
 
@@ -166,7 +167,7 @@ def test_unknown_user_costs_the_same_hashes_as_a_wrong_password(monkeypatch, mec
     assert costs[0][-1] == ("hash", mechanism.size_bytes), "the proof is computed"
 
 
-def test_decoy_of_an_unknown_user_looks_like_a_credential():
+def test_decoy_for_an_unknown_user_has_the_form_of_a_credential():
     shown = [decoy(SHA_256, b"%d" % number, SECRET, [4096, 8192]) for number in range(200)]
     assert {each.iterations for each in shown} == {4096, 8192}
     # Kafka's tools make such salts: 130 random bits in base 36.
@@ -183,7 +184,7 @@ def test_decoy_of_an_unknown_user_looks_like_a_credential():
     assert changed == {16384}
 
 
-def test_credential_of_too_few_iterations_is_refused():
+def test_credential_with_too_few_iterations_is_refused():
     users = {("alice", False): (made("secret", iterations=4095), "alice")}
     one, client = server(users), Client("alice", "secret")
     assert isinstance(one.step(client.final(one.step(client.first).message)), Refused)
@@ -218,7 +219,7 @@ def test_invalid_final_message_is_refused(wrong, reason):
         b"n,,n=alice,r=",
     ],
 )
-def test_first_message_of_another_shape_is_refused(message):
+def test_malformed_first_message_is_refused(message):
     assert isinstance(server(ALICE).step(message), Refused)
 
 
