@@ -26,7 +26,7 @@ class Ran(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """Standard output, parsed as JSON."""
+        """Standard output as a parsed JSON value."""
         return json.loads(self.out)
 
 
@@ -38,14 +38,14 @@ def stream(content: bytes = b"") -> io.TextIOWrapper:
 
 
 def written(out: io.TextIOWrapper) -> bytes:
-    """The bytes that were written to a stream of `stream`."""
+    """Returns the bytes that were written to a stream created by `stream`."""
     buffer = out.buffer
     assert isinstance(buffer, io.BytesIO)
     return buffer.getvalue()
 
 
 def run(*words: str, stdin: str | bytes = "") -> Ran:
-    """Run `muster WORDS` without a terminal."""
+    """Runs `muster WORDS` when standard input and output are not a terminal."""
     out, err = stream(), stream()
     given = stdin if isinstance(stdin, bytes) else stdin.encode()
     before, sys.stdin = sys.stdin, stream(given)

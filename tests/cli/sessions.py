@@ -1,10 +1,11 @@
-"""Golden sessions: commands with their expected output, in `tests/cli/golden/*.txt`.
+"""Golden sessions, which contain commands with their expected output, in `tests/cli/golden/*.txt`.
 
-A line that starts with `$ ` is a command; the lines after it are its output, with standard error
-after `! ` and a nonzero exit code as `(exit N)`. Lines that start with `# ` are comments.
-`muster` runs inside the test process. Text that differs from run to run is replaced by as many
-letters: ports (NNNNN), ids (xxxx), recent dates (nnnn-nn-nn); `FOLDER` means a folder of the
-test. `MUSTER_GOLDEN=write` (`make golden`) rewrites the files; review the diff.
+A line that starts with `$ ` is a command. The lines after the command are its output: lines of
+standard error start with `! `, and a nonzero exit code is shown as `(exit N)`. Lines that start
+with `# ` are comments. `muster` runs inside the test process. Text that differs between runs is
+replaced by the same number of letters: NNNNN for ports, xxxx for ids, nnnn-nn-nn for recent dates.
+`FOLDER` means a folder of the test. `MUSTER_GOLDEN=write` (`make golden`) rewrites the files;
+review the diff.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ GOLDEN = Path(__file__).parent / "golden"
 FOLDER = "."
 RECENT_DAYS = 3
 OF_DATA = frozenset({"2026-11-21", "2026-11-22"})
-"""Dates of the fixed test data: `steady` keeps them even when they are recent."""
+"""Dates of the fixed test data, which `steady` does not replace even when the dates are recent."""
 WRITES = os.environ.get("MUSTER_GOLDEN") == "write"
 
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
@@ -34,7 +35,7 @@ _PORT = re.compile(r"(?<=127\.0\.0\.1:)\d{5}\b")
 
 
 def typed(line: str, stdin: str = "") -> str:
-    """Run one command and return its output in the format of a session."""
+    """Runs one command and returns its output in the format of a session."""
     out, err = stream(), stream()
     code: str | int | None = 0
     before = os.environ.get("COLUMNS")
@@ -69,7 +70,7 @@ def _stdin(text: str) -> Iterator[None]:
 
 
 def steady(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
-    """Replace the parts that differ from run to run by placeholders of the same length."""
+    """Replaces the parts that differ between runs by placeholders of the same length."""
     for found, instead in replaced:
         text = text.replace(found, instead)
     text = _UUID.sub(lambda match: re.sub(r"[0-9a-f]", "x", match[0]), text)
@@ -78,14 +79,14 @@ def steady(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
 
 
 def _steady_instant(match: re.Match[str]) -> str:
-    """The instant, with each digit replaced by n if its date is recent."""
+    """Returns the matched time. If its date is recent, n replaces each digit."""
     days = (date.today() - date.fromisoformat(match[1])).days
     is_fixed = match[1] in OF_DATA or abs(days) > RECENT_DAYS
     return match[0] if is_fixed else re.sub(r"\d", "n", match[0])
 
 
 def play(text: str, replaced: Iterable[tuple[str, str]] = ()) -> str:
-    """Run the commands of a session and return the session with the current output."""
+    """Runs the commands of a session and returns the session with the current output."""
     replaced = list(replaced)
     played = []
     lines = text.splitlines()
@@ -103,7 +104,7 @@ def _run(line: str, replaced: Iterable[tuple[str, str]]) -> str:
 
 
 def check(name: str, replaced: Iterable[tuple[str, str]] = (), writes: bool = WRITES) -> None:
-    """Run the session of a golden file and assert that the file has the current output."""
+    """Runs the session of a golden file and asserts that the current output equals the file."""
     path = GOLDEN / f"{name}.txt"
     before = path.read_text()
     after = play(before, replaced)

@@ -1,4 +1,5 @@
-"""A Muster with topics, groups and a transaction, and command lines that show them."""
+"""A Muster broker with topics, groups and a transaction, and command lines that print their
+state."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ RIGHTS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-"""The authorizer stores ACLs; unauthenticated clients may do everything."""
+"""Settings with which the authorizer stores ACLs and allows all operations to unauthenticated
+clients."""
 
 
 class WithHttp(Broker):
@@ -90,7 +92,7 @@ class Shop:
         }
 
     def run(self, line: str, *more: str) -> Ran:
-        """Run one of `LINES`; `groups watch` is interrupted after it has printed once."""
+        """Runs one of `LINES`. Interrupts `groups watch` after its first output."""
         words = [str(self._names.get(word, word)) for word in line.split()]
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MUSTER_BOOTSTRAP", self.broker.bootstrap)
@@ -105,7 +107,8 @@ def _interrupt(*_: object) -> None:
 
 @contextmanager
 def open_shop(folder: Path) -> Iterator[Shop]:
-    """A Muster with a topic, a group with offsets, a group with a member, and a transaction."""
+    """Starts a broker with a topic, a group that has only offsets, a group with a member, and a
+    transaction."""
     broker = WithHttp(folder / "data", RIGHTS).start()
     shop = Shop(broker)
     (folder / "server.properties").write_text("log.retention.ms=1\n")

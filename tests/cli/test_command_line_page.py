@@ -1,4 +1,4 @@
-"""docs/use/command-line.md lists all commands and exit codes, and its example is valid."""
+"""docs/use/command-line.md lists all commands and exit codes, and its example is a valid file."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def test_command_line_page_lists_every_exit_code() -> None:
     }
 
 
-def test_example_in_the_command_line_page_is_a_valid_offsets_file() -> None:
+def test_example_on_the_command_line_page_is_a_valid_offsets_file() -> None:
     [example] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     assert read(example, "the page", None) == {"billing": {("orders", 0): Committed(42)}}

@@ -1,4 +1,5 @@
-"""Client commands run as processes, as by a user: their output and exit codes."""
+"""Client commands run in processes of their own, as when a user runs them: output and exit
+codes."""
 
 from __future__ import annotations
 
@@ -74,9 +75,7 @@ def test_topics_create_of_an_existing_topic_fails_without_if_not_exists(
     assert fine.stdout == f"Topic {name} already exists\n"
 
 
-def test_lines_with_keys_are_produced_and_consumed_in_order_per_key(
-    broker: Broker, name: str
-) -> None:
+def test_records_with_keys_are_consumed_in_the_order_of_each_key(broker: Broker, name: str) -> None:
     muster(broker, "topics", "create", name, "-p", "2")
     said = muster(broker, "produce", name, "--key-separator", ":", stdin="a:one\nb:two\na:three\n")
     read = muster(broker, "consume", name, "--from-beginning", "-n", "3", "--keys")
@@ -87,7 +86,7 @@ def test_lines_with_keys_are_produced_and_consumed_in_order_per_key(
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_batch_of_each_codec_is_produced_and_consumed(
+def test_batch_is_produced_and_consumed_with_each_codec(
     broker: Broker, name: str, codec: str
 ) -> None:
     muster(broker, "topics", "create", name, "-p", "1")
@@ -232,7 +231,7 @@ def test_groups_describe_shows_the_partitions_of_each_member(broker: Broker, nam
         (["consume", "x:0", "--group", "g"], 2, "omit partitions, --offset"),
     ],
 )
-def test_error_of_a_client_command_is_printed_without_a_traceback(
+def test_client_command_prints_its_error_without_a_traceback(
     broker: Broker, words: list[str], code: int, says: str
 ) -> None:
     done = muster(broker, *words, code=code)
@@ -252,7 +251,8 @@ def test_command_exits_3_when_no_broker_answers() -> None:
 def test_connection_discards_the_late_response_of_a_timed_out_request(
     broker: Broker, name: str
 ) -> None:
-    """Example: Ctrl-C abandons the Fetch of `muster consume`, which then sends LeaveGroup."""
+    """After Ctrl-C, for example, `muster consume` sends LeaveGroup although its Fetch has no
+    response yet."""
     muster(broker, "topics", "create", name)
     host, port = parse_address(broker.bootstrap)
     connection = Connection(host, port, "muster-cli", 30)

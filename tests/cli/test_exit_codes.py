@@ -41,7 +41,7 @@ def code_of(*words: str) -> int:
 
 
 def signalled(number: int, broker: Broker) -> int:
-    """The exit code of a command that receives the signal while it waits for input."""
+    """Returns the exit code of a command that receives the signal when it waits for input."""
     waiting = process("produce", "signalled", "-b", broker.bootstrap)
     try:
         assert until("it reads its input", lambda: reads(waiting))
@@ -56,7 +56,7 @@ def signalled(number: int, broker: Broker) -> int:
 
 
 def reads(running: subprocess.Popen[str]) -> bool:
-    """Whether the process is blocked in a read of its pipe."""
+    """True if the process is blocked in a read from its pipe."""
     return "pipe" in Path(f"/proc/{running.pid}/wchan").read_text()
 
 
@@ -81,7 +81,7 @@ CASES: dict[int, Callable[[Broker, Path], int]] = {
 }
 
 
-def test_each_documented_exit_code_has_a_case() -> None:
+def test_each_documented_exit_code_has_a_test_case() -> None:
     assert CASES.keys() == DOCUMENTED
 
 

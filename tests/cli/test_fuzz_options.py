@@ -1,9 +1,10 @@
-"""Fuzzing of options: for hostile values each command prints one error and an exit code.
+"""Fuzz tests of options: a command must print one error and exit with a documented code for each
+hostile value.
 
-The commands are read from typer, so that new commands are included; `LINES` has the options and
-arguments with which each command runs. The tests give hostile values to each option and argument
-and to random combinations of options, both with a broker and with unreachable addresses. A
-failure shows the command line in a form that can be pasted into a shell.
+The tests read the commands from typer, so that new commands are included. `LINES` has the options
+and arguments that each command needs. The tests pass hostile values to each option and argument,
+and to random combinations of options, both when a broker runs and when the address is unreachable.
+A failure shows the command line so that it can be pasted into a shell.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ pytestmark = pytest.mark.interop
 SEED = 4711
 WITHIN_S = 20
 ENDLESS_S = 0.2
-"""The time in seconds after which an endless command gets Ctrl-C."""
+"""The time in seconds after which the test interrupts an endless command."""
 CODES = {0, 1, 2, 3, 4, 130}
 RANDOM_LINES = 12
 VALUES = 25
-"""The number of hostile values per option, chosen at random; the soak test uses all values."""
+"""The number of random hostile values per option. The soak test uses all hostile values."""
 
 HOSTILE = [
     "", " ", "-", "--", "-1", "0", "1", "00", "٣", "1_000", "1e400", "nan", "inf", "-inf", "0x10",
@@ -108,7 +109,7 @@ LINES = {
     "config check": "FILE",
     "logs dump": "FOLDER",
 }
-"""Options and arguments with which each command runs, without the commands that need Spark."""
+"""The options and arguments that each command needs. Commands that use Spark are not included."""
 
 BESIDE = (
     "muster: left out: ",
@@ -116,7 +117,7 @@ BESIDE = (
     "muster: --command-config: ignored properties: ",
     "muster: topic ",
 )
-"""Prefixes of warnings, which are allowed in addition to the one error."""
+"""Prefixes of warnings. A command may print these warnings in addition to its error."""
 ENDLESS = {"groups watch", "consume", "top"}
 
 
@@ -143,7 +144,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Disable name lookups, and make ``folder`` the working directory; returns ``folder``."""
+    """Disables name lookups, makes ``folder`` the working directory, and returns ``folder``."""
 
     def no_names(host: Any, *more: Any, **named: Any) -> Any:
         if isinstance(host, str) and host.replace(".", "").isdigit() and host.isascii():
@@ -159,7 +160,8 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def ended(path: str) -> Iterator[None]:
-    """Raise KeyboardInterrupt in an endless command, and `Hung` in a command that does not end."""
+    """Raises KeyboardInterrupt in an endless command, and `Hung` in a command that exceeds its time
+    limit."""
     alarms = [KeyboardInterrupt] if path in ENDLESS else []
 
     def alarm(*_: object) -> None:
@@ -181,7 +183,8 @@ def run(path: str, words: list[str]) -> Ran:
 
 
 def fault(path: str, words: list[str]) -> str | None:
-    """The error in the output or the exit code of a command; None if both are right."""
+    """Returns the reason why the output or the exit code of a command is wrong, or None if both are
+    correct."""
     try:
         ran = run(path, words)
     except Hung:
@@ -204,14 +207,14 @@ def fault(path: str, words: list[str]) -> str | None:
 
 
 def words_of(path: str, folder: Path) -> list[str]:
-    """The options and arguments of `LINES` with which a command runs."""
+    """Returns the options and arguments that `LINES` has for a command."""
     new = folder / f"new-{len(list(folder.iterdir()))}"
     given = {"FILE": str(folder / "file"), "FOLDER": str(folder), "NEW": str(new)}
     return [given.get(word, word) for word in LINES.get(path, "").split()]
 
 
 def with_value(param: Any, value: str) -> list[str]:
-    """The words that set one option, or one more argument, to this value."""
+    """Returns the words that set an option to this value, or that add this value as an argument."""
     if param.param_type_name == "argument":
         return ["--", value]
     name: str = max(param.opts, key=len)
@@ -219,10 +222,11 @@ def with_value(param: Any, value: str) -> list[str]:
 
 
 def each_value(path: str, command: Any, folder: Path, count: int) -> Iterator[list[str]]:
-    """Yield the arguments of command lines in which one option or argument is hostile.
+    """Yields the arguments of command lines in which one option or argument has a hostile value.
 
-    Each option and argument gets ``count`` values, but options that all commands share get four
-    values, and the options of endless commands, which are slow, at most `VALUES`.
+    Each option and argument gets ``count`` values. There are two exceptions: an option that all
+    commands share gets four values, and an option of an endless command, which is slow, gets at
+    most `VALUES`.
     """
     chance = random.Random(f"{SEED} {path}")
     words = words_of(path, folder)
@@ -240,7 +244,7 @@ def each_value(path: str, command: Any, folder: Path, count: int) -> Iterator[li
 
 
 def at_random(path: str, command: Any, folder: Path) -> Iterator[list[str]]:
-    """Yield the arguments of command lines with three random options, each with a hostile value."""
+    """Yields the arguments of command lines in which three random options have hostile values."""
     chance = random.Random(f"{SEED} {path} at random")
     for _ in range(RANDOM_LINES):
         chosen = chance.sample(command.params, min(3, len(command.params)))
@@ -249,7 +253,7 @@ def at_random(path: str, command: Any, folder: Path) -> Iterator[list[str]]:
 
 
 def faults(path: str, lines: Iterable[list[str]]) -> str:
-    """The failing command lines, each with its error; "" if no line fails."""
+    """Returns the failing command lines, each with its error, or "" if all command lines pass."""
     found = []
     for line in lines:
         wrong = fault(path, line)
@@ -263,12 +267,12 @@ ON_SPARK = [path for path in PATHS if path.startswith("pipeline ")]
 ON_BROKERS = [path for path in PATHS if path not in ON_SPARK]
 
 
-def test_lines_has_every_command_except_pipeline_commands() -> None:
+def test_fuzzed_command_lines_include_every_command_that_uses_a_broker() -> None:
     assert set(LINES) == set(ON_BROKERS)
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_hostile_options_print_one_error_when_no_broker_runs(
+def test_command_prints_one_error_for_hostile_options_when_no_broker_runs(
     path: str, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MUSTER_BOOTSTRAP", f"127.0.0.1:{free_port()}")
@@ -281,7 +285,7 @@ def no_spark(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize("path", ON_BROKERS)
-def test_hostile_options_print_one_error_when_a_broker_runs(
+def test_command_prints_one_error_for_hostile_options_when_a_broker_runs(
     path: str, here: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin(broker, monkeypatch)
@@ -291,7 +295,7 @@ def test_hostile_options_print_one_error_when_a_broker_runs(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("path", ON_BROKERS)
-def test_every_hostile_value_prints_one_error_when_a_broker_runs(
+def test_command_prints_one_error_for_each_hostile_value(
     path: str, here: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin(broker, monkeypatch)
@@ -299,7 +303,7 @@ def test_every_hostile_value_prints_one_error_when_a_broker_runs(
 
 
 def begin(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Create a topic and a group on the broker, and set MUSTER_BOOTSTRAP to its address."""
+    """Creates a topic and a group on the broker, and sets MUSTER_BOOTSTRAP to its address."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
     running.run("topics", "create", "orders", "-p", "3")
     running.run("offsets", "set", "billing", "orders:0=0", "--execute")
@@ -307,7 +311,7 @@ def begin(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.planted("fuzzing of options")
-def test_command_that_raises_is_reported_as_a_fault(
+def test_fuzz_test_reports_a_command_that_raises(
     monkeypatch: pytest.MonkeyPatch, here: Path
 ) -> None:
     def raises(*_: object, **__: object) -> None:
@@ -319,7 +323,7 @@ def test_command_that_raises_is_reported_as_a_fault(
 
 @pytest.mark.smoke
 @pytest.mark.planted("fuzzing of options")
-def test_command_that_hangs_is_reported_as_a_fault(
+def test_fuzz_test_reports_a_command_that_hangs(
     monkeypatch: pytest.MonkeyPatch, here: Path
 ) -> None:
     monkeypatch.setattr("tests.cli.test_fuzz_options.WITHIN_S", 0.05)

@@ -1,4 +1,4 @@
-"""`muster config check` on server.properties files, and a broker that starts with one."""
+"""`muster config check` reads server.properties files, and a broker starts with such a file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_config_check_prints_the_golden_output(
 
 
 @pytest.mark.parametrize("name", KAFKAS)
-def test_settings_in_kafkas_server_properties_are_all_known(name: str) -> None:
+def test_all_settings_in_kafkas_server_properties_are_known(name: str) -> None:
     assert load(DATA / name, {}, [], {}).unknown == []
 
 
@@ -59,7 +59,7 @@ def test_controller_listener_is_ignored(name: str) -> None:
     assert [endpoint.name for endpoint in config.advertised([9092])] == ["PLAINTEXT"]
 
 
-def test_controller_listener_is_ignored_without_an_entry_in_the_protocol_map() -> None:
+def test_controller_listener_needs_no_entry_in_the_protocol_map() -> None:
     pairs = ["listeners=PLAINTEXT://127.0.0.1:1,CTL://:2", "controller.listener.names=CTL"]
     assert [each.port for each in load(None, {}, pairs, {}).listeners] == [1]
 

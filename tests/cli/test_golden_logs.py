@@ -82,7 +82,7 @@ TRANSACTION = {
 
 
 def make(folder: Path) -> None:
-    """Write a file of each kind that `logs dump` reads, and one file of an unknown kind."""
+    """Writes one file of each kind that `logs dump` reads, and one file of an unknown kind."""
     made = {
         name: folder / "made" / name
         for name in ("mixed-0", "__consumer_offsets-1", "__transaction_state-0")
@@ -121,7 +121,7 @@ def image_of_the_page() -> bytes:
 
 
 def damage(folder: Path) -> None:
-    """Write log segments, a producer snapshot and a checkpoint that are damaged."""
+    """Writes damaged log segments, a damaged producer snapshot and a damaged checkpoint."""
     folder.mkdir()
     batches = [encode_batch(records(n, n)) for n in range(3)]
     flipped = bytearray(batches[1])

@@ -51,7 +51,8 @@ def shop(
 
 @pytest.fixture
 def at_shop(shop: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    """The broker that MUSTER_BOOTSTRAP names; its groups are deleted after the test."""
+    """Sets MUSTER_BOOTSTRAP to the broker of the sessions, and deletes its groups after the
+    test."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", shop.bootstrap)
     monkeypatch.setattr(group_member, "SESSION_TIMEOUT_MS", 60_000)
     yield shop
@@ -71,12 +72,13 @@ def check(name: str, broker: Broker, *replaced: tuple[str, str]) -> None:
 
 
 LATER_MS = 5 * 3_600_000
-"""Fixed time in ms from the records to the session, so that lags in time are equal per run."""
+"""The fixed time in ms from the records to the session, which makes lags in time equal in each run.
+"""
 ITS_TIME_MS = datetime_ms("2026-01-31T12:00:00Z")
 
 
 def times(broker: Broker) -> list[int]:
-    """The timestamps of the records that appear in the sessions."""
+    """Returns the timestamps of the records that the sessions show."""
     cluster = Cluster(broker.bootstrap)
     places = [{("orders", 0): 4}, {("orders", 0): 0, ("orders", 1): 0}]
     found = [at_ms for asked in places for _, at_ms in records_at(cluster, asked).values()]
@@ -85,7 +87,7 @@ def times(broker: Broker) -> list[int]:
 
 
 def without_http(broker: Broker) -> list[tuple[str, str]]:
-    """Replacements that remove the hints which only a Muster without an HTTP listener causes."""
+    """Returns replacements that remove the hints of a Muster broker that has no HTTP listener."""
     lacks = (
         f" (groups {{}} needs Muster's HTTP API, and the broker at {broker.bootstrap} does not"
         " serve the API (http.listener is off); start the broker with `muster serve --http"
@@ -131,7 +133,7 @@ def test_quotas_commands_print_the_golden_session(at_shop: Broker) -> None:
     check("quotas", at_shop)
 
 
-def test_kip_848_group_with_members_is_shown_and_its_reset_is_rejected(at_shop: Broker) -> None:
+def test_reset_of_a_kip_848_group_with_members_is_rejected(at_shop: Broker) -> None:
     served = {row["api"] for row in json.loads(sessions.typed("muster cluster --apis --json"))}
     assert isinstance(at_shop, KafkaBroker) <= ("ConsumerGroupHeartbeat" in served)
     if "ConsumerGroupHeartbeat" not in served:

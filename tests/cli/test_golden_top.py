@@ -1,4 +1,5 @@
-"""`muster top`: rates between two reads of a scripted HTTP API, and the view of a real broker."""
+"""Tests of `muster top`: the rates between two reads of a fake HTTP API, and the view of a real
+broker."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ BILLING = {"members": [member("app", orders=[0, 1]), member("shy")]}
 
 
 class ScriptedApi:
-    """A fake of Muster's HTTP API whose second and later reads return the same values."""
+    """A fake of Muster's HTTP API. All reads after the first read return the same values."""
 
     broker: ClassVar = {"cluster": "caZfv6NmT1SmLGP1ukaOiQ", "broker": 1, "address": "kafka1:9092"}
 
@@ -88,7 +89,7 @@ class ScriptedApi:
         self.looks = 0
 
     def renew(self) -> None:
-        """Do nothing: the responses need no new deadline."""
+        pass
 
     def text(self, path: str) -> str:
         assert path == "/metrics"

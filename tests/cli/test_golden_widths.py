@@ -1,8 +1,8 @@
 """Every table of every command at 60, 80 and 120 columns: `tests/cli/golden/widths.txt`.
 
-The commands run on a Muster. The test keeps the columns of each table and replaces its rows by
-those of `SAMPLES`, so that the file is equal in each run. The test fails when a table of `cli/` is
-not printed by a line of `LINES`, or a column has no sample. `make golden` rewrites the file.
+The commands run on a Muster broker. The test keeps the columns of each table and replaces its rows
+by those of `SAMPLES`, so that each run produces the same file. The test fails if no line of `LINES`
+prints a table of `cli/`, or if a column has no sample. `make golden` rewrites the file.
 """
 
 from __future__ import annotations
@@ -138,13 +138,15 @@ SAMPLES: dict[str, tuple[Any, Any]] = {
     "why": ("the group is Empty and committed it more than 7 days ago", None),
     "written_per_s": (12_345.6, 0.0),
 }
-"""The values of each field: in a row of long values and in a row of short values."""
+"""Two sample values of each field: the first is for a row of long values, the second for a row of
+short values."""
 
 OWNED = (
     [{"topic": "orders.by-customer-and-country.v2", "partitions": [0, 1, 2, 5]}],
     [{"topic": "orders", "partitions": [0]}, {"topic": "events", "partitions": [3]}],
 )
-"""The partitions of a member: in the row of long values and in the row of short values."""
+"""Two samples of a member's partitions: for the row of long values, and for the row of short
+values."""
 
 UNREACHED = {
     ("cli/top.py", "_drawn"): "the columns of `_print`, drawn live",
@@ -155,11 +157,13 @@ UNREACHED = {
 }
 
 FOR_OTHERS = ("cli/output.py", "cli/plans.py")
-"""Modules whose functions print a table for a caller; the caller is recorded instead."""
+"""Modules with functions that print a table for their caller. The test records the caller instead.
+"""
 
 
 class Captured:
-    """Records the tables that commands print, each with the rows of `SAMPLES` at each width."""
+    """Records each table that a command prints, and replaces its rows by those of `SAMPLES` for
+    each width."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
@@ -185,7 +189,7 @@ class Captured:
         return Lines([], [], [])
 
 
-def test_tables_at_each_width_equal_the_golden_file(
+def test_tables_of_each_width_equal_the_golden_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     captured = Captured()
@@ -206,7 +210,7 @@ def test_tables_at_each_width_equal_the_golden_file(
 
 
 def places() -> set[tuple[str, str]]:
-    """The module and the name of each function of `cli/` that prints a table."""
+    """Returns the module and name of each function in `cli/` that prints a table."""
     found = set()
     for path in sorted((CHECKOUT / "cli").rglob("*.py")):
         if str(path).endswith(FOR_OTHERS):

@@ -14,7 +14,7 @@ def test_invalid_command_lines_print_the_golden_session() -> None:
     sessions.check("wrong_use")
 
 
-def test_command_group_without_arguments_shows_its_help() -> None:
+def test_command_group_shows_its_help_when_it_has_no_arguments() -> None:
     shown = sessions.typed("muster groups")
     assert "Usage: muster groups" in shown
     assert shown.endswith("(exit 2)\n")

@@ -30,7 +30,7 @@ def shown(path: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(("path", "command"), COMMANDS, ids=NAMES)
-def test_help_has_a_text_for_each_option_and_no_python_types(
+def test_help_describes_each_option_and_shows_no_python_types(
     path: str, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = shown(path, monkeypatch)

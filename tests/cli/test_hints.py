@@ -19,17 +19,20 @@ NAMED = re.compile(r"`muster ([^`{]+)[`{]")
 FILES = [*sorted((CHECKOUT / "cli").rglob("*.py")), *sorted((CHECKOUT / "verdicts").glob("*.py"))]
 
 FOREIGN = {"`muster topics alter`"}
-"""Recommended text that is a command of another tool, for which Muster names its own command."""
+"""Recommended text that is a command of another tool. Muster's error about this command names its
+own command."""
 
 
 def named_in(text: str) -> list[str]:
-    """The `muster` commands in a source text, including those split over two string literals."""
+    """Returns the `muster` commands in a source text. A command may extend over two string
+    literals."""
     joined = re.sub(r'"\s*\n\s*f?"', "", text)
     return [" ".join(line.split()) for line in NAMED.findall(joined)]
 
 
 def wrong_with(line: str) -> str | None:
-    """The error in the words after `muster`; None if the command and its options exist."""
+    """Returns the error in the words after `muster`, or None if the command and its options
+    exist."""
     words = line.split()
     path = ""
     while words and f"{path} {words[0]}".strip() in TREE:
@@ -47,13 +50,13 @@ def wrong_with(line: str) -> str | None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(CHECKOUT)) for path in FILES])
-def test_recommended_commands_exist(path: Path) -> None:
+def test_every_command_recommended_by_a_hint_exists(path: Path) -> None:
     text = path.read_text()
     wrong = {line: wrong_with(line) for line in named_in(text) if f"`muster {line}`" not in FOREIGN}
     assert not {line: what for line, what in wrong.items() if what}
 
 
-def test_error_codes_with_a_hint_exist() -> None:
+def test_every_error_code_that_has_a_hint_exists() -> None:
     assert errors._HINTS.keys() <= set(NAMES.values())
     assert any(named_in(hint) for hint in errors._HINTS.values())
 
@@ -69,5 +72,5 @@ def test_error_codes_with_a_hint_exist() -> None:
         ("configs get --everything", "configs get has no option --everything"),
     ],
 )
-def test_recommended_command_that_does_not_exist_is_found(line: str, wrong: str | None) -> None:
+def test_check_of_hints_finds_a_command_that_does_not_exist(line: str, wrong: str | None) -> None:
     assert wrong_with(line) == wrong

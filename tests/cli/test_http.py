@@ -30,7 +30,7 @@ KAFKA: dict[str, str] = {}
 
 
 class Scripted:
-    """A fake broker that returns these settings to DescribeConfigs."""
+    """A fake broker that returns the given settings in its DescribeConfigs response."""
 
     def __init__(self, settings: dict[str, str], host: str = "10.0.0.5", here: bool = False):
         self.settings, self.host, self.is_here = settings, host, here
@@ -49,7 +49,8 @@ class Scripted:
 
 
 class ScriptedCluster:
-    """A fake cluster: the first broker is the bootstrap, the last coordinates every group."""
+    """A fake cluster. The first broker is the bootstrap broker, and the last broker is the
+    coordinator of every group."""
 
     def __init__(self, *brokers: Scripted) -> None:
         self.brokers = brokers
@@ -78,7 +79,8 @@ def muster(listener: str, advertised: str, **more: Any) -> Scripted:
 
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disable the request that checks the HTTP address: no server listens there."""
+    """Disables the request that checks the HTTP address, because these tests run no server at the
+    address."""
     monkeypatch.setattr(Api, "check", lambda self, deadline: None)
 
 
@@ -137,7 +139,7 @@ def test_error_about_an_unreachable_http_api_has_advice(
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_http_api_of_the_coordinator_is_used_for_a_group_and_any_for_a_list() -> None:
+def test_command_for_a_group_uses_the_http_api_of_the_coordinator() -> None:
     kafka = Scripted(KAFKA)
     one, two = (muster("0.0.0.0:9644", "0.0.0.0:9644", host=host) for host in ("b1", "b2"))
     off = muster("off", "off", host="b3")
@@ -172,7 +174,7 @@ def test_http_option_overrides_the_http_address_in_the_broker_settings() -> None
     assert found(Scripted(KAFKA), http="10.1.1.1:80") is None
 
 
-def test_error_at_apache_kafka_suggests_a_command_for_any_kafka() -> None:
+def test_error_about_an_apache_kafka_broker_suggests_another_command() -> None:
     cluster: Any = ScriptedCluster(Scripted(KAFKA))
     with pytest.raises(CommandError) as caught:
         api_of(cluster, "groups why", None, 30, "g")
@@ -187,7 +189,8 @@ def test_error_at_apache_kafka_suggests_a_command_for_any_kafka() -> None:
 
 @contextmanager
 def answering(status: int, body: bytes, length: int | None = None) -> Iterator[SimpleNamespace]:
-    """An HTTP server with this response; ``asked`` has path and Host of each received request."""
+    """Runs an HTTP server that returns this response. ``asked`` has the path and the Host header of
+    each request."""
     seen = SimpleNamespace(asked=[], status=status, body=body)
 
     class Handler(BaseHTTPRequestHandler):
@@ -200,7 +203,7 @@ def answering(status: int, body: bytes, length: int | None = None) -> Iterator[S
             self.wfile.write(seen.body)
 
         def log_message(self, *_: Any) -> None:
-            """Log nothing."""
+            pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     seen.port = server.server_port
@@ -290,7 +293,7 @@ def test_http_request_is_repeated_with_the_ip_address_after_status_421() -> None
     assert [host for _, host in seen.asked] == [f"localhost:{seen.port}", "127.0.0.1"]
 
 
-def test_timeout_ends_an_endless_http_response() -> None:
+def test_endless_http_response_ends_with_a_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port, ended = server.getsockname()[1], threading.Event()
 
@@ -341,7 +344,7 @@ def test_http_commands_exit_3_when_no_broker_answers(words: tuple[str, ...]) -> 
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_http_commands_read_the_cluster_of_bootstrap_when_two_have_the_group(
+def test_http_commands_read_the_bootstrap_cluster_when_two_have_the_group(
     tmp_path: Path,
 ) -> None:
     ours = Broker(tmp_path / "ours", http="127.0.0.1:0")
@@ -386,7 +389,8 @@ def test_http_commands_read_the_cluster_of_bootstrap_when_two_have_the_group(
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
 def test_transactions_why_suggests_a_name_for_an_unknown_transactional_id(tmp_path: Path) -> None:
-    """For a topic the error asks for a partition; for a typo it suggests the nearest name."""
+    """The error about a topic requests a partition. The error about a mistyped id suggests the most
+    similar id."""
     broker = Broker(tmp_path / "data", http="127.0.0.1:0")
     with running(broker):
         run("topics", "create", "orders", "-b", broker.bootstrap)
@@ -411,7 +415,7 @@ def test_transactions_why_suggests_a_name_for_an_unknown_transactional_id(tmp_pa
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_transactions_why_lists_held_back_partitions_in_one_line(tmp_path: Path) -> None:
+def test_transactions_why_lists_the_partitions_it_blocks_in_one_line(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "data", http="127.0.0.1:0")
     with running(broker), Wire(broker.port) as wire:
         create_led(wire, "orders", 7)
@@ -430,7 +434,7 @@ def test_transactions_why_lists_held_back_partitions_in_one_line(tmp_path: Path)
 
 
 def theirs_http(broker: Broker) -> str:
-    """The broker's setting http.advertised.listener."""
+    """Returns the value of http.advertised.listener of the broker."""
     words = ("configs", "get", "http.advertised.listener", "--broker", "1", "--json")
     done = run(*words, "-b", broker.bootstrap)
     return str(done.json[0]["value"])

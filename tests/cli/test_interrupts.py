@@ -1,4 +1,5 @@
-"""Endless commands: Ctrl-C exits 130, SIGTERM exits 143, both without a traceback."""
+"""Endless commands exit with code 130 after Ctrl-C and 143 after SIGTERM, and print no
+traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON of each command has lists and numbers, not strings that a program has to parse."""
+"""The JSON of each command has lists and numbers instead of strings that a program must parse."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FREE_TEXT = {
     "value", "text", "sentence", "advice", "why", "detail", "documentation", "note", "error",
     "command", "last_why", "key", "before", "after", "synonyms",
 }  # fmt: skip
-"""Fields whose value is a sentence, or text that users choose."""
+"""Fields whose value is a sentence, or text that a user chooses."""
 TO_PARSE = {
     "partitions of a topic": re.compile(r"[\w.-]+:\d+(-\d+)?(,\d+(-\d+)?)*"),
     "a list of numbers": re.compile(r"\d+(, ?\d+)+"),
@@ -52,7 +52,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 def strings(value: Any, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield each string of a JSON value with the names of the fields around it."""
+    """Yields each string of a JSON value with the names of its enclosing fields."""
     if isinstance(value, dict):
         for field, each in value.items():
             yield from strings(each, *path, field)
@@ -64,7 +64,7 @@ def strings(value: Any, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def to_parse(value: Any) -> list[str]:
-    """Describe each string of a JSON value that a program would have to parse."""
+    """Describes each string of a JSON value that a program must parse."""
     found = []
     for path, text in strings(value):
         if FREE_TEXT & set(path) or ADDRESSES & set(path[-1:]):
@@ -78,7 +78,7 @@ def to_parse(value: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("line", [*LINES, *MORE])
-def test_json_output_has_no_strings_to_parse(line: str, shop: Shop) -> None:
+def test_json_output_has_no_strings_that_scripts_must_parse(line: str, shop: Shop) -> None:
     ran = shop.run(line, "--json")
     assert ran.out, ran.err
     for part in parts_of(ran.out):
@@ -86,7 +86,7 @@ def test_json_output_has_no_strings_to_parse(line: str, shop: Shop) -> None:
 
 
 def parts_of(out: str) -> list[Any]:
-    """The JSON values of an output: a single one, or one per line."""
+    """Returns the JSON values of an output, which has either one value or one value per line."""
     try:
         return [json.loads(out)]
     except ValueError:
@@ -105,5 +105,5 @@ def parts_of(out: str) -> list[Any]:
         [{"internal": "yes"}],
     ],
 )
-def test_to_parse_finds_strings_that_need_parsing(value: Any) -> None:
+def test_check_of_json_output_finds_a_string_that_scripts_must_parse(value: Any) -> None:
     assert len(to_parse(value)) == 1

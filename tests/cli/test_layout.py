@@ -1,4 +1,4 @@
-"""The layout of tables: complete in a pipe, fitted to the width of a terminal."""
+"""Tables are complete in a pipe and fit the width of a terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def table(width: int | None, rows: Any = ROWS, columns: Any = COLUMNS, wide: boo
     return "\n".join([*lines.header, *lines.body])
 
 
-def test_table_without_a_width_shows_complete_values() -> None:
+def test_table_shows_complete_values_when_its_width_is_unlimited() -> None:
     assert table(None) == (
         "GROUP    TOPIC                             LAG  NOTE\n"
         "billing  orders.by.customer.and.country  12345  -\n"
@@ -41,7 +41,7 @@ def test_narrow_table_wraps_sentences_and_shortens_names() -> None:
     )
 
 
-def test_narrower_table_puts_sentences_below_their_row() -> None:
+def test_very_narrow_table_prints_sentences_below_their_row() -> None:
     assert table(40) == (
         "GROUP    TOPIC                       LAG\n"
         "    NOTE\n"
@@ -51,11 +51,11 @@ def test_narrower_table_puts_sentences_below_their_row() -> None:
     )
 
 
-def test_left_out_columns_are_returned_when_the_width_is_too_small() -> None:
+def test_layout_returns_the_columns_that_do_not_fit_the_width() -> None:
     assert laid_out(ROWS, COLUMNS, 20).left_out == ["LAG"]
 
 
-def test_empty_columns_are_omitted_without_the_wide_option() -> None:
+def test_empty_columns_are_shown_only_with_the_wide_option() -> None:
     rows: list[dict[str, Any]] = [{"a": 1, "b": None, "c": "", "d": []}]
     assert table(None, rows, ["a", "b", "c", "d"]) == "A\n1"
     assert table(None, rows, ["a", "b", "c", "d"], wide=True) == "A  B  C  D\n1  -  -  -"
@@ -141,7 +141,7 @@ def test_shortened_name_fits_the_width_and_keeps_its_start_and_end(text: str, wi
         (False, "    see the retention of orders\n    $ muster groups reset g --to-latest\n"),
     ],
 )
-def test_say_folded_wraps_sentences_but_not_commands_on_a_terminal(
+def test_sentences_are_wrapped_on_a_terminal_but_commands_are_not(
     on_terminal: bool,
     printed: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -159,7 +159,7 @@ def test_say_folded_wraps_sentences_but_not_commands_on_a_terminal(
 
 @pytest.mark.parametrize("name", ["g" * 1000, "G" * 1000, "1" * 1000, "GROUP-" * 160])
 def test_long_group_name_that_resembles_a_state_or_a_number_is_shortened(name: str) -> None:
-    """The group is the only column of the table whose values can be shortened."""
+    """The group name is the only column of the table whose values may be shortened."""
     row = {"group": name, "commits": "1,200 > 900 (-25%)", "lag": "3 > 4 (+33%)"}
 
     lines = laid_out([row], list(row), 80)

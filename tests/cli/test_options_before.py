@@ -45,7 +45,7 @@ def test_every_command_accepts_common_options_before_its_name() -> None:
 
 
 class Context:
-    """A fake typer context: the parameters were given before the name of the command."""
+    """A fake typer context in which all parameters precede the name of the command."""
 
     def __init__(self, params: dict[str, Any]) -> None:
         self.params = params
@@ -54,7 +54,7 @@ class Context:
         return self
 
     def get_parameter_source(self, _: str) -> None:
-        """Return None: no parameter was given after the name of the command."""
+        pass
 
 
 @pytest.mark.parametrize(

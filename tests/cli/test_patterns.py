@@ -24,7 +24,7 @@ KNOWN = ["orders", "test-a", "test-b", "tests", "[odd]", "__hidden"]
         (["__hidden"], ["__hidden"], []),
     ],
 )
-def test_chosen_returns_matching_names_once_and_unmatched_patterns(
+def test_chosen_returns_matching_names_and_the_patterns_without_a_match(
     wanted: list[str], names: list[str], missing: list[str]
 ) -> None:
     assert chosen(wanted, KNOWN, hidden=["__hidden"]) == (names, missing)
@@ -47,6 +47,6 @@ def test_nearest_returns_the_most_similar_name(missing: list[str], meant: str | 
     assert nearest(missing, ["billing", "orders", "archive"]) == meant
 
 
-def test_spelled_lists_names_before_patterns() -> None:
+def test_sentence_lists_exact_names_before_patterns() -> None:
     assert spelled(["a", "x*", "b"], "group") == "group a, b and groups like x*"
     assert spelled(["x*", "y?"], "topic") == "topics like x*, y?"

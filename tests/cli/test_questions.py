@@ -1,4 +1,5 @@
-"""Questions at a terminal: the end of the input is an error, Ctrl-C an interrupt."""
+"""Tests of questions on a terminal: the end of the input is an error, and Ctrl-C is an
+interrupt."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ from tests.cli.running import run
 
 
 class ATerminal(io.StringIO):
-    """A terminal whose input is at its end."""
+    """A terminal whose input has ended."""
 
     def isatty(self) -> bool:
         return True
 
 
 class Interrupted(ATerminal):
-    """A terminal at which the user presses Ctrl-C."""
+    """A terminal on which the user presses Ctrl-C."""
 
     def readline(self, size: int | None = -1) -> str:
         raise KeyboardInterrupt
@@ -34,7 +35,7 @@ def ask() -> None:
 
 
 def fail() -> NoReturn:
-    """Raise an EOFError that no terminal has caused."""
+    """Raises an EOFError that does not come from a terminal."""
     raise EOFError("no more bytes")
 
 
@@ -43,7 +44,7 @@ def at_a(terminal: ATerminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", ATerminal())
 
 
-def test_error_about_the_end_of_input_names_the_option_to_use(
+def test_error_names_the_option_to_use_when_standard_input_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     at_a(ATerminal(), monkeypatch)
@@ -59,7 +60,7 @@ def test_error_about_the_end_of_input_names_the_option_to_use(
 
 
 @pytest.mark.parametrize("command", [ask, fail])
-def test_ctrl_c_exits_130_but_eof_error_in_a_command_is_raised(
+def test_ctrl_c_exits_with_code_130_but_an_eof_error_is_raised(
     command: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = typer.Typer()

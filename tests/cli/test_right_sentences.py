@@ -1,4 +1,5 @@
-"""Error texts about empty names, unknown verbs of groups, and plans without --execute."""
+"""Tests of error texts about empty names, unknown verbs of `groups`, and plans without
+--execute."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def test_empty_name_is_rejected(words: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["pause", "restart", "start", "stop"])
-def test_advice_on_start_and_stop_of_a_group_names_its_consumers(word: str) -> None:
+def test_advice_says_to_start_or_stop_the_consumers_of_a_group(word: str) -> None:
     said = instead("groups", word, [], [])
 
     assert said is not None

@@ -1,4 +1,4 @@
-"""Commands on a Muster with TLS, SASL and ACLs, over Kafka's protocol and over HTTP."""
+"""Commands on a Muster broker with TLS, SASL and ACLs, over Kafka's protocol and over HTTP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PASSWORDS = {"admin": "admin-secret", "alice": "alice-secret", "carol": "carol-s
 
 
 class Secured:
-    """A broker with a SASL_SSL listener and HTTPS; `as_` runs commands as one of its users."""
+    """A broker with a SASL_SSL listener and HTTPS. `as_` runs a command as one of its users."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Secured:
         self.broker = Broker(folder / "data", settings, http="127.0.0.1:0")
 
     def as_(self, who: str, *words: str, password: str | None = None) -> Ran:
-        """Run a command as user ``who``, by default with the user's correct password."""
+        """Runs a command as user ``who``, by default with the correct password of the user."""
         file = self.folder / f"{who}.properties"
         given = PASSWORDS[who] if password is None else password
         file.write_text(
@@ -116,7 +116,8 @@ def test_error_for_an_unauthorized_user_names_the_missing_right(secured: Secured
 def test_user_with_describe_on_a_group_gets_its_history_and_verdict(
     secured: Secured,
 ) -> None:
-    """Regression: without rights on the broker's settings `groups list` showed a wrong verdict."""
+    """Regression: `groups list` showed a wrong verdict when the user had no rights on the broker's
+    settings."""
     assert secured.as_("admin", "offsets", "set", "mail", "orders:0=0", "--execute").code == 0
     for what in (("--group", "mail"), ("--topic", "orders")):
         allowed = ("acls", "add", "--principal", "User:carol", "--operation", "describe", *what)
@@ -133,7 +134,7 @@ def test_user_with_describe_on_a_group_gets_its_history_and_verdict(
     assert (row["group"], row["verdict"]) == ("mail", told[0]["verdict"])
 
 
-def test_errors_report_wrong_password_untrusted_certificate_and_missing_login(
+def test_error_names_a_wrong_password_bad_certificate_or_missing_login(
     secured: Secured,
 ) -> None:
     ran = secured.as_("alice", "topics", "list", password="guess")

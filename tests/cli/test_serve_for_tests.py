@@ -1,4 +1,5 @@
-"""`muster serve --test`: its JSON line, its errors, and its end with the parent process."""
+"""Tests of `muster serve --test`: its JSON line, its errors, and its exit when the parent process
+ends."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tests.wire import Wire
 
 
 def refused(*words: str, stdin: int | None = subprocess.DEVNULL) -> tuple[int, str]:
-    """Run `muster serve` with invalid options; returns the exit code and the one error line."""
+    """Runs `muster serve` with invalid options, and returns the exit code and the error line."""
     done = subprocess.run(
         [*COMMAND, "serve", *words],
         cwd=CHECKOUT, stdin=stdin, capture_output=True, text=True, timeout=60, check=False,
@@ -49,7 +50,7 @@ def test_serve_test_prints_its_addresses_as_one_line_of_json() -> None:
         assert "topic created" in muster.stderr()
 
 
-def test_serve_test_without_data_writes_no_file(tmp_path: Path) -> None:
+def test_serve_test_writes_no_file_when_no_data_directory_is_given(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "cli.main", "serve", "--test", "--with-stdin"],
         cwd=tmp_path,
@@ -120,7 +121,7 @@ def test_serve_test_with_data_marks_a_clean_shutdown(tmp_path: Path) -> None:
     assert (data / ".kafka_cleanshutdown").exists()
 
 
-def test_serve_test_ignores_content_of_standard_input() -> None:
+def test_serve_test_ignores_bytes_on_standard_input() -> None:
     with tested() as muster:
         assert muster.process.stdin is not None
         muster.process.stdin.write("stop\n" * 100_000)
@@ -232,7 +233,7 @@ def test_serve_test_names_an_http_address_in_use() -> None:
     )
 
 
-def test_port_stays_in_use_while_a_test_broker_is_stopped() -> None:
+def test_port_of_a_stopped_test_broker_stays_reserved() -> None:
     with tested() as muster:
         muster.post("/stop")
         code, said = refused("--test", "--listen", muster.bootstrap)

@@ -1,4 +1,5 @@
-"""On SIGHUP the broker rereads its properties: it applies dynamic settings and names others."""
+"""After SIGHUP the broker reads its properties again, applies dynamic settings, and logs the
+changed settings that need a restart."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ Hangup = Callable[[str], str]
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    """A broker with the settings file `tmp_path/server.properties`."""
+    """A broker that uses the settings file `tmp_path/server.properties`."""
     (tmp_path / "server.properties").write_text("log.retention.ms=1000\n")
     made = Broker(tmp_path / "data")
     words = [*made._command(), "--config", str(tmp_path / "server.properties")]
@@ -34,7 +35,8 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 @pytest.fixture
 def hangup(broker: Broker, tmp_path: Path) -> Hangup:
-    """A function that writes server.properties, sends SIGHUP, and returns the broker's log line."""
+    """Returns a function that writes server.properties, sends SIGHUP, and returns the line that the
+    broker logs."""
 
     def send(text: str) -> str:
         (tmp_path / "server.properties").write_text(text)

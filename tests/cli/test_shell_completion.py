@@ -1,4 +1,4 @@
-"""Shell completion: the scripts of `--show-completion`, and the words that they offer."""
+"""Tests of the scripts that `--show-completion` prints, and of the words that they offer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def muster(*words: str, **environment: str) -> str:
 
 
 def completed(line: str, bootstrap: str = "127.0.0.1:1") -> list[str]:
-    """The words that bash offers at the end of a line; by default no broker is reachable."""
+    """Returns the words that bash offers after a line. With the default address no broker is
+    reachable."""
     words = line.split(" ")
     return muster(
         _MUSTER_COMPLETE="complete_bash",

@@ -28,7 +28,7 @@ COLUMNS = ["topic", Column("end_offset", "END")]
         ("end", 1, "d"),
     ],
 )
-def test_rows_sort_by_name_ascending_or_number_descending_with_unknown_last(
+def test_names_sort_ascending_and_numbers_descending_with_unknown_last(
     sort: str | None, top: int | None, topics: str
 ) -> None:
     assert "".join(row["topic"] for row in in_order(ROWS, sort, top, COLUMNS)) == topics

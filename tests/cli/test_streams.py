@@ -1,4 +1,4 @@
-"""Commands whose standard streams are closed or on a full disk: no traceback is printed."""
+"""Commands print no traceback when a standard stream is closed or its disk is full."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ MANY = 3000
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A server.properties with an invalid setting: `config check` exits 4."""
+    """Writes a server.properties with an invalid setting, for which `config check` exits with code
+    4."""
     path = tmp_path / "server.properties"
     path.write_text(SETTINGS + "".join(f"my.own.{n}=x\n" for n in range(MANY)))
     return path
 
 
 def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a line of bash in which $M is the command `muster`."""
+    """Runs a line of bash in which $M is the command `muster`."""
     return subprocess.run(
         ["bash", "-c", f'M="{" ".join(COMMAND)}"\n{line}'],
         capture_output=True,
@@ -49,13 +50,15 @@ def test_streaming_command_exits_0_when_its_reader_closes_the_pipe(file: Path) -
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("form", ["", "--json"])
-def test_full_disk_for_standard_output_prints_one_error_line(file: Path, form: str) -> None:
+def test_command_prints_one_error_line_when_standard_output_is_a_full_disk(
+    file: Path, form: str
+) -> None:
     ran = shell(f"$M config check {file} {form} > /dev/full")
     assert ran.stderr == "muster: standard output can't be written: No space left on device\n"
     assert ran.returncode == 1
 
 
-def test_full_disk_for_help_prints_one_error_line() -> None:
+def test_help_prints_one_error_line_when_standard_output_is_a_full_disk() -> None:
     ran = shell("$M topics --help > /dev/full")
     assert ran.stderr == "muster: standard output: No space left on device\n"
     assert ran.returncode == 1
@@ -83,6 +86,6 @@ def test_characters_outside_the_terminals_encoding_are_escaped(tmp_path: Path) -
     assert ran.returncode == 0
 
 
-def test_argument_that_is_not_utf_8_prints_no_traceback() -> None:
+def test_command_prints_no_traceback_when_an_argument_is_not_utf_8() -> None:
     ran = shell("$M groups describe $'caf\\xe9' -b 127.0.0.1:1")
     assert "Traceback" not in ran.stderr

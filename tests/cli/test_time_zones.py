@@ -1,4 +1,4 @@
-"""Commands print all times in UTC, and read a printed time as the same instant."""
+"""Commands print all times in UTC, and parse a printed time as the same time."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _LIKE_A_TIME = re.compile(r"\b\d\d:\d\d\b|\b\d{4}-\d\d-\d\d\b")
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker in Tokyo's time zone with one record per hour around now and a group without
-    members."""
+    """A broker in the time zone of Tokyo. It has one record for each hour near the current time,
+    and a group without members."""
     os.environ["TZ"] = "Asia/Tokyo"
     try:
         data = tmp_path_factory.mktemp("shop") / "data"
@@ -63,7 +63,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def commands(shop: Broker) -> list[list[str]]:
-    """Commands that print times."""
+    """Returns the commands that print times."""
     at = ["-b", shop.bootstrap]
     reset = ["groups", "reset", "billing", "--topic", "orders", "--dry-run", *at]
     segment = str(shop.partition_folder("orders", 0) / f"{0:020}.log")
@@ -81,7 +81,7 @@ def commands(shop: Broker) -> list[list[str]]:
 
 @pytest.fixture(params=ZONES)
 def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The time zone of this process and of its children during the test."""
+    """Sets the time zone of this process and of its children during the test."""
     monkeypatch.setenv("TZ", request.param)
     time.tzset()
     yield request.param
@@ -122,9 +122,7 @@ def test_printed_times_do_not_depend_on_the_time_zone_of_the_user(
     assert printed[0][-1] == printed[0][-2] == ["2026-01-31T12:00:00.000Z"]
 
 
-def test_time_printed_by_groups_why_is_the_same_instant_in_groups_reset(
-    zone: str, shop: Broker
-) -> None:
+def test_groups_reset_accepts_a_time_as_printed_by_groups_why(zone: str, shop: Broker) -> None:
     story = run("groups", "why", "billing", "-b", shop.bootstrap).out
     copied = _INSTANT.findall(story)[-1]
     words = ("groups", "reset", "billing", "--topic", "orders", "--to-datetime", copied)

@@ -1,5 +1,3 @@
-"""How commands print and parse times and durations."""
-
 from __future__ import annotations
 
 import pytest
@@ -28,7 +26,7 @@ def test_instant_is_printed_in_utc_with_seconds(wall_ms: int, shown: str) -> Non
     assert instant(wall_ms) == shown
 
 
-def test_instant_is_printed_with_milliseconds_on_request() -> None:
+def test_instant_is_printed_with_milliseconds_when_requested() -> None:
     assert instant(NOON_MS + 7, to_the_ms=True) == "2026-01-31T12:00:00.007Z"
 
 
@@ -95,7 +93,9 @@ def test_number_of_13_digits_is_parsed_as_milliseconds() -> None:
         ("2w", 1_209_600),
     ],
 )
-def test_duration_is_parsed_in_iso_8601_and_with_a_unit(text: str, expected_s: float) -> None:
+def test_duration_is_parsed_from_iso_8601_or_from_a_number_with_a_unit(
+    text: str, expected_s: float
+) -> None:
     assert duration_ms(text) == expected_s * 1000
 
 
@@ -124,5 +124,5 @@ def test_duration_beyond_100_years_is_rejected(text: str) -> None:
         (259_200_000, "3 days"),
     ],
 )
-def test_span_is_printed_in_its_largest_suitable_unit(milliseconds: int, shown: str) -> None:
+def test_duration_is_printed_in_its_largest_suitable_unit(milliseconds: int, shown: str) -> None:
     assert span(milliseconds) == shown

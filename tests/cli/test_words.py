@@ -22,7 +22,7 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
-def test_commands_named_for_commands_of_other_tools_exist(sentence: str) -> None:
+def test_every_muster_command_suggested_for_a_foreign_command_exists(sentence: str) -> None:
     nouns = {name.split()[0] for name in COMMANDS} | {"COMMAND"}
     for named in re.findall(r"`muster ([^`]+)`", sentence):
         noun, *more = named.split()
@@ -32,7 +32,7 @@ def test_commands_named_for_commands_of_other_tools_exist(sentence: str) -> None
             assert more[0] in below, named
 
 
-def test_words_of_other_tools_are_not_muster_commands() -> None:
+def test_no_muster_command_is_listed_as_a_command_of_another_tool() -> None:
     after = {f"{noun} {word}" for noun, words in AFTER.items() for word in words}
 
     assert not after & set(COMMANDS)
@@ -66,7 +66,9 @@ def test_words_of_other_tools_are_not_muster_commands() -> None:
         ("kafka-dump-log.bat --files x", "`muster logs dump`"),
     ],
 )
-def test_command_of_another_tool_is_rejected_with_the_muster_command(line: str, told: str) -> None:
+def test_error_about_a_command_of_another_tool_names_the_muster_command(
+    line: str, told: str
+) -> None:
     done = run(*line.split())
 
     assert done.code == USAGE
@@ -80,14 +82,14 @@ def test_command_of_another_tool_is_rejected_with_the_muster_command(line: str, 
     ("line", "near"),
     [("groups descibe", "describe"), ("topic list", "topics"), ("grups", "groups")],
 )
-def test_mistyped_command_gets_a_suggestion(line: str, near: str) -> None:
+def test_error_about_a_mistyped_command_suggests_a_command(line: str, near: str) -> None:
     done = run(*line.split())
 
     assert done.code == USAGE
     assert f"Did you mean '{near}'" in done.err
 
 
-def test_unknown_command_gets_no_suggestion() -> None:
+def test_error_about_an_unknown_command_suggests_no_command() -> None:
     assert instead("groups", "xyzzy", [], COMMANDS) is None
     assert instead("", "kafka-xyzzy", [], COMMANDS) is None
     assert "No such command 'xyzzy'; see muster --help" in run("xyzzy").err
@@ -105,7 +107,7 @@ def _row(options: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("word", ["alter", "fix", "offline", "backup"])
-def test_words_of_kafka_tools_are_in_the_command_line_page_and_the_help(word: str) -> None:
+def test_command_line_page_and_help_contain_the_words_of_kafkas_tools(word: str) -> None:
     helps = [run(*noun.split(), "--help").out for noun in ("", "topics", "groups", "configs")]
 
     assert re.search(rf"\b{word}\b", PAGE, re.IGNORECASE)

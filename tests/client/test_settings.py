@@ -1,4 +1,5 @@
-"""Security settings read from a file of Kafka client properties, and errors about the file."""
+"""Security settings that are read from a file of Kafka client properties, and the errors about this
+file."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
-def test_empty_properties_mean_plaintext() -> None:
+def test_empty_properties_select_a_plaintext_connection() -> None:
     assert settings_of({}) == (PLAINTEXT, ())
     assert settings_of({"security.protocol": "PLAINTEXT", "ssl.key.password": "x"})[0] == PLAINTEXT
 
@@ -51,7 +52,7 @@ def test_user_and_password_are_read_from_librdkafka_properties() -> None:
     assert found.security.login == Login("SCRAM-SHA-512", Credentials("alice", "secret"))
 
 
-def test_delegation_token_in_sasl_jaas_config_logs_in_with_scram() -> None:
+def test_delegation_token_in_sasl_jaas_config_selects_scram() -> None:
     jaas = f'{SCRAM_MODULE} required username="id" password="hmac" tokenauth="true";'
     pairs = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
 
@@ -90,7 +91,7 @@ def test_oauthbearer_token_is_read_from_the_settings_or_a_file_at_each_login(
         named.security.login.credentials()
 
 
-def test_ignored_properties_are_returned(tmp_path: Path) -> None:
+def test_unsupported_properties_are_returned_as_ignored(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("bootstrap.servers=b:9092\nsecurity.protocol=PLAINTEXT\nssl.cihper.suites=x\n")
 
@@ -185,7 +186,7 @@ def test_repr_of_the_settings_contains_no_password_or_private_key(tmp_path: Path
     assert pickle.loads(pickle.dumps(settings.security)) == settings.security
 
 
-def test_pem_property_is_accepted_on_one_line(tmp_path: Path) -> None:
+def test_pem_property_may_have_all_its_lines_on_one_line(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     whole = authority.certificate.read_text()
     own = authority.issue("me")

@@ -1,4 +1,4 @@
-"""Entries of the cluster's journal: the encoding as lines, and the bounded list of each page."""
+"""Entries of the cluster's journal: their encoding as lines, and the bounded list of each page."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_example_of_the_journal_page_is_read_and_written() -> None:
         {"name": "t-0", "at_ms": 1, "kind": "isr", "cause": "in", "why": "", "weather": 1},
     ],
 )
-def test_line_with_a_wrong_field_is_refused(fields: dict[str, object]) -> None:
+def test_journal_line_with_a_wrong_field_is_rejected(fields: dict[str, object]) -> None:
     with pytest.raises(NotALine):
         FORM.entry_of(line_of(fields).rstrip(b"\n"))
 

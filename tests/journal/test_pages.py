@@ -80,7 +80,7 @@ def counted(journal: Pages[TwoRings]) -> int:
     return sum(page.bytes for page in found if page is not None)
 
 
-def test_longest_quiet_name_is_dropped_first() -> None:
+def test_name_without_entries_for_the_longest_time_is_dropped_first() -> None:
     journal = pages(bytes_kept=350)
     for name in ("a", "b", "a", "c", "d"):
         say(journal, name, "x")
@@ -89,7 +89,7 @@ def test_longest_quiet_name_is_dropped_first() -> None:
     assert journal.bytes == counted(journal) <= 350
 
 
-def test_only_name_drops_its_oldest_entries_ring_by_ring() -> None:
+def test_oldest_entries_are_dropped_when_the_journal_has_only_one_name() -> None:
     journal = pages(bytes_kept=150)
     page = journal.turn_to("a")
     page.second.put("kept", Said("x" * 20))
@@ -125,7 +125,7 @@ def test_event_of_unknown_type_changes_no_page() -> None:
     assert journal.names() == []
 
 
-def test_event_changes_its_page_when_the_journal_is_read() -> None:
+def test_pending_event_is_added_to_its_page_when_the_journal_is_read() -> None:
     journal = pages()
     page = journal.turn_to("said")
     journal.observe(Said("x"), Now(0, 0))
@@ -134,7 +134,7 @@ def test_event_changes_its_page_when_the_journal_is_read() -> None:
     assert (len(page.first), len(journal.observed)) == (1, 0)
 
 
-def test_pending_events_are_bounded_without_a_reader() -> None:
+def test_pending_events_are_bounded_when_the_journal_is_not_read() -> None:
     journal = pages()
     page = journal.turn_to("said")
     for number in range(OBSERVED_MAX + 3):
@@ -143,7 +143,7 @@ def test_pending_events_are_bounded_without_a_reader() -> None:
     assert page.first.number == OBSERVED_MAX
 
 
-def test_writer_is_woken_once_for_observed_events_until_it_writes() -> None:
+def test_writer_is_woken_once_for_several_observed_events() -> None:
     woken: list[None] = []
     journal = pages(unsaved=Unsaved(lambda: woken.append(None)))
     for text in ("x", "y", "z"):
@@ -151,7 +151,7 @@ def test_writer_is_woken_once_for_observed_events_until_it_writes() -> None:
     assert len(woken) == 1
 
 
-def test_event_that_raises_does_not_stop_later_events() -> None:
+def test_later_events_are_added_when_an_event_raises_an_exception() -> None:
     journal = pages()
     page = journal.turn_to("said")
     journal.observe(Said("x" * 200), Now(0, 0))
@@ -169,7 +169,7 @@ def test_size_of_a_page_includes_its_name() -> None:
     assert journal.bytes > 1000
 
 
-def test_save_counts_writes_young_entries_and_changed_counts() -> None:
+def test_save_counts_saves_young_entries_and_changed_counts() -> None:
     unsaved = Unsaved()
     journal = pages(unsaved=unsaved)
     page = journal.turn_to("a")
@@ -223,7 +223,7 @@ def test_writer_is_woken_once_until_all_entries_are_saved() -> None:
     assert woken == [1, 1, 0]
 
 
-def test_unsaved_entries_without_a_writer_are_bounded_and_lost_ones_counted() -> None:
+def test_unsaved_entries_are_bounded_and_lost_entries_are_counted() -> None:
     unsaved = Unsaved()
     for number in range(UNSAVED_MAX + 7):
         unsaved.mark("g", number, Said("x"))

@@ -36,7 +36,7 @@ def test_ring_keeps_the_last_entries_and_drops_the_oldest() -> None:
     assert ring.last is ring.get(5)
 
 
-def test_entry_put_again_replaces_the_old_one_and_becomes_the_last() -> None:
+def test_entry_with_an_existing_key_replaces_it_and_becomes_the_last() -> None:
     ring = Counted(2)
     ring.put("a", Thing("a"))
     ring.put("b", Thing("b"))

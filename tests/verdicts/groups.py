@@ -17,11 +17,11 @@ from verdicts.facts import (
 )
 
 NOW_MS = 1_795_349_131_000
-"""2026-11-22T12:05:31Z"""
+"""The wall time 2026-11-22T12:05:31Z in ms."""
 
 
 def ago(seconds: float) -> int:
-    """Returns the wall time in ms, ``seconds`` before now."""
+    """Returns the wall time in ms that is ``seconds`` before NOW_MS."""
     return NOW_MS - round(seconds * 1000)
 
 
@@ -48,8 +48,8 @@ def at(
     has_grown: bool = True,
     hold: HoldFacts | None = None,
 ) -> PartitionFacts:
-    """Returns facts of a partition; ``stands``, ``moved``, ``commits`` and ``oldest`` are seconds
-    before now."""
+    """Returns the facts of a partition. ``stands``, ``moved``, ``commits`` and ``oldest`` are in
+    seconds before NOW_MS."""
 
     def before(seconds: float | None) -> int | None:
         return None if seconds is None else ago(seconds)
@@ -71,14 +71,15 @@ def at(
 
 
 def held(open_s: float = 42, offset: int = 120, ends_s: float | None = 18) -> HoldFacts:
-    """Returns a transaction with a transactional id that has held the partition back for
-    ``open_s``."""
+    """Returns a transaction with a transactional id that has blocked the partition for ``open_s``
+    seconds."""
     ends_ms = None if ends_s is None else ago(-ends_s)
     return HoldFacts("billing-1", 4001, 3, offset, ago(open_s), ends_ms, "app", "/10.0.0.9")
 
 
 def held_elsewhere(open_s: float = 90, offset: int = 120) -> HoldFacts:
-    """Returns a transaction whose transactional id another broker may coordinate."""
+    """Returns a transaction whose transactional id may belong to the coordinator on another
+    broker."""
     return hanging(open_s, offset)._replace(is_elsewhere=True)
 
 
@@ -94,7 +95,7 @@ def stable(*partitions: PartitionFacts, **fields: Any) -> GroupFacts:
 
 
 def empty(*partitions: PartitionFacts, for_s: float | None = 3600, **fields: Any) -> GroupFacts:
-    """Returns a group that has been Empty for ``for_s``."""
+    """Returns a group that has been Empty for ``for_s`` seconds."""
     since_ms = None if for_s is None else ago(for_s)
     fields = {"protocol_type": "consumer", **fields}
     nobodys = [each._replace(owner=None) for each in partitions]
@@ -102,13 +103,13 @@ def empty(*partitions: PartitionFacts, for_s: float | None = 3600, **fields: Any
 
 
 def simple(*partitions: PartitionFacts) -> GroupFacts:
-    """Returns a group whose clients assign partitions to themselves."""
+    """Returns a group whose clients assign their partitions themselves."""
     return empty(*partitions, protocol_type=None)
 
 
 def joining(*awaited: str, for_s: float, members: Any, phase: str = "join") -> GroupFacts:
-    """Returns a group that has waited for ``awaited`` members for ``for_s``, until 50 s from
-    now."""
+    """Returns a group that has waited for the members ``awaited`` for ``for_s`` seconds and will
+    wait for at most 50 s more."""
     return GroupFacts(
         "billing",
         "PreparingRebalance",
@@ -120,15 +121,16 @@ def joining(*awaited: str, for_s: float, members: Any, phase: str = "join") -> G
 
 
 def returns(times: int, **fields: Any) -> ReturnFacts:
-    """Returns a client that restarted ``times`` times, every 10 s, the last time 10 s ago."""
+    """Returns a client that has restarted ``times`` times at intervals of 10 s. The last restart
+    was 10 s ago."""
     ways = (("restarted", times),)
     fields = {"client": "app", "host": "/10.0.0.7", "ways": ways, **fields}
     return ReturnFacts("m9", at_ms=every_ten_seconds(times), **fields)
 
 
 def refused(last_s: float = 5, times: int = 7, **fields: Any) -> RefusedFacts:
-    """Returns a client with ``times`` refused joins within a minute, the last one ``last_s``
-    ago."""
+    """Returns a client with ``times`` refused joins within a minute. The last join was refused
+    ``last_s`` seconds ago."""
     fields = {
         "error": "INVALID_SESSION_TIMEOUT",
         "client": "late",
@@ -140,5 +142,5 @@ def refused(last_s: float = 5, times: int = 7, **fields: Any) -> RefusedFacts:
 
 
 def every_ten_seconds(times: int) -> tuple[int, ...]:
-    """Returns ``times`` wall times 10 s apart, the last one 10 s ago."""
+    """Returns ``times`` wall times at intervals of 10 s. The last wall time is 10 s ago."""
     return tuple(ago(10 * number) for number in range(times, 0, -1))

@@ -1,4 +1,4 @@
-"""The judge returns the verdict and the sentence of the table for each row of facts."""
+"""For each row of facts, the judge returns the verdict and the sentence of the row."""
 
 from __future__ import annotations
 
@@ -417,7 +417,7 @@ TABLE = [
     [row[1:] for row in TABLE],
     ids=[f"{row[2]}: {row[0]}" for row in TABLE],
 )
-def test_facts_have_their_verdict_and_sentence(
+def test_facts_result_in_the_expected_verdict_and_sentence(
     facts: GroupFacts, verdict: str, sentence: str
 ) -> None:
     judgement = judged(facts)
@@ -504,7 +504,7 @@ def test_advice_to_skip_a_stuck_record_names_the_offset_to_commit() -> None:
 
 
 @pytest.mark.parametrize("host", ["10.0.0.7", "/10.0.0.7", "node-7/10.0.0.7"])
-def test_host_has_one_spelling_in_sentences(host: str) -> None:
+def test_host_has_the_same_spelling_in_all_sentences(host: str) -> None:
     facts = stable(at(0, 5, 9, stands=40), members=(member(host=host),))
     assert "m1 on 10.0.0.7 owns the partition" in judged(facts).worst.sentence
 
@@ -551,13 +551,13 @@ def test_findings_are_sorted_by_severity_and_each_partition_has_a_verdict() -> N
     assert len(list(judgement.first(2))) == 2
 
 
-def test_partition_committed_above_its_log_end_is_not_a_moving_partition() -> None:
+def test_group_is_stalled_when_only_an_out_of_range_offset_has_moved() -> None:
     judgement = judged(stable(at(0, 5, 9, stands=40, moved=40), at(1, 10, 9, moved=5)))
 
     assert judgement.of_partition("orders", 0) is Verdict.STALLED
 
 
-def test_verdict_depends_on_the_thresholds() -> None:
+def test_verdict_depends_on_the_configured_thresholds() -> None:
     slow = stable(at(0, 5, 9, stands=90, moved=95, oldest=90))
 
     assert judged(slow).verdict is Verdict.STALLED
@@ -626,7 +626,7 @@ FACTS = st.builds(
 
 @settings(max_examples=300, deadline=None)
 @given(FACTS)
-def test_random_facts_have_a_verdict_and_a_sentence(facts: GroupFacts) -> None:
+def test_random_facts_result_in_a_verdict_and_a_sentence(facts: GroupFacts) -> None:
     judgement = judged(facts)
     findings = judgement.findings
 
@@ -672,8 +672,8 @@ def test_advice_about_a_restarted_client_depends_on_the_cause(way: Way, words: s
 
 
 def test_advice_about_many_rebalances_names_max_poll_interval() -> None:
-    """librdkafka sends no reason when it leaves and rejoins too late to be matched with its old
-    id."""
+    """librdkafka sends no reason when it leaves the group and rejoins too late for a match with its
+    old member id."""
     worst = judged(stable(rebalances_ms=every_ten_seconds(8))).worst
     assert "max.poll.interval.ms: raise this setting, or lower max.poll.records" in worst.advice
     assert "group.instance.id" in worst.advice
@@ -714,7 +714,7 @@ def test_advice_about_a_crashing_static_member_is_not_eviction(
 
 
 def test_blocked_threshold_excludes_broker_pauses_but_start_does_not() -> None:
-    """``state_counts_from_ms`` is later than the start of the rebalance when the broker was
+    """``state_counts_from_ms`` is later than the start of the rebalance because the broker was
     paused."""
     waiting = joining("m2", for_s=25, members=TWO)
     assert judged(waiting._replace(state_counts_from_ms=ago(9.9))).verdict is Verdict.OK
@@ -722,7 +722,7 @@ def test_blocked_threshold_excludes_broker_pauses_but_start_does_not() -> None:
     assert (worst.verdict, worst.since_ms) == (Verdict.BLOCKED, ago(25))
 
 
-def test_each_way_of_a_restart_has_words() -> None:
+def test_each_cause_of_a_restart_has_text_for_each_sentence() -> None:
     every = {each.value for each in Way}
     assert every == {*flapping_words._DOES} == {*flapping_words._BEFORE} == {*flapping_words._HELPS}
 
@@ -748,7 +748,7 @@ def test_advice_about_a_closed_connection_names_a_crash_and_groups_why() -> None
         (stable(at(0, 5, 9, moved=9, stands=9)), None),
     ],
 )
-def test_reads_nothing_since_is_the_last_time_that_an_offset_moved(
+def test_reads_nothing_since_ms_is_the_time_of_the_last_offset_change(
     facts: GroupFacts, since_ms: int | None
 ) -> None:
     assert judged(facts).facts.reads_nothing_since_ms == since_ms

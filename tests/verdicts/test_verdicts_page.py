@@ -1,4 +1,4 @@
-"""docs/use/verdicts.md lists each verdict in order, and each threshold with its default."""
+"""docs/use/verdicts.md lists all verdicts in order, and each threshold with its default."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_setting_changes_the_threshold_that_it_names() -> None:
         assert Thresholds.of({name: 7}) == Thresholds(**{field: 7})
 
 
-def test_page_names_the_verdicts_that_need_history() -> None:
+def test_verdicts_page_names_the_verdicts_that_need_history() -> None:
     last = PAGE.rpartition("\n\n")[2]
     assert re.findall(r"`(\w+)`", last) == [each.value for each in NEEDS_HISTORY]
 
@@ -70,7 +70,7 @@ def test_new_name_of_a_setting_overrides_its_old_name() -> None:
 
 
 def test_rules_and_page_accept_the_old_name_of_a_verdict_for_one_release() -> None:
-    """A broker of the previous release and series stored before the upgrade have the old name."""
+    """Brokers of the previous release and series stored before an upgrade contain the old name."""
     for old, new in OLD_NAMES.items():
         rules = (CHECKOUT / "dashboards" / "prometheus" / "rules.yml").read_text()
         page = (CHECKOUT / "broker" / "web" / "page" / "verdicts.js").read_text()

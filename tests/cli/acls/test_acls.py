@@ -33,7 +33,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def at(secured: Broker) -> Iterator[list[str]]:
-    """The options that name the broker; ACLs of topics and groups are removed after the test."""
+    """Yields the options that select the broker. Removes the ACLs of topics and groups after the
+    test."""
     at = ["--bootstrap", secured.bootstrap]
     yield at
     assert acls("remove --topic * --execute", *at).code == 0
@@ -133,7 +134,7 @@ def test_command_suggested_by_acls_explain_removes_only_the_denying_acl(at: list
     assert [row["host"] for row in acls("list --deny --json", *at).json] == ["10.0.0.9"]
 
 
-def test_acls_explain_says_when_the_decision_depends_on_host_or_super_users(
+def test_acls_explain_notes_a_decision_that_depends_on_host_or_super_users(
     at: list[str], secured: Broker, tmp_path: Path
 ) -> None:
     acls("add --principal User:* --deny --operation all --topic orders --host 10.0.0.9", *at)
@@ -201,7 +202,7 @@ def test_acls_with_data_dir_is_rejected_while_a_broker_uses_the_directory(
     "words",
     ["list", "remove --topic t --execute", "explain --principal User:a --operation read --topic t"],
 )
-def test_data_dir_without_broker_files_is_rejected(words: str, tmp_path: Path) -> None:
+def test_acls_command_rejects_a_data_dir_without_broker_files(words: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name, why in (
         ("nowhere", "is not a broker's data directory: the directory does not exist"),
@@ -214,7 +215,7 @@ def test_data_dir_without_broker_files_is_rejected(words: str, tmp_path: Path) -
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_acls_of_topic_kafka_cluster_and_of_the_cluster_are_kept_apart(tmp_path: Path) -> None:
+def test_acls_of_a_topic_named_kafka_cluster_are_not_acls_of_the_cluster(tmp_path: Path) -> None:
     at = ["--data-dir", str(tmp_path / "data"), "--json"]
     words = "--principal User:a --operation alter --topic kafka-cluster --pattern prefixed"
     added = acls(f"add {words} --cluster", *at).json

@@ -23,7 +23,8 @@ Muster = Callable[..., Ran]
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """A broker for this module only, whose coordinator is available."""
+    """A broker that only this module uses. The fixture waits until its group coordinator is
+    available."""
     make = Broker if request.param == "muster" else KafkaBroker
     broker = make(tmp_path_factory.mktemp(request.param) / "data").start()
     try:
@@ -34,7 +35,8 @@ def cluster(
 
 
 def serves_groups(broker: Broker) -> bool:
-    """Whether the coordinator is available; a new Kafka returns NOT_COORDINATOR for a while."""
+    """True if the group coordinator is available. A new Kafka broker first returns
+    NOT_COORDINATOR."""
     return "GROUP_ID_NOT_FOUND" in run("offsets", "get", "nobody", "-b", broker.bootstrap).err
 
 
@@ -51,7 +53,8 @@ def muster(cluster: Broker) -> Muster:
 
 
 def state(muster: Muster, group: str, topic: str) -> tuple[Any, ...]:
-    """The state to restore: the group's offsets, the topic's retention.ms and partition count."""
+    """Returns what the restore must recover: the group's offsets, and retention.ms and partition
+    count of the topic."""
     offsets = muster("offsets", "get", group, "--json").json
     [described] = muster("topics", "describe", topic, "--json").json
     kept = [(row["partition"], row["offset"], row["metadata"]) for row in offsets]
@@ -131,7 +134,9 @@ def test_backup_restore_rejects_a_group_with_members(
     assert [[row["offset"] for row in rows] for rows in offsets.values()] == [[3], [4]]
 
 
-def test_backup_show_needs_no_broker(muster: Muster, name: str, tmp_path: Path) -> None:
+def test_backup_show_reads_the_file_without_a_broker(
+    muster: Muster, name: str, tmp_path: Path
+) -> None:
     file = str(tmp_path / "backup.json")
     muster("topics", "create", name, "-p", "2")
     muster("backup", "create", file)

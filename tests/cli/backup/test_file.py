@@ -1,4 +1,5 @@
-"""The backup file: a round trip keeps its content; changed and truncated files are rejected."""
+"""A backup file is read with the content that was written. Changed and truncated files are
+rejected."""
 
 from __future__ import annotations
 
@@ -24,11 +25,11 @@ BACKUP = Backup(
 )
 
 
-def test_backup_survives_a_round_trip() -> None:
+def test_backup_is_equal_after_it_is_written_and_read() -> None:
     assert from_text(to_text(BACKUP), "f") == BACKUP
 
 
-def test_groups_of_a_backup_are_selected_by_name() -> None:
+def test_of_groups_selects_groups_of_a_backup_by_name_or_pattern() -> None:
     more = replace(BACKUP, groups=BACKUP.groups | {"mail": {}, "mailer": {}})
     assert of_groups(more, ["billing"]) == BACKUP
     assert list(of_groups(more, ["mail*"]).groups) == ["mail", "mailer"]
@@ -36,7 +37,7 @@ def test_groups_of_a_backup_are_selected_by_name() -> None:
         of_groups(more, ["biling"])
 
 
-def test_offsets_import_reads_a_backup() -> None:
+def test_offsets_import_accepts_a_backup_file() -> None:
     assert offset_files.read(to_text(BACKUP), "f", None) == BACKUP.groups
 
 

@@ -1,4 +1,5 @@
-"""The advice in the error about an unreachable broker: in --bootstrap or elsewhere."""
+"""The advice in the error about an unreachable broker, for the --bootstrap address and for other
+brokers."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def only_port_9001_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client.connection.Connection, "__init__", connect)
 
 
-def test_error_of_an_unreachable_bootstrap_advises_to_start_a_broker() -> None:
+def test_error_about_an_unreachable_bootstrap_advises_to_start_a_broker() -> None:
     with pytest.raises(
         CommandError, match=r"9002 .*; start a broker with `muster serve`"
     ) as caught:
@@ -29,7 +30,7 @@ def test_error_of_an_unreachable_bootstrap_advises_to_start_a_broker() -> None:
     assert caught.value.exit_code == UNREACHABLE
 
 
-def test_error_of_another_unreachable_broker_advises_cluster_check() -> None:
+def test_error_about_an_unreachable_later_broker_advises_cluster_check() -> None:
     cluster = Cluster("a:9001", security=Mock())
     with pytest.raises(CommandError, match=r"9002 .*; `muster cluster check` shows") as caught:
         cluster.connect("a", 9002)

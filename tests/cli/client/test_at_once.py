@@ -1,4 +1,4 @@
-"""Concurrent requests, and the number of requests for many groups."""
+"""Tests of concurrent requests to brokers, and of the number of requests for many groups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ Value = dict[str, Any]
 
 
 class Lane:
-    """A connection whose responses wait until the barrier's number of requests is in flight."""
+    """A connection that returns responses only when as many requests are in flight as the barrier
+    requires."""
 
     def __init__(self, together: threading.Barrier) -> None:
         self.together = together
@@ -36,7 +37,8 @@ class Lane:
 
 
 class Lanes:
-    """A cluster that opens `Lane` connections; ``made`` has the number per call."""
+    """A cluster that opens `Lane` connections. ``made`` has the number of connections that each
+    call opened."""
 
     def __init__(self, together: int) -> None:
         self.barrier = threading.Barrier(together)
@@ -53,7 +55,7 @@ def ask(cluster: Lanes, values: Iterable[Value]) -> list[Value]:
     return at_once(cluster, calls)  # type: ignore[arg-type]
 
 
-def test_at_once_keeps_call_order_and_one_request_per_connection_in_flight() -> None:
+def test_at_once_returns_results_in_call_order_with_one_request_in_flight() -> None:
     cluster = Lanes(together=LANES)
     values = [{"number": number} for number in range(3 * LANES)]
 
@@ -81,7 +83,8 @@ PARTITIONS = 4
 def test_offsets_of_many_groups_are_fetched_in_batches(
     broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One request per batch of groups, and two ListOffsets requests per leader for all logs."""
+    """The command sends one request for each batch of groups, and two ListOffsets requests to each
+    leader."""
     Asked(broker.bootstrap).create_topic(name, PARTITIONS)
     cluster = Cluster(broker.bootstrap)
     asked: Counter[str] = Counter()

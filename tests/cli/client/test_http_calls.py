@@ -40,7 +40,7 @@ def test_password_is_sent_only_over_https_or_loopback(
     assert connection._who(stream) == sent
 
 
-def test_error_of_http_401_advises_how_to_log_in() -> None:
+def test_error_about_http_401_advises_how_to_log_in() -> None:
     assert HttpEndpoint("https://b1:9644", PLAINTEXT).advice(401) == (
         "; log in with a file of Kafka client properties: --command-config"
     )

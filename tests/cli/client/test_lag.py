@@ -1,4 +1,5 @@
-"""The lag of a committed offset, computed from the log start and log end offset."""
+"""Tests of the lag of a committed offset, which depends on the log start offset and the log end
+offset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The --command-config option, its environment variable and ignored client properties."""
+"""Tests of the option --command-config, its environment variable, and client properties that are
+ignored."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def test_every_command_with_bootstrap_accepts_command_config(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("words", [["logs", "dump"], ["config", "check"]])
-def test_command_without_a_broker_ignores_muster_command_config(
+def test_command_that_uses_no_broker_ignores_muster_command_config(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     monkeypatch.setenv("MUSTER_COMMAND_CONFIG", "/no/such")

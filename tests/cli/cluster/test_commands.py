@@ -1,4 +1,4 @@
-"""Options of `muster cluster` are rejected before the name of a subcommand."""
+"""`muster cluster` rejects options that precede the name of a subcommand."""
 
 from __future__ import annotations
 

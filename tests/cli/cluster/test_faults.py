@@ -14,7 +14,7 @@ from cli.cluster.faults import Fault, faults
 from cli.errors import CommandError
 
 Partition = tuple[int, list[int], list[int]]
-"""The leader, the replicas and the in-sync replicas of a partition."""
+"""Leader, replicas and ISR of a partition."""
 WELL: Mapping[str, list[Partition]] = {
     "orders": [(1, [1, 2, 3], [1, 2, 3]), (2, [2, 3, 1], [2, 3, 1])],
     "events": [(3, [3, 1, 2], [3, 1, 2])],
@@ -55,12 +55,13 @@ def seen(
     moves: Moves | None = None,
     min_isr: int = 2,
 ) -> Facts:
-    """The facts of a Metadata response; every topic has the same min.insync.replicas."""
+    """Returns the facts of a Metadata response in which every topic has the same
+    min.insync.replicas."""
     return facts_of(answer(topics, *more), moves or {}, dict.fromkeys(topics, min_isr))
 
 
 def judged(facts: Facts, views: Mapping[int, Facts | str] | None = None) -> list[Fault]:
-    """The faults; by default all brokers report the same Metadata."""
+    """Returns the faults that the check finds. By default all brokers report the same metadata."""
     return faults(facts, dict.fromkeys(facts.brokers, facts) if views is None else views)
 
 
@@ -96,7 +97,7 @@ def test_broker_down_is_listed_after_faults_of_higher_severity() -> None:
     assert lagging.sentence == ("broker 1 is out of the ISR of 1 partition: orders:1")
 
 
-def test_leaderless_partition_with_live_replicas_refers_to_the_controller_log() -> None:
+def test_fault_of_a_leaderless_partition_refers_to_the_controller_log() -> None:
     [found] = judged(seen({"orders": [(-1, [1, 2], [1, 2])]}))
 
     assert found.verdict == "LEADERLESS"
@@ -110,7 +111,7 @@ def test_replicas_added_by_a_reassignment_are_not_under_replicated() -> None:
     assert verdicts(judged(seen(topics))) == [("UNDER_REPLICATED", 3)]
 
 
-def test_under_min_isr_advises_to_wait_for_a_reassignment() -> None:
+def test_under_min_isr_fault_advises_to_wait_for_the_reassignment() -> None:
     topics = {"orders": [(1, [1, 2], [1])]}
     [found] = judged(seen(topics, moves={("orders", 0): (2,)}))
 
@@ -118,11 +119,11 @@ def test_under_min_isr_advises_to_wait_for_a_reassignment() -> None:
     assert found.advice == "wait: the replicas that a reassignment adds are not in sync yet"
 
 
-def test_min_isr_above_the_replica_count_is_not_a_fault() -> None:
+def test_min_insync_replicas_above_the_replica_count_is_not_a_fault() -> None:
     assert judged(seen({"orders": [(1, [1], [1])]}, min_isr=2)) == []
 
 
-def test_not_preferred_is_reported_only_when_the_preferred_replica_is_in_sync() -> None:
+def test_other_leader_is_a_fault_only_when_the_preferred_is_in_sync() -> None:
     topics = {"orders": [(2, [1, 2], [1, 2]), (2, [1, 2], [2])]}
     found = judged(seen(topics, min_isr=1))
 
@@ -131,12 +132,12 @@ def test_not_preferred_is_reported_only_when_the_preferred_replica_is_in_sync() 
 
 
 @pytest.mark.parametrize("controller", [-1, 9])
-def test_missing_controller_is_a_fault(controller: int) -> None:
+def test_cluster_without_a_controller_has_a_fault(controller: int) -> None:
     found = judged(seen(WELL, (1, 2, 3), controller))
     assert verdicts(found) == [("NO_CONTROLLER", None)]
 
 
-def test_brokers_with_different_metadata_or_without_response_are_faults() -> None:
+def test_broker_with_different_metadata_or_no_response_is_a_fault() -> None:
     facts = seen()
     stale = {**WELL, "events": [(1, [3, 1, 2], [3, 1, 2])]}
     views: dict[int, Facts | str] = {
@@ -169,7 +170,7 @@ def test_brokers_with_different_metadata_or_without_response_are_faults() -> Non
         (None, "check that the broker runs and that clients can reach its advertised listener"),
     ],
 )
-def test_advice_on_an_unreachable_broker_names_its_zookeeper_session_timeout(
+def test_advice_on_an_unreachable_broker_names_the_zookeeper_timeout(
     session: Session | None, advice: str
 ) -> None:
     facts = seen()
@@ -197,7 +198,7 @@ def test_response_with_another_controller_is_not_a_fault() -> None:
     assert judged(facts, {1: seen(WELL, (1, 2, 3), 1), 2: facts}) == []
 
 
-def test_fault_sentence_names_three_partitions_and_its_json_all() -> None:
+def test_fault_sentence_names_three_partitions_and_the_json_names_all() -> None:
     topics = {f"t{number}": [(-1, [3], [3])] for number in range(9)}
     [leaderless, _] = judged(seen(topics, (1, 2)))
 

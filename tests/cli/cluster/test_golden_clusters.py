@@ -1,7 +1,8 @@
-"""Golden sessions of `muster cluster describe|why|check`: the output for each kind of fault.
+"""Golden sessions of `muster cluster describe|why|check`, which show the output for each kind of
+fault.
 
 Three brokers run in this process with a simulated ZooKeeper. The expected output is in
-`tests/cli/golden/clusters`, where N replaces durations and epochs that differ from run to run.
+`tests/cli/golden/clusters`, where N replaces durations and epochs that differ between runs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tests.tiers import sampled
 from tests.wire import batch
 
 ORDERS = [[3, 1, 2], [2, 1, 3], [1, 2, 3]]
-"""The replicas of each partition; the first one is the leader."""
+"""The replicas of each partition, with the leader first."""
 SETTINGS = {
     "http.listener": "127.0.0.1:0",
     "auto.leader.rebalance.enable": "false",
@@ -48,7 +49,8 @@ LAG = {
     "replica.fetch.backoff.ms": "50",
 }
 AT_ONCE = {"controlled.shutdown.enable": "false"}
-"""With these settings a stopped broker looks killed: it does not notify the controller."""
+"""Settings with which a stopped broker does not notify the controller, as if the broker had been
+killed."""
 AHEAD_S = 90
 WITHIN_S = 240
 _VARIES = re.compile(r"\d+\.\d s(?= ago| or more)|(?<=broker epoch )\d+|(?<=  epoch )\d+")
@@ -58,8 +60,8 @@ _SOONER = re.compile(
     r"\S+  broker \2 has registered \(broker epoch N\)\n)",
     re.MULTILINE,
 )
-"""The controller's entry about a registration, before the broker's own entries about the same
-registration. Their order differs from run to run."""
+"""Matches the controller's entry about a registration when it precedes the broker's own entries
+about the same registration. The order of these entries differs between runs."""
 
 
 @asynccontextmanager
@@ -68,7 +70,7 @@ async def three(
     settings: Mapping[str, str] | None = None,
     files: Mapping[int, FileSystem] | None = None,
 ) -> AsyncIterator[Members]:
-    """A cluster of three brokers with the topic orders; broker 1 is the controller."""
+    """A cluster of three brokers with the topic orders. Broker 1 is the controller."""
     with capture_logs():
         async with members(folder, {**SETTINGS, **(settings or {})}, files) as there:
             await create(there, "orders", ORDERS)
@@ -81,7 +83,7 @@ async def called(broker: Broker, name: str, version: int, **value: Any) -> Any:
 
 
 async def create(there: Members, name: str, replicas: list[list[int]]) -> None:
-    """Create a topic and wait until its replicas are in sync and all brokers know the topic."""
+    """Creates a topic, and waits until its replicas are in sync and all brokers know the topic."""
     placed = [
         {"partition_index": index, "broker_ids": brokers} for index, brokers in enumerate(replicas)
     ]
@@ -94,13 +96,13 @@ async def create(there: Members, name: str, replicas: list[list[int]]) -> None:
 
 
 def isr(there: Members, name: str, index: int) -> list[int]:
-    """The ISR according to ZooKeeper."""
+    """Returns the ISR that ZooKeeper stores."""
     node = there.ensemble.nodes[topics.state_path(name, index)]
     return sorted(topics.decode_state(name, index, node.data or b"").isr)
 
 
 async def await_in_sync(there: Members, name: str, replicas: list[list[int]]) -> None:
-    """Wait until all brokers know a leader and the full ISR of each partition of a topic."""
+    """Waits until all brokers know a leader and the full ISR of each partition of the topic."""
 
     def is_so() -> bool:
         for index, brokers in enumerate(replicas):
@@ -116,7 +118,7 @@ async def await_in_sync(there: Members, name: str, replicas: list[list[int]]) ->
 
 
 def all_have_fetched(there: Members, name: str, replicas: list[list[int]]) -> bool:
-    """Whether each leader of the topic has received a Fetch from each of its followers."""
+    """True if each leader of the topic has received a Fetch request from each of its followers."""
     for broker in there.brokers.values():
         for index, brokers in enumerate(replicas):
             entry = broker.logs.topics.get(name)
@@ -131,7 +133,7 @@ def all_have_fetched(there: Members, name: str, replicas: list[list[int]]) -> bo
 
 
 async def known(there: Members, name: str, index: int, leader: int, in_sync: list[int]) -> None:
-    """Wait until all brokers know this leader and this ISR of the partition."""
+    """Waits until all brokers know this leader and this ISR of the partition."""
 
     def is_so() -> bool:
         views = [each.cluster.partition(name, index) for each in there.brokers.values()]
@@ -141,7 +143,7 @@ async def known(there: Members, name: str, index: int, leader: int, in_sync: lis
 
 
 async def without_three(there: Members) -> None:
-    """Wait until no broker knows broker 3."""
+    """Waits until all brokers have removed broker 3 from their metadata."""
 
     def is_so() -> bool:
         return all(len(each.cluster.brokers(LISTENER)) == 2 for each in there.brokers.values())
@@ -150,7 +152,7 @@ async def without_three(there: Members) -> None:
 
 
 async def play(there: Members, name: str, more: Iterable[Broker] = ()) -> None:
-    """Run the commands of a golden session on the running brokers and compare the output."""
+    """Runs the commands of a golden session on the running brokers and compares the output."""
     ports = {node: each.sockets.addresses()[0][1] for node, each in there.brokers.items()}
     addresses = [f"127.0.0.1:{port}" for port in ports.values()]
     addresses += [f"127.0.0.1:{each.sockets.addresses()[0][1]}" for each in more]
@@ -231,7 +233,7 @@ async def a_deletion_waits_and_the_controller_moves(folder: Path) -> None:
 
 
 def waits(broker: Broker) -> bool:
-    """Whether a broker is the controller and has an operation that waits for another broker."""
+    """True if the broker is the controller and has an operation that waits for another broker."""
     member = broker.sources.member
     assert member is not None
     term = member.host.term

@@ -1,4 +1,4 @@
-"""`muster cluster why`: it merges the journals of several brokers into one history."""
+"""`muster cluster why` merges the journals of several brokers into one history."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ASKED = entry(
 )  # fmt: skip
 
 
-def test_merged_journals_keep_the_entry_that_has_the_cause() -> None:
+def test_merge_of_journals_prefers_the_entry_with_a_cause() -> None:
     story = merged({1: [TOLD, SLOW], 2: [CREATED, GONE, ASKED], 3: [TOLD]})
 
     assert [(each["cause"], each["told_by"]) for each in story] == [
@@ -72,12 +72,12 @@ def test_merged_journals_keep_the_entry_that_has_the_cause() -> None:
     ]
 
 
-def test_merged_journals_keep_entries_without_a_cause_when_no_other_has_one() -> None:
+def test_merge_of_journals_keeps_an_entry_when_no_journal_has_its_cause() -> None:
     assert [each["cause"] for each in merged({1: [TOLD], 3: [TOLD, ASKED]})] == ["told", "isr"]
     assert merged({}) == []
 
 
-def test_left_isr_returns_the_entry_of_the_last_removal_from_the_isr() -> None:
+def test_left_isr_returns_the_entry_that_last_removed_the_broker() -> None:
     back = entry(95, "isr", "in", "broker 2 has caught up", isr=[1, 2], isr_before=[1])
     story = [CREATED, GONE, SLOW]
 
@@ -93,7 +93,7 @@ def test_last_move_returns_the_election_of_the_current_leader() -> None:
     assert last_move([], 1) is None
 
 
-def test_lines_of_partition_show_replicas_out_of_isr_and_pending_operations() -> None:
+def test_lines_of_partition_show_replicas_outside_the_isr_and_pending_work() -> None:
     story = merged({1: [SLOW], 2: [CREATED, GONE]})
     found = {
         "topic": "orders", "partition": 0, "leader": 1, "leader_epoch": 1, "replicas": [3, 1, 2],
@@ -146,7 +146,7 @@ def test_lines_of_partition_report_a_missing_history() -> None:
     ]
 
 
-def test_lines_of_broker_show_its_out_of_sync_partitions_with_the_reason() -> None:
+def test_lines_of_broker_show_why_its_replicas_are_out_of_sync() -> None:
     row = {"topic": "orders", "leader": 1, "since_ms": 1_700_000_000_000, "cause": "slow",
            "why": "broker 2 is 60 records behind", "records": 60, "fetched_ms": None,
            "held_up": "the disk is full"}  # fmt: skip
@@ -170,7 +170,7 @@ def test_lines_of_broker_show_its_out_of_sync_partitions_with_the_reason() -> No
     ]
 
 
-def test_lines_of_controller_show_its_pending_work_and_waits() -> None:
+def test_lines_of_controller_show_pending_work_and_what_it_waits_for() -> None:
     doing = {
         "epoch": 4, "partitions_left": 3, "writes": 1, "retries": 0, "calls": 0,
         "shutdowns": [{"broker": 3, "partitions": 2}],
@@ -215,7 +215,7 @@ def test_cluster_why_rejects_an_unknown_subject(what: str) -> None:
     )
 
 
-def test_unreachable_broker_that_has_the_missing_history_is_named() -> None:
+def test_lines_name_the_unreachable_broker_that_has_the_missing_history() -> None:
     unasked = [{"broker": 1, "why": "the broker at a:9092 is not a Muster broker"}]
     moved = merged({2: [TOLD]})[0]
     out = {"broker": 3, "alive": True, "left": None, "adding": False, "records": None,

@@ -20,7 +20,8 @@ LISTENERS = "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0\n"
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The paths of the broker's certificate with its key (OWN) and of the CA's certificate (CA)."""
+    """Returns the path of the broker's certificate with its key (OWN) and of the CA's certificate
+    (CA)."""
     authority = Authority(tmp_path_factory.mktemp("authority"))
     return {"OWN": str(authority.issue("broker").pem), "CA": str(authority.certificate)}
 

@@ -1,4 +1,5 @@
-"""`muster configs`: its JSON, its errors, and requests to brokers before Kafka 2.3."""
+"""Tests of the JSON and the errors of `muster configs`, and of its requests to brokers older than
+Kafka 2.3."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ Muster = Callable[..., str]
 
 @pytest.fixture
 def muster(broker: Broker, capsys: pytest.CaptureFixture[str]) -> Muster:
-    """A function that runs a command in this process and returns its standard output, or its
-    standard error if the expected exit ``code`` is not 0."""
+    """Returns a function that runs a command in this process. The function returns standard output,
+    or standard error if the expected exit ``code`` is not 0."""
 
     def run(*words: str, code: int = 0, to: Broker = broker) -> str:
         try:
@@ -87,7 +88,7 @@ def test_configs_set_dry_run_shows_new_values_without_setting_them(
         (["set", "listeners=x", "--broker", "1"], 1, "INVALID_REQUEST"),
     ],
 )
-def test_error_of_configs_names_the_reason(
+def test_error_of_a_configs_command_names_the_reason(
     muster: Muster, words: list[str], code: int, says: str
 ) -> None:
     wrong = muster("configs", *words, code=code)
@@ -108,7 +109,7 @@ def entry(name: str, value: str, source: int, **fields: Any) -> dict[str, Any]:
 
 
 def test_alter_configs_request_contains_all_settings_before_kafka_2_3() -> None:
-    """AlterConfigs resets every setting that it does not name."""
+    """An AlterConfigs request resets every setting that the request does not contain."""
     before = {
         each["name"]: each
         for each in (

@@ -1,4 +1,4 @@
-"""`muster dev cluster`: it reports a failed start, and runs a ZooKeeper with three brokers."""
+"""`muster dev cluster` starts a ZooKeeper and three brokers, and reports a failed start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.zookeeper import MAIN
 
 
 def free_ports(number: int) -> int:
-    """The first of ``number`` consecutive free ports."""
+    """Returns the first of ``number`` consecutive free ports."""
     while True:
         first = free_port()
         try:
@@ -114,7 +114,7 @@ def test_dev_cluster_runs_three_brokers_until_a_signal_stops_it(
 
 
 def works(bootstrap: str) -> None:
-    """Assert that produced records are consumed and that the cluster has no faults."""
+    """Asserts that produced records can be consumed and that the cluster has no faults."""
     created = run("topics", "create", "orders", "-p", "6", "-b", bootstrap)
     assert created.code == 0, created.err
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
@@ -150,13 +150,13 @@ def is_there(process: int) -> bool:
 
 
 def script(path: Path, line: str) -> None:
-    """Write an executable shell script of one line."""
+    """Writes an executable shell script that has only this line."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{line}\n")
     path.chmod(0o755)
 
 
 def free_again(port: int) -> bool:
-    """Whether no process listens on the port."""
+    """True if no process listens on the port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) != 0

@@ -22,6 +22,7 @@ def any_kafka(
 
 @pytest.fixture
 def at(any_kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
-    """The broker that MUSTER_BOOTSTRAP names during the test."""
+    """Sets MUSTER_BOOTSTRAP to the address of the broker during the test, and returns the
+    broker."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", any_kafka.bootstrap)
     return any_kafka

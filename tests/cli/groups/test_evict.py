@@ -29,11 +29,11 @@ for line in sys.stdin:
     consumer.poll(0.05)
     print("polled", flush=True)
 """
-"""The script of a member that polls once per input line.
+"""The script of a member, which polls once for each line of its input.
 
-The member runs in a child process, which the test kills: librdkafka 2.16 once did not return from
-closing a consumer that Kafka 4.3.1 had evicted. The call holds Python's global interpreter lock,
-so that no timeout inside the process can end the test.
+The member runs in a child process so that the test can kill it: librdkafka 2.16 once did not return
+from the close of a consumer that Kafka 4.3.1 had evicted. The call holds Python's global
+interpreter lock, so a timeout inside the process cannot end the test.
 """
 Row = dict[str, Any]
 Join = Callable[..., str]
@@ -47,8 +47,8 @@ def members(group: str) -> list[Row]:
 
 @pytest.fixture
 def join(at: Broker, name: str) -> Iterator[Join]:
-    """A function that starts a member of group ``name``, waits until the member owns partitions,
-    and returns its member id."""
+    """Returns a function that starts a member of the group ``name``, waits until the member owns
+    partitions, and returns the member id."""
     Cluster(at.bootstrap).create_topic(name, 4)
     processes: list[subprocess.Popen[str]] = []
 
@@ -149,7 +149,7 @@ def test_evict_removes_a_member_of_a_kip_848_group(
 
 
 @pytest.mark.interop
-def test_evict_of_an_unknown_member_names_the_members(join: Join, name: str) -> None:
+def test_error_of_evict_about_an_unknown_member_lists_the_members(join: Join, name: str) -> None:
     member = join()
     unknown = run("groups", "evict", name, "nobody-1", "--execute")
     instance = run("groups", "evict", name, "--instance", "two", "--execute")
@@ -162,7 +162,7 @@ def test_evict_of_an_unknown_member_names_the_members(join: Join, name: str) -> 
 
 
 @pytest.mark.interop
-def test_evict_rejects_an_empty_and_an_unknown_group(at: Broker, name: str) -> None:
+def test_evict_rejects_an_empty_group_and_an_unknown_group(at: Broker, name: str) -> None:
     Cluster(at.bootstrap).create_topic(name, 1)
     line = ("offsets", "set", name, f"{name}:0=0", "--execute")
     until("the group has an offset", lambda: run(*line).code == 0)
@@ -189,7 +189,8 @@ def test_invalid_evict_options_are_rejected_with_the_reason(
 
 
 class Coordinator:
-    """A coordinator that answers LeaveGroup in this version with these error codes."""
+    """A fake coordinator that answers LeaveGroup requests of one version with the given error
+    codes."""
 
     def __init__(self, version: int, *codes: int) -> None:
         self.version = version

@@ -1,4 +1,5 @@
-"""Verdicts of groups: read from Muster's HTTP API, or computed over Kafka's protocol."""
+"""Verdicts of groups that the commands read from Muster's HTTP API or compute from Kafka's
+protocol."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from tests.wire import Wire
 
 RECORDS = 5
 OLD_MS = 600_000
-"""An age of unread records at which a group is LAGGING."""
+"""An age of unread records in ms that is old enough for the verdict LAGGING."""
 UNJUDGED = "not checked: BLOCKED, REFUSED, HELD_BACK, STALLED, STUCK_RECORD, FLAPPING and ABANDONED"
 
 
@@ -39,7 +40,7 @@ def produce(broker: Broker, topic: str, age_ms: int) -> None:
 
 
 class Reader:
-    """A member that commits offset 0 of its partition and does not read."""
+    """A member that commits offset 0 of its partition and reads no record."""
 
     def __init__(self, broker: Broker, group: str) -> None:
         self.commands = Commands(broker.bootstrap)
@@ -63,7 +64,7 @@ def row(ran: Ran, group: str) -> dict[str, Any]:
 
 @pytest.fixture
 def topic(at: Broker, name: str) -> str:
-    """An empty topic with one partition. The group of the same name reads it."""
+    """Creates an empty topic with one partition. The group of the same name consumes this topic."""
     Cluster(at.bootstrap).create_topic(name, 1)
     return name
 
@@ -76,7 +77,7 @@ def reader(at: Broker, topic: str) -> Iterator[Reader]:
 
 
 @pytest.mark.interop
-def test_group_with_old_unread_records_is_lagging_in_all_groups_commands(
+def test_groups_commands_show_a_group_with_old_unread_records_as_lagging(
     at: Broker, reader: Reader, topic: str
 ) -> None:
     produce(at, topic, OLD_MS)
@@ -129,7 +130,7 @@ def test_empty_group_with_old_unread_records_is_lagging(
 
 @pytest.mark.interop
 @pytest.mark.usefixtures("reader")
-def test_lagging_verdict_has_no_exact_age_above_the_limit_of_time_lookups(
+def test_lagging_verdict_has_no_exact_age_when_too_many_times_are_needed(
     at: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     produce(at, topic, OLD_MS)
@@ -166,7 +167,9 @@ def muster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
 
 
 @pytest.mark.interop
-def test_groups_commands_show_stalled_verdict_of_the_http_api(muster: Broker, name: str) -> None:
+def test_groups_commands_show_the_stalled_verdict_of_the_http_api(
+    muster: Broker, name: str
+) -> None:
     Cluster(muster.bootstrap).create_topic(name, 1)
     reader = Reader(muster, name)
     produce(muster, name, 0)
@@ -217,7 +220,9 @@ def test_http_address_of_another_cluster_is_rejected(
 
 
 @pytest.mark.interop
-def test_groups_list_reports_out_of_range_before_the_broker_does(muster: Broker, name: str) -> None:
+def test_groups_list_computes_out_of_range_earlier_than_the_broker(
+    muster: Broker, name: str
+) -> None:
     Cluster(muster.bootstrap).create_topic(name, 1)
     line = ("offsets", "set", name, f"{name}:0=7", "--force", "--execute")
     until("the offset is committed", lambda: run(*line).code == 0)
@@ -257,7 +262,8 @@ def test_groups_describe_shows_offsets_pending_in_an_open_transaction(
 
 
 class Api:
-    """Muster's HTTP API with one group per verdict; each detail request returns ``findings``."""
+    """A fake HTTP API that lists one group per verdict and returns ``findings`` for each request of
+    group details."""
 
     def __init__(self, verdicts: list[str], findings: list[dict[str, Any]] | None = None) -> None:
         self.verdicts = verdicts
@@ -279,7 +285,7 @@ def told(api: Api) -> dict[str, GroupHealth]:
     return judging._by_history(api, known, Manner("test", None, 1))  # type: ignore[arg-type]
 
 
-def test_details_of_ok_groups_are_not_requested_when_there_are_many_groups(
+def test_details_of_ok_groups_are_not_requested_when_the_groups_are_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(judging, "MOST_ASKED", 2)
@@ -297,7 +303,7 @@ def test_details_of_every_group_are_requested_when_there_are_few_groups() -> Non
     assert sorted(api.asked) == ["/api/groups/g0", "/api/groups/g1"]
 
 
-def test_verdict_in_the_group_details_replaces_the_listed_verdict() -> None:
+def test_verdict_of_the_group_details_overrides_the_verdict_of_the_list() -> None:
     anew = {"verdict": "STALLED", "since_ms": 7, "sentence": "it stands"}
     found = told(Api(["OK"], [anew]))["g0"]
     well = told(Api(["LAGGING"]))["g0"]

@@ -1,4 +1,4 @@
-"""The lag in `muster groups lag`, `groups describe` and `offsets get`: special cases."""
+"""Special cases of the lag that `muster groups lag`, `groups describe` and `offsets get` print."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ RECORDS = 6
 
 @pytest.fixture
 def topic(broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A topic of two partitions with six records each. MUSTER_BOOTSTRAP names its broker."""
+    """Creates a topic of two partitions with six records each, and sets MUSTER_BOOTSTRAP to its
+    broker."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
     Cluster(broker.bootstrap).create_topic(name, 2)
     Feed(broker.bootstrap, name, 2).send(2 * RECORDS)
@@ -41,7 +42,8 @@ def commit(group: str, *offsets: str) -> None:
 
 @pytest.fixture
 def outside(broker: Broker, topic: str) -> str:
-    """A group with an offset after the end of partition 0's log and one before 1's log start."""
+    """A group with two offsets outside the logs: after the log end offset of partition 0, and
+    before the log start offset of partition 1."""
     commit(topic, f"{topic}:0=10006", f"{topic}:1=1")
     trim(broker, topic, 1, 4)
     return topic
@@ -82,7 +84,7 @@ def test_lag_table_omits_lost_records_when_all_offsets_are_in_their_logs(topic: 
 
 @pytest.fixture
 def reader(broker: Broker, topic: str) -> Iterator[group_member.GroupMember]:
-    """A member that owns both partitions and commits only the first."""
+    """A member that owns both partitions and commits only an offset of the first partition."""
     commands = Commands(broker.bootstrap)
     member = group_member.GroupMember(commands, topic, [topic])
     try:

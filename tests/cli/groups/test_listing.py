@@ -1,4 +1,4 @@
-"""`muster groups list` without readable offsets, and without a matching group."""
+"""`muster groups list` when offsets cannot be read, and when no group matches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.waiting import until
 
 
 @pytest.mark.interop
-def test_groups_list_omits_verdicts_without_the_right_to_read_offsets(
+def test_groups_list_omits_verdicts_when_the_user_may_not_read_offsets(
     at: Broker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Cluster(at.bootstrap).create_topic(name, 1)
@@ -33,6 +33,6 @@ def test_groups_list_omits_verdicts_without_the_right_to_read_offsets(
 
 
 @pytest.mark.interop
-def test_groups_list_says_no_group_matches_for_an_empty_match(at: Broker) -> None:
+def test_groups_list_prints_no_group_matches_when_no_group_matches(at: Broker) -> None:
     assert run("groups", "list", "no-such-*").out == "No group matches\n"
     assert run("groups", "list", "--state", "Dead").out == "No group matches\n"

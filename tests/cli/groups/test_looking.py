@@ -1,4 +1,4 @@
-"""The lag of a group in `muster groups list` and `lag`, and the check of `--fail-above`."""
+"""Tests of the lag that `muster groups list` and `lag` print, and of the option `--fail-above`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cli.groups.looking import Look
 
 
 def look(*lags: int | None, state: str = "Stable") -> Look:
-    """A group that has one partition per lag; the lag None is unknown."""
+    """Returns a group that has one partition for each given lag. None is an unknown lag."""
     group = Group("billing", "classic", state, "consumer", "range", "b:9092", [], {})
     rows = [{"lag": each, "verdict": "OK", "partition": at} for at, each in enumerate(lags)]
     return Look(group, rows, GroupHealth("OK"))
@@ -29,7 +29,7 @@ def test_lag_of_a_listed_group_is_unknown_when_one_partition_lag_is_unknown(
     assert listing._row(row, look(*lags))["lag"] == total
 
 
-def test_total_of_a_group_sums_known_lags_and_counts_unknown_ones() -> None:
+def test_total_lag_is_the_sum_of_known_lags_and_the_count_of_unknown_lags() -> None:
     rows = [lag._sum(look(*lags)) for lags in ((), (None,), (3, None), (0, 0))]
     assert [(row["lag"], row["unknown"]) for row in rows] == [(None, 0), (None, 1), (3, 1), (0, 0)]
 
@@ -48,7 +48,7 @@ def test_total_of_a_group_sums_known_lags_and_counts_unknown_ones() -> None:
         (look(9), "lag is above 0 records: billing"),
     ],
 )
-def test_fail_above_fails_when_lag_is_unknown_or_above_the_limit(
+def test_option_fail_above_fails_when_lag_is_unknown_or_above_the_limit(
     found: Look, reason: str, total: bool
 ) -> None:
     rows = lag._totals([found]) if total else lag._partitions([found], wide=False, json=True)
@@ -58,7 +58,7 @@ def test_fail_above_fails_when_lag_is_unknown_or_above_the_limit(
 
 
 @pytest.mark.parametrize("state", ["Stable", "Empty"])
-def test_fail_above_passes_when_the_lag_is_0(state: str) -> None:
+def test_option_fail_above_0_does_not_fail_when_the_lag_is_0(state: str) -> None:
     found = look(0, 0, state=state)
     lag._fail_above([found], lag._partitions([found], wide=False, json=True), 0)
     lag._fail_above([found], lag._totals([found]), 0)

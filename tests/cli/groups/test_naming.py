@@ -1,4 +1,5 @@
-"""The selection of groups by name, by pattern and by --all-groups; unknown groups."""
+"""Tests of the selection of groups by name, by pattern and by --all-groups, and of unknown
+groups."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ OFFSETS = 2
 
 @pytest.fixture
 def groups(at: Broker, name: str) -> list[str]:
-    """Two groups with a common name prefix, each with one unread record per partition."""
+    """Creates two groups whose names have the same prefix. Each group has one unread record per
+    partition."""
     cluster = Cluster(at.bootstrap)
     cluster.create_topic(name, OFFSETS)
     data = [{"index": index, "records": batch(b"paid")} for index in range(OFFSETS)]
@@ -102,7 +104,7 @@ def test_groups_delete_reports_the_result_per_group(
 
 
 @pytest.mark.interop
-def test_groups_reset_of_an_unknown_group_needs_the_option_new_group(
+def test_groups_reset_rejects_an_unknown_group_without_option_new_group(
     groups: list[str], name: str
 ) -> None:
     line = ("groups", "reset", f"{name}-typo", "--topic", name, "--to-latest", "--execute")
@@ -115,7 +117,7 @@ def test_groups_reset_of_an_unknown_group_needs_the_option_new_group(
 
 
 @pytest.mark.interop
-def test_commands_reject_a_share_group(at: Broker, name: str) -> None:
+def test_groups_commands_reject_a_share_group(at: Broker, name: str) -> None:
     if not isinstance(at, KafkaBroker):
         return  # Muster has no share groups
     asked = Cluster(at.bootstrap)
@@ -171,7 +173,7 @@ def test_control_characters_of_a_group_name_are_escaped(at: Broker, name: str) -
 
 @pytest.mark.interop
 @pytest.mark.usefixtures("groups")
-def test_misspelled_topic_gets_a_suggestion(name: str) -> None:
+def test_error_about_a_misspelled_topic_suggests_the_right_name(name: str) -> None:
     for words in (("produce", f"{name}x", "-v", "1"), ("topics", "grow", f"{name}x", "-p", "9")):
         ran = run(*words)
         assert (ran.code, ran.out) == (REFUSED, "")

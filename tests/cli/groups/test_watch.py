@@ -1,4 +1,4 @@
-"""`muster groups watch`: the lines about changed verdicts, and the table."""
+"""Tests of the lines that `muster groups watch` prints about changed verdicts, and of its table."""
 
 from __future__ import annotations
 
@@ -61,14 +61,15 @@ def test_watch_escapes_control_characters_of_a_group_name() -> None:
 
 
 class ScriptedApi:
-    """An HTTP API that returns these answers in order and then raises KeyboardInterrupt."""
+    """A fake HTTP API that returns the given responses in order and then raises
+    KeyboardInterrupt."""
 
     def __init__(self, answers: list[Any], journal: Any = None) -> None:
         self._answers = iter(answers)
         self._journal = journal
 
     def renew(self) -> None:
-        """Do nothing: the answers need no new deadline."""
+        pass
 
     def get(self, path: str, **_: Any) -> Any:
         if path.endswith("/journal"):
@@ -89,7 +90,7 @@ def watched(
     return done.out
 
 
-def test_watch_into_a_pipe_prints_line_and_table_when_a_verdict_changes(
+def test_watch_in_a_pipe_prints_line_and_table_when_a_verdict_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calm = {"groups": [group("audit"), group("billing")]}

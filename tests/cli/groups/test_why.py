@@ -110,7 +110,7 @@ def test_rebalance_in_progress_shows_awaited_members_and_deadline() -> None:
     ]
 
 
-def test_changes_listed_for_a_rebalance_omit_the_change_that_caused_it() -> None:
+def test_member_changes_of_a_rebalance_omit_the_change_that_is_the_cause() -> None:
     changes = [
         {"at_ms": NOW_MS, "what": "left: bye", "same_client": None, **member("a-1")},
         {"at_ms": NOW_MS + 1000, "what": "joined", "same_client": None, **member("c-3")},
@@ -152,7 +152,7 @@ def test_restarted_static_member_is_named_by_its_instance_id() -> None:
     )
 
 
-def test_takeovers_of_a_static_member_are_shown_in_one_line() -> None:
+def test_repeated_takeovers_of_a_static_member_are_shown_in_one_line() -> None:
     text = "b at 10.0.0.2 took over si from a at 10.0.0.1"
     note = {"at_ms": NOW_MS + 60_000, "text": text, "source": "seen", "kind": "x"}
     note |= {"instance": "si", "times": 60, "since_ms": NOW_MS}
@@ -226,7 +226,7 @@ def test_events_of_all_kinds_are_shown_in_chronological_order() -> None:
     ]
 
 
-def test_entries_from_before_the_start_are_marked_kept_or_log() -> None:
+def test_entries_older_than_the_broker_start_are_marked_kept_or_log() -> None:
     log = {"source": "log", "cause": "unknown", "assigned": [], "began_ms": NOW_MS - 60_000}
     kept = rebalance(source="kept", outcome="stopped", began_ms=NOW_MS - 30_000)
     lines = story(journal(rebalances=[rebalance(**log), kept, rebalance()]))
@@ -274,14 +274,16 @@ def run(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_offsets_expiring_rejects_within_without_a_unit() -> None:
+def test_offsets_expiring_rejects_a_value_of_within_that_has_no_unit() -> None:
     done = run("offsets", "expiring", "--within", "30", code=2)
     assert "--within 30" in done.stderr
 
 
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
-def test_groups_watch_and_offsets_expiring_follow_a_real_group(tmp_path: Path, name: str) -> None:
+def test_groups_watch_and_offsets_expiring_show_the_state_of_a_real_group(
+    tmp_path: Path, name: str
+) -> None:
     broker = Broker(tmp_path / "data", http="127.0.0.1:0")
     broker.start()
     at = ("--bootstrap", broker.bootstrap)
@@ -346,7 +348,8 @@ def test_groups_watch_and_offsets_expiring_follow_a_real_group(tmp_path: Path, n
 
 
 def _watched_in_a_pipe(at: tuple[str, ...], *words: str) -> str:
-    """Run an endless command in a pipe, interrupt it after one line, and return this line."""
+    """Runs an endless command in a pipe, interrupts the command after its first line, and returns
+    this line."""
     live = subprocess.Popen(
         [sys.executable, "-m", "cli.main", *words, *at],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT,
@@ -360,8 +363,8 @@ def _watched_in_a_pipe(at: tuple[str, ...], *words: str) -> str:
 
 
 def _watched_on_a_terminal(group: str, bootstrap: str, until: str) -> tuple[int, str]:
-    """Run `groups watch` on a terminal until it shows ``until``, press Ctrl-C, and return the exit
-    code and the output."""
+    """Runs `groups watch` on a terminal until the output contains ``until``, sends Ctrl-C, and
+    returns the exit code and the output."""
     ours, its = os.openpty()
     live = subprocess.Popen(
         [sys.executable, "-m", "cli.main", "groups", "watch", group, "--bootstrap", bootstrap],
@@ -432,7 +435,7 @@ def test_forward_move_of_an_offset_is_shown_at_its_time() -> None:
 
 
 @pytest.mark.parametrize(("by", "has_command"), [("groups why", False), ("groups watch", True)])
-def test_groups_why_omits_the_advice_to_run_groups_why(by: str, has_command: bool) -> None:
+def test_groups_why_does_not_advise_to_run_groups_why(by: str, has_command: bool) -> None:
     finding = {
         "verdict": "FLAPPING",
         "sentence": "the group has rebalanced 9 times",

@@ -1,4 +1,5 @@
-"""Changes of offsets: the confirmation, the requests, and the error of a partial failure."""
+"""Tests of changed offsets: the confirmation, the requests, and the error when some offsets are
+rejected."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class ATerminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("typed", "done"), [("y\n", True), ("n\n", False), ("\n", False)])
-def test_change_of_offsets_asks_for_confirmation_at_a_terminal(
+def test_change_of_offsets_needs_confirmation_on_a_terminal(
     typed: str, done: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", ATerminal(typed))
@@ -33,7 +34,7 @@ def test_change_of_offsets_asks_for_confirmation_at_a_terminal(
 
 
 @pytest.mark.parametrize("json", [True, False])
-def test_change_of_offsets_needs_execute_with_json_or_in_a_pipe(
+def test_change_of_offsets_needs_execute_when_output_is_json_or_a_pipe(
     json: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if json:
@@ -43,7 +44,8 @@ def test_change_of_offsets_needs_execute_with_json_or_in_a_pipe(
 
 
 class Coordinator:
-    """A fake coordinator that answers OffsetCommit with error ``code`` for partition 1."""
+    """A fake coordinator that returns error ``code`` for partition 1 in its OffsetCommit
+    responses."""
 
     def __init__(self, code: int) -> None:
         self.code = code
@@ -89,7 +91,7 @@ def test_error_of_a_partial_commit_names_the_rejected_partition(code: int, says:
     assert says in str(caught.value)
 
 
-def test_offsets_above_the_chunk_size_are_committed_by_several_requests(
+def test_offsets_beyond_the_chunk_size_are_committed_in_several_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(changes, "CHUNK", 2)
@@ -110,14 +112,14 @@ def test_offsets_above_the_chunk_size_are_committed_by_several_requests(
         (None, None, False),
     ],
 )
-def test_change_is_one_only_if_offset_or_metadata_differ(
+def test_row_is_a_change_only_when_offset_or_metadata_differs(
     before: Committed | None, after: Committed | None, expected: bool
 ) -> None:
     assert Change("g", ("t", 0), before, after).is_one is expected
 
 
 @pytest.mark.parametrize(("refreshes", "kept"), [(False, [1, 2]), (True, [0, 1, 2])])
-def test_plan_omits_unchanged_offsets_without_refreshes(
+def test_plan_omits_unchanged_offsets_when_refreshes_is_false(
     refreshes: bool, kept: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[dict[str, Any]] = []

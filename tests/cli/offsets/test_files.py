@@ -1,4 +1,5 @@
-"""Offset files: `offsets import` reads the files of `offsets export` and locates errors."""
+"""`offsets import` reads the files that `offsets export` writes, and its errors name the invalid
+line."""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ GROUPS = st.dictionaries(NAMES, OFFSETS, min_size=1, max_size=3)
 
 
 @given(GROUPS)
-def test_offsets_in_json_and_csv_survive_a_round_trip(
+def test_offsets_are_equal_after_they_are_written_as_json_or_csv_and_read(
     groups: dict[str, dict[tuple[str, int], Committed]],
 ) -> None:
     assert read(as_json(groups), "f", None) == groups
     assert read(as_csv(groups), "f", None) == groups
 
 
-def test_csv_of_kafka_consumer_groups_is_read() -> None:
+def test_offsets_file_may_be_a_csv_export_of_kafka_consumer_groups() -> None:
     three = read('"orders",0,9\n', "f", "g")
     four = read('"g","orders",0,9\n', "f", None)
     assert three == four == {"g": {("orders", 0): Committed(9)}}

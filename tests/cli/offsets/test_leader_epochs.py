@@ -1,4 +1,5 @@
-"""Leader epochs of imported offsets: commands keep an epoch only if the log confirms it."""
+"""A command that imports offsets keeps a leader epoch only if the log of the leader confirms the
+epoch."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ RECORDS = 10
 
 
 class Leader:
-    """A fake leader: in its logs epoch 2 ends at offset 100, and epoch 5 at offset 150."""
+    """A fake leader. In its logs epoch 2 ends at offset 100 and epoch 5 at offset 150."""
 
     def __init__(self, error_code: int = 0, api: int = OFFSET_FOR_LEADER_EPOCH) -> None:
         self.ranges = {api: (0, 4)}
@@ -78,7 +79,7 @@ class Leader:
         (0, 37, False),  # an epoch after the latest: a consumer would wait for the epoch
     ],
 )
-def test_leader_epoch_is_confirmed_only_if_a_consumer_would_accept_it(
+def test_leader_epoch_is_confirmed_only_when_consumers_accept_the_epoch(
     offset: int, epoch: int, true: bool
 ) -> None:
     claim = Claim(ONE, offset, epoch)
@@ -118,11 +119,12 @@ def test_leader_epoch_is_not_confirmed_when_the_lookup_fails(leader: Leader, top
 # ----------------------------------------------------------- the commands that write offsets
 
 Committed = dict[int, tuple[int, int]]
-"""The committed offset and its leader epoch by partition."""
+"""The committed offset and the leader epoch of each partition."""
 
 
 class Scene:
-    """A topic of two partitions with ten records of epoch 0 each, and a group of the same name."""
+    """A topic of two partitions with ten records in epoch 0 each, and a group with the name of the
+    topic."""
 
     def __init__(self, broker: Broker, name: str) -> None:
         self.name, self.bootstrap = name, broker.bootstrap
@@ -170,7 +172,8 @@ class Scene:
         }
 
     def file(self) -> str:
-        """Write an export of another cluster, with the leader epochs 37 and 0; returns the file."""
+        """Writes an export of another cluster with the leader epochs 37 and 0, and returns the path
+        of the file."""
         offsets = [
             {"topic": self.name, "partition": 0, "offset": 4, "leader_epoch": 37, "metadata": ""},
             {"topic": self.name, "partition": 1, "offset": 5, "leader_epoch": 0, "metadata": ""},
@@ -180,7 +183,7 @@ class Scene:
         return "offsets.json"
 
     def plan(self) -> str:
-        """Write a plan whose leader epoch 37 is not checked; returns the file."""
+        """Writes a plan with the unchecked leader epoch 37, and returns the path of the file."""
         step = {
             "group": self.name,
             "topic": self.name,
@@ -274,8 +277,8 @@ def test_migrate_from_a_file_omits_leader_epochs_of_another_cluster(
 
 
 @pytest.mark.interop
-def test_restore_applies_and_undoes_a_plan_without_unconfirmed_epochs(scene: Scene) -> None:
-    """The undo restores the previous offset without the previous unconfirmed epoch."""
+def test_restore_omits_unconfirmed_epochs_when_a_plan_is_applied_or_undone(scene: Scene) -> None:
+    """The undo restores the previous offset, but not its unconfirmed leader epoch."""
     done = run("pipeline", "restore", "--apply", scene.plan(), "--execute", "-b", scene.bootstrap)
     assert done.code == 0, done.err
     assert LEFT_OUT in done.out
@@ -291,10 +294,10 @@ def test_restore_applies_and_undoes_a_plan_without_unconfirmed_epochs(scene: Sce
 
 
 @pytest.mark.interop
-def test_replicate_omits_leader_epochs(
+def test_offsets_replicate_omits_leader_epochs(
     brokers: Callable[..., Broker], scene: Scene, name: str
 ) -> None:
-    """Leader epochs differ between clusters, even for equal offsets."""
+    """Leader epochs differ between two clusters even for equal offsets."""
     there = Scene(brokers(), name)
     scene.commit(p0=(4, 0), p1=(5, 37))
 

@@ -1,4 +1,5 @@
-"""`pipeline migrate` between `__consumer_offsets` and ZooKeeper, exports and OffsetCommit v0."""
+"""`pipeline migrate` copies offsets between `__consumer_offsets`, ZooKeeper, export files and
+commits of OffsetCommit version 0."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def paths(ensemble: str, name: str) -> Iterator[KazooClient]:
-    """A ZooKeeper client with a chroot for this test."""
+    """A ZooKeeper client whose chroot only this test uses."""
     with_root = KazooClient(ensemble)
     with_root.start()
     with_root.create(f"/{name}")
@@ -86,7 +87,7 @@ def scene(
     return Scene(broker, ensemble, name, paths)
 
 
-def test_migrate_copies_zookeeper_offsets_to_kafka_and_a_repeat_changes_none(
+def test_migrate_copies_zookeeper_offsets_and_a_repeat_changes_no_offset(
     scene: Scene,
 ) -> None:
     scene.commit_old(0, 41)
@@ -112,7 +113,7 @@ def test_migrate_copies_zookeeper_offsets_to_kafka_and_a_repeat_changes_none(
     assert len(list(Path().glob("migrate-*.json"))) == 1
 
 
-def test_migrate_lowers_offsets_only_with_backwards_and_can_be_undone(scene: Scene) -> None:
+def test_migrate_lowers_offsets_only_with_the_option_backwards(scene: Scene) -> None:
     scene.commit_old(0, 41)
     scene.commit_old(1, 7)
     scene.commit_new(0, 90)
@@ -183,7 +184,7 @@ def test_migrate_back_rejects_a_group_with_running_zookeeper_consumers(
     assert scene.old() == {0: 41}
 
 
-def test_invalid_zookeeper_path_stops_migrate_without_skip_unreadable(scene: Scene) -> None:
+def test_migrate_stops_at_an_invalid_path_unless_skip_unreadable_is_given(scene: Scene) -> None:
     scene.commit_old(0, 41)
     scene.commit_old(1, "later")
     ran = scene.migrate("--zookeeper", scene.zookeeper, "--execute")
@@ -214,7 +215,7 @@ def test_migrate_reads_a_file_of_export_zk_offsets(scene: Scene, tmp_path: Path)
     assert scene.new() == {0: 41, 1: 7}
 
 
-def test_migrate_reads_an_export_of_muster_and_rejects_back_to_a_file(scene: Scene) -> None:
+def test_migrate_reads_a_muster_export_and_rejects_back_with_a_file(scene: Scene) -> None:
     exported = Path("offsets.json")
     exported.write_text(
         json.dumps({"version": 1, "groups": [{"group": scene.name, "offsets": [

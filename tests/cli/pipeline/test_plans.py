@@ -1,4 +1,4 @@
-"""The output of commands that execute a plan: a rejected plan is not shown as executed."""
+"""Commands that execute a plan do not print a rejected plan as executed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Refusing:
         raise CommandError("0 of 1 offset changed, the others not")
 
     def close(self) -> None:
-        """Do nothing: the target has no connection."""
+        pass
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def refused(plan: Plan, target: Refusing, file: Path, json: bool) -> None:
         carry_out(target, plan, file, manner)
 
 
-def test_plan_with_a_rejected_write_is_shown_as_to_be_changed(
+def test_plan_is_shown_as_still_to_be_changed_when_a_write_is_rejected(
     plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "plan.json"
@@ -67,7 +67,7 @@ def test_plan_with_a_rejected_write_is_shown_as_to_be_changed(
 
 
 @pytest.mark.parametrize("json", [False, True])
-def test_plan_with_a_rejected_check_is_not_shown(
+def test_plan_is_not_shown_when_its_check_is_rejected(
     plan: Plan, tmp_path: Path, json: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused(plan, Refusing("check"), tmp_path / "plan.json", json)

@@ -69,7 +69,8 @@ def committed(broker: Broker, group: str) -> dict[str, int]:
 
 
 class Copied:
-    """Two topics on both clusters; the target's copy of one lacks the first 30 records."""
+    """Two topics that exist on both clusters. In the target, one topic lacks the first 30
+    records."""
 
     def __init__(self, source: Broker, target: Broker, name: str) -> None:
         self.source, self.target = source, target
@@ -121,7 +122,7 @@ def test_replicate_translates_offsets_by_timestamp(
     assert committed(there, name)[copied.shifted] == 0
 
 
-def test_replicate_rereads_but_never_skips_records_with_equal_timestamps(
+def test_replicate_never_skips_records_with_equal_timestamps(
     pair: dict[str, Broker], name: str
 ) -> None:
     """A lookup by timestamp finds the first of several records with the same timestamp."""
@@ -179,7 +180,7 @@ def test_replicate_rejects_invalid_options_with_one_error_line(
 
 
 class Member:
-    """A consumer that a thread polls; `commit_all` commits the offsets of all read records."""
+    """A consumer that a thread polls. `commit_all` commits the offsets of all consumed records."""
 
     def __init__(self, broker: Broker, group: str, topic: str, **config: str) -> None:
         self.consumer = Consumer(
@@ -232,7 +233,7 @@ MEMBERS = {
 
 
 @pytest.mark.parametrize("kind", MEMBERS)
-def test_forced_restore_removes_members_that_then_read_from_restored_offsets(
+def test_members_removed_by_a_forced_restore_read_from_restored_offsets(
     pair: dict[str, Broker], kind: str, name: str
 ) -> None:
     where, config = MEMBERS[kind]

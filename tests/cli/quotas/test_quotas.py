@@ -1,5 +1,3 @@
-"""`muster quotas` on a broker."""
-
 from __future__ import annotations
 
 from types import SimpleNamespace
@@ -78,7 +76,7 @@ def test_quotas_remove_without_execute_shows_the_plan_and_removes_no_quota(at: l
     assert told(quotas("list --user alice", at)) == []
 
 
-def test_ip_quota_is_found_by_any_notation_of_the_address(at: list[str]) -> None:
+def test_ip_quota_is_found_for_any_notation_of_the_address(at: list[str]) -> None:
     rate, short = "connection_creation_rate", "2001:db8::1"
     made = told(quotas(f"set --ip 2001:0DB8:0::0001 {rate}=7", at))
     assert made == [(None, None, short, rate, 7)]
@@ -93,7 +91,7 @@ def test_ip_quota_is_found_by_any_notation_of_the_address(at: list[str]) -> None
 
 
 @pytest.mark.parametrize("words", ["list", "remove"])
-def test_host_name_is_rejected_as_an_ip_address(words: str, at: list[str]) -> None:
+def test_quotas_set_rejects_a_host_name_as_the_ip(words: str, at: list[str]) -> None:
     ran = quotas(f"{words} --ip localhost", at)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "muster: --ip localhost: not an IP address\n"

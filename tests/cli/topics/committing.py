@@ -7,6 +7,7 @@ from tests.waiting import until
 
 
 def commit(group: str, *offsets: str) -> None:
-    """Commit offsets such as ``orders:0=42``; retries until the coordinator accepts them."""
+    """Commits offsets such as ``orders:0=42``, and retries until the coordinator accepts the
+    offsets."""
     words = ["offsets", "set", group, *offsets, "--execute"]
     assert until("the group can be committed to", lambda: run(*words).code == 0)

@@ -1,5 +1,3 @@
-"""Fixtures of the tests of topic commands."""
-
 from __future__ import annotations
 
 import pytest
@@ -9,6 +7,7 @@ from tests.brokers import Broker
 
 @pytest.fixture
 def bootstrap(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The address of the shared broker, which MUSTER_BOOTSTRAP has during the test."""
+    """Sets MUSTER_BOOTSTRAP to the address of the shared broker during the test, and returns the
+    address."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
     return broker.bootstrap

@@ -1,4 +1,5 @@
-"""`muster consume`: its start and end positions, and which records it prints."""
+"""Tests of the start and end positions of `muster consume`, and of the records that the command
+prints."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def values(ran: Ran) -> list[str]:
     return ran.out.split()
 
 
-def test_consume_reads_partitions_from_beginning_until_end(orders: str) -> None:
+def test_consume_reads_partitions_from_the_log_start_to_the_log_end(orders: str) -> None:
     every = run("consume", orders, "--from-beginning", "--until-end")
     one = run("consume", f"{orders}:1", "--from-beginning", "--until-end")
     pattern = run("consume", f"{orders[:-2]}*:0", "--from-beginning", "--until-end")
@@ -66,7 +67,7 @@ def test_consume_rejects_an_offset_outside_the_log_with_the_log_bounds(orders: s
     assert [above.code, below.code, empty.code] == [1, 1, 1]
 
 
-def test_consume_last_prints_the_newest_records_of_all_partitions(orders: str) -> None:
+def test_option_last_prints_the_newest_records_of_all_partitions(orders: str) -> None:
     run("produce", orders, "-p", "0", "-v", "newest")
     ran = run("consume", orders, "--last", "3", "--until-end")
     more = run("consume", orders, "--last", "100", "--until-end")
@@ -76,7 +77,7 @@ def test_consume_last_prints_the_newest_records_of_all_partitions(orders: str) -
     assert len(values(more)) == 11
 
 
-def test_consume_from_starts_at_a_time_and_prints_the_instant(orders: str) -> None:
+def test_option_from_starts_at_a_time_and_prints_the_instant(orders: str) -> None:
     record = run("consume", f"{orders}:1", "--offset", "0", "-n", "1", "--json").json
     first = record["timestamp_ms"]
     ran = run("consume", orders, "--from", str(first), "--until-end")
@@ -100,7 +101,7 @@ def test_consume_with_group_continues_at_committed_offsets(orders: str) -> None:
     assert values(again) == []
 
 
-def test_consume_with_idle_0_ends_without_records(orders: str) -> None:
+def test_consume_with_idle_0_exits_when_no_records_are_available(orders: str) -> None:
     assert values(run("consume", orders, "--idle", "0")) == []
 
 

@@ -1,4 +1,5 @@
-"""`muster topics delete`: plan, confirmation, and result per topic; `topics create` of several."""
+"""Tests of `muster topics delete` (plan, confirmation, result per topic) and of `topics create`
+with several topics."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def test_topics_delete_in_a_pipe_without_execute_deletes_no_topic(
     assert ran.err.startswith("muster: nothing was deleted: add --execute")
 
 
-def test_topics_delete_asks_for_confirmation_at_a_terminal(
+def test_topics_delete_needs_confirmation_on_a_terminal(
     bootstrap: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("topics", "create", name)
@@ -115,7 +116,7 @@ def test_topics_delete_reports_rejected_and_deleted_topics(
     asked = Connection.call
 
     def refuses(connection: Connection, api: str, value: Value, *more: Any) -> Value:
-        """Answer DeleteTopics with TOPIC_AUTHORIZATION_FAILED for the second topic."""
+        """Returns TOPIC_AUTHORIZATION_FAILED for the second topic of a DeleteTopics request."""
         if api != "DeleteTopics":
             return asked(connection, api, value, *more)
         for topics_field in ("topics", "topic_names"):

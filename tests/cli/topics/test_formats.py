@@ -1,4 +1,4 @@
-"""The formats in which `muster consume` prints a record."""
+"""Tests of the formats in which `muster consume` prints a record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOMBSTONE = Record(8, -1, None, None)
         (True, True, TOMBSTONE, b"-\tnull\tnull\n"),
     ],
 )
-def test_line_in_a_pipe_has_the_bytes_of_the_record_unchanged(
+def test_record_is_written_unchanged_into_a_pipe(
     keys: bool, timestamps: bool, record: Record, printed: bytes
 ) -> None:
     assert as_line(keys, timestamps, on_terminal=False)(WHERE, record) == printed
@@ -43,7 +43,7 @@ def test_raw_output_is_the_value_followed_by_the_delimiter() -> None:
     assert as_bytes(b"")(WHERE, TOMBSTONE) == b""
 
 
-def test_json_has_base64_for_bytes_that_are_not_utf_8() -> None:
+def test_json_encodes_bytes_that_are_not_utf_8_in_base64() -> None:
     assert as_json(WHERE, RECORD) == (
         b'{"topic": "orders", "partition": 3, "offset": 7, "timestamp_ms": 1795353450808,'
         b' "key": "k", "value_base64": "b25l/w==", "headers": [{"name": "trace", "value": "abc"},'
@@ -70,7 +70,7 @@ def test_json_has_base64_for_bytes_that_are_not_utf_8() -> None:
         ("", RECORD, b""),
     ],
 )
-def test_format_fields_are_replaced_by_the_fields_of_the_record(
+def test_placeholders_of_a_format_are_replaced_by_the_record_fields(
     template: str, record: Record, printed: bytes
 ) -> None:
     assert as_format(template, on_terminal=False)(WHERE, record) == printed
@@ -93,5 +93,5 @@ def test_invalid_format_is_rejected(template: str, says: str) -> None:
     assert error.value.exit_code == 2
 
 
-def test_delimiter_accepts_the_escapes_of_format() -> None:
+def test_option_delimiter_accepts_the_escapes_of_option_format() -> None:
     assert unescaped(r"\n--\x00ä", "--delimiter") == b"\n--\0\xc3\xa4"

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture
 def shop(bootstrap: str, name: str) -> str:
-    """The common name prefix of two topics: NAME-orders with three records, and NAME-empty."""
+    """Creates the topics NAME-orders with three records and NAME-empty, and returns their common
+    prefix."""
     run("topics", "create", f"{name}-orders", "-p", "2", "-c", "retention.ms=86400000")
     run("topics", "create", f"{name}-empty")
     run("produce", f"{name}-orders", "-p", "0", "-v", "a")
@@ -35,7 +36,9 @@ def test_topics_are_listed_with_records_and_bytes(shop: str) -> None:
     assert rows[1]["bytes"] > 100
 
 
-def test_topics_list_counts_groups_and_its_json_names_them(bootstrap: str, shop: str) -> None:
+def test_topics_list_shows_the_group_count_and_the_json_the_group_names(
+    bootstrap: str, shop: str
+) -> None:
     commit(f"{shop}-idle", f"{shop}-orders:0=1", f"{shop}-orders:1=2")
     member = GroupMember(Cluster(bootstrap), f"{shop}-live", [f"{shop}-orders"])
     try:
@@ -76,14 +79,14 @@ def test_topics_describe_shows_offsets_bytes_and_settings(shop: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["list", "describe"])
-def test_unknown_topic_name_is_an_error(shop: str, command: str) -> None:
+def test_topics_command_fails_when_a_topic_name_is_unknown(shop: str, command: str) -> None:
     ran = run("topics", command, f"{shop}-orders", f"{shop}-*x", f"{shop}-none")
 
     assert (ran.code, ran.out) == (1, "")
     assert f"topic {shop}-none and topics like {shop}-*x: not found" in ran.err
 
 
-def test_internal_topics_are_listed_only_with_internal(shop: str) -> None:
+def test_internal_topics_are_listed_only_with_the_option_internal(shop: str) -> None:
     commit(shop, f"{shop}-orders:0=1")
     plain = {row["topic"] for row in run("topics", "list", "--json").json}
     internal = {row["topic"] for row in run("topics", "list", "--internal", "--json").json}
@@ -91,7 +94,7 @@ def test_internal_topics_are_listed_only_with_internal(shop: str) -> None:
     assert "__consumer_offsets" in internal - plain
 
 
-def test_number_of_requests_does_not_depend_on_the_number_of_topics(
+def test_request_count_does_not_depend_on_the_number_of_topics(
     shop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: Counter[str] = Counter()

@@ -1,4 +1,5 @@
-"""The partitioner and the range assignor are those of the Java client; addresses are parsed."""
+"""The partitioner and the range assignor have the results of the Java client. Addresses are
+parsed."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def test_partition_of_a_key_is_murmur2_modulo_the_partition_count() -> None:
     assert partition_of_key(b"foobar", 1000) == (murmur2(b"foobar") & 0x7FFFFFFF) % 1000
 
 
-def test_range_assignment_gives_surplus_partitions_to_the_first_members() -> None:
+def test_range_assignor_gives_surplus_partitions_to_the_first_members() -> None:
     members = {"b": ["t"], "a": ["t", "u"], "c": ["t"]}
 
     assert range_assignment(members, {"t": 7, "u": 2}) == {

@@ -55,7 +55,7 @@ def test_produce_writes_keys_headers_timestamps_and_tombstones(topic: str) -> No
     ]
 
 
-def test_produce_from_json_writes_the_records_that_consume_has_printed(
+def test_produce_writes_records_that_consume_has_printed_as_json(
     topic: str, tmp_path: Path
 ) -> None:
     binary = tmp_path / "binary"
@@ -86,7 +86,7 @@ def test_produce_writes_a_file_as_one_record_or_one_per_line(topic: str, tmp_pat
     assert [each["value"] for each in read(topic)] == ["1\n2\n", "3", "1", "2", "3", "5\n6"]
 
 
-def test_error_about_a_too_large_record_names_its_line_and_the_sent_records(topic: str) -> None:
+def test_error_about_a_too_large_record_names_its_line(topic: str) -> None:
     run("configs", "set", "max.message.bytes=10000", "--topic", topic)
     lines = "\n".join(["small"] * 5 + ["x" * 20_000] + ["small"] * 5)
     ran = run("produce", topic, "-p", "0", stdin=lines)

@@ -1,4 +1,4 @@
-"""How `muster consume` reads batches: aborted transactions, control records, offset gaps."""
+"""Tests of how `muster consume` handles aborted transactions, control records and offset gaps."""
 
 from __future__ import annotations
 

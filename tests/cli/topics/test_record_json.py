@@ -18,7 +18,7 @@ headers = st.lists(st.tuples(names, some_bytes), max_size=3).map(tuple)
 
 
 @given(some_bytes, some_bytes, headers, st.integers(-1, 1 << 42))
-def test_record_survives_a_json_round_trip(
+def test_record_is_equal_after_it_is_written_as_json_and_read(
     key: bytes | None,
     value: bytes | None,
     headers: tuple[tuple[str, bytes | None], ...],

@@ -25,7 +25,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(params=["broker", "directory"])
 def at(request: pytest.FixtureRequest, broker: Broker, tmp_path: Path) -> list[str]:
-    """The options that name a broker or a data directory without users."""
+    """The options that select a broker without users, or a data directory without users."""
     if request.param == "broker":
         return ["--bootstrap", broker.bootstrap]
     data = tmp_path / "data"
@@ -145,7 +145,9 @@ def test_error_about_an_invalid_password_does_not_contain_the_password(tmp_path:
 
 
 @pytest.mark.parametrize("words", ["list", "set-password alice", "remove alice --execute"])
-def test_only_users_add_creates_the_data_directory(words: str, tmp_path: Path) -> None:
+def test_users_add_is_the_only_users_command_that_creates_the_directory(
+    words: str, tmp_path: Path
+) -> None:
     ran = users(words, "--data-dir", str(tmp_path / "data"))
     assert ran.code == 1
     why = "is not a broker's data directory: the directory does not exist"
@@ -153,7 +155,7 @@ def test_only_users_add_creates_the_data_directory(words: str, tmp_path: Path) -
     assert not (tmp_path / "data").exists()
 
 
-def test_users_rejects_the_directory_of_a_running_broker(broker: Broker) -> None:
+def test_users_command_rejects_the_directory_of_a_running_broker(broker: Broker) -> None:
     ran = users("add alice", "--data-dir", str(broker.data))
     assert ran.code == 1
     assert "a broker is using" in ran.err
