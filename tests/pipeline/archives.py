@@ -31,7 +31,7 @@ def commits(partition: int, offsets: Iterable[int], at_ms: int = START_MS) -> pa
 
 
 def damage(partition: int, offset: int, at_ms: int = START_MS) -> pa.RecordBatch:
-    """A history row for a damaged record."""
+    """Returns a history row for a damaged record."""
     row = {
         "log_partition": partition,
         "log_offset": offset,
@@ -43,14 +43,14 @@ def damage(partition: int, offset: int, at_ms: int = START_MS) -> pa.RecordBatch
 
 
 def stretch(base: int, last: int, at_ms: int = START_MS, topic: str = "orders") -> pa.Table:
-    """A stretch (records ``base`` to ``last``) of partition 0 of a topic."""
+    """Returns a stretch (records ``base`` to ``last``) of partition 0 of a topic."""
     row = {"topic": topic, "partition": 0, "base_offset": base, "last_offset": last,
            "first_at": at_ms * 1000, "last_at": at_ms * 1000}  # fmt: skip
     return pa.Table.from_pylist([row], STRETCHES)
 
 
 def rows_of(folder: Path, table: str) -> list[Row]:
-    """The rows of a table, read from the files in the archive's manifest."""
+    """Returns the rows of a table, read from the files in the archive's manifest."""
     manifest = load(folder)
     assert manifest is not None
     return [
@@ -61,12 +61,13 @@ def rows_of(folder: Path, table: str) -> list[Row]:
 
 
 def places(folder: Path) -> list[tuple[int, int]]:
-    """The sorted (partition, offset) pairs of the archive's events, including duplicates."""
+    """Returns the sorted (partition, offset) pairs of the archive's events, including
+    duplicates."""
     return sorted((row["log_partition"], row["log_offset"]) for row in rows_of(folder, "events"))
 
 
 def logged(broker: Broker) -> list[Row]:
-    """The broker's events, read by requests to the broker."""
+    """Returns the broker's events, read by requests to the broker."""
     parts = open_source(broker.bootstrap).event_parts(None) or ()
     rows = [row for part in parts for batch in part.read() for row in batch.to_pylist()]
     return sorted(rows, key=place)

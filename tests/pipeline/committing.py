@@ -12,7 +12,7 @@ from tests import waiting
 def commit(
     settings: Mapping[str, str], group: str, *commits: Sequence[tuple[str, int, int]]
 ) -> None:
-    """Commits each (topic, partition, offset) by its own request, without joining the group."""
+    """Commits each (topic, partition, offset) with its own request, without joining the group."""
     consumer = Consumer({**settings, "group.id": group})
     for some in commits:
         places = [TopicPartition(*each) for each in some]

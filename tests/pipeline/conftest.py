@@ -22,7 +22,7 @@ SMALL = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A Spark session on a machine whose only Java is that of the extra `pipeline`."""
+    """A Spark session on a machine whose only Java is the Java of the extra `pipeline`."""
     with pytest.MonkeyPatch.context() as patch:
         without_java(patch, tmp_path_factory.mktemp("path"))
         session = open_session("local[2, 2]", settings=SMALL)
@@ -49,5 +49,5 @@ def out(tmp_path: Path) -> Path:
 
 
 def at(seconds: float) -> datetime:
-    """The time ``seconds`` after 2026-01-01 00:00 UTC."""
+    """Returns the time ``seconds`` after 2026-01-01 00:00 UTC."""
     return datetime.fromtimestamp(1_767_225_600 + seconds, UTC)

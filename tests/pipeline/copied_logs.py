@@ -1,6 +1,6 @@
-"""Logs with live records and copies of old records, and the time at which each record arrived.
+"""Logs with live records and copies of old records, and the arrival time of each record.
 
-A log is available as the batches of its files, and as a broker's ListOffsets responses.
+A log is available as the batches of its files, and as the ListOffsets responses of a broker.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ READ_MS: Final = ms(0)
 
 @dataclass
 class Log:
-    """Records in the order of their offsets: the arrival time of each, and its timestamp."""
+    """The arrival time and the timestamp of each record, in the order of offsets."""
 
     arrived_ms: list[int] = field(default_factory=list)
     dates_ms: list[int] = field(default_factory=list)
@@ -44,20 +44,20 @@ class Log:
         return self._add([self.now_ms + n * every_ms for n in range(count)], ahead_ms, 1)
 
     def copy(self, count: int, old_ms: int = YEAR, every_ms: int = 1, together: int = 1) -> Log:
-        """Append records whose timestamps are `old_ms` before their arrival, `together` per
-        batch."""
+        """Appends records whose timestamps are `old_ms` before their arrival, `together` records
+        per batch."""
         first = self.now_ms
         return self._add(
             [first + n // together * every_ms for n in range(count)], -old_ms, together
         )
 
     def rest(self, rest_ms: int) -> Log:
-        """Lets ``rest_ms`` pass without arrivals."""
+        """Lets ``rest_ms`` pass without new records."""
         self.now_ms += rest_ms
         return self
 
     def read_after(self, later_ms: int) -> Log:
-        """Moves the log in time, so that its last record arrives ``later_ms`` before the read
+        """Shifts all times of the log, so that its last record arrives ``later_ms`` before the read
         time."""
         moved_ms = READ_MS - later_ms - self.now_ms
         self.now_ms += moved_ms
@@ -75,7 +75,7 @@ class Log:
         return self
 
     def in_files(self, topic: str, partition: int) -> list[dict[str, Any]]:
-        """The batches of the log as rows of STRETCHES."""
+        """Returns the batches of the log as rows of STRETCHES."""
         ends = [*self.batches[1:], len(self.dates_ms)]
         return [
             _row(topic, partition, base, end - 1, self.dates_ms[base], max(self.dates_ms[base:end]),
@@ -96,7 +96,7 @@ def _time(at_ms: int) -> datetime:
 
 
 class _Broker:
-    """A broker with these logs, which returns offsets by time as ListOffsets does."""
+    """A broker with these logs that returns offsets by time as ListOffsets does."""
 
     moved_bytes = 0
 
@@ -104,7 +104,7 @@ class _Broker:
         self._most = {key: list(accumulate(log.dates_ms, max)) for key, log in logs.items()}
 
     def answer(self, partition: Partition, at_ms: int) -> Found:
-        """The first record whose timestamp is at or after a time."""
+        """Returns the first record whose timestamp is at or after a time, as ListOffsets does."""
         most = self._most[partition]
         if at_ms in (EARLIEST, LATEST):
             return Found(0 if at_ms == EARLIEST else len(most), -1)
@@ -118,7 +118,7 @@ def over_the_wire(
     held: dict[Partition, Sequence[int]],
     since_ms: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of STRETCHES that a reader gets from a broker with these logs."""
+    """Returns the rows of STRETCHES that a reader gets from a broker with these logs."""
     broker = _Broker(logs)
     monkeypatch.setattr(
         times, "list_known", lambda _, asks: [broker.answer(*each) for each in asks]
@@ -128,7 +128,7 @@ def over_the_wire(
 
 
 def any_log(chance: Random) -> Log:
-    """A random log of live records, pauses and copies, read some time after its end.
+    """Returns a random log of live records, pauses and copies, read some time after its end.
 
     The timestamps of copies are at least two hours before their arrival, and before all live
     records. After a record whose timestamp is ahead, the next record shows that the clock was

@@ -20,9 +20,9 @@ LOCK = ".run.lock"
 
 
 def everywhere(work: Callable[[str], None], root: str) -> None:
-    """Runs ``work(FOLDER)`` to its end in folder 0000. Then, in a new folder for each of its steps,
-    kills the work before that step, sometimes also before an earlier step of the second run, and
-    runs it again."""
+    """Runs ``work(FOLDER)`` to its end in folder 0000. Then, for each step of the work, runs it in
+    a new folder, kills it before that step and runs it again; sometimes also kills the second run
+    before an earlier step."""
     assert _run(work, root, 0, None) == 0
     steps = int((Path(root) / "0000" / DEATHS).read_text())
     for step in range(1, steps + 1):
@@ -34,7 +34,7 @@ def everywhere(work: Callable[[str], None], root: str) -> None:
 
 
 def died(folder: Path) -> int:
-    """The number of times that the work in a folder was killed."""
+    """Returns the number of times that the work in a folder was killed."""
     return len((folder / DEATHS).read_text().split())
 
 

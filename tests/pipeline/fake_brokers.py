@@ -21,7 +21,7 @@ VERSIONS = {"ApiVersions": (0, 0), "Metadata": (0, 12), "ListOffsets": (1, 7), "
 
 
 class FakeBroker:
-    """A broker of a fake cluster; `asked` has the received requests by API."""
+    """A broker of a fake cluster; `asked` contains the received requests by API."""
 
     def __init__(
         self, answers: Mapping[str, Answer], versions: Mapping[str, tuple[int, int]] | None = None
@@ -45,7 +45,7 @@ class FakeBroker:
         self._server.server_close()
 
     def requests(self, name: str) -> list[Value]:
-        """The received requests of one API."""
+        """Returns the received requests of one API."""
         return [value for api, value in self.asked if api == name]
 
     def answer(self, name: str, value: Value) -> Value | bytes | None:
@@ -88,7 +88,8 @@ class _Handler(socketserver.BaseRequestHandler):
 def metadata(
     brokers: Mapping[int, FakeBroker], leaders: Mapping[int, int], topic: str = OFFSETS_TOPIC
 ) -> Value:
-    """A Metadata response: the cluster's brokers, and the leaders of one topic's partitions."""
+    """Returns a Metadata response: the cluster's brokers, and the leaders of one topic's
+    partitions."""
     return {
         "brokers": [
             {"node_id": node, "host": "127.0.0.1", "port": broker.port}
@@ -116,7 +117,7 @@ def metadata(
 
 
 def listed(value: Value, offset_of: Callable[[int, int], int], code: int = 0) -> Value:
-    """A ListOffsets response with an offset per partition and timestamp."""
+    """Returns a ListOffsets response with an offset per partition and timestamp."""
     return {
         "topics": [
             {
@@ -136,7 +137,7 @@ def listed(value: Value, offset_of: Callable[[int, int], int], code: int = 0) ->
 
 
 def fetched(entries: list[Value], throttle_time_ms: int = 0) -> Value:
-    """A Fetch response with these partitions."""
+    """Returns a Fetch response with these partitions."""
     return {
         "throttle_time_ms": throttle_time_ms,
         "responses": [{"topic": OFFSETS_TOPIC, "partitions": entries}] if entries else [],
@@ -144,7 +145,7 @@ def fetched(entries: list[Value], throttle_time_ms: int = 0) -> Value:
 
 
 def entry(number: int, records: bytes = b"", code: int = 0, high_watermark: int = 1 << 40) -> Value:
-    """A partition of a Fetch response."""
+    """Returns a partition of a Fetch response."""
     return {
         "partition_index": number,
         "error_code": code,
@@ -155,8 +156,8 @@ def entry(number: int, records: bytes = b"", code: int = 0, high_watermark: int 
 
 
 def from_log(log: bytes) -> Callable[[Value, int], Value]:
-    """Returns a function that answers each Fetch with one batch from the fetch offset on, as a
-    broker with this log does."""
+    """Returns a function that answers each Fetch with one batch that starts at the fetch offset, as
+    a broker with this log does."""
     batches = [(header, log[at : header.end]) for header, at in iter_stored(log)]
 
     def answer(asked: Value, number: int) -> Value:
@@ -169,5 +170,5 @@ def from_log(log: bytes) -> Callable[[Value, int], Value]:
 
 
 def asked_of(value: Value) -> dict[int, Value]:
-    """The partitions of a Fetch request."""
+    """Returns the partitions of a Fetch request."""
     return {each["partition"]: each for topic in value["topics"] for each in topic["partitions"]}

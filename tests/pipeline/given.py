@@ -17,7 +17,7 @@ from tests.pipeline.relations import rows_of
 
 
 class GivenSource:
-    """A source of given rows, which records its calls."""
+    """A source that returns the given rows and records its calls."""
 
     where = "given"
     cluster_id: str | None = None
@@ -64,15 +64,15 @@ class GivenSource:
 
 
 def committed(number: int, group: str, offset: int, **columns: Any) -> dict[str, Any]:
-    """A commit for partition 0 of orders: record ``number`` of the log, written ``number`` seconds
-    after the start."""
+    """Returns a commit for partition 0 of orders: record ``number`` of the log, written ``number``
+    seconds after the start."""
     place = {"log_partition": 0, "log_offset": number, "kind": COMMIT, "written_at": at(number)}
     what = {"group_id": group, "topic": "orders", "partition": 0, "committed_offset": offset}
     return {**place, **what, "metadata": "", **columns}
 
 
 def table(folder: Path | str, name: str, schema: pa.Schema) -> list[dict[str, Any]]:
-    """A table's rows as any Parquet reader returns them, sorted by their text."""
+    """Returns a table's rows as any Parquet reader returns them, sorted by their text."""
     place = Path(folder) / name
     found = pyarrow.dataset.dataset(place, pa.schema(list(schema)), partitioning="hive")
     return sorted(found.to_table().to_pylist(), key=str)

@@ -102,8 +102,8 @@ class ModernGroup:
     def current(
         self, seconds: float, name: str, *partitions: int, epoch: int = 2, state: int = 0
     ) -> None:
-        """Adds a record of type 8, a member's current assignment; ``state`` is 1 while the member
-        revokes partitions."""
+        """Adds a record of type 8, a member's current assignment; ``state`` is 1 if the member must
+        still revoke partitions."""
         holder = _holder(name, partitions, {})
         details = json.dumps({"member_epoch": epoch, "state": state})
         columns = {"members": [holder], "generation": epoch, "details": details}
@@ -140,7 +140,7 @@ class ModernGroup:
 
 
 def member(name: str, *partitions: int, topic: str = "orders", **columns: Any) -> dict[str, Any]:
-    """A member whose client id is the part of ``name`` before the last dash."""
+    """Returns a member whose client id is the part of ``name`` before the last dash."""
     return {
         "member_id": name,
         "client_id": name.rpartition("-")[0] or name,

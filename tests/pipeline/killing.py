@@ -12,7 +12,7 @@ from tests.waiting import until
 
 
 def killed_at(moment: Path, job: subprocess.Popen[Any], within_s: float) -> bool:
-    """Kills a job's process group when the file ``moment`` exists; returns False when the job has
+    """Kills a job's process group when the file ``moment`` exists; returns False if the job has
     ended before."""
     try:
         until(

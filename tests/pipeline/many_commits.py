@@ -25,7 +25,7 @@ def prepare(broker: Broker) -> None:
 
 
 def commit(broker: Broker, groups: range) -> None:
-    """Commits 50 partitions of one topic for each group."""
+    """Commits offsets of 50 partitions of one topic for each group."""
     with RawConnection(broker.port) as connection:
         for group in groups:
             waiting.until(f"the commit of group {group} is taken", _committing(connection, group))

@@ -1,4 +1,4 @@
-"""`make pictures`: images for README and docs of the report on a small running shop."""
+"""`make pictures`: images of the report for README and docs, from a small shop that is running."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PICTURES = (
     ("report-group", DROWNING, (1180, 1290), False),
     ("report-phone", DROWNING, PHONE, True),
 )
-"""Image name, group on the image, screen size, and whether the image is dark."""
+"""For each image: the name, the group that it shows, the screen size, and whether it is dark."""
 SHOW = """
     const part = [...document.querySelectorAll('.part')].find(
         (each) => each.querySelector('h2').innerText === arguments[0]);
@@ -34,8 +34,8 @@ SHOW = """
 
 
 def play(broker: str, life: Shop) -> None:
-    """Runs seven minutes in which members join, leave and are killed; groups drown, stop, and are
-    reset."""
+    """Runs seven minutes in which members join, leave and are killed, and groups fall behind, stop,
+    and are reset."""
     for group in life.groups:
         each_takes_s = 0.012 if group == DROWNING else 0
         life.start(group, f"{group}-1", each_takes_s=each_takes_s)
@@ -79,7 +79,8 @@ def set_back(cluster: Cluster, life: Shop, group: str, topic: str) -> None:
 
 
 def draw(tables: Path, source: str) -> None:
-    """Makes every table and the report from the running broker, and the images of the report."""
+    """Makes every table and the report from the running broker, and then the images of the
+    report."""
     made = run("pipeline", "all", "--source", source, "--out", str(tables))
     assert made.code == 0, made.err
     print(made.out)
@@ -90,7 +91,7 @@ def draw(tables: Path, source: str) -> None:
 
 
 def photograph(browser: Browser, page: Path, source: str, images: Path = IMAGES) -> None:
-    """Makes the images of a report, which must name its source."""
+    """Makes the images of a report; the report must name ``source``."""
     for name, group, size, dark in PICTURES:
         browser.system(dark)
         browser.screen(size)

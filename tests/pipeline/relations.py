@@ -1,4 +1,4 @@
-"""Relations and tables that DuckDB makes of a small history."""
+"""Relations and tables that DuckDB computes from a small history."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EPOCH_S = at(0).timestamp()
 
 
 class Relations:
-    """The relations and tables of a history, each made at its first read."""
+    """The relations and tables of a history; each is computed when it is first read."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Relations:
         read: float | None = None,
         retention: timedelta = OFFSETS_RETENTION,
     ) -> None:
-        """Takes times in seconds after 2026-01-01 00:00 UTC; ``read`` is the time when the source
+        """Accepts times in seconds after 2026-01-01 00:00 UTC; ``read`` is the time when the source
         is read, by default ``as_of``."""
         folder.mkdir(exist_ok=True)
         self._engine = DuckEngine(str(folder))
@@ -49,14 +49,15 @@ class Relations:
         feed(self._engine, events, stretches)
 
     def rows(self, name: str, *columns: str, by: str = "log_offset") -> list[tuple[Any, ...]]:
-        """The given columns of a relation or table, sorted; times are seconds after 2026-01-01."""
+        """Returns the given columns of a relation or table, sorted; times are seconds after
+        2026-01-01."""
         self._make(name)
         asked = ", ".join(f'"{column}"' for column in columns)
         found = self._engine.ask(f"SELECT {asked} FROM {name} ORDER BY {by}")
         return [tuple(plain(value) for value in row.values()) for row in found]
 
     def figures(self, name: str) -> tuple[int, tuple[Figure, ...]]:
-        """The row count of a table, and its figures."""
+        """Returns the row count of a table, and its figures."""
         self._make(name)
         return figures_of(self._engine, name)
 
@@ -82,7 +83,7 @@ def feed(
 
 
 def rows_of(schema: pa.Schema, rows: Iterable[dict[str, Any]]) -> Rows:
-    """The rows as a part of a source."""
+    """Returns the rows as a part of a source."""
     whole = []
     for row in rows:
         assert set(row) <= set(schema.names), set(row) - set(schema.names)
@@ -91,15 +92,15 @@ def rows_of(schema: pa.Schema, rows: Iterable[dict[str, Any]]) -> Rows:
 
 
 def stretch(seconds: float, base: int, last: int, **columns: Any) -> dict[str, Any]:
-    """A stretch of partition 0 of orders, whose records have the same timestamp unless ``last_s``
-    is given."""
+    """Returns a stretch of partition 0 of orders, whose records have the same timestamp unless
+    ``last_s`` is given."""
     row = {"topic": "orders", "partition": 0, "base_offset": base, "last_offset": last}
     when = {"first_at": at(seconds), "last_at": at(columns.pop("last_s", seconds))}
     return {**row, **when, "size_bytes": 100 * (last - base + 1), **columns}
 
 
 def ms(seconds: float) -> int:
-    """A time in seconds after 2026-01-01 00:00 UTC, as milliseconds."""
+    """Returns a time in seconds after 2026-01-01 00:00 UTC, as milliseconds."""
     return round((EPOCH_S + seconds) * 1000)
 
 

@@ -6,7 +6,7 @@ import re
 
 
 def listed(page: str) -> dict[str, dict[str, str]]:
-    """The columns of each group in the list at the top of the page."""
+    """Returns the columns of each group in the list at the top of the page."""
     found = {}
     for line in re.findall(r'<tr><th scope="row">.*?</tr>', page):
         name = re.search(r"<bdi>(.*?)</bdi>", line)

@@ -26,7 +26,7 @@ NOON = 1_767_268_800_000
 
 
 def batch_of(base_offset: int, *runs: Run, at_ms: int = NOON, compression: int = 0) -> bytes:
-    """A batch of runs, as a coordinator writes it."""
+    """Returns a batch of runs, as a coordinator writes it."""
     section, count = b"", 0
     for run in runs:
         section += run_records(run, count)
@@ -37,7 +37,7 @@ def batch_of(base_offset: int, *runs: Run, at_ms: int = NOON, compression: int =
 def commit(
     group: str, topic: str, offsets: Iterable[int], at_ms: int = NOON, **more: Any
 ) -> OffsetRun:
-    """A commit of partitions 0, 1, ... at these offsets."""
+    """Returns a commit of partitions 0, 1, ... at these offsets."""
     values = list(offsets)
     epochs = more.pop("epochs", [0] * len(values))
     metadata = more.pop("metadata", None)
@@ -48,7 +48,8 @@ def commit(
 
 
 def generation(group: str, number: int, members: dict[str, dict[str, list[int]]]) -> GroupRun:
-    """A generation of a consumer group; ``members`` has the partitions by member and topic."""
+    """Returns a generation of a consumer group; ``members`` has the partitions by member and
+    topic."""
     listed = [
         GroupMember(
             member,
@@ -78,7 +79,7 @@ def write_segment(
 
 
 def rows_of(data: Path, what: str = "offsets", **options: str) -> list[dict[str, Any]]:
-    """The rows of a folder, read in this process as the tasks of a job read them."""
+    """Returns the rows of a folder, read in this process as the tasks of a job read them."""
     reader = SegmentsReader({"path": str(data), "as": what, **options})
     return [
         row
@@ -97,13 +98,13 @@ def unpacked(name: str, into: Path) -> Path:
 
 
 def expected(name: str) -> dict[str, Any]:
-    """The results that the clients of the Kafka ``name`` recorded."""
+    """Returns the results that the clients of the Kafka ``name`` recorded."""
     found: dict[str, Any] = json.loads((KAFKA_DIRS / name / "expect.json").read_text())
     return found
 
 
 def small_history(data: Path) -> Path:
-    """Two commits of one group, 10 and then 40, a minute apart."""
+    """Writes a history with two commits of one group, 10 and then 40, one minute apart."""
     write_segment(
         data,
         0,

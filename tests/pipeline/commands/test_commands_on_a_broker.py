@@ -41,13 +41,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def rows_of(table: Path) -> list[dict[str, Any]]:
-    """The sorted rows of a table, as any Parquet reader returns them."""
+    """Returns the sorted rows of a table, as any Parquet reader returns them."""
     rows: list[dict[str, Any]] = pyarrow.parquet.read_table(table).to_pylist()
     return sorted(rows, key=repr)
 
 
 def rows_there(table: Path) -> int:
-    """The current row count of a table that grows."""
+    """Returns the current row count of a table that grows."""
     return sum(
         pyarrow.parquet.read_metadata(file).num_rows
         for file in table.rglob("*.parquet")
@@ -61,7 +61,7 @@ def start(*words: str, **more: Any) -> subprocess.Popen[str]:
     )
 
 
-def test_group_and_partition_options_select_rows_when_source_is_a_broker(
+def test_options_group_and_partitions_select_rows_of_a_broker_source(
     served: Broker, tmp_path: Path
 ) -> None:
     words = ["--source", served.bootstrap, "--no-topics", "--json"]
@@ -153,7 +153,7 @@ def test_spark_submit_runs_the_package_of_pipeline_package(served: Broker, tmp_p
 
 @pytest.fixture
 def history(served: Broker, tmp_path: Path) -> Path:
-    """A copy of the history, which does not grow while a test runs its jobs."""
+    """Returns a copy of the history, which does not grow while a test runs its jobs."""
     ran = run("pipeline", "events", "--source", str(served.data), "--out", str(tmp_path / "then"))
     assert ran.code == 0, ran.err
     return tmp_path / "then"
@@ -182,7 +182,8 @@ dying.everywhere(retention, root)
 def test_restarted_job_writes_the_same_rows_when_killed_at_any_step(
     history: Path, tmp_path: Path
 ) -> None:
-    """A child process is killed (SIGKILL) before each change that it makes to the disk."""
+    """The test kills a child process (SIGKILL) before each change that the process makes to the
+    disk."""
     scratch, root = tmp_path / "scratch", tmp_path / "root"
     scratch.mkdir()
     root.mkdir()

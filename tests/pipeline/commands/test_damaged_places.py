@@ -27,7 +27,7 @@ def one_sentence(ran: Ran, code: int = 1) -> str:
 
 
 @pytest.mark.parametrize("text", [CUT, "", "[]", "{}", "7", "\udcff"])
-def test_error_names_the_damaged_cluster_note(
+def test_error_names_the_damaged_file_that_has_the_cluster_id(
     history: Path, out: Path, tmp_path: Path, text: str
 ) -> None:
     words = ["pipeline", "events", "--source", str(history), "--overwrite", "--out"]
@@ -120,7 +120,7 @@ def limited(size: int, *words: str) -> Ran:
 
 @pytest.fixture
 def long_history(tmp_path: Path) -> Path:
-    """A history whose table of commits has about 100 KB."""
+    """Returns a history whose table of commits has about 100 KB."""
     data = tmp_path / "long"
     batches = [
         batch_of(nth, commit("billing", "orders", [nth * 7919 % 65521], NOON + nth,
@@ -131,9 +131,7 @@ def long_history(tmp_path: Path) -> Path:
     return data
 
 
-def test_full_disk_below_out_is_reported_with_its_path_and_advice(
-    long_history: Path, out: Path
-) -> None:
+def test_full_output_disk_is_reported_with_a_path_and_advice(long_history: Path, out: Path) -> None:
     words = ["pipeline", "commits", "--source", str(long_history), "--out", str(out)]
 
     said = one_sentence(limited(16_384, *words))
@@ -161,7 +159,7 @@ def test_archive_is_unchanged_when_the_disk_is_full(long_history: Path, out: Pat
     assert len(places(out)) == 3003
 
 
-def test_archive_with_a_truncated_file_is_accepted_as_source(
+def test_source_archive_is_accepted_when_one_of_its_files_is_truncated(
     history: Path, out: Path, tmp_path: Path
 ) -> None:
     assert run("pipeline", "events", "--source", str(history), "--out", str(out)).code == 0

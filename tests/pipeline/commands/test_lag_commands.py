@@ -1,4 +1,4 @@
-"""`muster pipeline lag` and `all`: the text file for Prometheus, and the exit code of
+"""`muster pipeline lag` and `all`: the text file for Prometheus, and the exit code with
 `--fail-on`."""
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ Lag = Callable[..., Ran]
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A history with one group in each state; ten records per second are written to the topic."""
+    """Returns a history with one group in each state; ten records per second are written to the
+    topic."""
     history = History()
     for name in ("drowns", "stuck", "left", "above"):
         history.generation(0, name, 1, member("m-1", 0))
@@ -54,7 +55,7 @@ def lag(archive: Path, out: Path) -> Lag:
     return ran
 
 
-def test_textfile_has_the_rows_of_table_catch_up(
+def test_textfile_has_the_values_of_each_row_of_table_catch_up(
     lag: Lag, archive: Path, out: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "lag.prom"
@@ -89,7 +90,7 @@ def places(family: Any) -> dict[tuple[str, ...], float]:
     return {tuple(each.labels[name] for name in labels): each.value for each in family.samples}
 
 
-def test_fail_on_exits_5_when_a_group_is_in_a_named_state(lag: Lag) -> None:
+def test_command_exits_with_5_when_a_group_has_a_state_of_fail_on(lag: Lag) -> None:
     told = lag("--fail-on", "stuck,drowning")
     assert told.code == 5
     assert told.err == (

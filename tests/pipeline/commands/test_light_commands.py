@@ -15,7 +15,9 @@ from tests.cli.running import run
 from tests.pipeline.small_logs import NOON, batch_of, commit, write_segment
 
 
-def test_job_prints_its_tables_and_does_not_overwrite_them(history: Path, out: Path) -> None:
+def test_job_prints_its_tables_and_the_next_run_does_not_replace_them(
+    history: Path, out: Path
+) -> None:
     words = ["pipeline", "commits", "--source", str(history), "--out", str(out), "--no-topics"]
     made = run(*words)
     assert made.code == 0, made.err
@@ -51,7 +53,7 @@ def test_job_prints_its_tables_and_does_not_overwrite_them(history: Path, out: P
     assert "has tables of cluster one, but the source is cluster two" in mixed.err
 
 
-def test_groups_partitions_and_times_select_rows(history: Path, out: Path) -> None:
+def test_options_group_partitions_until_and_as_of_select_rows(history: Path, out: Path) -> None:
     write_segment(history, 0, batch_of(0, commit("audit", "orders", [7])), partition=3)
     words = ["pipeline", "commits", "--source", str(history), "--out", str(out), "--overwrite"]
 
@@ -70,7 +72,7 @@ def test_groups_partitions_and_times_select_rows(history: Path, out: Path) -> No
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
-    """A history whose first segment is truncated."""
+    """Returns a history whose first segment is truncated."""
     data = tmp_path / "data"
     cut = batch_of(1, commit("billing", "orders", [40]))[:-9]
     write_segment(data, 0, batch_of(0, commit("billing", "orders", [10])), cut)
@@ -78,7 +80,7 @@ def damaged(tmp_path: Path) -> Path:
     return data
 
 
-def test_damage_is_reported_and_exit_code_is_4_with_fail_on_damage(
+def test_damage_is_reported_and_exits_with_4_when_fail_on_damage_is_set(
     damaged: Path, out: Path
 ) -> None:
     words = ["pipeline", "commits", "--source", str(damaged), "--out", str(out), "--json"]
@@ -135,7 +137,7 @@ duckdb.sql("SELECT TIMESTAMPTZ '2026-01-01'").fetchall()
     assert any(each.startswith("pytz") for each in extras["light"])
 
 
-def test_events_refuses_an_out_folder_that_is_the_source(history: Path, out: Path) -> None:
+def test_events_rejects_an_out_folder_that_is_the_source(history: Path, out: Path) -> None:
     assert run("pipeline", "events", "--source", str(history), "--out", str(out)).code == 0
     words = ["pipeline", "events", "--source", str(out), "--out", str(out), "--overwrite"]
     ran = run(*words)

@@ -1,4 +1,5 @@
-"""The pages about the pipeline: their commands run, and the pages list every option and state."""
+"""The commands on the pages about the pipeline succeed, and the pages list every option and
+state."""
 
 from __future__ import annotations
 
@@ -33,11 +34,11 @@ BROKER = "127.0.0.1:9092"
 
 
 def of_pipeline(page: str) -> list[str]:
-    """The lines of a page that run `muster pipeline`."""
+    """Returns the lines of a page that run `muster pipeline`."""
     return re.findall(r"^ {4}muster (pipeline .*)$", page, re.MULTILINE)
 
 
-def test_commands_of_the_pipeline_page_run_in_order(
+def test_commands_of_the_pipeline_page_succeed_in_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history = small_history(tmp_path / "history")
@@ -99,7 +100,7 @@ def test_pipeline_page_has_the_states_and_bounds_of_the_report() -> None:
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.stem)
-def test_picture_title_names_the_source_of_the_report(picture: Path) -> None:
+def test_title_of_the_report_picture_names_its_source(picture: Path) -> None:
     with Image.open(picture) as image:
         about = image.info
 

@@ -26,11 +26,11 @@ from tests.cli.running import run
 pytestmark = pytest.mark.pipeline
 
 
-def test_commands_are_the_jobs_of_the_pipeline() -> None:
+def test_each_job_of_the_pipeline_is_a_command() -> None:
     assert {name: job.summary for name, job in JOBS.items()} == NAMED
 
 
-def test_package_writes_its_files_once_and_prints_the_spark_submit_line(tmp_path: Path) -> None:
+def test_package_command_writes_files_and_prints_the_spark_submit_line(tmp_path: Path) -> None:
     folder = tmp_path / "package"
     made = run("pipeline", "package", "--out", str(folder), "--master", "spark://h:7077")
     assert made.code == 0, made.err

@@ -43,7 +43,7 @@ def test_spark_job_runs_with_the_java_of_extra_pipeline(
     assert sorted(table["committed_offset"].to_pylist()) == [10, 40]
 
 
-def test_all_tables_and_the_report_are_made_on_spark(
+def test_spark_job_all_makes_all_tables_and_the_report(
     spark: SparkSession, history: Path, out: Path
 ) -> None:
     words = ["pipeline", "all", "--source", str(history), "--out", str(out), "--engine", "spark"]
@@ -71,7 +71,7 @@ def test_error_of_a_spark_task_is_shown_to_the_user(spark: SparkSession) -> None
     assert of_rows.value.exit_code == REFUSED
 
 
-def test_broker_unreachable_from_an_executor_exits_with_code_unreachable(
+def test_exit_code_is_unreachable_when_an_executor_reaches_no_broker(
     spark: SparkSession,
 ) -> None:
     def away(_: object) -> list[object]:

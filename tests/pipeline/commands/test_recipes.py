@@ -1,4 +1,5 @@
-"""Each recipe of docs/use/pipeline-commands.md: its command runs as its scheduler would run it."""
+"""Each recipe of docs/use/pipeline-commands.md: its command runs in the way in which its scheduler
+runs it."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def served(brokers: Callable[..., Broker]) -> Broker:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A PATH in which `muster` is the command of this checkout."""
+    """Returns a PATH in which `muster` is the command of this checkout."""
     folder = tmp_path / "bin"
     folder.mkdir()
     command = folder / "muster"
@@ -54,7 +55,7 @@ def ran(command: list[str], environment: Mapping[str, str]) -> subprocess.Comple
     )
 
 
-def test_cron_line_is_silent_on_success_and_prints_a_failure(
+def test_cron_line_prints_output_only_when_the_job_fails(
     served: Broker, tmp_path: Path, path: str
 ) -> None:
     settings, times = entry_of("muster-history.cron")
@@ -109,8 +110,8 @@ def entry_of(name: str) -> tuple[dict[str, str], list[str]]:
 
 
 def loaded(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arguments of DAG and BashOperator in a DAG file, which runs with stubs of Airflow's
-    classes."""
+    """Returns the arguments of DAG and BashOperator in a DAG file, which is run with stubs of
+    Airflow's classes."""
     dags: list[dict[str, Any]] = []
     tasks: list[dict[str, Any]] = []
 
@@ -202,10 +203,10 @@ def test_cronjob_container_has_the_exit_code_of_the_command(
     assert ran(command, {**environment, "MUSTER_SOURCE": NOBODY}).returncode == 3
 
 
-def test_exit_code_is_4_for_new_damage_and_0_on_the_next_run(
+def test_exit_code_is_4_when_damage_is_new_and_0_in_the_next_run(
     served: Broker, tmp_path: Path
 ) -> None:
-    """A copy of the log has one wrong byte."""
+    """The source is a copy of the log in which one byte is wrong."""
     served.stop()
     copy = tmp_path / "copy"
     shutil.copytree(served.data, copy)

@@ -1,6 +1,6 @@
-"""`muster pipeline` on transactional commits that Muster wrote: the outcome of each commit.
+"""`muster pipeline` on transactional commits in Muster: the outcome of each commit.
 
-The source is the broker's files, or the broker itself while a transaction is open.
+The source is the broker's files, or the broker itself when a transaction is open.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def transact(producer: TransactionalProducer, offset: int, ends: bool | None = N
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """The commits of offsets 10 without a transaction, 20 committed, 30 aborted, 40 superseded by
-    41, and 50 open."""
+    """A broker with the commits of offset 10 without a transaction, 20 (committed), 30 (aborted),
+    40 (superseded by 41), and 50 (open)."""
     broker = make_broker(tmp_path_factory.mktemp("served") / "data", SETTINGS).start()
     with Wire(broker.port) as wire:
         made = [{"name": TOPIC, "num_partitions": 1, "replication_factor": 1}]
@@ -66,7 +66,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     "source", [lambda broker: broker.bootstrap, lambda broker: str(broker.data)],
     ids=["broker", "files"],
 )  # fmt: skip
-def test_transactional_commits_are_committed_aborted_superseded_or_open(
+def test_transactional_commits_have_the_outcome_of_their_transaction(
     served: Broker, tmp_path: Path, source: Callable[[Broker], str]
 ) -> None:
     words = ["--source", source(served), "--no-topics", "--out", str(tmp_path / "out")]

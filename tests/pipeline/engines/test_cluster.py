@@ -53,7 +53,7 @@ sys.exit(code)
 
 
 def commands() -> dict[str, list[str]]:
-    """The commands of docs/use/pipeline-commands.md by their first words."""
+    """Returns the commands of docs/use/pipeline-commands.md by their first words."""
     blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
     lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
     return {" ".join(shlex.split(line)[:2]): shlex.split(line) for line in lines}
@@ -80,7 +80,8 @@ class Cluster:
                       "7077": str(self.port), "DIST": str(folder / "dist")}  # fmt: skip
 
     def line(self, command: list[str], *more: str) -> list[str]:
-        """A command of the page with this cluster's names, followed by more options."""
+        """Returns a command of the page with the names of this cluster, followed by more
+        options."""
         pattern = re.compile("|".join(map(re.escape, self.words)))
         return [pattern.sub(lambda m: self.words[m[0]], word) for word in command] + [*more]
 
@@ -95,7 +96,7 @@ class Cluster:
         stack.callback(process.kill)
 
     def workers(self) -> int:
-        """The current number of the master's workers."""
+        """Returns the current number of the master's workers."""
         with urlopen(f"http://127.0.0.1:{self.page}/json/", timeout=5) as answer:
             return sum(w["state"] == "ALIVE" for w in json.load(answer)["workers"])
 

@@ -26,7 +26,7 @@ SCHEMAS = {name: table.schema for name, table in TABLES.items()} | {"quarantine"
 
 
 def ask_every_column(engine: Engine, name: str, schema: pa.Schema) -> None:
-    """Queries each column on its own, and sorts and groups by it, without quotes."""
+    """Queries each column separately, and sorts and groups by it, without quotes."""
     engine.read(name, [], schema)
     columns = ", ".join(schema.names)
     engine.ask(f"SELECT {columns} FROM {name} ORDER BY {columns}")
@@ -61,7 +61,7 @@ def test_spark_accepts_every_column_name_without_quotes(spark: SparkSession) -> 
 
 
 def old_tables(folder: Path) -> Store:
-    """Tables with the former column names, as an older Muster wrote them."""
+    """Writes tables with the former column names, as an older Muster wrote them."""
     rows = {
         "commits": (COMMITS, {"group_id": "billing", "at": at(7), "committed_offset": 5}),
         "rewinds": (REWINDS, {"group_id": "billing", "at": at(8), "rewound_records": 3}),
@@ -113,7 +113,7 @@ def test_spark_reads_tables_with_former_names(spark: SparkSession, tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", ["views", "database"])
-def test_views_have_former_and_current_names(tmp_path: Path, kind: str) -> None:
+def test_views_have_former_and_current_column_names(tmp_path: Path, kind: str) -> None:
     store = old_tables(tmp_path / "tables")
     if kind == "views":
         session = duckdb.connect()

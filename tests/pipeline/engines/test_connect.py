@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600), pytest.mark.proves
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Spark Connect server."""
+    """Yields the address of a Spark Connect server."""
     port, folder = free_port(), tmp_path_factory.mktemp("server")
     settings = {
         "spark.connect.grpc.binding.port": port,
@@ -66,7 +66,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def asked(server: str, *words: str) -> dict[str, Any]:
-    """The summary of a job on a server, run by a process that has no Java."""
+    """Runs a job on a server from a process that has no Java; returns the summary."""
     done = subprocess.run(
         [sys.executable, "-m", "cli.main", "pipeline", *words, "--master", server, "--json"],
         env={**os.environ, "PATH": "", "JAVA_HOME": "/nowhere"},

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.pipeline
 
 
 def archive_in(folder: Path, fault: str) -> Path:
-    """Two days of events; the file of the first day is damaged."""
+    """Makes an archive with two days of events; the file of the first day is damaged."""
     with Archive.open(str(folder), "one") as archive:
         for day in range(2):
             offsets = range(2000 * day, 2000 * day + 2000)

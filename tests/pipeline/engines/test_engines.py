@@ -70,7 +70,8 @@ def history() -> list[dict[str, Any]]:
 
 
 def stretches() -> list[dict[str, Any]]:
-    """Stretches with right, wrong and missing timestamps; log starts and log ends."""
+    """Returns stretches with correct, wrong and missing timestamps, and with log starts and log
+    ends."""
     false = [
         stretch(-100, 0, 9), stretch(9e9, 10, 19), stretch(-80, 20, 29, last_s=-60),
         stretch(-9e9, 30, 39), stretch(-50, 40, 49, last_s=50), stretch(120, 50, 59),
@@ -93,7 +94,7 @@ def stretches() -> list[dict[str, Any]]:
 
 
 def groups(history: History) -> None:
-    """A classic group that becomes a KIP-848 group and classic again; and unknown records."""
+    """Adds a classic group that becomes a KIP-848 group and classic again, and unknown records."""
     history.generation(0, "c", 0).generation(1, "c", 7, member("x-1", 0), member("y-1", 1))
     history.commit(2, "c", 9).commit(3, "c", 4).delete(5, "c")
     group = ModernGroup(history, "c")
@@ -133,7 +134,7 @@ def groups(history: History) -> None:
 
 
 def tables(engine: Engine, folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """All tables after writing and reading, sorted by the text of their rows."""
+    """Returns all tables after they are written and read; rows are sorted by their text."""
     feed(engine, history(), stretches())
     params = Params(as_of_ms=ms(100), offsets_retention_ms=61_000)
     for relation in RELATIONS.values():
@@ -157,7 +158,7 @@ def tables(engine: Engine, folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def report(engine: Engine, folder: Path) -> tuple[str, str, list[Failing]]:
-    """The report of the written tables, the file for Prometheus, and the groups that match
+    """Returns the report of the written tables, the file for Prometheus, and the groups that match
     `--fail-on`."""
     for made in TABLES.values():
         engine.open(made.name, [str(folder / made.name)], made.schema)

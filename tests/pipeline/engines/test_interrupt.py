@@ -19,7 +19,7 @@ pytestmark = pytest.mark.pipeline
 
 
 def interrupted(engine: Engine, column: str) -> BaseException:
-    """The exception of an interrupted query that would run for hours.
+    """Interrupts a query that would run for hours; returns the exception.
 
     An interrupt before the query starts has no effect, so the function repeats it until the query
     ends.
@@ -46,7 +46,7 @@ def interrupted(engine: Engine, column: str) -> BaseException:
     return ended[0]
 
 
-def test_interrupted_duckdb_ends_the_queries_of_its_threads(tmp_path: Path) -> None:
+def test_interrupt_of_duckdb_ends_the_queries_of_all_threads(tmp_path: Path) -> None:
     engine = DuckEngine(str(tmp_path))
 
     assert "nterrupted" in str(interrupted(engine, "range"))
@@ -54,7 +54,7 @@ def test_interrupted_duckdb_ends_the_queries_of_its_threads(tmp_path: Path) -> N
     engine.close()
 
 
-def test_interrupted_spark_cancels_the_jobs_of_its_threads(spark: SparkSession) -> None:
+def test_interrupt_of_spark_cancels_the_jobs_of_all_threads(spark: SparkSession) -> None:
     engine = SparkEngine(spark)
 
     assert "cancel" in str(interrupted(engine, "id")).lower()
@@ -74,7 +74,7 @@ class Interrupted:
         return getattr(self._cursor, name)
 
 
-def test_duckdb_raises_keyboard_interrupt_when_ctrl_c_arrives_at_read(tmp_path: Path) -> None:
+def test_duckdb_raises_keyboard_interrupt_on_ctrl_c_during_a_read(tmp_path: Path) -> None:
     engine = DuckEngine(str(tmp_path))
     engine._mine.cursor = Interrupted(engine._db)
 

@@ -30,7 +30,7 @@ ASKED = (
 
 
 def refusals(engine: Engine) -> list[str]:
-    """The error of each selection; an empty text when it is accepted."""
+    """Returns the error of each selection; an empty text if the selection is accepted."""
     engine.read("history", [rows_of(EVENTS, [committed(2, "a", 1), committed(60, "b", 2)])], EVENTS)
     found = []
     for selection in ASKED:
@@ -45,7 +45,7 @@ def refusals(engine: Engine) -> list[str]:
     return found
 
 
-def test_duckdb_and_spark_reject_empty_selections_alike(
+def test_duckdb_and_spark_report_the_same_error_for_empty_selections(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     light = refusals(DuckEngine(str(tmp_path)))

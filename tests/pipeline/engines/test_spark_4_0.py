@@ -30,7 +30,7 @@ LOCKED = CHECKOUT / "tests" / "data" / "spark-4.0" / "requirements.txt"
 
 
 def bring(folder: Path) -> None:
-    """Installs the locked packages into a folder, which Python searches first."""
+    """Installs the locked packages into a folder that Python searches first."""
     uv = Path(sys.executable).parent / "uv"
     words = ["pip", "install", "--quiet", "--no-deps", "--require-hashes", "-r", str(LOCKED)]
     subprocess.run(
@@ -41,7 +41,7 @@ def bring(folder: Path) -> None:
 
 
 def heavy(*words: str) -> str:
-    """The output of a command that runs on Spark 4.0."""
+    """Returns the output of a command that runs on Spark 4.0."""
     spark = cached("spark-4.0", LOCKED, bring)
     done = subprocess.run(
         [sys.executable, "-m", "cli.main", "pipeline", *words, "--engine", "spark"],
@@ -72,7 +72,7 @@ def test_all_tables_on_spark_4_0_equal_those_of_duckdb(history: Path, out: Path)
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[str]:
-    """The address of an Iceberg REST catalog."""
+    """Yields the address of an Iceberg REST catalog."""
     port, log = free_port(), tmp_path / "lake.log"
     words = (str(port), (tmp_path / "lake").as_uri())
     with log.open("w") as file:

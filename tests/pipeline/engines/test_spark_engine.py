@@ -10,7 +10,7 @@ from pipeline.engines.spark import SparkEngine
 pytestmark = pytest.mark.pipeline
 
 
-def test_plan_of_kept_rows_omits_their_query_when_spark_is_local(
+def test_plan_of_a_kept_relation_excludes_its_query_on_local_spark(
     spark: SparkSession,
 ) -> None:
     engine = SparkEngine(spark, 100)

@@ -1,4 +1,5 @@
-"""spark-submit's main file accepts the options of `muster pipeline` and has its exit codes."""
+"""The main file for spark-submit accepts the options of `muster pipeline` and has the same exit
+codes."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tests.pipeline.small_logs import batch_of, commit, write_segment
 pytestmark = pytest.mark.pipeline
 OF_SPARK_SUBMIT = {"engine", "master", "conf", "verbose"}
 ONLY_HERE = {"events": {"follow", "until_now", "every"}, "all": {"incremental"}}
-"""Options that the Spark job does not have, because they make an archive grow."""
+"""Options that the Spark job does not have, because they add to an archive."""
 
 
 @pytest.mark.parametrize("job", JOBS)

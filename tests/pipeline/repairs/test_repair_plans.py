@@ -1,4 +1,4 @@
-"""Repair plans: changes, cost, file format, and the plan of each repair of a source and a
+"""Tests of repair plans: changes, cost, file format, and the plan of each repair for a source and a
 target."""
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def plan_of(*steps: Step) -> Plan:
         (90, 120, 0, 10, "offset 120 is outside orders:0, which has offsets 10 to 100"),
     ],
 )
-def test_step_counts_only_records_that_the_log_still_has(
+def test_record_count_of_a_step_excludes_deleted_records(
     before: int | None, after: int | None, reread: int | None, skipped: int | None, note: str | None
 ) -> None:
     made = step(KEY, before and Position(before), after and Position(after), LOG)
     assert (made.reread, made.skipped, made.note) == (reread, skipped, note)
 
 
-def test_clamped_offset_loses_its_leader_epoch() -> None:
+def test_leader_epoch_is_removed_when_an_offset_is_clamped() -> None:
     assert inside(Position(4, "mine", 7), LOG) == Position(10, "mine", -1)
     assert inside(Position(40, "mine", 7), LOG) == Position(40, "mine", 7)
 
@@ -117,7 +117,7 @@ def test_file_that_is_not_json_is_rejected_as_a_plan(text: str) -> None:
         from_json(text, "plan.json")
 
 
-def test_undo_restores_old_offsets_and_deletes_new_ones() -> None:
+def test_undo_restores_old_offsets_and_deletes_new_offsets() -> None:
     plan = plan_of(step(KEY, Position(90), Position(40), LOG), step(OTHER, None, Position(7), LOG))
     assert [(s.key, s.before, s.after) for s in backwards(plan).steps] == [
         (OTHER, Position(7), None),
@@ -125,7 +125,7 @@ def test_undo_restores_old_offsets_and_deletes_new_ones() -> None:
     ]
 
 
-def test_current_offsets_make_steps_pending_done_or_changed() -> None:
+def test_step_is_pending_done_or_changed_according_to_current_offsets() -> None:
     ahead = step(KEY, Position(90), Position(40), LOG)
     done = step(OTHER, None, Position(7), LOG)
     changed = step(Key("audit", "orders", 0), Position(5), None, LOG)
@@ -157,7 +157,7 @@ def test_migration_keeps_the_greater_of_two_offsets(
     )
 
 
-def test_migration_moves_offsets_backwards_only_with_backwards() -> None:
+def test_migration_lowers_offsets_only_when_option_backwards_is_set() -> None:
     sides = {KEY: Position(50)}, {KEY: Position(60)}, {KEY.log: LOG}
     assert plan_migration(*sides).steps == ()
     [back] = plan_migration(*sides, backwards=True).steps

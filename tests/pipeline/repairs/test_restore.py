@@ -35,7 +35,7 @@ def engine(tmp_path: Path) -> Iterator[DuckEngine]:
 
 
 class EventSource:
-    """A source with only the parts that a restore reads."""
+    """A source that implements only what a restore reads."""
 
     def __init__(self, events: History) -> None:
         self._events = events
@@ -66,7 +66,7 @@ def test_restored_offset_is_the_last_commit_at_or_before_the_time(engine: DuckEn
     assert then == Then(COMMITTED, Position(5, "m", 2), True, False)
 
 
-def test_transactional_commit_is_restored_from_its_commit_marker_on(
+def test_restore_uses_a_transactional_commit_only_after_its_marker(
     engine: DuckEngine,
 ) -> None:
     """The producer committed offset 10, aborted 150, committed 20, aborted 5, and wrote 7 in a
@@ -104,7 +104,7 @@ def test_restore_prefers_a_plain_commit_before_a_transactions_marker(
     assert state_at(engine, 40, events)[KEY] == (COMMITTED, 50)
 
 
-def test_restore_uses_broker_time_and_log_order_not_client_time(engine: DuckEngine) -> None:
+def test_restore_ignores_client_time_and_uses_broker_time_and_log_order(engine: DuckEngine) -> None:
     events = (
         History()
         .commit(10, KEY.group, 5, commit_at=at(99))
@@ -114,7 +114,7 @@ def test_restore_uses_broker_time_and_log_order_not_client_time(engine: DuckEngi
     assert state_at(engine, 10, events)[KEY] == (COMMITTED, 6)
 
 
-def test_restore_dates_a_record_without_timestamp_by_its_commit_time(
+def test_restore_uses_the_commit_time_of_a_record_without_timestamp(
     engine: DuckEngine,
 ) -> None:
     events = (
@@ -175,7 +175,7 @@ def then(offset: int | None = None, state: str = "", whole: bool = False) -> The
     return Then(state or (DELETED if position is None else COMMITTED), position, whole, False)
 
 
-def test_restore_plan_commits_old_offsets_and_deletes_newer_ones() -> None:
+def test_restore_plan_commits_old_offsets_and_deletes_newer_offsets() -> None:
     keys = [KEY._replace(partition=number) for number in range(4)]
     was = {
         keys[0]: then(40),
@@ -193,7 +193,7 @@ def test_restore_plan_commits_old_offsets_and_deletes_newer_ones() -> None:
     assert (made.same, made.left) == (1, ())
 
 
-def test_restore_deletes_unknown_offsets_only_with_delete_unknown() -> None:
+def test_restore_deletes_unknown_offsets_only_when_option_says_so() -> None:
     unknown, unseen = KEY._replace(partition=1), KEY._replace(partition=2)
     was = {KEY: then(40), unknown: then(None, LATER)}
     now = {KEY: Position(40), unknown: Position(9), unseen: Position(8)}

@@ -1,5 +1,5 @@
-"""The report: equal to its tables, of bounded size, safe with any name, and complete in a
-browser."""
+"""The report equals its tables, has a bounded size, is safe with any name, and displays completely
+in a browser."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def together(*groups: Rows) -> Rows:
 
 
 def busy() -> Rows:
-    """Groups in every state; one name is a script injection."""
+    """Returns groups in every state; the name of one group is a script injection."""
     rows = together(
         group(HOSTILE, [40] * MINUTES, verdict="stopped", topic=HOSTILE),
         group("drowns", list(range(0, 2000, 200)), verdict="falling behind", generations=3),
@@ -165,7 +165,7 @@ def busy() -> Rows:
     return rows
 
 
-def test_groups_are_listed_worst_state_first(report: Report) -> None:
+def test_report_lists_groups_with_the_worst_state_first(report: Report) -> None:
     page = report(busy())
 
     assert [(name, row["state"]) for name, row in listed(page).items()] == [
@@ -184,7 +184,7 @@ def test_groups_are_listed_worst_state_first(report: Report) -> None:
     ]
 
 
-def test_only_groups_with_unread_or_lost_records_are_red(report: Report) -> None:
+def test_report_shows_only_groups_with_unread_or_lost_records_in_red(report: Report) -> None:
     page = report(busy())
 
     red = re.findall(r'<bdi>([^<]*?)</bdi></a></th><td[^>]*><span class="state bad">', page)
@@ -247,20 +247,20 @@ def test_groups_with_equal_displayed_age_are_sorted_by_unread_records(report: Re
 
 
 def above_in(page: str) -> list[str]:
-    """The lines of the list of groups above a threshold."""
+    """Returns the lines of the list of groups above a threshold."""
     [found] = re.findall(r'<ul class="above">(.*?)</ul>', page)
     return re.findall("<li>(.*?)</li>", found)
 
 
 def row_of(page: str, name: str) -> str:
-    """The row of a group in the list."""
+    """Returns the row of a group in the list."""
     [found] = [
         row for row in re.findall(r'<tr><th scope="row">.*?</tr>', page) if f">{name}<" in row
     ]
     return str(found)
 
 
-def test_group_list_has_the_figures_of_the_tables(report: Report) -> None:
+def test_group_list_of_the_report_has_the_figures_of_the_tables(report: Report) -> None:
     rows = listed(report(busy()))
 
     assert rows["drowns"] == {
@@ -301,7 +301,7 @@ def test_report_lists_the_groups_above_each_threshold(report: Report) -> None:
     assert "No group is above the lag threshold of" in page
 
 
-def test_links_of_the_report_point_to_the_generation_at_their_time(report: Report) -> None:
+def test_report_links_lead_to_the_generation_at_the_time_of_the_event(report: Report) -> None:
     page = report(busy())
     drowns = part(page, "drowns")
 
@@ -333,7 +333,7 @@ def test_old_generation_is_included_when_a_rewind_refers_to_it(report: Report) -
     assert set(re.findall(r'href="#(.*?)"', page)) <= set(re.findall(r'id="(.*?)"', page))
 
 
-def test_lag_line_has_a_gap_where_the_lag_is_unknown(report: Report) -> None:
+def test_line_of_the_lag_plot_has_a_gap_where_the_lag_is_unknown(report: Report) -> None:
     rows = group("g", [5] * MINUTES)
     del rows["lag"][4]
 
@@ -397,7 +397,7 @@ def test_members_are_not_known_when_group_records_were_not_decoded(
     assert 'data-label="by"><bdi>not known</bdi>' in page
 
 
-def test_imprecise_age_is_shown_with_its_precision_or_as_minimum(report: Report) -> None:
+def test_imprecise_age_is_shown_with_its_precision_or_as_a_minimum(report: Report) -> None:
     rows = group("g", [500] * MINUTES)
     assert "±" not in report(rows)
 
@@ -419,7 +419,7 @@ def test_page_names_implausible_timestamps_as_the_cause_of_unknown_age(report: R
     assert "no record was unread." in part(report(rows), "g"), "its offset is beyond the end"
 
 
-def test_minimum_age_is_marked_as_such_in_every_part_of_the_report(report: Report) -> None:
+def test_minimum_age_is_marked_as_minimum_in_every_part_of_the_report(report: Report) -> None:
     rows = group("g", [100] * 5 + [500] * 5)
     exact = report(rows)
     for row in rows["lag"][5:]:
@@ -514,7 +514,7 @@ def test_page_loads_no_resource_and_no_script(browser: Browser, shown: Callable[
     assert browser.complaints() == []
 
 
-def test_newest_end_of_every_plot_is_visible_on_a_phone(
+def test_newest_part_of_every_plot_is_visible_on_a_phone(
     browser: Browser, shown: Callable[..., None]
 ) -> None:
     shown(PHONE)
@@ -553,7 +553,7 @@ def test_newest_end_of_every_plot_is_visible_on_a_phone(
         assert right - 4 <= newest <= right + 2
 
 
-def test_groups_above_a_threshold_are_a_short_list_on_a_phone(
+def test_list_of_groups_above_a_threshold_is_short_on_a_phone(
     browser: Browser, shown: Callable[..., None]
 ) -> None:
     shown(PHONE)
@@ -573,7 +573,7 @@ def test_groups_above_a_threshold_are_a_short_list_on_a_phone(
         assert "2026-" not in text
 
 
-def test_plot_stripe_leads_to_the_members_of_its_generation(
+def test_stripe_in_a_plot_links_to_the_members_of_its_generation(
     browser: Browser, shown: Callable[..., None]
 ) -> None:
     shown(PHONE)
@@ -610,7 +610,7 @@ def test_printed_page_shows_the_members_of_every_generation(
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_picture_is_refused_for_a_page_of_another_source(
+def test_picture_is_rejected_when_the_page_has_another_source(
     browser: Browser, report: Report, tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.pipeline
         (Span(since_ms=ms(100), as_of_ms=ms(200)), 200),
     ],
 )
-def test_as_of_is_the_end_of_the_selection_unless_one_is_requested(
+def test_as_of_time_is_the_end_of_the_selection_when_not_requested(
     span: Span, as_of: float
 ) -> None:
     params = params_of(span, ms(500))
@@ -41,7 +41,7 @@ def test_empty_time_window_is_rejected() -> None:
         params_of(Span(since_ms=ms(600)), ms(500))
 
 
-def test_history_in_files_ends_at_the_last_log_or_topic_record(tmp_path: Path) -> None:
+def test_history_read_from_files_ends_at_the_newest_record(tmp_path: Path) -> None:
     engine = DuckEngine(str(tmp_path))
     day = 86_400.0
     ends = []

@@ -80,7 +80,7 @@ def test_few_records_are_read_in_one_process() -> None:
     assert processes_for(POOL_RECORDS) == min(len(os.sched_getaffinity(0)), 8)
 
 
-def test_brief_spark_session_is_opened_with_option_brief(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_option_brief_is_passed_to_the_spark_session(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
 
     def open_session(*_: Any, **options: Any) -> None:
@@ -104,7 +104,7 @@ def test_error_names_the_unreachable_spark_connect_server() -> None:
 
 
 @pytest.mark.pipeline
-def test_brief_session_runs_java_without_its_second_compiler() -> None:
+def test_brief_spark_session_starts_java_with_the_options_brief_java() -> None:
     done = subprocess.run(
         [sys.executable, "-c", ARGUMENTS], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True,
         check=True, timeout=300,
@@ -114,7 +114,7 @@ def test_brief_session_runs_java_without_its_second_compiler() -> None:
 
 
 class Lost:
-    """A part whose broker is unreachable."""
+    """A part of a source whose broker is unreachable."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
         raise Unreachable("nobody answers at there:9092")

@@ -117,7 +117,7 @@ def test_records_deleted_before_they_were_read_count_as_damage(tmp_path: Path) -
     assert places(tmp_path) == [(0, n) for n in (0, 1, 2, 3, 4, 5, 8, 9, 10, 11)]
 
 
-def test_log_that_starts_above_0_reports_no_loss_on_the_first_read(tmp_path: Path) -> None:
+def test_first_read_reports_no_loss_when_the_log_starts_above_0(tmp_path: Path) -> None:
     assert added(Log(start=100, end=103), tmp_path).lost == ()
     assert places(tmp_path) == [(0, n) for n in (100, 101, 102)]
 
@@ -144,7 +144,7 @@ def test_different_history_is_rejected_and_the_archive_is_unchanged(
         assert archive.manifest == before
 
 
-def test_topics_are_requested_when_the_last_run_ended_before_it(tmp_path: Path) -> None:
+def test_topic_times_are_requested_when_the_previous_run_read_no_topics(tmp_path: Path) -> None:
     log = Log(end=5)
     with Archive.open(str(tmp_path), log.cluster_id) as archive:
         archive.append(log.events({}))
@@ -155,7 +155,7 @@ def test_topics_are_requested_when_the_last_run_ended_before_it(tmp_path: Path) 
     assert log.asked[1] == {}
 
 
-def test_follow_uses_the_given_first_read_and_retries_when_it_fails(tmp_path: Path) -> None:
+def test_follow_retries_when_its_first_read_fails(tmp_path: Path) -> None:
     log = Log(end=10, fails_while_read=True)
     told: list[Any] = []
 
@@ -174,11 +174,11 @@ def test_follow_uses_the_given_first_read_and_retries_when_it_fails(tmp_path: Pa
 
 
 class Ended(Exception):
-    """The virtual time has ended."""
+    """Raised when the virtual time has ended."""
 
 
 def followed(log: Log, out: Path, between: Callable[[int], None], looks: int) -> list[Any]:
-    """Follows for a number of pauses; returns the reports, and the length of each pause."""
+    """Follows a log for a number of pauses; returns the reports and the length of each pause."""
     told: list[Any] = []
     pauses: list[float] = []
 

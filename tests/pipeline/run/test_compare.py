@@ -28,8 +28,8 @@ def window(hour: int) -> Window:
 
 
 def history() -> GivenSource:
-    """A history in which `a` is slower in the second hour, `left` is deleted before the second
-    hour, and `came` starts in it."""
+    """Returns a history in which group `a` is slower in the second hour, group `left` is deleted
+    before the second hour, and group `came` starts in the second hour."""
     events = History()
     events.generation(10, "a", 1, member("m-1", 0)).commit(20, "a", 0).commit(30, "left", 5)
     for minute in range(1, 60):

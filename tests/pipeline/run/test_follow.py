@@ -46,8 +46,8 @@ def events(*words: str) -> Ran:
 
 @contextmanager
 def follower(broker: Broker, out: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that follows the history; at its end, its output is in the files ``out``.out and
-    ``out``.err."""
+    """Runs a process that follows the history; at the end of the block, its output is in the files
+    ``out``.out and ``out``.err."""
     command = [sys.executable, "-m", "cli.main", "pipeline", "events", "--follow"]
     command += ["--every", "0.2", "--source", broker.bootstrap, "--out", str(out), *words]
     with open(f"{out}.err", "a") as errors, open(f"{out}.out", "a") as said:
@@ -63,7 +63,7 @@ def follower(broker: Broker, out: Path, *words: str) -> Iterator[subprocess.Pope
 
 
 def has(out: Path, group: int) -> bool:
-    """Whether an archive has all commits of a group."""
+    """Returns True if an archive has all commits of a group."""
     try:
         rows = rows_of(out, "events")
     except (AssertionError, FileNotFoundError):
@@ -207,7 +207,7 @@ def test_follow_waits_for_an_unreachable_broker(served: Broker, tmp_path: Path) 
     is_the_log(served, out)
 
 
-def test_unreachable_broker_other_cluster_and_second_follower_are_errors(
+def test_follow_rejects_unreachable_broker_other_cluster_and_second_run(
     served: Broker, brokers: Callable[..., Broker], tmp_path: Path
 ) -> None:
     nobody = events("--follow", "--source", "127.0.0.1:1", "--out", str(tmp_path))
@@ -226,7 +226,7 @@ def test_unreachable_broker_other_cluster_and_second_follower_are_errors(
 
 
 def old_store(folder: Path, rows: pa.Table) -> None:
-    """Writes the store of an earlier version's `--follow`: a folder per batch, and its
+    """Writes the files that `--follow` of an earlier version wrote: a folder per batch, and the
     checkpoint."""
     (folder / "_events_checkpoint" / "commits").mkdir(parents=True)
     (folder / "_events_checkpoint" / "commits" / "0").write_text("v1")
@@ -241,9 +241,11 @@ def old_store(folder: Path, rows: pa.Table) -> None:
             pq.write_table(part, place / "part-0.snappy.parquet")
 
 
-def test_old_followed_store_is_converted_to_an_archive(served: Broker, tmp_path: Path) -> None:
-    """The old store is rejected for following and accepted as a source; one command converts it to
-    an archive."""
+def test_table_of_events_in_the_old_layout_is_converted_to_an_archive(
+    served: Broker, tmp_path: Path
+) -> None:
+    """The files of an earlier version are rejected by `--follow` and accepted as a source; one
+    command converts them to an archive."""
     commit(served, range(4))
     old, new = tmp_path / "old", tmp_path / "new"
     old_store(old, pa.Table.from_pylist(logged(served), EVENTS))
@@ -266,7 +268,8 @@ def test_old_followed_store_is_converted_to_an_archive(served: Broker, tmp_path:
 
 
 def test_overwrite_is_rejected_for_an_archive(served: Broker, tmp_path: Path) -> None:
-    """Regression: `all --overwrite` left Spark 15 of 4,912 records, with exit code 0."""
+    """Regression: after `all --overwrite`, Spark kept only 15 of 4,912 records, with exit code
+    0."""
     words = ["--source", served.bootstrap, "--out", str(tmp_path)]
     commit(served, range(2))
     assert events(*words).code == 0
@@ -281,7 +284,9 @@ def test_overwrite_is_rejected_for_an_archive(served: Broker, tmp_path: Path) ->
     is_the_log(served, tmp_path)
 
 
-def test_follow_of_files_needs_until_now(served: Broker, tmp_path: Path) -> None:
+def test_follow_rejects_a_source_of_files_unless_until_now_is_set(
+    served: Broker, tmp_path: Path
+) -> None:
     commit(served, range(2))
     words = ["--source", str(served.data), "--out", str(tmp_path / "out")]
     endless = events(*words, "--follow")

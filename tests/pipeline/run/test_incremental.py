@@ -38,7 +38,7 @@ def daily(source: str, out: Path, *words: str) -> Ran:
 
 
 def table(folder: Path, name: str) -> list[str]:
-    """The sorted rows of a table, without the columns with the time of the run."""
+    """Returns the sorted rows of a table, except the columns that contain the time of the run."""
     rows: list[dict[str, Any]] = pq.read_table(folder / name).to_pylist()
     return sorted(repr({**row, "record_at": 0, "record_at_precision_s": 0}) for row in rows)
 
@@ -94,7 +94,9 @@ def made(folder: Path, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_next_run_completes_the_archive_after_a_kill(served: Broker, tmp_path: Path) -> None:
+def test_next_run_completes_the_archive_when_a_run_was_killed(
+    served: Broker, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     killed = 0
     moments = chance().sample([".all.running", "commits", "rates", "catch_up"], 2)

@@ -26,14 +26,15 @@ from tests.pipeline.small_logs import batch_of, commit, write_segment
 
 
 def source() -> GivenSource:
-    """A history in which `early` commits after 10 and 20 seconds, and `late` after 60."""
+    """Returns a history in which group `early` commits after 10 and 20 seconds, and group `late`
+    after 60 seconds."""
     return GivenSource(
         [committed(10, "early", 1), committed(20, "early", 2), committed(60, "late", 3)]
     )
 
 
 def made(tmp_path: Path, of: Source, job: str = "commits", **wanted: Any) -> list[int]:
-    """The row count of each table."""
+    """Returns the row count of each table."""
     options = Options(overwrite=wanted.pop("overwrite", False), selection=Selection(**wanted))
     (tmp_path / "scratch").mkdir(exist_ok=True)
     store = Store(str(tmp_path / "tables"))
@@ -83,13 +84,13 @@ def test_selection_that_includes_the_first_record_is_accepted(tmp_path: Path) ->
     assert rows(groups=["l*"], span=Span(as_of_ms=ms(60))) == 1
 
 
-def test_empty_history_gives_empty_tables_unless_a_group_is_named(tmp_path: Path) -> None:
+def test_run_fails_on_an_empty_history_only_when_a_group_is_selected(tmp_path: Path) -> None:
     assert made(tmp_path, GivenSource([]), span=Span(as_of_ms=ms(9))) == [0, 0]
     with pytest.raises(PipelineError, match="has no group early"):
         made(tmp_path, GivenSource([]), overwrite=True, groups=["early"])
 
 
-def test_rejected_run_does_not_let_the_next_run_replace_tables(tmp_path: Path) -> None:
+def test_tables_are_not_replaced_by_the_run_after_a_rejected_run(tmp_path: Path) -> None:
     made(tmp_path, source())
     with pytest.raises(PipelineError, match="has no group nosuch"):
         made(tmp_path, source(), overwrite=True, groups=["nosuch"])

@@ -144,7 +144,9 @@ def test_failed_job_can_be_restarted_without_overwrite(
         run(TWO, source)
 
 
-def test_selection_limits_groups_and_times_but_keeps_damage(run: Any, tmp_path: Path) -> None:
+def test_selection_of_groups_and_times_includes_all_damaged_records(
+    run: Any, tmp_path: Path
+) -> None:
     history = [
         committed(0, "team-a", 1),
         committed(1, "team_b", 2),
@@ -187,11 +189,9 @@ def test_as_of_time_is_the_end_of_the_selection(run: Any) -> None:
     assert as_of(Broker(history), as_of_ms=ms(30)) == 30
 
 
-def test_lag_is_as_of_the_end_of_the_archive_for_any_selected_group(
-    run: Any, tmp_path: Path
-) -> None:
-    """In an archive that is months old, an inactive group lags behind records that other groups
-    read later."""
+def test_lag_of_a_selected_group_is_as_of_the_end_of_the_archive(run: Any, tmp_path: Path) -> None:
+    """In an archive that is months old, an inactive group lags behind by the records that were
+    written later."""
     history = [committed(0, "quiet", 10), committed(0, "busy", 10), committed(600, "busy", 40)]
     topic = [stretch(0, 0, 9), stretch(590, 10, 39), stretch(9e9, 40, 49)]
 
@@ -206,9 +206,7 @@ def test_lag_is_as_of_the_end_of_the_archive_for_any_selected_group(
         assert (row["as_of"], row["lag_records"]) == (at(when), behind)
 
 
-def test_groups_are_live_at_the_end_of_the_archive_and_expired_at_a_later_as_of(
-    run: Any, tmp_path: Path
-) -> None:
+def test_groups_expire_only_when_as_of_is_after_the_archive_end(run: Any, tmp_path: Path) -> None:
     source = GivenSource([committed(0, "a", 10), committed(600, "a", 40)])
 
     for span, expired, dead in (
@@ -223,7 +221,7 @@ def test_groups_are_live_at_the_end_of_the_archive_and_expired_at_a_later_as_of(
 
 
 def test_history_ends_with_the_newest_topic_record(run: Any, tmp_path: Path) -> None:
-    """All groups of a live data folder have stopped, so the lag follows from its topics."""
+    """All groups of a live data folder have stopped, so the lag is computed from its topics."""
     topic = [stretch(0, 0, 9), stretch(7200, 10, 39)]
 
     made = run(JOBS["lag"], GivenSource([committed(0, "a", 10)], topic))
@@ -322,7 +320,7 @@ def test_old_table_is_kept_when_a_run_is_killed_while_replacing_it(tmp_path: Pat
 def test_second_run_is_rejected_while_another_writes_the_folder(
     run: Any, source: GivenSource, tmp_path: Path, before: bool
 ) -> None:
-    """The error names the first process, whose tables are complete."""
+    """The error names the process of the first run, whose tables are complete."""
     if before:
         run(TWO, source)
     refused = list[str]()
@@ -362,7 +360,8 @@ def test_run_does_not_replace_tables_that_another_run_made_after_its_start(
 
 
 def test_reader_does_not_restore_a_table_that_a_run_is_replacing(tmp_path: Path) -> None:
-    """Only the writer renames such a table; a reader restores only tables of a killed run."""
+    """Only the writer renames a table that it is replacing; a reader restores only tables of a
+    killed run."""
     writer, reader = Store(str(tmp_path)), Store(str(tmp_path))
     writer.write("numbers", lambda folder: Path(folder).mkdir())
     writer.reserve()

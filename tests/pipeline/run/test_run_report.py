@@ -37,8 +37,8 @@ END = 60 * MINUTES
 
 
 def history() -> GivenSource:
-    """A history in which one group keeps up, one drowns and is reset, one has lost its member, and
-    one uses transactions; ten records are written per second."""
+    """Returns a history with four groups, to whose topic ten records are written per second: one
+    keeps up, one falls behind and is reset, one has lost its member, and one uses transactions."""
     log = History()
     log.generation(0, "drowns", 1, member("slow-1", 0))
     log.generation(0, "left", 1, member("gone-1", 0))
@@ -65,7 +65,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], DuckEngine]
 
 @pytest.fixture
 def made(engine: Callable[[], DuckEngine], tmp_path: Path) -> tuple[Path, Summary]:
-    """The folder of a run, and its summary."""
+    """Returns the folder of a run, and its summary."""
     source, store = history(), Store(str(tmp_path / "tables"))
     options = Options(selection=Selection(span=Span(as_of_ms=ms(END))))
     return tmp_path / "tables", run_job(engine(), JOBS["all"], source, store, options)
@@ -164,7 +164,9 @@ def test_report_rejects_a_folder_without_tables_or_with_a_bad_note(
             write_report_again(engine(), Store(str(folder)), Thresholds(), overwrite=True)
 
 
-def test_drowning_and_memberless_groups_have_different_states(made: tuple[Path, Summary]) -> None:
+def test_drowning_groups_and_groups_without_members_differ_in_state(
+    made: tuple[Path, Summary],
+) -> None:
     folder, _ = made
     page = (folder / REPORT).read_text()
 

@@ -38,7 +38,7 @@ class Tasks:
         self._all.append(Task(name, needs, do))
 
     def meet(self) -> None:
-        """Waits for another task that runs at the same time."""
+        """Waits until another task runs at the same time."""
         self.both.wait(WITHIN_S)
 
     def hang(self) -> None:
@@ -135,7 +135,7 @@ def test_ctrl_c_ends_the_running_tasks(tasks: Tasks) -> None:
     assert tasks.ended == ["generations", "commits"]
 
 
-def test_single_task_limit_starts_no_thread(tasks: Tasks) -> None:
+def test_no_thread_is_started_when_the_limit_is_one_task(tasks: Tasks) -> None:
     here = threading.current_thread()
     tasks.add("commits", work=lambda: tasks.ended.append(threading.current_thread().name))
     tasks.add("rates", "commits")
@@ -146,7 +146,8 @@ def test_single_task_limit_starts_no_thread(tasks: Tasks) -> None:
 
 
 class Waiting(DuckEngine):
-    """An engine in which two writes wait for each other."""
+    """An engine in which two table writes wait for each other, which proves that they are
+    concurrent."""
 
     def __init__(self, scratch: Path) -> None:
         scratch.mkdir(exist_ok=True)
@@ -185,7 +186,7 @@ def test_job_writes_tables_concurrently_and_dependent_tables_after_them(
     assert {path.name for path in (tmp_path / "out").iterdir()} == {*APART.tables, "views.sql"}
 
 
-def test_failed_table_ends_the_job_and_the_next_run_succeeds(
+def test_job_fails_when_a_table_fails_and_succeeds_in_the_next_run(
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "out"

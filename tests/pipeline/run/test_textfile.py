@@ -1,4 +1,5 @@
-"""The lag as a text file for Prometheus: it has every row of `catch_up`, and is never partial."""
+"""The text file with the lag for Prometheus has every row of `catch_up`, and is never
+incomplete."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckEngine]:
 
 
 def written(engine: DuckEngine, folder: Path, *rows: dict[str, Any]) -> dict[str, Series]:
-    """The file's series by name, each by its label values in the order of the label names."""
+    """Returns the file's series by name, each by its label values in the order of the label
+    names."""
     engine.read("catch_up", [rows_of(CATCH_UP, rows)], CATCH_UP)
     file = folder / "lag.prom"
     assert write_textfile(engine, str(file), "b:9092", ms(600)) == str(file)
@@ -98,7 +100,7 @@ def test_textfile_is_valid_utf8_when_the_source_name_is_not(
     assert read(tmp_path / "lag.prom")[AS_OF] == {("fol?der",): ms(0) / 1000}
 
 
-def test_textfile_beyond_its_bound_omits_partitions_with_the_least_lag(
+def test_textfile_omits_partitions_with_the_least_lag_above_its_limit(
     engine: DuckEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(textfile, "PARTITIONS", 2)
@@ -109,7 +111,7 @@ def test_textfile_beyond_its_bound_omits_partitions_with_the_least_lag(
     assert found[LEFT_OUT] == {("b:9092",): 3}
 
 
-def test_previous_textfile_is_kept_when_writing_a_new_one_fails(
+def test_previous_textfile_is_kept_when_a_new_write_fails(
     engine: DuckEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = written(engine, tmp_path, row("g"))

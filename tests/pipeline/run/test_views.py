@@ -33,7 +33,7 @@ def made(job: str, source: Source, tmp_path: Path, form: str | None = None) -> S
 
 
 def opened(tmp_path: Path) -> duckdb.DuckDBPyConnection:
-    """A DuckDB session started with the views."""
+    """Returns a DuckDB session started with the views."""
     session = duckdb.connect()
     session.execute((tmp_path / "tables" / "views.sql").read_text())
     return session
@@ -41,12 +41,12 @@ def opened(tmp_path: Path) -> duckdb.DuckDBPyConnection:
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder that Apache Kafka wrote."""
+    """Returns a data folder that Apache Kafka wrote."""
     return unpacked("kafka-4.3.1-killed", tmp_path_factory.mktemp("kafka"))
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_views_have_every_table_and_query_of_the_run(
+def test_views_include_every_table_and_query_of_the_run(
     kafka: Path, tmp_path: Path, form: str
 ) -> None:
     summary = made("all", FolderSource(str(kafka)), tmp_path, form)

@@ -1,4 +1,4 @@
-"""Record times from ListOffsets: their results for unusual logs, and the number of lookups."""
+"""Record times from ListOffsets: the results for unusual logs, and the number of lookups."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Log:
         self.by_time: Callable[[int], tuple[int, int, int]] = self.first_from
 
     def first_from(self, at_ms: int) -> tuple[int, int, int]:
-        """Error code, offset and timestamp of the first record at or after a time."""
+        """Returns the error code, offset and timestamp of the first record at or after a time."""
         for offset, written_ms in enumerate(self.written_ms[self.start :], self.start):
             if written_ms >= at_ms:
                 return 0, offset, written_ms
@@ -52,7 +52,7 @@ class Log:
         return {"topics": [{"name": TOPIC, "partitions": [{**answer, "timestamp": written_ms}]}]}
 
     def ask(self, *held: int, since_ms: int = NOON - AN_HOUR) -> list[dict[str, Any]]:
-        """The stretches of the log, without the rows for its start and end."""
+        """Returns the stretches of the log, without the rows for its start and end."""
         answers = {
             "ListOffsets": self.answer,
             "Metadata": lambda *_: metadata(fakes, {0: 1}, TOPIC),
@@ -84,14 +84,14 @@ def check(log: Log, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def span_of(rows: Sequence[dict[str, Any]], offset: int) -> int:
-    """The uncertainty of a record's time, in milliseconds."""
+    """Returns the uncertainty of a record's time, in milliseconds."""
     [row] = [each for each in rows if each["base_offset"] <= offset <= each["last_offset"]]
     if row["base_offset"] == offset:
         return 0
     return ms_of(row["last_at"]) - ms_of(row["first_at"])
 
 
-def test_times_are_known_per_minute_and_precisely_at_committed_offsets() -> None:
+def test_record_times_are_known_to_a_minute_and_closer_at_commits() -> None:
     log = Log([NOON + 617 * number for number in range(5_000)])
 
     rows = log.ask(0, 1_234, 4_999)
@@ -114,7 +114,7 @@ def test_no_lookup_is_made_for_times_without_records() -> None:
     assert span_of(rows, 3) <= CLOSE_MS
 
 
-def test_stretches_start_at_the_log_start_offset() -> None:
+def test_first_stretch_starts_at_the_log_start_offset() -> None:
     log = Log([NOON + 1000 * number for number in range(100)], start=60)
 
     rows = log.ask(10, 70)
@@ -146,8 +146,8 @@ def test_lookups_of_an_out_of_order_log_are_bounded() -> None:
     assert len(log.asked_ms) < 2 * times.ROUNDS + 200
 
 
-def test_lookups_are_bounded_when_answers_contradict_each_other() -> None:
-    """A log that is truncated between the lookups gives such answers."""
+def test_lookups_are_bounded_when_responses_contradict_each_other() -> None:
+    """Such responses occur when a log is truncated between the lookups."""
     log = Log([NOON + 1000 * number for number in range(1_000)])
     log.by_time = lambda at_ms: (0, at_ms % 1_000, NOON + at_ms % 997)
 
@@ -169,7 +169,7 @@ def test_number_of_lookups_is_limited_by_the_size_of_the_log(
     assert len(log.asked_ms) < 20
 
 
-def test_message_format_without_timestamps_gives_no_stretches() -> None:
+def test_log_has_no_stretches_when_its_format_has_no_timestamps() -> None:
     log = Log([NOON] * 10)
     log.by_time = lambda _: (errors.UNSUPPORTED_FOR_MESSAGE_FORMAT, -1, -1)
 

@@ -80,7 +80,7 @@ def test_truncated_log_of_kafka_is_reported_damaged_at_its_end(
         assert "according to replication-offset-checkpoint" in reason
 
 
-def test_copied_partition_folder_is_checked_by_its_own_files(tmp_path: Path) -> None:
+def test_missing_records_of_a_copied_folder_are_found_without_checkpoint(tmp_path: Path) -> None:
     data = unpacked("kafka-4.3.1-clean", tmp_path)
     folder = data / "__consumer_offsets-1"
     log = folder / f"{FIRST}.log"
@@ -165,7 +165,7 @@ def test_gap_before_the_next_segment_is_damage_unless_cleaned(tmp_path: Path) ->
     assert unreadable(tmp_path) == [], "compaction takes the last records of a segment too"
 
 
-def test_cleaned_segment_is_checked_by_its_index(tmp_path: Path) -> None:
+def test_missing_end_of_a_cleaned_segment_is_found_by_its_index(tmp_path: Path) -> None:
     value = struct.pack(">hqihq", 3, 9, -1, 0, NOON)
     left = encode_batch(
         [Record(3, NOON, b"\0\1\0\1g\0\1t\0\0\0\0", value)], base_offset=0, last_offset=9
@@ -200,7 +200,7 @@ def test_unreadable_checkpoint_is_ignored(tmp_path: Path, text: str) -> None:
     assert unreadable(tmp_path) == []
 
 
-def test_log_that_changed_after_planning_is_not_reported_damaged(tmp_path: Path) -> None:
+def test_log_is_not_reported_damaged_when_it_changed_after_planning(tmp_path: Path) -> None:
     """A plan becomes outdated when a cleaner replaces files or a live log gets new segments."""
     write_segment(tmp_path, 0, *batches(0, 20))
     folder = tmp_path / "__consumer_offsets-0"

@@ -28,7 +28,7 @@ GROUP_KEY = b"\0\2\0\1g"
 
 
 def rows_of(data: bytes, **more: Any) -> list[dict[str, Any]]:
-    """The rows of some entries, without null columns."""
+    """Returns the rows of some entries, without null columns."""
     rows = EventRows(3)
     for header, _ in iter_stored(data):
         add_entry(rows, data, header, **more)
@@ -201,12 +201,12 @@ def test_undecodable_record_is_returned_raw_with_the_reason(
     assert (row.get("raw_key"), row.get("raw_value")) == (key, value)
 
 
-def test_damaged_record_has_the_group_of_its_key() -> None:
+def test_row_of_a_damaged_record_has_the_group_id_from_its_key() -> None:
     assert one_row(GROUP_KEY, b"\0\3\0")["group_id"] == "g"
     assert one_row(b"\0\2\0\1\xff", None).get("group_id") is None
 
 
-def test_damaged_record_does_not_affect_other_records() -> None:
+def test_other_records_are_decoded_when_a_record_is_damaged() -> None:
     records = [Record(i, NOON, KEY, b"\0\3" + bytes(22)) for i in range(3)]
     records[1] = records[1]._replace(value=b"\0\3\0")
     assert [row["kind"] for row in rows_of(encode_batch(records))] == [
@@ -214,8 +214,9 @@ def test_damaged_record_does_not_affect_other_records() -> None:
     ]  # fmt: skip
 
 
-def test_large_commits_decoded_as_tables_give_the_same_rows() -> None:
-    """The test decodes runs of every length, gaps of a cleaner, and different commit times."""
+def test_large_commits_have_the_same_rows_when_decoded_as_tables() -> None:
+    """The test decodes runs of every length, gaps that a cleaner leaves, and different commit
+    times."""
     sizes = [1, 2, 7, 8, 50, 63, 64, 65, 200, 1, 30, 9000]
     data, base = b"", 100
     runs = [
@@ -285,7 +286,7 @@ def test_every_version_of_a_large_commit_is_decoded_as_a_table(
     assert {row.get("producer_id") for row in as_tables} == {7 if transactional else None}
 
 
-def test_cleaned_batch_keeps_the_offsets_of_its_records() -> None:
+def test_rows_of_a_cleaned_batch_have_the_offsets_of_its_records() -> None:
     value = struct.pack(">hqihq", 3, 9, -1, 0, NOON)
     kept = [i for i in range(20_000) if i % 3]
     records = [Record(i, NOON, KEY[:-4] + struct.pack(">i", i), value) for i in kept]
@@ -342,7 +343,7 @@ def test_every_codec_of_old_messages_is_decoded(magic: int, compression: int) ->
     assert {row.get("written_at") for row in rows} == {AT_NOON if magic else None}
 
 
-def test_written_at_is_the_log_append_time() -> None:
+def test_column_written_at_is_the_log_append_time_of_the_batch() -> None:
     value = struct.pack(">hqihq", 3, 9, 1, 0, NOON)
     records = [Record(i, NOON, KEY, value) for i in range(20)]
     data = encode_batch(records, timestamp_type=LOG_APPEND_TIME, max_timestamp=NOON + 5000)

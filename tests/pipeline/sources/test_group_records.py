@@ -27,7 +27,8 @@ KEYS = {
 def row_of(
     record_type: int, value: dict[str, Any] | None, names: dict[str, str] | None = None, **key: str
 ) -> dict[str, Any]:
-    """The row of a record without null columns; the group is g unless the key names another."""
+    """Returns the row of a record without null columns; the group is g unless the key names
+    another."""
     key_name = KEYS[record_type]
     encoded = encode(key_name, 0, {"group_id": "g", **key})
     body = None if value is None else encode(key_name[:-3] + "Value", 0, value)

@@ -1,6 +1,6 @@
 """Data folders of old and new Apache Kafka versions, after a stop or a kill, as sources.
 
-The reader returns exactly the data that their clients recorded: every group and offset, every
+The reader returns exactly the data that the clients recorded: every group and offset, and every
 record.
 """
 

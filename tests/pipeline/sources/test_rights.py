@@ -1,4 +1,4 @@
-"""A client without ACLs on topics: the error names each hidden topic."""
+"""Tests with a client that has no ACLs on topics: the error names each hidden topic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 def properties(folder: Path, user: str) -> Path:
-    """A file of client properties for a user."""
+    """Returns a file of client properties for a user."""
     file = folder / f"{user}.properties"
     file.write_text(
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
@@ -37,7 +37,7 @@ def properties(folder: Path, user: str) -> Path:
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A Muster with an authorizer and one commit."""
+    """Yields a Muster with an authorizer and one commit."""
     with scene(tmp_path_factory.mktemp("secured")) as made:
         topic, group = made.topic(b"one"), made.group()
         made.admin.call("OffsetCommit", 8, {
@@ -52,7 +52,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 @pytest.mark.parametrize("job", ["commits", "events", "all"])
-def test_job_is_denied_when_the_log_is_hidden_from_the_client(
+def test_job_fails_when_the_client_may_not_describe_the_offsets_topic(
     secured: Scene, tmp_path: Path, job: str
 ) -> None:
     where, out = f"127.0.0.1:{secured.port}", tmp_path / "out"
@@ -64,7 +64,7 @@ def test_job_is_denied_when_the_log_is_hidden_from_the_client(
     assert not out.exists()
 
 
-def test_client_with_describe_on_the_log_is_denied_with_the_missing_acl(
+def test_error_names_the_read_acl_when_the_client_has_only_describe(
     secured: Scene, tmp_path: Path
 ) -> None:
     secured.grant(ALICE, f"DESCRIBE TOPIC {LOG}")
@@ -111,7 +111,7 @@ def test_hidden_topics_are_named_and_their_lag_is_unknown(secured: Scene, tmp_pa
         (errors.UNKNOWN_TOPIC_OR_PARTITION, f"has no {LOG}: no group has committed there yet"),
     ],
 )
-def test_missing_offsets_topic_is_looked_up_by_list_offsets(code: int, said: str) -> None:
+def test_offsets_topic_is_looked_up_with_list_offsets_when_missing(code: int, said: str) -> None:
     """A Metadata request with the topic's name would create the topic on a broker before Kafka
     2.8."""
 
@@ -131,7 +131,7 @@ def test_missing_offsets_topic_is_looked_up_by_list_offsets(code: int, said: str
 
 @pytest.mark.interop
 @pytest.mark.timeout(300)
-def test_kafka_denies_the_offsets_topic_like_muster(tmp_path: Path) -> None:
+def test_error_for_a_denied_offsets_topic_is_the_same_on_kafka(tmp_path: Path) -> None:
     """The test runs Apache Kafka 4.3.1."""
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

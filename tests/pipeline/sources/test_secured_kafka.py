@@ -110,7 +110,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def rows_of(where: str, file: Path | None = None) -> list[tuple[str, int, int]]:
-    """Group, partition, offset of each commit."""
+    """Returns the group, partition and offset of each commit."""
     source = (
         open_source(where) if file is None else open_source(where, read_settings(file).security)
     )
@@ -243,7 +243,7 @@ def test_oauthbearer_token_is_read_from_a_file(secured: Secured) -> None:
         rows_of(secured.broker.listeners["SASL_SSL"], file)
 
 
-def test_connection_reauthenticates_when_its_login_expires(secured: Secured) -> None:
+def test_connection_reauthenticates_when_its_sasl_session_expires(secured: Secured) -> None:
     pairs = {"security_protocol": "SASL_PLAINTEXT", **login("SCRAM-SHA-512")}
     file = secured.properties("renewed", **pairs)
     host, _, port = secured.broker.listeners["SASL_PLAINTEXT"].rpartition(":")
@@ -306,7 +306,7 @@ def test_security_mismatch_is_reported_without_the_password(
     assert "secret" not in str(refused.value)
 
 
-def test_host_name_of_a_certificate_is_checked_unless_disabled(secured: Secured) -> None:
+def test_host_name_of_a_certificate_is_checked_unless_check_is_disabled(secured: Secured) -> None:
     port = secured.broker.listeners["SASL_SSL"].rpartition(":")[2]
     pairs = {"security_protocol": "SASL_SSL", **secured.trusting(), **login("PLAIN")}
     checked = secured.properties("checked", **pairs)

@@ -1,5 +1,5 @@
-"""Folders of segments, complete, live, truncated, corrupt and half cleaned: all damage is
-reported."""
+"""Folders of segments that are complete, live, truncated, corrupt or partly cleaned: the reader
+reports all damage."""
 
 from __future__ import annotations
 
@@ -169,8 +169,8 @@ def test_truncated_segment_before_the_last_is_damaged(tmp_path: Path, kept: int)
 
 
 def test_batch_with_a_misplaced_base_offset_is_damaged(tmp_path: Path) -> None:
-    """The checksum does not cover offsets: an offset is wrong when it is lower than the previous
-    one or above the next segment's base offset."""
+    """The checksum does not cover offsets. An offset is wrong if it is lower than the offset before
+    it or above the base offset of the next segment."""
     write_segment(tmp_path, 0, *batches(2), *batches(1), *batches(1, 20), *batches(1, 90))
     write_segment(tmp_path, 30, *batches(1, 30))
     rows = rows_of(tmp_path)
@@ -181,7 +181,7 @@ def test_batch_with_a_misplaced_base_offset_is_damaged(tmp_path: Path) -> None:
 
 
 def test_batch_with_fewer_records_than_claimed_keeps_its_records(tmp_path: Path) -> None:
-    """The batch has a right checksum, so its writer claimed a wrong count."""
+    """The batch has a correct checksum, so its writer claimed a wrong count."""
     section = batch_of(0, commit("g", "t", range(10)))[HEADER_BYTES:]
     write_segment(tmp_path, 0, assemble_batch(section, 12, 0, NOON, NOON), *batches(1, 20))
     rows = rows_of(tmp_path)
@@ -225,7 +225,7 @@ def test_empty_segment_has_no_rows(tmp_path: Path) -> None:
     assert rows_of(tmp_path) == []
 
 
-def test_batches_larger_than_the_read_chunk_are_read(
+def test_batches_that_are_larger_than_one_read_are_read_completely(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment_reader, "CHUNK_BYTES", 100)
@@ -255,7 +255,7 @@ def test_records_of_any_topic_are_read(tmp_path: Path) -> None:
     assert {(row["topic"], row["partition"]) for row in rows} == {("t", 0)}
 
 
-def test_rows_of_batches_are_read_from_their_headers(tmp_path: Path) -> None:
+def test_table_batches_is_read_from_the_headers_of_batches(tmp_path: Path) -> None:
     batch = encode_batch([Record(i, NOON + i, b"k", b"v") for i in range(5, 9)])
     old = message_set.encode([Record(i, NOON + i, b"k", b"v") for i in range(9, 12)], 1, 1)
     write_segment(tmp_path, 5, batch, old, topic="t", partition=2)
@@ -269,7 +269,7 @@ def test_rows_of_batches_are_read_from_their_headers(tmp_path: Path) -> None:
 
 
 def test_first_broker_timestamp_sets_the_time_of_the_preceding_log_end(tmp_path: Path) -> None:
-    """A topic with LogAppendTime has such timestamps, and so do the markers of transactions."""
+    """Such timestamps exist in topics with LogAppendTime and in the markers of transactions."""
     plain = encode_batch([Record(0, NOON, b"k", b"v")])
     stamped = [
         encode_batch(

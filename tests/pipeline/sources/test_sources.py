@@ -25,7 +25,7 @@ def read(parts: object, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches(batches, schema)
 
 
-def test_folder_is_read_in_picklable_parts(tmp_path: Path) -> None:
+def test_source_folder_is_read_in_parts_that_can_be_pickled(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, batch_of(0, commit("g", "orders", [7])), topic="orders")
     source = open_source(str(small_history(tmp_path)))
 

@@ -1,5 +1,5 @@
-"""Reads from brokers whose leaders move, which fail, whose logs are truncated, or which return
-wrong responses."""
+"""Reads from brokers whose leaders move, that fail, that truncate logs, or that return wrong
+responses."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Fakes:
         return Reach((("127.0.0.1", self.brokers[1].port),), timeout_s=timeout_s)
 
     def read(self, timeout_s: float = SOON_S) -> list[int]:
-        """The committed offsets, in log order."""
+        """Reads the log; returns the committed offsets in log order."""
         rows = self.rows(timeout_s)
         assert [row["kind"] for row in rows] == ["commit"] * len(rows)
         return [row["committed_offset"] for row in rows]
@@ -121,7 +121,7 @@ def test_reader_continues_at_the_new_leader_without_duplicates(
     assert [asked_of(each)[0]["fetch_offset"] for each in second.requests("Fetch")] == [3, 4, 5]
 
 
-def test_reader_continues_at_a_moved_log_start(fakes: Fakes) -> None:
+def test_reader_continues_at_the_new_log_start_offset(fakes: Fakes) -> None:
     def cut(broker: FakeBroker, asked: Value) -> Value:
         if asked_of(asked)[0]["fetch_offset"] in (2, 3):
             fakes.start = 4
@@ -153,7 +153,8 @@ def test_reader_does_not_wait_for_compacted_offsets_at_the_log_end(fakes: Fakes)
 
 
 def test_partition_without_records_is_first_in_the_next_fetch(fakes: Fakes) -> None:
-    """Kafka returns batches until a response is full, and at least one for the first partition."""
+    """Kafka returns batches until a response is full, and at least one batch for the first
+    partition of the request."""
 
     def one_at_a_time(_: FakeBroker, asked: Value) -> Value:
         answer = from_log(LOG)
@@ -255,7 +256,7 @@ def test_batch_with_wrong_checksum_is_one_damaged_row(fakes: Fakes) -> None:
     assert rows[2]["log_offset"] == 2
 
 
-def test_garbage_instead_of_a_batch_is_one_damaged_row_and_ends_the_read(fakes: Fakes) -> None:
+def test_garbage_instead_of_a_batch_ends_the_read_with_a_damaged_row(fakes: Fakes) -> None:
     answer = from_log(LOG[: len(LOG) // 2])
     junk = bytes(16) + b"\x09" + bytes(80)
 
@@ -282,7 +283,7 @@ def test_times_are_unknown_when_a_topic_has_no_leader(fakes: Fakes) -> None:
         assert list_known(brokers, asks) == [None, None]
 
 
-def test_list_known_raises_unreachable_when_no_broker_answers(fakes: Fakes) -> None:
+def test_list_known_raises_unreachable_when_no_broker_responds(fakes: Fakes) -> None:
     broker = fakes.add()
     with Brokers(fakes.reach(0.3)) as brokers:
         brokers.look(None)

@@ -27,7 +27,7 @@ GROUPS = [f"wire-{number}" for number in range(8)]
 # the scope equals the broker's, because a worker can return to this module
 @pytest.fixture(scope="session")
 def committed(broker: Broker) -> dict[tuple[str, int], int]:
-    """The last commits of real consumers: the offset by (group, partition)."""
+    """Returns the last commits of real consumers: the offset by (group, partition)."""
     Cluster(broker.bootstrap).create_topic(TOPIC, 3)
     for group in GROUPS:
         places = [[(TOPIC, p, offset + p) for p in range(3)] for offset in (5, 3, 11)]
@@ -43,7 +43,7 @@ def rows_of(source: Source) -> pa.Table:
     )
 
 
-def test_rows_over_the_wire_equal_those_of_the_files(
+def test_rows_read_from_a_broker_equal_rows_read_from_its_files(
     broker: Broker, committed: dict[tuple[str, int], int]
 ) -> None:
     wire, files = open_source(broker.bootstrap), open_source(str(broker.data))
@@ -63,7 +63,7 @@ def test_rows_over_the_wire_equal_those_of_the_files(
 
 
 @pytest.mark.usefixtures("committed")
-def test_offsets_topic_is_read_completely_by_small_responses(
+def test_offsets_topic_is_read_completely_when_responses_are_small(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = rows_of(open_source(broker.bootstrap))

@@ -27,7 +27,8 @@ HELD = (0, 1_234, 4_999)
 
 
 def _produce(port: int, first: int, began_ms: int) -> bool:
-    """Whether the broker accepted a batch of records as one wrapper message."""
+    """Produces a batch of records as one wrapper message; returns True if the broker accepted
+    it."""
     records = [Record(n, began_ms + EVERY_MS * (first + n), None, bytes(100)) for n in range(BATCH)]
     data = [{"name": TOPIC, "partition_data": [{"index": 0, "records": encode(records, 1, GZIP)}]}]
     with RawConnection(port) as connection:

@@ -1,4 +1,5 @@
-"""Record times that are looked up at the broker under test: exact, without fetching records."""
+"""Record times that the broker under test looks up: the times are exact, and no records are
+fetched."""
 
 from __future__ import annotations
 
@@ -34,15 +35,16 @@ BEGAN_MS = time.time_ns() // 1_000_000 - RECORDS * EVERY_MS - 5_000
 
 
 def time_of(offset: int) -> int:
-    """The timestamp of a record: evenly spaced, except for a pause of a minute in the middle."""
+    """Returns the timestamp of a record: evenly spaced, except for a pause of a minute in the
+    middle."""
     return BEGAN_MS + EVERY_MS * offset + (0 if offset < RECORDS // 2 else 4_000)
 
 
 # the scope equals the broker's, because a worker can return to this module
 @pytest.fixture(scope="session")
 def topics(broker: Broker) -> None:
-    """Creates a topic with long batches, plain in one partition and compressed in the other, and a
-    topic without commits."""
+    """Creates a topic with long batches (uncompressed in one partition, compressed in the other)
+    and a topic without commits."""
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(TOPIC, 2)
     cluster.create_topic(UNREAD, 1)
@@ -66,7 +68,7 @@ def topics(broker: Broker) -> None:
 
 
 @pytest.mark.usefixtures("topics")
-def test_times_are_known_per_stretch_and_exactly_at_committed_offsets(
+def test_times_are_known_per_stretch_and_exact_at_committed_offsets(
     broker: Broker,
 ) -> None:
     source = open_source(broker.bootstrap)
@@ -131,7 +133,7 @@ def test_job_transfers_at_most_twice_the_bytes_of_the_offsets_topic(
 @pytest.mark.parametrize(
     "how", ["in this process", "in two", pytest.param("by Spark", marks=pytest.mark.pipeline)]
 )
-def test_transferred_bytes_are_counted_in_every_process(
+def test_transferred_bytes_of_every_process_are_counted(
     broker: Broker, tmp_path: Path, request: pytest.FixtureRequest, how: str
 ) -> None:
     source = open_source(broker.bootstrap)

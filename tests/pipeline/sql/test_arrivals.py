@@ -1,4 +1,4 @@
-"""Arrival times of records, from files or from a broker: each is right, or unknown."""
+"""Arrival times of records, from files or from a broker: each is correct or unknown."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ class Age(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A log, and the commits of its readers; the last commit is that of group `g`."""
+    """A log and the commits of its readers; the last commit belongs to group `g`."""
 
     log: Log
     commits: list[Commit]
 
     @property
     def true_s(self) -> float:
-        """Seconds since the arrival of the first record that `g` has not read."""
+        """Returns the seconds since the arrival of the first record that `g` has not read."""
         offset, arrived_ms = self.commits[-1].offset, self.log.arrived_ms
         return (READ_MS - arrived_ms[offset]) / 1000 if offset < len(arrived_ms) else 0.0
 
 
 def ages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cases: Case) -> list[dict[str, Age]]:
-    """The lag of group `g` at the read time in each log, by source."""
+    """Returns the lag of group `g` at the read time in each log, by source."""
     history, stretches = History(), []
     commits = sorted((each, n) for n, case in enumerate(cases) for each in case.commits)
     for topic in SOURCES:
@@ -77,7 +77,8 @@ def ages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cases: Case) -> list[
 
 
 def any_case(chance: Random) -> Case:
-    """A log with a group at some offset, and other groups that were at the log end at times."""
+    """Returns a log with group `g` at a random offset, and other groups that were sometimes at the
+    log end."""
     log = any_log(chance)
     count = len(log.dates_ms)
     commits = [
@@ -114,8 +115,8 @@ def test_lag_in_seconds_is_correct_within_its_precision_for_copied_logs(
 
 
 def between(live: int, copied: int) -> Case:
-    """Copies that are a year old among live records of 14 seconds ago; the group is at the first
-    copy."""
+    """Returns a log in which copies that are a year old are among live records of 14 seconds ago;
+    the group is at the first copy."""
     log = Log().live(live).copy(copied).live(live).read_after(14_000)
     return Case(log, [Commit(READ_MS - 5_000, live)])
 
@@ -152,8 +153,8 @@ def test_leading_copies_are_at_least_as_old_as_the_next_records(
 def test_log_of_only_copies_has_unknown_lag_in_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The copies were written at once, or by a mirror that is a year late, also when a group
-    follows the mirror."""
+    """The copies were written at once, or by a mirror that is a year late; one case has a group
+    that follows the mirror."""
     at_once, mirror = Log().copy(500), Log().copy(500, every_ms=60_000)
     cases = [
         Case(log.read_after(9_000), [Commit(READ_MS - 5_000, 300)]) for log in (at_once, mirror)
@@ -166,11 +167,11 @@ def test_log_of_only_copies_has_unknown_lag_in_seconds(
     assert found == [dict.fromkeys(SOURCES, Age(None, None))] * 3
 
 
-def test_lag_of_an_idle_log_is_known_when_a_group_committed_before_it(
+def test_lag_of_an_idle_log_is_known_when_a_commit_precedes_the_pause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No record arrived for five hours. A commit from before the pause proves that the timestamps
-    were right; a commit from after the pause proves nothing."""
+    """No record arrived for five hours. A commit before this pause proves that the timestamps were
+    correct; a commit after it proves nothing."""
     log = Log().live(100, 1_000).read_after(5 * HOUR)
     then_ms = log.arrived_ms[59] + 500
     stopped, late = Commit(then_ms, 60), Commit(READ_MS - MINUTE, 60)

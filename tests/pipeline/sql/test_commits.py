@@ -90,7 +90,7 @@ def test_commit_after_a_marker_with_a_higher_epoch_is_aborted(tmp_path: Path) ->
     ]
 
 
-def test_commit_after_a_marker_of_equal_epoch_is_in_the_next_transaction(tmp_path: Path) -> None:
+def test_commit_after_a_marker_of_equal_epoch_is_in_a_new_transaction(tmp_path: Path) -> None:
     """With transaction.version 1, a late commit is indistinguishable from the first commit of the
     next transaction."""
     history = History().commit(0, "a", 20, producer_id=1, producer_epoch=3)
@@ -128,7 +128,7 @@ def test_window_uses_commits_from_before_its_start(tmp_path: Path) -> None:
     assert made.rows("rates", "minute", "commits", "advanced_records", by="minute") == [(60, 2, 5)]
 
 
-def test_commit_has_its_advance_in_topic_time(tmp_path: Path) -> None:
+def test_commit_has_the_topic_time_between_its_two_offsets(tmp_path: Path) -> None:
     history = History().commit(50, "a", 2).commit(51, "a", 12)
 
     made = Relations(tmp_path, history.rows, [stretch(0, 0, 9), stretch(20, 10, 19)])
@@ -136,7 +136,7 @@ def test_commit_has_its_advance_in_topic_time(tmp_path: Path) -> None:
     assert made.rows("commits", "record_at", "advanced_s") == [(0, None), (20, 20)]
 
 
-def test_rates_are_per_group_topic_and_minute(tmp_path: Path) -> None:
+def test_table_rates_has_a_row_per_group_topic_and_minute(tmp_path: Path) -> None:
     history = History().commit(0, "a", 10).commit(30, "a", 40).commit(59.999, "a", 35)
     history.commit(59, "a", 5, partition=1).commit(60, "a", 36).commit(61, "b", 1)
     history.commit(86_400, "b", 2)

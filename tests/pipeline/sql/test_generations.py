@@ -12,7 +12,7 @@ from tests.pipeline.relations import Relations
 pytestmark = pytest.mark.pipeline
 
 
-def test_generations_cover_a_group_from_first_member_to_deletion(tmp_path: Path) -> None:
+def test_generations_of_a_group_span_first_member_to_deletion(tmp_path: Path) -> None:
     history = History().generation(0, "a", 0)  # Kafka 4 writes generation 0 when it creates a group
     history.generation(5, "a", 1, member("web-1", 0, 1, 2))
     history.generation(15, "a", 2, member("web-1", 0, 2), member("app-2", 1))
@@ -157,7 +157,7 @@ def test_generations_of_share_groups_have_no_moved_partitions(tmp_path: Path) ->
     ]  # fmt: skip
 
 
-def test_generation_is_unknown_after_an_undecodable_record(tmp_path: Path) -> None:
+def test_generation_is_unknown_when_an_undecodable_record_precedes_it(tmp_path: Path) -> None:
     history = History().generation(0, "a", 1, member("x-1", 0)).unknown(5, "a")
 
     made = Relations(tmp_path, history.rows)

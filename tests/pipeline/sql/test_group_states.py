@@ -15,7 +15,8 @@ pytestmark = pytest.mark.pipeline
 
 
 def states(folder: Path, history: History, group: str = "a") -> list[tuple[Any, ...]]:
-    """Offset, kind, generation, alive, known, and the partitions of each member."""
+    """Returns offset, kind, generation, alive, known, and the partitions of each member, for each
+    state of a group."""
     made = Relations(folder, history.rows)
     columns = ("group_id", "log_offset", "group_type", "generation", "alive", "known", "members")
     return [
@@ -25,7 +26,7 @@ def states(folder: Path, history: History, group: str = "a") -> list[tuple[Any, 
     ]
 
 
-def test_classic_group_record_has_the_complete_state(tmp_path: Path) -> None:
+def test_record_of_a_classic_group_has_the_complete_group_state(tmp_path: Path) -> None:
     history = History().generation(0, "a", 1, member("x-1", 0, 1)).generation(5, "a", 2)
     history.delete(9, "a").generation(20, "a", 1, member("y-1", 2))
 
@@ -37,7 +38,7 @@ def test_classic_group_record_has_the_complete_state(tmp_path: Path) -> None:
     ]
 
 
-def test_epoch_has_the_members_that_joined_before_it(tmp_path: Path) -> None:
+def test_group_state_of_an_epoch_has_members_that_joined_before_it(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1")
@@ -185,7 +186,7 @@ def test_undecodable_record_makes_the_state_of_its_group_unknown(tmp_path: Path)
     assert [row[4] for row in states(tmp_path / "d", history, "d")] == [False]
 
 
-def test_damage_makes_all_group_states_of_its_partition_unknown(tmp_path: Path) -> None:
+def test_all_group_states_of_a_partition_are_unknown_after_damage(tmp_path: Path) -> None:
     history = History().generation(0, "a", 1, member("x-1", 0)).commit(1, "simple", 5)
     group = ModernGroup(history, "b")
     group.member(2, "x-1")
@@ -268,7 +269,7 @@ def test_compaction_does_not_change_the_last_state(tmp_path: Path) -> None:
 
 
 def compacted(rows: list[dict[str, Any]], end: int) -> list[dict[str, Any]]:
-    """A log compacted up to an offset, without tombstones."""
+    """Returns the rows of a log that is compacted up to an offset, without tombstones."""
     last = {key_of(row): row["log_offset"] for row in rows[:end]}
     return [
         row

@@ -22,12 +22,12 @@ def lag_of(made: Relations, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def seen(seconds: float, end: int, **columns: Any) -> dict[str, Any]:
-    """The log end offset that a reader read at a time."""
+    """Returns the row for a log end offset that a reader read at a time."""
     return stretch(seconds, end, end - 1, **{"first_at": None, **columns})
 
 
 def start(seconds: float, first: int) -> dict[str, Any]:
-    """The log start offset that a reader read at a time."""
+    """Returns the row for a log start offset that a reader read at a time."""
     return stretch(seconds, first, first - 1, last_at=None)
 
 
@@ -47,7 +47,7 @@ def test_lag_steps_without_commits_keep_the_last_committed_offset(tmp_path: Path
     ]  # fmt: skip
 
 
-def test_tombstone_ends_the_lag_of_its_group_only(tmp_path: Path) -> None:
+def test_tombstone_ends_only_the_lag_of_its_own_group(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 99), stretch(200, 100, 199)]
     history = History().commit(10, "a", 50).commit(15, "b", 70).forget(130, "a")
     history.commit(5, "a", 3, partition=1).commit(5, "a", 3, topic="gone")
@@ -62,8 +62,8 @@ def test_tombstone_ends_the_lag_of_its_group_only(tmp_path: Path) -> None:
 
 
 def test_lag_in_seconds_is_interpolated_within_a_batch(tmp_path: Path) -> None:
-    """The offset is in the middle of a batch that spans 1,000 seconds; a topic of short batches
-    gives the same lag."""
+    """The offset is in the middle of a batch that spans 1,000 seconds; a topic with short batches
+    has the same lag."""
     history = History().commit(1090, "a", 500)
     whole = Relations(tmp_path, history.rows, [stretch(0, 0, 1000, last_s=1000)], as_of=1100)
     (tmp_path / "short").mkdir()
@@ -84,7 +84,7 @@ def test_lag_of_a_past_window_is_computed_at_the_end_of_the_window(tmp_path: Pat
     assert lag_of(made) == [(60, 6, 30, 0), (120, 16, 90, 0)]
 
 
-def test_lag_covers_the_window_or_else_one_day(tmp_path: Path) -> None:
+def test_table_lag_covers_the_window_or_one_day_when_none_is_given(tmp_path: Path) -> None:
     history = History().commit(10, "a", 50).commit(70, "a", 60)
     day = Relations(tmp_path, history.rows, as_of=200_000)
     (tmp_path / "window").mkdir()
@@ -100,7 +100,7 @@ def test_lag_covers_the_window_or_else_one_day(tmp_path: Path) -> None:
     ]
 
 
-def test_steps_are_longer_in_a_long_window_with_many_partitions(
+def test_lag_steps_are_longer_in_a_long_window_with_many_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lag, "MOST_ROWS", 100)
@@ -152,7 +152,7 @@ def test_lag_assumes_that_records_arrive_in_offset_order(tmp_path: Path) -> None
 
 
 def test_copied_old_records_do_not_increase_the_age_of_earlier_records(tmp_path: Path) -> None:
-    """A producer that writes last year's timestamps does not make a group a year late."""
+    """Records with last year's timestamps do not increase the lag of a group to a year."""
     topic = [stretch(each, each, each) for each in range(0, 100)]
     topic += [stretch(each - YEAR, each, each) for each in range(100, 110)]
     topic += [stretch(each, each, each) for each in range(110, 130)]
@@ -202,7 +202,7 @@ def test_timestamps_slightly_ahead_of_the_broker_are_accepted(tmp_path: Path) ->
     ]  # fmt: skip
 
 
-def test_known_log_ends_bound_the_arrival_of_wrong_timestamps(tmp_path: Path) -> None:
+def test_known_log_ends_bound_arrival_times_when_timestamps_are_wrong(tmp_path: Path) -> None:
     topic = [seen(50, 10), stretch(YEAR, 10, 19), seen(70, 20), stretch(2 * YEAR, 20, 29)]
     history = History().commit(40, "a", 10)
 
@@ -226,7 +226,7 @@ def test_timestamps_after_a_known_log_end_are_trusted_after_any_pause(
     assert lag_of(seen_too) == [(60, 5, 19_060, 0)]
 
 
-def test_records_without_timestamps_count_as_lag_of_unknown_age(tmp_path: Path) -> None:
+def test_records_without_timestamps_are_lag_whose_age_is_unknown(tmp_path: Path) -> None:
     topic = [stretch(0, 0, 9, first_at=None, last_at=None)]
 
     made = Relations(tmp_path, History().commit(5, "a", 4).rows, topic, as_of=60)
@@ -235,8 +235,8 @@ def test_records_without_timestamps_count_as_lag_of_unknown_age(tmp_path: Path) 
 
 
 def test_log_of_only_copies_has_unknown_age_when_as_of_is_after_the_read(tmp_path: Path) -> None:
-    """The as-of time is six seconds after the end of the files, as when a broker is read at that
-    time."""
+    """The as-of time is six seconds after the end of the files, as when a broker is read at the
+    as-of time."""
     topic = [stretch(-YEAR, 0, 499, last_s=1 - YEAR)]
 
     made = Relations(tmp_path, History().commit(5, "a", 0).rows, topic, as_of=11, read=5)
@@ -273,7 +273,7 @@ def test_offset_above_the_log_end_has_negative_lag(tmp_path: Path) -> None:
 
 
 def test_committed_offset_raises_an_interpolated_log_end(tmp_path: Path) -> None:
-    """The times between two distant looked-up times are imprecise."""
+    """Log ends between two distant times that were looked up are imprecise."""
     topic = [stretch(0, 0, 1000, last_s=100)]
 
     made = Relations(tmp_path, History().commit(50, "a", 900).rows, topic, as_of=100)
@@ -290,7 +290,7 @@ def test_committed_offset_raises_an_interpolated_log_end(tmp_path: Path) -> None
     ],
     ids=["between two times", "behind a date in the future"],
 )  # fmt: skip
-def test_lag_at_a_past_as_of_is_0_for_a_commit_above_the_known_log_end(
+def test_lag_at_a_past_time_is_0_when_the_commit_is_above_the_log_end(
     tmp_path: Path, topic: list[dict[str, Any]]
 ) -> None:
     """The archive knows the log end only at a time after the as-of time."""
@@ -357,9 +357,9 @@ def test_catch_up_verdict_follows_from_consumed_and_produced_rates(tmp_path: Pat
     ]  # fmt: skip
 
 
-def test_stopped_group_with_members_differs_from_a_group_without_members(tmp_path: Path) -> None:
-    """The verdict 'nobody runs it' requires a group without members whose clients do not assign
-    themselves partitions."""
+def test_stopped_group_has_another_state_than_a_group_without_members(tmp_path: Path) -> None:
+    """The verdict 'nobody runs it' requires a group that has no members and whose clients do not
+    assign partitions to themselves."""
     history = History()
     for group in ("alive", "left", "alone", "reset", "odd"):
         history.commit(0, group, 10).generation(1, group, 1, member("m-1", 0))
@@ -384,8 +384,8 @@ def test_stopped_group_with_members_differs_from_a_group_without_members(tmp_pat
 
 
 def without_members() -> History:
-    """Groups that only commit: two were deleted before, one never had members, as Kafka 4 writes
-    it; and `emptied`, whose members left."""
+    """Returns a history of groups that only commit: two groups were deleted before, one group never
+    had members, as Kafka 4 writes it, and all members of group `emptied` left."""
     history = History()
     history.generation(0, "deleted", 1, member("m-1", 0)).delete(5, "deleted")
     modern = ModernGroup(history, "modern")

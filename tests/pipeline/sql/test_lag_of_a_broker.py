@@ -1,5 +1,5 @@
-"""The lag on a real broker, by requests and from its files, compared with its producers and
-readers."""
+"""The lag on a real broker, read with requests and from its files, compared with what its producers
+and readers recorded."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def committed(broker: Broker) -> Broker:
 
 
 def lag_of(where: str, tmp_path: Path, **span: int) -> dict[str, dict[str, Any]]:
-    """The last lag row of each group."""
+    """Returns the last lag row of each group."""
     tmp_path.mkdir(exist_ok=True)
     engine = DuckEngine(str(tmp_path))
     options = Options(selection=Selection(["lag-*"], span=Span(**span)))
@@ -148,8 +148,8 @@ def test_lag_equals_the_records_of_producers_and_readers(
 
 
 def test_lag_of_a_past_time_is_read_from_the_broker(committed: Broker, tmp_path: Path) -> None:
-    """All records were written before both times, so the ages differ by exactly the difference of
-    the times."""
+    """All records were written before both times, so the ages differ by exactly the difference
+    between the times."""
     then_ms = time.time_ns() // 1_000_000
 
     now, then = (
@@ -166,7 +166,8 @@ def test_lag_of_a_past_time_is_read_from_the_broker(committed: Broker, tmp_path:
 
 @pytest.fixture(scope="module")
 def deleted(broker: Broker) -> Broker:
-    """A group that had a member, was deleted, and then gets commits without members."""
+    """A broker with a group that had a member, was deleted, and then got commits without
+    members."""
     name = "gone-group"
     Cluster(broker.bootstrap).create_topic(name, 1)
     produce(broker, name, [NOW_MS] * 10)

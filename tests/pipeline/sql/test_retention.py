@@ -31,7 +31,7 @@ def dead(folder: Path, history: History, as_of: float = 5000) -> list[tuple[Any,
     return made.rows("dead_groups", *columns, "last_at", by="group_id")
 
 
-def test_offsets_of_classic_groups_expire_by_kafkas_rules(tmp_path: Path) -> None:
+def test_offsets_of_classic_groups_expire_as_in_kafka(tmp_path: Path) -> None:
     history = History().commit(1, "assigns", 5).commit(3, "assigns", 6)
     history.generation(0, "empty", 1, member("x-1", 0)).commit(10, "empty", 5)
     history.generation(70, "empty", 2, state_at=at(60))
@@ -59,7 +59,7 @@ def test_offsets_of_classic_groups_expire_by_kafkas_rules(tmp_path: Path) -> Non
     ]
 
 
-def test_offsets_of_kip_848_groups_expire_by_subscription(tmp_path: Path) -> None:
+def test_offsets_of_kip_848_groups_expire_when_not_subscribed(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1", regex="ord.*", subscription=["named"])

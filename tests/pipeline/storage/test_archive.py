@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.proves("pipeline 5")]
 
 
 def on_disk(folder: Path) -> set[str]:
-    """The Parquet files and the partial files of a folder."""
+    """Returns the Parquet files and the partial files of a folder."""
     return {
         str(path.relative_to(folder))
         for path in folder.rglob("*")
@@ -86,7 +86,7 @@ def test_damage_is_quarantined_once_and_intact_records_are_added_later(tmp_path:
     assert places(tmp_path) == [(0, n) for n in (0, 1, 4, 5, 5, 6)]
 
 
-def test_polls_of_a_day_leave_few_files_and_finally_one_file(
+def test_files_of_a_day_stay_few_during_polls_and_are_merged_to_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test makes 1,000 polls in virtual time: each adds rows, and the number of files stays
@@ -149,7 +149,7 @@ def test_many_rows_are_appended_in_several_commits(
     assert on_disk(tmp_path) == archive.manifest.live()
 
 
-def test_forgotten_topic_loses_its_earlier_stretches_and_end_offsets(tmp_path: Path) -> None:
+def test_old_stretches_and_end_offsets_of_a_forgotten_topic_are_removed(tmp_path: Path) -> None:
     ends = {name: TopicEnds(None, {0: 5}, START_MS) for name in ("orders", "bills")}
     with Archive.open(str(tmp_path)) as archive:
         both = pa.concat_tables([stretch(0, 4), stretch(0, 4, topic="bills")])
@@ -300,9 +300,9 @@ dying.everywhere(grow, sys.argv[1])
 """
 
 
-def test_archive_killed_at_any_step_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
-    """A child process is killed (SIGKILL) before each of its changes to the disk, and started again
-    each time."""
+def test_archive_is_complete_after_a_restart_when_killed_at_any_step(tmp_path: Path) -> None:
+    """The test kills a child process (SIGKILL) before each of its changes to the disk, and restarts
+    it each time."""
     subprocess.run([sys.executable, "-c", GROWING, str(tmp_path)], cwd=CHECKOUT, check=True)
     [whole, *killed] = sorted(tmp_path.iterdir())
     assert len(killed) > 60, "killed at many places"
@@ -319,5 +319,5 @@ def test_archive_killed_at_any_step_ends_like_an_uninterrupted_one(tmp_path: Pat
 
 
 def json_of(row: dict[str, Any]) -> str:
-    """A row as text, for sorting and comparing."""
+    """Returns a row as text, for sorting and comparing."""
     return json.dumps(row, default=str, sort_keys=True)

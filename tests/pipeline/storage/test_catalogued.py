@@ -53,7 +53,7 @@ class Asked:
         return {}
 
 
-def test_series_continue_at_the_newest_day_common_to_all_tables() -> None:
+def test_run_continues_at_the_newest_day_common_to_all_tables() -> None:
     store = CatalogStore("lake.muster", Asked(commits=THIRD, rates=SECOND, lag=None), None)
 
     assert store.since_ms(["commits", "rates", "lag", "rewinds"], None, None) == ms(A_DAY)
@@ -76,7 +76,7 @@ def test_invalid_namespace_is_rejected(name: str) -> None:
         CatalogStore(name, Asked(), None)
 
 
-def test_duckdb_rejects_catalogs(tmp_path: Path) -> None:
+def test_duckdb_rejects_a_catalog_as_output(tmp_path: Path) -> None:
     with pytest.raises(
         PipelineError, match=r"DuckDB .* does not support catalogs: choose --engine spark"
     ):
@@ -101,8 +101,8 @@ def run(spark: SparkSession, namespace: str) -> Any:
 
 
 def history(*commits: tuple[float, int], cluster: str | None = None) -> GivenSource:
-    """A history with commits at these numbers of days after 2026-01-01; a later commit has a higher
-    log offset."""
+    """Returns a history with commits at these numbers of days after 2026-01-01; a later commit has
+    a higher log offset."""
     rows = [committed(day * A_DAY, "g", offset) for day, offset in commits]
     for row, (_, offset) in zip(rows, commits, strict=True):
         row["log_offset"] = offset
@@ -112,7 +112,7 @@ def history(*commits: tuple[float, int], cluster: str | None = None) -> GivenSou
 
 
 def rows(spark: SparkSession, name: str, column: str) -> dict[date, list[Any]]:
-    """The values of a column by day."""
+    """Returns the values of a column by day."""
     found: dict[date, list[Any]] = {}
     asked = f'SELECT day, "{column}" FROM spark_catalog.lake.{name} ORDER BY ALL'
     for day, value in spark.sql(asked).collect():

@@ -33,7 +33,7 @@ Damage = Callable[[Path], object]
 
 
 def flip(file: Path) -> None:
-    """Changes bytes of the rows; the start and the end of the file stay intact."""
+    """Changes bytes of the rows; the header and the footer of the file stay intact."""
     data = bytearray(file.read_bytes())
     for place in range(40, min(200, len(data) // 3)):
         data[place] ^= 0x5A
@@ -68,7 +68,8 @@ SHALLOW: dict[str, tuple[Damage, str]] = {
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    """An archive with events of three days and two partitions, and stretches of each day."""
+    """Returns an archive with events of three days and two partitions, and stretches of each
+    day."""
     where = tmp_path / "archive"
     with Archive.open(str(where), "one") as growing:
         for day in range(3):
@@ -85,8 +86,8 @@ def archive(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def old_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes files count as old: an archive skips recently changed files, which can be copies in
-    progress."""
+    """Makes files count as old, because an archive skips recently changed files, which can be
+    unfinished copies."""
     monkeypatch.setattr("pipeline.storage.set_aside.YOUNG_S", -1e9)
 
 
@@ -129,9 +130,9 @@ def test_damaged_file_is_quarantined_and_the_other_files_are_read(
     assert offsets(archive) == [*range(2000), *range(4000, 6000)]
 
 
-def test_lost_rows_are_replaced_by_damaged_rows(archive: Path) -> None:
-    """Each partition gets a damaged record after its known records of that day or of an earlier
-    day."""
+def test_rows_of_a_truncated_file_are_replaced_by_damaged_rows(archive: Path) -> None:
+    """Each affected partition gets a damaged record after its known records of that day or of an
+    earlier day."""
     for table in ("events", "stretches"):
         os.truncate(live(archive, table, 1), 9)
 
@@ -246,7 +247,9 @@ def test_run_continues_after_it_finds_damage_while_reading(archive: Path, tmp_pa
     assert moved(archive) == [f"_{file.name}.damaged"]
 
 
-def test_compare_and_restore_find_damaged_files(archive: Path, tmp_path: Path) -> None:
+def test_compare_and_restore_report_damaged_files_of_the_archive(
+    archive: Path, tmp_path: Path
+) -> None:
     from datetime import UTC, datetime
 
     from pipeline.engines.duck import DuckEngine
@@ -268,7 +271,7 @@ def test_compare_and_restore_find_damaged_files(archive: Path, tmp_path: Path) -
     assert len(moved(archive)) == len(moved(copy)) == len(source.said) == 1
 
 
-def test_copy_of_a_damaged_archive_succeeds_on_the_second_run(
+def test_copying_a_damaged_archive_succeeds_in_the_second_run(
     archive: Path, tmp_path: Path
 ) -> None:
     flip(live(archive, "events", 1))
@@ -329,7 +332,7 @@ def test_reader_continues_when_another_reader_has_moved_a_file(archive: Path) ->
 
 @contextmanager
 def read_only(archive: Path) -> Iterator[Path]:
-    """A copy of the archive that this process can read but not write, as if by a user other than
+    """A copy of the archive that this process can read but not write, like a user other than
     root."""
     folder = Path(tempfile.mkdtemp(prefix="muster-test-"))
     where = folder / "archive"

@@ -51,7 +51,7 @@ def out(
     storage: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> str:
-    """The folder or URL for the tables."""
+    """Returns the folder or URL for the tables."""
     if request.param == "folder":
         return str(tmp_path / "out")
     for name, value in storage.items():
@@ -75,7 +75,7 @@ def run(tmp_path: Path) -> Any:
 
 
 def history(*offsets: int) -> GivenSource:
-    """A history with commits of two days, one commit for each offset."""
+    """Returns a history with commits of two days, one commit for each offset."""
     return GivenSource(
         [committed(number * A_DAY // 2, "g", offset) for number, offset in enumerate(offsets)],
         [stretch(0, 0, 100), stretch(A_DAY, 101, 200)],
@@ -220,7 +220,7 @@ def test_run_killed_before_publishing_leaves_tables_unchanged(
 
 
 @pytest.mark.campaign
-def test_killed_write_to_object_storage_leaves_listed_files(
+def test_killed_write_to_object_storage_leaves_the_listed_files_intact(
     run: Any, tmp_path: Path, storage: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in storage.items():

@@ -31,7 +31,8 @@ from tests.pipeline.truth.wire_clients import Asker, Offsets
 WITHIN_S = 30.0
 STABLE = "Stable"
 VALUE = b"x" * 1000
-"""The value of each record, large enough that a topic download shows in the transferred bytes."""
+"""The value of each record. It is large, so that reading a topic is visible in the transferred
+bytes."""
 
 
 def produce(told: Told, bootstrap: str, topic: str, timestamps: Mapping[int, list[list[int]]],
@@ -72,8 +73,8 @@ class Exactly:
         self, group: str, consumer: Any, offsets: Offsets, *, commit: bool, by: str | None = None,
         out: str | None = None,
     ) -> None:  # fmt: skip
-        """Runs one transaction of these offsets, committed or aborted; produces a record to ``out``
-        if given."""
+        """Runs one transaction with these offsets and commits or aborts it; produces a record to
+        ``out`` if given."""
         made = Transaction(number=1 + len(self.told.of(Transaction)))
         commits = [
             Commit(group=group, topic=topic, partition=partition, offset=offset,
@@ -98,14 +99,16 @@ class Exactly:
 
 
 def by_itself(bootstrap: str, group: str) -> Any:
-    """A consumer that has not joined the group, whose metadata a transaction can use."""
+    """Returns a consumer that has not joined the group; a transaction can use its group
+    metadata."""
     made = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     made.assign([TopicPartition("orders", 0, 0)])
     return made
 
 
 class Members:
-    """confluent-kafka consumers of one group, polled in turn by the scenario's own thread."""
+    """confluent-kafka consumers of one group, which the scenario's own thread polls one after
+    another."""
 
     def __init__(self, told: Told, bootstrap: str, group: str, topics: list[str]) -> None:
         self.told, self.bootstrap, self.group, self.topics = told, bootstrap, group, topics
@@ -145,7 +148,7 @@ class Members:
         """Waits until the broker describes exactly these members, all with the same epoch, and
         records the generation.
 
-        ``meanwhile`` runs the members of other clients.
+        ``meanwhile`` is called repeatedly; it runs the members of other clients.
         """
         made = Generation(group=self.group, kind="consumer")
 
@@ -200,7 +203,7 @@ def _person(member: Mapping[str, Any]) -> Person:
 
 
 def kafka_python_commits(told: Told, bootstrap: str, group: str, offsets: Offsets) -> None:
-    """Commits offsets with a kafka-python consumer that assigns itself its partitions."""
+    """Commits offsets with a kafka-python consumer that assigns partitions to itself."""
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False,
         client_id="by-hand",
@@ -223,7 +226,7 @@ def kafka_python_commits(told: Told, bootstrap: str, group: str, offsets: Offset
 
 
 def aiokafka_commits(told: Told, bootstrap: str, group: str, offsets: Offsets) -> None:
-    """Commits offsets with an aiokafka consumer that assigns itself its partitions."""
+    """Commits offsets with an aiokafka consumer that assigns partitions to itself."""
 
     async def run() -> None:
         consumer = AIOKafkaConsumer(
@@ -261,7 +264,7 @@ def reset_by_tool(told: Told, bootstrap: str, group: str, topic: str, partition:
 
 
 def lag_by_tool(bootstrap: str) -> dict[tuple[str, str, int], int]:
-    """The column LAG in the output of Apache's kafka-consumer-groups, by group, topic and
+    """Returns the column LAG in the output of Apache's kafka-consumer-groups, by group, topic and
     partition."""
     done = java.run(
         java.KAFKA_NEW, "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",

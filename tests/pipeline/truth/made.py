@@ -30,18 +30,17 @@ class Made:
 
     @property
     def over_the_wire(self) -> bool:
-        """Whether the source is a running broker."""
+        """True if the source is a running broker."""
         return ":" in self.source
 
     @property
     def by_questions(self) -> bool:
-        """Whether record times were looked up at a broker, by this run or when the archive was
-        made."""
+        """True if a broker looked up the record times, in this run or when the archive was made."""
         return self.over_the_wire or self.source.endswith("archive")
 
     def of(self, table: str, group: str | None = None) -> list[Row]:
-        """The rows of a table, of one group or of all groups, in log order where the table has log
-        offsets."""
+        """Returns the rows of a table, of one group or of all groups; they are in log order if the
+        table has log offsets."""
         rows = [row for row in self.tables[table] if group in (None, row.get("group_id"))]
         return sorted(rows, key=lambda row: (row.get("log_partition"), row.get("log_offset") or 0))
 
@@ -54,7 +53,7 @@ def make(told: Told, source: str, out: Path, *options: str) -> Made:
 
 
 def read(out: Path, name: str) -> list[Row]:
-    """The rows of a table, with the columns of the catalog."""
+    """Returns the rows of a table, with the columns of the catalog."""
     schema = TABLES[name].schema
     found = pyarrow.dataset.dataset(out / name, schema, partitioning="hive").to_table()
     rows: list[Row] = found.to_pylist()
@@ -75,5 +74,5 @@ def place(row: Row) -> tuple[str, str, int]:
 
 
 def ms(at: Any) -> float | None:
-    """The value of a time column in milliseconds."""
+    """Returns the value of a time column in milliseconds."""
     return None if at is None else at.timestamp() * 1000

@@ -9,11 +9,12 @@ from protocol.records.stored import iter_stored
 
 Counts = dict[str, int]
 AROUND = 9
-"""The bytes of a small record in addition to its key and value."""
+"""The number of bytes by which a small record is larger than its key and value."""
 
 
 def counted(folder: Path) -> Counts:
-    """The record counts of one partition: all records, and records that a cleaner would remove."""
+    """Returns the record counts of one partition: all records, and the records that a cleaner would
+    remove."""
     keyed: dict[bytes, list[tuple[int, bool]]] = {}
     unended: dict[int, list[tuple[bytes, int, bool]]] = {}
     records = size = aborted = markers = 0

@@ -1,7 +1,7 @@
-"""The scenario: groups of every kind on a broker, and a record of their clients' results.
+"""The scenario: groups of every kind on a broker, and a record of what their clients received.
 
-Each function below runs one group. `KAFKA` has all seventeen groups; `MUSTER` has the nine that
-need neither transactions nor a newer group type.
+Each function below runs one group. `KAFKA` has all seventeen groups; `MUSTER` has the nine groups
+that need neither transactions nor a newer group type.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ DATES = {
     "tomorrow": {"message.timestamp.after.max.ms": str(2**62)},
     "copied": {"retention.ms": "-1"},  # otherwise Kafka deletes last year's records during the run
 }
-"""Settings of topics whose records have timestamps far from the present."""
+"""The settings of topics whose records have timestamps far from the current time."""
 TOPICS = {"orders": 3, "payments": 2, "tomorrow": 1, "out": 1, "copied": 4}
 HOUR_MS = 3_600_000
 AHEAD_MS = 50 * 365 * 24 * HOUR_MS
-"""The lead of the timestamps of `tomorrow`: the records stay in the future whenever the kept
-history is read."""
+"""The time in ms by which the timestamps of topic `tomorrow` are ahead. It is so long that the
+records are in the future whenever the kept history is read."""
 YEAR_MS = 365 * 24 * HOUR_MS
 ORDERS, PAYMENTS, TOMORROW = ("orders", 0), ("payments", 0), ("tomorrow", 0)
 SETTINGS = {"offsets.topic.num.partitions": "3"}
@@ -119,7 +119,8 @@ def pending(world: World) -> None:
 
 
 def between(world: World) -> None:
-    """Newer commits superseded transactional commits before the markers were written."""
+    """Newer commits superseded transactional commits before the markers of the transactions were
+    written."""
     asker, told = world.asker(), world.told
     one, two = (Producer(told, world.port, f"between-{n}") for n in (1, 2))
     asker.commit("between", {ORDERS: 40})
@@ -171,12 +172,12 @@ def modern(world: World) -> None:
 
 
 def held_by(group: Members, name: str, partition: int) -> bool:
-    """Whether a member owns a partition of orders."""
+    """Returns True if a member owns a partition of orders."""
     return partition in {each.partition for each in group.consumers[name].assignment()}
 
 
 def converted(world: World) -> None:
-    """A KIP-848 member joins a classic group, its classic member leaves, and the group becomes
+    """A KIP-848 member joins a classic group, the classic member leaves, and the group becomes
     classic again."""
     told = world.told
     old = world.member("converted", "old")
@@ -203,7 +204,7 @@ def converted(world: World) -> None:
 
 
 def static(world: World) -> None:
-    """A group has two static members; one returns with another member id, and the other is
+    """A group has two static members; one rejoins with another member id, and the other is
     removed."""
     one, two = (world.member("static", name, instance=f"{name}-1") for name in ("one", "two"))
     rebalance({"orders": 3}, one)
@@ -221,7 +222,7 @@ def static(world: World) -> None:
 
 
 def reborn(world: World) -> None:
-    """A group is deleted and created again: a lower offset afterwards is not a rewind."""
+    """A group is deleted and created again; a lower offset after that is not a rewind."""
     member = world.member("reborn", "first")
     rebalance({"orders": 3}, member)
     member.takes({ORDERS: 70, ("orders", 1): 71})
@@ -236,7 +237,8 @@ def reborn(world: World) -> None:
 
 
 def reset(world: World) -> None:
-    """Apache's own tool resets the group after its member has left, and resets it back."""
+    """Apache's tool resets the group's offsets after its member has left, and then resets them
+    back."""
     member = world.member("reset", "reader")
     rebalance({"orders": 3}, member)
     member.takes({ORDERS: 80})
@@ -262,7 +264,7 @@ def steady(world: World) -> None:
 
 
 def future(world: World) -> None:
-    """A group reads a topic whose records have timestamps years ahead."""
+    """A group reads a topic whose records have timestamps that are years ahead."""
     aiokafka_commits(world.told, world.bootstrap, "future", {TOMORROW: 3})
 
 
@@ -275,8 +277,8 @@ def simple(world: World) -> None:
 
 
 def copies(world: World) -> None:
-    """Groups stop at copies of last year's records: among live records, before them, and without
-    live records."""
+    """Groups stop at copies of last year's records: copies among live records, copies before live
+    records, and copies without live records."""
     offsets = {("copied", 0): 50, ("copied", 1): 0, ("copied", 2): 250, ("copied", 3): 40}
     world.asker().commit("copies", offsets)
 
@@ -366,7 +368,7 @@ KAFKA = (
 
 
 def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
-    """Runs the groups on a running broker; the members of the world stay until it is closed."""
+    """Runs the groups on a running broker; members that remain exist until the world is closed."""
     world = World(broker.bootstrap, broker.data)
     cluster = Cluster(broker.bootstrap)
     for topic, partitions in TOPICS.items():
@@ -382,11 +384,11 @@ def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
 
 
 def feed(world: World) -> None:
-    """Produces records with known times: an hour of orders at uneven intervals, payments at once,
-    and future records for tomorrow.
+    """Produces records with known times: an hour of orders at uneven intervals, payments all at
+    once, and future records for tomorrow.
 
-    It also produces copies of last year's records: among live records, before them, alone, and by a
-    mirror that is a year late.
+    It also produces copies of last year's records: among live records, before live records, alone,
+    and by a mirror that is a year late.
     """
     now = world.told.begun_ms = now_ms()
     begin = now - HOUR_MS

@@ -24,7 +24,8 @@ TOPIC, GROUP, PARTITIONS = "orders", "billing", 3
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Broker]:
-    """Two members join in turn, one is killed, the other leaves; then an offset is reset."""
+    """A broker with a history: two members join one after the other, one is killed, the other
+    leaves, and then an offset is reset."""
     broker = Broker(tmp_path / "data", {"offsets.topic.num.partitions": "5"})
     with running(broker):
         cluster = Cluster(broker.bootstrap)

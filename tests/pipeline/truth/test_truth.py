@@ -2,7 +2,8 @@
 clients.
 
 `truth/scenario.py` has the groups, `truth/told.py` the results that their clients recorded. Every
-table is made from requests to a broker, from its files, and from kept files of a Kafka.
+table is made in three ways: with requests to a broker, from its files, and from stored files of a
+Kafka.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ HISTORIES = (
 
 
 def living(kind: str, folder: Path) -> Iterator[World]:
-    """A broker of this kind on which the groups run."""
+    """Yields a broker of this kind on which the groups have run."""
     if kind == "kafka":
         broker: Broker = KafkaBroker(folder / "data", scenario.KAFKA_SETTINGS)
         lives = scenario.KAFKA
@@ -78,7 +79,7 @@ def made(
     tmp_path_factory: pytest.TempPathFactory,
     worlds: dict[str, Any],
 ) -> Made:
-    """A history, and the tables that DuckDB makes of it."""
+    """Returns a history, and the tables that DuckDB makes of it."""
     folder = tmp_path_factory.mktemp(request.param)
     kind, _, way = request.param.partition("-")
     if kind == "kept":
@@ -91,7 +92,8 @@ def made(
 
 
 def archived(source: str, archive: Path) -> str:
-    """An archive of a broker's history, collected twice: the second run finds no new records."""
+    """Collects a broker's history into an archive twice, and returns the archive; the second run
+    finds no new records."""
     for _ in range(2):
         ran = run("pipeline", "events", "--source", source, "--out", str(archive))
         assert ran.code == 0, ran.err
@@ -99,7 +101,7 @@ def archived(source: str, archive: Path) -> str:
 
 
 def played(worlds: dict[str, Any], kind: str, folder: Path) -> World:
-    """The world of this kind, started in ``folder`` at its first use."""
+    """Returns the world of this kind; the first call starts it in ``folder``."""
     if kind not in worlds:
         ending = living(kind, folder)
         worlds[kind] = next(ending), ending
@@ -108,7 +110,7 @@ def played(worlds: dict[str, Any], kind: str, folder: Path) -> World:
 
 
 def kept(folder: Path) -> tuple[Told, str]:
-    """The history kept in tests/data/kafka-groups."""
+    """Returns the history that is stored in tests/data/kafka-groups."""
     with tarfile.open(FOLDER / "data.tar.xz") as archive:
         archive.extractall(folder, filter="data")
     return Told.read(FOLDER / "told.json"), str(folder)
@@ -159,7 +161,7 @@ def test_events_equal_the_log_record_by_record(made: Made) -> None:
     assert marked == {{"committed": "commit", "aborted": "abort"}[k]: n for k, n in ended.items()}
 
 
-def test_table_commits_has_the_effective_commits_and_previous_offsets(made: Made) -> None:
+def test_table_commits_has_effective_commits_and_previous_offsets(made: Made) -> None:
     expected = {
         where: [commit for commit in commits if commit.offset is not None]
         for where, commits in made.told.held().items()
@@ -182,13 +184,13 @@ def test_table_commits_has_the_effective_commits_and_previous_offsets(made: Made
 
 
 def effect(row: dict[str, Any]) -> int:
-    """The log offset at which a commit takes effect."""
+    """Returns the log offset at which a commit takes effect."""
     offset: int = row["log_offset"] if row["marker_offset"] is None else row["marker_offset"]
     return offset
 
 
 def previous(told: Told, where: Place) -> list[int | None]:
-    """The previous offset of each effective commit."""
+    """Returns the previous offset of each effective commit."""
     held = told.held()[where]
     return [
         before.offset if before else None
@@ -240,7 +242,7 @@ def test_transactional_commits_have_the_outcome_of_their_transaction(made: Made)
                 assert end.holds(ms(row["ended_at"])), (row, end)
 
 
-def test_rates_add_up_to_the_recorded_commits(made: Made) -> None:
+def test_sums_of_table_rates_equal_the_recorded_commits(made: Made) -> None:
     expected: dict[tuple[str, str], list[int]] = {}
     for (group, topic, partition), commits in made.told.held().items():
         advances = previous(made.told, (group, topic, partition))
@@ -261,9 +263,9 @@ def test_rates_add_up_to_the_recorded_commits(made: Made) -> None:
     assert sums == expected
 
 
-def test_generations_equal_those_that_members_saw(made: Made) -> None:
-    """Each generation has its members and their partitions; all other generations are invisible to
-    clients."""
+def test_table_generations_equals_the_generations_seen_by_members(made: Made) -> None:
+    """Each generation has its members and their partitions; generations that clients did not see
+    must be invisible to clients."""
     told: dict[str, list[Generation]] = {}
     for each in made.told.of(Generation):
         seen = told.setdefault(each.group, [])
@@ -297,7 +299,7 @@ def test_generations_equal_those_that_members_saw(made: Made) -> None:
 
 
 def unseen(row: dict[str, Any]) -> bool:
-    """Whether a generation is invisible to clients.
+    """Returns True if a generation is invisible to clients.
 
     Kafka 4 writes generation 0 at the first join, and again when a group is converted; the first
     epoch of a share group has no partitions yet.
@@ -310,12 +312,12 @@ def unseen(row: dict[str, Any]) -> bool:
 
 
 def people(members: list[dict[str, Any]]) -> set[tuple[str, str, str | None]]:
-    """The members as tuples of client id, host and instance id."""
+    """Returns the members as tuples of client id, host and instance id."""
     return {(who["member_id"], who["client_id"], who["group_instance_id"]) for who in members}
 
 
 def holdings(members: list[dict[str, Any]]) -> dict[str, dict[str, list[int]]]:
-    """The partitions of members by member id."""
+    """Returns the partitions of members by member id and topic."""
     return {
         who["member_id"]: {each["topic"]: sorted(each["partitions"]) for each in who["assignment"]}
         for who in members
@@ -352,7 +354,8 @@ def test_churn_counts_members_that_joined_and_left(made: Made) -> None:
 
 
 def changed(told: Told) -> dict[str, list[tuple[set[Any], set[Any]]]]:
-    """By group, the client and instance ids that joined and left at each of its generations."""
+    """Returns, by group, the client and instance ids that joined and left at each generation of the
+    group."""
     found: dict[str, list[tuple[set[Any], set[Any]]]] = {}
     before: dict[str, set[Any]] = {}
     for fact in told.facts:
@@ -367,7 +370,7 @@ def changed(told: Told) -> dict[str, list[tuple[set[Any], set[Any]]]]:
     return found
 
 
-def test_rewinds_have_the_owner_of_the_partition_at_that_time(made: Made) -> None:
+def test_rewinds_have_the_partition_owner_at_the_time_of_the_rewind(made: Made) -> None:
     expected = {}
     for where, commits in made.told.held().items():
         for before, commit in pairwise(commits):
@@ -408,8 +411,8 @@ def test_every_offset_expires_by_the_rule_of_its_group(made: Made) -> None:
 
 
 def written_last(told: Told, where: Place) -> Commit:
-    """The last commit sent for an offset: a transactional commit expires by the time when it was
-    sent."""
+    """Returns the last commit that was sent for an offset, because a transactional commit expires
+    according to the time when it was sent."""
     held = told.held()[where][-1]
     [*_, sent] = [
         each
@@ -420,12 +423,13 @@ def written_last(told: Told, where: Place) -> Commit:
 
 
 def last_left(told: Told, group: str) -> Generation | None:
-    """The last generation of a group if it is empty and the group has had members."""
+    """Returns the last generation of a group if that generation is empty and the group has had
+    members; else None."""
     generations = told.of(Generation, group)
     return generations[-1] if generations else None
 
 
-def test_only_deleted_groups_and_empty_groups_without_offsets_are_dead(made: Made) -> None:
+def test_dead_groups_are_deleted_or_empty_without_offsets(made: Made) -> None:
     deleted = {each.group: "deleted" for each in made.told.of(Deletion)}
     expected = {g: why for g, why in deleted.items() if g not in made.told.listed}
     expected["idle"] = "empty and nothing kept"
@@ -440,8 +444,8 @@ def test_compaction_counts_equal_those_of_the_files(made: Made) -> None:
         assert row["bytes_estimate"] == pytest.approx(size, rel=0.2)
 
 
-def test_groups_are_dead_when_their_offsets_expire_but_not_while_stable(tmp_path: Path) -> None:
-    """The as-of time is eight days later, without further activity."""
+def test_groups_are_dead_when_their_offsets_expired_unless_stable(tmp_path: Path) -> None:
+    """The as-of time is eight days after the end of the scenario, without activity in between."""
     told, source = kept(tmp_path / "kept")
     later = instant(told.until_ms + 8 * 86_400_000)
     made = make(told, source, tmp_path / "tables", "--as-of", later)
@@ -517,8 +521,10 @@ def test_groups_with_unread_records_are_not_caught_up(made: Made) -> None:
     assert len(rows) == sum(map(len, made.told.committed.values()))
 
 
-def test_restore_has_the_recorded_offsets_at_every_mark(made: Made, tmp_path: Path) -> None:
-    """Reads the offsets as of each mark, a time at which no client was active."""
+def test_restore_finds_the_recorded_offsets_at_every_marked_time(
+    made: Made, tmp_path: Path
+) -> None:
+    """The test reads the offsets as of each mark, a time at which no client was active."""
     held = made.told.held()
     engine = DuckEngine(str(tmp_path))
     for moment in made.told.marks.values():
@@ -536,7 +542,7 @@ def test_restore_has_the_recorded_offsets_at_every_mark(made: Made, tmp_path: Pa
 
 
 def test_lag_equals_that_of_kafka_consumer_groups(made: Made) -> None:
-    """Apache's tool runs after the pipeline, when clients no longer read or produce."""
+    """Apache's tool runs after the pipeline, when clients do not read or produce any more."""
     if not made.over_the_wire:
         return
     last = {place(row): row for row in sorted(made.of("lag"), key=lambda row: row["minute"])}
@@ -544,7 +550,7 @@ def test_lag_equals_that_of_kafka_consumer_groups(made: Made) -> None:
 
 
 def test_pipeline_transfers_at_most_twice_the_offsets_topic(made: Made) -> None:
-    """The limit allows a few time lookups in addition."""
+    """The limit also covers a few time lookups."""
     log, topic = (
         sum(file.stat().st_size for file in made.data.glob(f"{name}-*/*.log"))
         for name in ("__consumer_offsets", "orders")
@@ -558,8 +564,8 @@ def test_pipeline_transfers_at_most_twice_the_offsets_topic(made: Made) -> None:
 def test_restore_of_a_transactional_group_on_kafka_plans_committed_offsets(
     worlds: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After commits of 10 (committed) and 150 (aborted), a restore to that time plans 10. After 20
-    (committed) and 5 (aborted), the current offset is 20."""
+    """After commits of 10 (committed) and 150 (aborted), a restore to that time plans 10. After
+    commits of 20 (committed) and 5 (aborted), the current offset is 20."""
     world = played(worlds, "kafka", tmp_path)
     monkeypatch.chdir(tmp_path)
     for source in (world.bootstrap, str(world.data)):
@@ -577,7 +583,7 @@ def test_restore_of_a_transactional_group_on_kafka_plans_committed_offsets(
 def test_past_as_of_ignores_later_commits_and_deletions(
     tmp_path: Path, mark: str, option: str
 ) -> None:
-    """A group is not dead because it has been silent since the as-of time."""
+    """A group is not dead only because it was inactive since the as-of time."""
     told, source = kept(tmp_path / "kept")
     moment = told.marks[mark]
     made = make(told, source, tmp_path / "tables", option, instant(moment, to_the_ms=True))
@@ -599,7 +605,7 @@ def test_past_as_of_ignores_later_commits_and_deletions(
 
 
 def test_tables_of_selected_groups_equal_their_rows_in_full_tables(tmp_path: Path) -> None:
-    """The end marker of a transaction belongs to no group, and is read for any selection."""
+    """The end marker of a transaction belongs to no group, so any selection must read it."""
     told, source = kept(tmp_path / "kept")
     whole = make(told, source, tmp_path / "whole")
     groups = ("between", "modern", "transacted")

@@ -1,7 +1,7 @@
-"""The results that the clients of a history received, recorded as they happened.
+"""The results that the clients of a history received, recorded when they were received.
 
-Times are milliseconds of this machine's clock, which the broker shares: the broker writes between a
-request (`before_ms`) and its response (`after_ms`).
+Times are milliseconds of this machine's clock, which the broker uses too: the broker writes between
+a request (`before_ms`) and its response (`after_ms`).
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ Place = tuple[str, str, int]
 
 @dataclass
 class Span:
-    """The time from a request to its response."""
+    """The time between a request and its response."""
 
     before_ms: int = 0
     after_ms: int = 0
 
     def holds(self, at_ms: float) -> bool:
-        """Whether a time is in the span, with a tolerance of one millisecond for rounding."""
+        """Returns True if a time is in the span, with a tolerance of one millisecond for
+        rounding."""
         return self.before_ms - 1 <= at_ms <= self.after_ms + 1
 
 
@@ -62,13 +63,13 @@ class Transaction(Span):
 
     number: int = 0
     producer_id: int | None = None
-    """None when the client does not expose the producer id."""
+    """The producer id; None if the client does not expose it."""
     outcome: str = OPEN
 
 
 @dataclass
 class Person:
-    """A member, as the client knows itself or as a broker describes it."""
+    """A member, as the client itself or a broker describes it."""
 
     member_id: str
     client_id: str
@@ -96,7 +97,7 @@ class Deletion(Span):
 
 @dataclass
 class Record:
-    """An acknowledged record of an ordinary topic; the span is from its send to its
+    """An acknowledged record of an ordinary topic; the span starts at its send and ends at its
     acknowledgement."""
 
     topic: str
@@ -112,8 +113,8 @@ Fact = Commit | Transaction | Generation | Deletion
 
 @dataclass
 class Told:
-    """The complete record of the clients' results, in the order in which the clients received them,
-    group by group."""
+    """The complete record of the results that clients received: the groups one after another, and
+    the results of a group in order of time."""
 
     facts: list[Fact] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -124,20 +125,20 @@ class Told:
     listed: dict[str, str] = field(default_factory=dict)
     """The groups at the end, with the state that ListGroups returns."""
     marks: dict[str, int] = field(default_factory=dict)
-    """Moments that tests refer to, in milliseconds."""
+    """Named times that tests refer to, in milliseconds."""
     begun_ms: int = 0
     until_ms: int = 0
     """The end of the scenario; ``begun_ms`` is the time of the first produce."""
 
     def mark(self, name: str) -> None:
-        """Records a moment, with `QUIET_MS` without client activity before and after it."""
+        """Records a named time, with `QUIET_MS` without client activity before and after it."""
         self.marks[name] = now_ms() + QUIET_MS
         while now_ms() <= self.marks[name] + QUIET_MS:
             pass
 
     @contextmanager
     def span(self, *facts: Span) -> Iterator[None]:
-        """Measures the span of a request, and records its facts."""
+        """Measures the span of a request and records the facts with this span."""
         before = now_ms()
         yield
         after = now_ms()
@@ -147,7 +148,7 @@ class Told:
             self.facts.append(fact)
 
     def of(self, kind: type[Any], group: str | None = None) -> list[Any]:
-        """The facts of a class, of one group or of all groups."""
+        """Returns the facts of a class, of one group or of all groups."""
         return [
             fact
             for fact in self.facts
@@ -155,7 +156,7 @@ class Told:
         ]
 
     def members_at(self, commit: Commit) -> list[Person]:
-        """The members of the commit's group when the commit took effect."""
+        """Returns the members of the commit's group when the commit took effect."""
         found: list[Person] = []
         for fact in self.of(Generation, commit.group):
             if fact.after_ms <= commit.before_ms:
@@ -163,11 +164,11 @@ class Told:
         return found
 
     def held(self) -> dict[Place, list[Commit]]:
-        """The effective commits and deletions by group, topic and partition, in the order of their
-        effect.
+        """Returns the effective commits and deletions by group, topic and partition, in the order
+        in which they took effect.
 
-        Each has the span of its effect; for a transactional commit, the span of the transaction's
-        end.
+        Each has the span in which it took effect; for a transactional commit this is the span of
+        the end of the transaction.
         """
         held: dict[Place, list[Commit]] = {}
         newest: dict[Place, int] = {}
@@ -195,7 +196,7 @@ class Told:
         return held
 
     def outcomes(self) -> list[tuple[Commit, str]]:
-        """Each transactional commit with its outcome."""
+        """Returns each transactional commit with its outcome."""
         ends = {each.number: each.outcome for each in self.of(Transaction)}
         taken = {
             (commit.transaction, commit.place, commit.offset)
@@ -239,5 +240,6 @@ def _fact(value: dict[str, Any]) -> Fact:
 
 
 def now_ms() -> int:
-    """The time of the clock that all clients and brokers of a history share, in milliseconds."""
+    """Returns the time of the clock that all clients and brokers of a history share, in
+    milliseconds."""
     return time.time_ns() // 1_000_000

@@ -1,7 +1,7 @@
-"""Clients on plain sockets, for requests that no library sends; each records the results that it
-receives.
+"""Clients on plain sockets, for requests that no library sends; each client records the results
+that it receives.
 
-They act one at a time, in the thread of the scenario.
+The clients act one at a time, in the thread of the scenario.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from tests.waiting import until
 from tests.wire import Wire
 
 LONG_MS = 300_000
-"""A session timeout that does not end during the scenario without heartbeats, in milliseconds."""
+"""A session timeout in milliseconds that does not expire during the scenario, even without
+heartbeats."""
 MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS = 79, 27
 TRY_AGAIN = {14, 15, 16, 51}
 """Errors after which a client retries: the coordinator is loading, is not available yet, or is
@@ -39,7 +40,7 @@ Offsets = Mapping[tuple[str, int], int]
 
 
 class Asker:
-    """A connection, which records its results."""
+    """A connection that records the results of its requests."""
 
     def __init__(self, told: Told, port: int, client_id: str = "asker") -> None:
         self.told = told
@@ -81,8 +82,8 @@ class Asker:
             _check(answer["topics"])
 
     def until_marked(self, transactional_id: str) -> None:
-        """Waits until a transaction is complete, because the broker answers EndTxn before it writes
-        the markers."""
+        """Waits until a transaction is complete, because the broker responds to EndTxn before it
+        writes the markers."""
 
         def marked() -> bool:
             answer = self.ask("DescribeTransactions", 0, transactional_ids=[transactional_id])
@@ -120,7 +121,7 @@ class Producer(Asker):
         self.told.facts.append(self.transaction)
 
     def send(self, group: str, offsets: Offsets, metadata: str = "", *, modern: bool) -> None:
-        """Sends TxnOffsetCommit; ``modern``: as a client with transaction.version 2."""
+        """Sends TxnOffsetCommit; if ``modern``, as a client with transaction.version 2 sends it."""
         assert self.transaction is not None
         who = {
             "transactional_id": self.transactional_id,
@@ -181,7 +182,7 @@ class Member(Asker):
 
     @property
     def person(self) -> Person:
-        """This member as a recorded generation lists it."""
+        """Returns this member as a recorded generation lists it."""
         return Person(self.member_id, self.client_id, self.instance, dict(self.held))
 
     def join(self) -> int:
@@ -235,7 +236,7 @@ class Member(Asker):
         self.held = assigned_partitions(answer["assignment"])
 
     def must_rejoin(self) -> bool:
-        """Whether the heartbeat response requires a rebalance."""
+        """Sends a heartbeat; returns True if the response requires a rebalance."""
         answer = self.ask(
             "Heartbeat", 3, group_id=self.group, generation_id=self.generation,
             member_id=self.member_id, group_instance_id=self.instance,
@@ -256,8 +257,8 @@ class Member(Asker):
 
 
 def rebalance(partitions: Mapping[str, int], *members: Member) -> None:
-    """Lets all members of a group join and sync, at most one of them new, and assigns the
-    partitions round robin."""
+    """Makes all members of a group join and sync, and assigns the partitions round robin; at most
+    one member may be new."""
     told, group = members[0].told, members[0].group
     made = Generation(group=group)
     with told.span(made):
@@ -283,7 +284,7 @@ def rebalance(partitions: Mapping[str, int], *members: Member) -> None:
 
 
 def emptied(told: Told, asker: Asker, group: str, *leaving: Member) -> None:
-    """Lets the last members of a group leave, and waits until the broker reports the group as
+    """Makes the last members of a group leave, and waits until the broker reports the group as
     Empty."""
     made = Generation(group=group, number=1 + max(member.generation for member in leaving))
     with told.span(made):
@@ -293,14 +294,14 @@ def emptied(told: Told, asker: Asker, group: str, *leaving: Member) -> None:
 
 
 def state(asker: Asker, group: str) -> str:
-    """The state of a classic group in DescribeGroups."""
+    """Returns the state of a classic group in DescribeGroups."""
     [found] = asker.ask("DescribeGroups", 4, groups=[group])["groups"]
     assert found["error_code"] == 0, found
     return str(found["group_state"])
 
 
 def fresh_id() -> str:
-    """A member id in the form that clients of newer group types generate."""
+    """Returns a member id in the form that clients of newer group types generate."""
     return uuid.uuid4().hex
 
 
