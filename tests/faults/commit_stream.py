@@ -29,7 +29,7 @@ _CHUNK_FRAMES = 32
 
 @dataclass
 class History:
-    """The commits of one group that were sent and acknowledged, over all rounds."""
+    """The commits of one group that were sent and acknowledged in all rounds."""
 
     topic: str
     partitions: int
@@ -115,11 +115,11 @@ class CommitStream:
                 self.history.sent = self.numbers[whole - 1]
 
     def _whole(self, position: int) -> int:
-        """Returns the number of requests that end at or before a position of the stream."""
+        """Returns the number of requests that end at or before a byte position of the stream."""
         return bisect.bisect_right(self.ends, position)
 
     def read(self) -> None:
-        """Processes the received responses; each must acknowledge the next request."""
+        """Processes the received responses, each of which must acknowledge the next request."""
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while data := self.socket.recv(1 << 16):
                 for each in self._framer.feed(data):
@@ -134,9 +134,11 @@ class CommitStream:
         self.answers += 1
 
     def arrived(self, queues: dict[tuple[int, int], tuple[int, int]]) -> int:
-        """Returns the least number of complete requests that the broker's process has read.
+        """Returns a lower bound for the number of complete requests that the broker's process has
+        read.
 
-        It is computed from the written bytes, less those in the kernel's buffers of both sockets.
+        The bound is the number of written bytes minus the bytes in the kernel's buffers of both
+        sockets.
         """
         mine, its = self.ports
         unsent, _ = queues[mine, its]
@@ -149,7 +151,7 @@ def _metadata(number: int) -> str:
 
 
 def number_of(metadata: str) -> int:
-    """Returns the number in `metadata`; -1 for text that no stream has sent."""
+    """Returns the commit number in `metadata`; -1 if no stream has sent this text."""
     found = re.fullmatch(r"commit-(\d{12})", metadata)
     return int(found[1]) if found else -1
 

@@ -1,6 +1,6 @@
-"""Muster with a planted fault: it writes to the offsets topic shortly after it replies.
+"""Muster with a planted fault: it writes to the offsets topic shortly after it responds.
 
-It runs instead of `cli.main`. The campaign must detect the commits that `kill -9` then loses.
+This module replaces `cli.main`. The campaign must detect the commits that `kill -9` then loses.
 """
 
 from __future__ import annotations

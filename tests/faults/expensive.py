@@ -1,9 +1,9 @@
 """The most expensive requests of 1 MB that the schema of an API allows, generated from the schema.
 
-For each array of a request, at any depth, there are requests with as many elements as fit into 1 MB
-and as many as the API's budget allows: empty elements, distinct ones, existing names, and a few
-with the longest text. There are also requests with many tagged fields, and Produce batches that
-decompress to large sizes.
+For each array of a request, at any depth, some requests have as many elements as fit into 1 MB, and
+other requests have as many elements as the API's budget allows: empty elements, distinct elements,
+existing names, and a few elements with the longest text. Other requests have many tagged fields,
+and some Produce batches decompress to large sizes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BYTES = 1_000_000
 TOPICS = [f"topic-{number}" for number in range(30)]
 GROUPS = [f"group-{number}" for number in range(200)]
 OF_GROUPS = {"groups", "groups_names", "coordinator_keys"}
-"""The arrays whose strings are names of groups instead of topics."""
+"""The arrays whose strings are group names instead of topic names."""
 PAYER = "payer"
 WITHIN_BUDGET = "empty within the budget"
 LONG = 32_000
@@ -108,7 +108,7 @@ def _values(
 def _many(
     api: Api, version: int, path: tuple[str, ...], texts: str, most: int | None, hints: Any
 ) -> dict[str, Any]:
-    """Returns a request whose array at ``path`` is as full as permitted; each array around it has
+    """Returns a request whose array at ``path`` is as full as permitted; each enclosing array has
     one entry."""
     array = api.message(version, is_request=True).array(*path)
     element = _element_at(api, path)
@@ -216,7 +216,7 @@ def _produced(plain: dict[str, Any], version: int) -> Iterator[tuple[str, dict[s
 
 
 def campaign(wide: bool) -> Iterator[Expensive]:
-    """Yields the requests of each served API in its oldest and newest version; in all if
+    """Yields the requests of each served API in its oldest and newest version; in all versions if
     ``wide``."""
     rows = sorted(SERVED.values(), key=lambda row: (row.api.name in DELETES, row.api.key))
     for row in rows:

@@ -1,4 +1,4 @@
-"""Requests with false lengths and counts, and tools that check their effect on a broker."""
+"""Requests with false lengths and counts, and functions that check their effect on a broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ API = json.loads((Path(__file__).parents[1] / "data" / "schema" / "api.json").re
 BY_KEY = {
     entry["key"]: entry for entry in sorted(API.values(), key=lambda entry: len(entry["versions"]))
 }
-"""The API of each key. A renamed API has an entry per name; the newer one has more versions."""
+"""The API of each key. A renamed API has an entry per name; the entry with the newer name has more
+versions."""
 _FIXED = {
     "BOOLEAN": 1,
     "INT8": 1,
@@ -33,12 +34,12 @@ _FIXED = {
 INT32_MAX = 2**31 - 1
 LIE = struct.pack(">i", INT32_MAX)
 LONG_LIE = b"\x80\x80\x80\x80\x08"
-"""2^31 as an unsigned varint: the compact length 2^31-1."""
+"""2^31 as an unsigned varint, which encodes the compact length 2^31-1."""
 
 
 class _Writer:
-    """Writes the smallest body of a layout, with one element per array; length or count number
-    ``lie`` is false."""
+    """Writes the smallest body of a layout, with one element per array; the length or count with
+    number ``lie`` is false."""
 
     def __init__(self, lie: int) -> None:
         self.lie = lie
@@ -121,7 +122,8 @@ def connect(broker: Broker) -> socket.socket:
 
 
 def ends(sock: socket.socket) -> bytes:
-    """Shuts down writing, reads until the broker closes the connection, and returns the bytes."""
+    """Shuts down writing, reads until the broker closes the connection, and returns the received
+    bytes."""
     said = bytearray()
     try:
         sock.shutdown(socket.SHUT_WR)
@@ -136,7 +138,8 @@ def ends(sock: socket.socket) -> bytes:
 
 
 def send(broker: Broker, data: bytes) -> bytes:
-    """Sends ``data`` on a new connection and returns all bytes of the broker until it closes."""
+    """Sends ``data`` on a new connection and returns all bytes that the broker sends before it
+    closes the connection."""
     sock = connect(broker)
     try:
         sock.sendall(data)
@@ -147,7 +150,7 @@ def send(broker: Broker, data: bytes) -> bytes:
 
 
 def closed_without_a_word(sock: socket.socket) -> bool:
-    """Returns whether the broker closes the connection without a response."""
+    """Returns True if the broker closes the connection without a response."""
     try:
         return sock.recv(1) == b""
     except ConnectionResetError:
@@ -173,8 +176,11 @@ def resident_bytes(broker: Broker) -> int:
 
 
 class Bystander:
-    """Another client that sends requests all the time. `longest_s` is its longest wait for a
-    response, excluding the time that client and broker waited for a CPU core."""
+    """Another client that sends requests continuously.
+
+    `longest_s` is its longest wait for a response, excluding the time that client and broker waited
+    for a CPU core.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self._broker_pid = broker.pid

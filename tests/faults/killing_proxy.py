@@ -1,8 +1,8 @@
 """A proxy that kills its broker between a request and its response.
 
-Clients see the proxy's address as the broker's (``advertised.listeners``). The proxy waits for a
-request of the chosen API, forwards it, drops all responses from then on, and kills the broker a
-moment later. Clients cannot know how much of the request the broker has processed.
+Clients see the proxy's address as the address of the broker (``advertised.listeners``). The proxy
+waits for a request of the chosen API, forwards it, drops all later responses, and kills the broker
+a moment later. Clients cannot know how much of the request the broker has processed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_FRAME_BYTES = 8 << 20
 
 
 class KillingProxy:
-    """Listens on its own port and forwards to `broker` after that has started."""
+    """Listens on its own port and forwards to `broker` after the broker has started."""
 
     def __init__(self) -> None:
         self.broker: Broker | None = None
@@ -32,7 +32,7 @@ class KillingProxy:
         self._awaited: int | None = None
         self._met = threading.Event()
         self._silent = False
-        """Whether responses are dropped and new connections rejected."""
+        """True if responses are dropped and new connections are rejected."""
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -41,11 +41,9 @@ class KillingProxy:
 
     @property
     def bootstrap(self) -> str:
-        """The address for clients."""
         return f"127.0.0.1:{self.port}"
 
     def close(self) -> None:
-        """Stops accepting connections."""
         self._listener.close()
         self._hang_up()
 
@@ -54,8 +52,8 @@ class KillingProxy:
         self._hang_up()
 
     def kill_in(self, api_key: int, delay_s: float, patience_s: float) -> None:
-        """Kills the broker ``delay_s`` after the next request of ``api_key``, or after
-        ``patience_s`` without one."""
+        """Kills the broker ``delay_s`` after the next request of ``api_key``; if no such request
+        arrives within ``patience_s``, kills the broker then."""
         assert self.broker is not None
         with self._lock:
             self._awaited = api_key
@@ -68,7 +66,7 @@ class KillingProxy:
         self._hang_up()
 
     def start_again(self) -> None:
-        """Restarts the killed broker and forwards clients to it."""
+        """Restarts the killed broker and forwards connections to it again."""
         assert self.broker is not None
         self.broker.start()
         self._met.clear()

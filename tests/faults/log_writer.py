@@ -4,12 +4,12 @@ killed.
 For each line on standard input (data directory, report file, seed) the process forks a child that
 works on the logs, and prints the child's process id; when the child is dead, it prints `dead`. A
 failing child writes its traceback to a file with the suffix `.failed`. The content of a record
-depends on its topic and offset alone, so that a reader can compute it.
+depends only on its topic and offset, so that a reader can compute it.
 
-The child reports one event per line: `append TOPIC END` and `start TOPIC OFFSET` after the log end
-offset and the log start offset are acknowledged, `delete TOPIC OFFSET` before it deletes records
-below that offset, and `work NAME` before each piece of work. With the argument `early` it
-acknowledges before it appends.
+The child reports one event per line: `append TOPIC END` after the log end offset is acknowledged,
+`start TOPIC OFFSET` after the log start offset is acknowledged, `delete TOPIC OFFSET` before it
+deletes records below that offset, and `work NAME` before each operation. With the argument `early`
+the child acknowledges before it appends.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def record(topic: str, offset: int) -> Record:
 
 
 def opened(directory: str) -> LogManager:
-    """Returns the recovered logs of a directory."""
+    """Opens and recovers the logs of a directory."""
     logs = LogManager(OsFileSystem(), directory, Config({}), services_with())
     logs.open_all(TOPICS)
     return logs
 
 
 class Writer:
-    """The work of one child until it is killed."""
+    """The work of one child."""
 
     def __init__(self, directory: str, told: str, seed: int) -> None:
         self.directory = directory

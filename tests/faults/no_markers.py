@@ -1,6 +1,7 @@
 """A Muster that writes no markers for transactional ids that start with "prepared".
 
-It runs instead of `cli.main`. A kill then has the effect of a kill between EndTxn and its markers.
+This module replaces `cli.main`. A kill then has the effect of a kill between the EndTxn response
+and the markers.
 """
 
 from __future__ import annotations

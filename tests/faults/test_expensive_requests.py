@@ -41,16 +41,18 @@ WAIT_S_MAX = 0.05
 ONCE_WAIT_S_MAX = 0.2
 """The limit for requests that delete, which cannot be repeated."""
 GROWTH_BYTES_MAX = 40 * 1024 * 1024
-"""The allowed growth: the allocator keeps 18 MB on a quiet machine; a former leak was 57 MB."""
+"""The allowed memory growth: the allocator keeps 18 MB on an idle machine; a former leak was 57 MB.
+"""
 ANSWERED_WITHIN_S = 60.0
 SESSION_MS = 6_000
 TRIES_FOR_S = 20.0
-"""Slow requests are repeated for this time: a busy machine may delay some tries, but not all."""
+"""The time for which slow requests are repeated: a busy machine may delay some tries, but not all.
+"""
 SETTINGS = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": "10"}
 
 
 class Member:
-    """A member of a group that sends heartbeats and commits without pauses and measures its
+    """A member of a group that continuously sends heartbeats and commits, and measures its
     waits."""
 
     def __init__(self, broker: Broker) -> None:
@@ -174,7 +176,7 @@ def _exactly(sock: socket.socket, size: int) -> bytes:
 
 
 def _waits(broker: Broker, member: Member, requests: Iterable[Expensive]) -> dict[str, float]:
-    """Returns the requests that delayed the member too long in every try, with the shortest such
+    """Returns the requests that delayed the member too long in every try, each with its shortest
     delay."""
     waited = {}
     for request in requests:

@@ -1,8 +1,9 @@
-"""Appends, segment rolls and log cleanings fail on a full disk and resume when there is space.
+"""Appends, segment rolls and log cleanings fail on a full disk and succeed again when the disk has
+space.
 
-If the tests may mount, the broker's directory is a small tmpfs in a mount namespace. Otherwise
-RLIMIT_FSIZE limits the size of the files of the broker's processes: the kernel then rejects writes
-as on a full disk.
+If the tests may mount file systems, the broker's directory is a small tmpfs in a mount namespace.
+Otherwise RLIMIT_FSIZE limits the size of the files of the broker's processes: the kernel then
+rejects writes as on a full disk.
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ class Disk(Protocol):
     broker: Broker
 
     def fill(self, leaving: int = 0) -> None:
-        """Fills the disk except for ``leaving`` bytes, in all or in each file."""
+        """Fills the disk except for ``leaving`` bytes; with file size limits, each file may grow by
+        ``leaving`` bytes."""
 
     def free(self) -> None:
-        """Makes space again."""
+        pass
 
 
 class SmallDisk:
@@ -73,7 +75,7 @@ class SmallDisk:
 
 
 class ShortFiles:
-    """Any directory; the files of the broker and of its cleaner have a size limit."""
+    """Any directory, with a size limit for the files of the broker and of its cleaner."""
 
     def __init__(self, make: Callable[..., Broker], _: Path, settings: dict[str, str]) -> None:
         self.broker = make(settings)
@@ -149,13 +151,13 @@ KEYS = 60
 
 
 def keyed(turn: int, keys: range) -> bytes:
-    """Returns a batch with 8 kB for each of these keys."""
+    """Returns a batch with 8 kB per key."""
     made = [Record(i, 1_000, b"%d" % key, b"%d " % turn * 4000) for i, key in enumerate(keys)]
     return encode_batch(made)
 
 
 def read(wire: Wire) -> list[tuple[bytes | None, int]]:
-    """Returns key and turn of all records in the topic."""
+    """Returns the key and the turn of each record in the topic."""
     found = []
     offset = 0
     while (answer := fetch(wire, "t", offset))["high_watermark"] > offset:
@@ -168,7 +170,7 @@ def read(wire: Wire) -> list[tuple[bytes | None, int]]:
 
 
 def told(broker: Broker, what: str) -> bool:
-    """Returns whether the broker has logged ``what`` about the topic's partition."""
+    """Returns True if the broker has logged ``what`` for the topic's partition."""
     return any(what in line and "t-0" in line for line in broker.lines())
 
 
@@ -182,7 +184,7 @@ def let_it_be_cleaned(wire: Wire) -> None:
     assert answer["responses"][0]["error_code"] == 0
 
 
-def test_failed_cleaning_on_a_full_disk_loses_no_record_and_is_repeated(disk: Make) -> None:
+def test_log_cleaning_that_fails_on_a_full_disk_loses_no_record(disk: Make) -> None:
     full = disk({"log.cleaner.backoff.ms": "100", "log.retention.ms": "-1"})
     with Wire(full.broker.port) as wire:
         configs = {

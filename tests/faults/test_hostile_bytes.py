@@ -1,6 +1,6 @@
 """Invalid bytes and false lengths close their connection and have no other effect.
 
-During each test another client must not wait, and the broker's memory must return to its previous
+In each test no other client may wait long, and the broker's memory must return to its previous
 size.
 """
 
@@ -36,14 +36,15 @@ pytestmark = pytest.mark.faults
 
 GROWTH_BYTES_MAX = 5 * 1024 * 1024
 WAIT_S_MAX = 1.0
-"""The longest allowed wait of another client, on a machine that runs other tests too."""
+"""The longest allowed wait of another client, on a machine that also runs other tests."""
 CREATES = {19, 37}
 """CreateTopics and CreatePartitions: a mutated request could create many partitions."""
 
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One warmed-up broker for all tests, so that memory growth at the start does not count."""
+    """One broker for all tests. It is warmed up, so that memory growth at the start does not
+    count."""
     broker = make_broker(tmp_path_factory.mktemp("hostile") / "data").start()
     for _ in range(2):
         for key, versions in served(broker).items():
@@ -56,7 +57,8 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(autouse=True)
 def nothing_else_happens(target: Broker) -> Iterator[None]:
-    """Checks that no other client waits, memory returns to its size, and the broker lives."""
+    """Checks that no other client waits too long, that memory returns to its size, and that the
+    broker is alive."""
     before = resident_bytes(target)
     with Bystander(target) as bystander:
         yield
@@ -69,7 +71,7 @@ def nothing_else_happens(target: Broker) -> Iterator[None]:
 
 
 def memory_is_as_it_was(target: Broker, before: int) -> None:
-    """Waits until the broker's memory returns to its size, at its next garbage collection."""
+    """Waits until a garbage collection returns the broker's memory to its previous size."""
     until("memory comes back", lambda: resident_bytes(target) - before < GROWTH_BYTES_MAX, 60)
 
 
@@ -111,14 +113,14 @@ def test_false_tagged_fields_of_a_header_close_the_connection(target: Broker) ->
 
 
 def test_truncated_request_in_a_complete_frame_closes_the_connection(target: Broker) -> None:
-    """A response needs all bytes of the body."""
+    """The broker responds only to a request whose body is complete."""
     for key, versions in served(target).items():
         whole = header(key, versions[-1]) + honest(key, versions[-1])
         for cut in range(0, len(whole), 3):
             assert send(target, framed(whole[:cut])) == b"", f"API {key} cut at {cut}"
 
 
-def test_incomplete_frame_closes_only_its_connection(target: Broker) -> None:
+def test_incomplete_frame_closes_only_the_connection_that_sent_it(target: Broker) -> None:
     for key, versions in served(target).items():
         whole = framed(header(key, versions[-1]) + honest(key, versions[-1]))
         assert send(target, whole[:-1]) == b""
@@ -160,8 +162,8 @@ def test_unknown_api_keys_and_versions_close_the_connection(target: Broker) -> N
 
 
 def test_api_versions_of_an_unknown_version_returns_the_known_range(target: Broker) -> None:
-    """KIP-511: the response has version 0, UNSUPPORTED_VERSION, and the range of ApiVersions
-    itself."""
+    """KIP-511: the response has version 0, the error UNSUPPORTED_VERSION, and the version range of
+    ApiVersions."""
     versions = served(target)[18]
     for version in (versions[-1] + 1, 32767, -1):
         said = send(target, framed(struct.pack(">hhihh", 18, version, 4711, -1, 0)))
@@ -175,7 +177,7 @@ def told(target: Broker, words: str) -> list[str]:
     return [line for line in list(target.log) if "not a Kafka request" in line and words in line]
 
 
-def test_http_and_tls_are_rejected_with_one_log_line_each(target: Broker) -> None:
+def test_http_and_tls_bytes_are_rejected_with_one_log_line_each(target: Broker) -> None:
     hello = bytes.fromhex("1603010200010001fc0303") + os.urandom(500)
     for data, words in (
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", f"frame of {int.from_bytes(b'GET ')} bytes"),
@@ -202,7 +204,7 @@ def test_client_ids_are_escaped_in_the_log(target: Broker) -> None:
         assert len(line) < 1000
 
 
-def test_twenty_frames_of_100_mib_are_not_allocated_in_advance(target: Broker) -> None:
+def test_memory_for_announced_frames_of_100_mib_is_not_preallocated(target: Broker) -> None:
     before = resident_bytes(target)
     socks = [connect(target) for _ in range(20)]
     for sock in socks:

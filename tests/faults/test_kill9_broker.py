@@ -1,4 +1,4 @@
-"""Kill -9 of the broker while it appends, rolls, deletes and cleans at the same time.
+"""Kill -9 of the broker during concurrent appends, segment rolls, deletions and cleanings.
 
 One connection pipelines Produce and DeleteRecords for topics of each cleanup policy and codec, with
 segments of a few batches; retention and the cleaner run all the time. The broker is killed at a
@@ -42,7 +42,7 @@ KEYS = 7
 CLEANS_WITHIN_S = 10.0
 KEPT_BYTES = 12_000
 RECORD_BYTES_MAX = 200
-"""The maximum size of a record in its log, including the header of its batch."""
+"""The maximum size of a record in its log in bytes, including the header of its batch."""
 SETTINGS = {
     "log.retention.ms": "-1",
     "log.index.interval.bytes": "300",
@@ -66,14 +66,14 @@ CODECS = (0, 0, 1, 2, 3, 4)
 
 
 def record(topic: str, number: int) -> Record:
-    """Returns the record ``number`` of a topic; the record contains its number."""
+    """Returns the record ``number`` of a topic; the record contains this number."""
     value = f"{topic} {number} ".encode() * (number % 4 + 1)
     return Record(0, 1_700_000_000_000 + number, b"key-%d" % (number % KEYS), value)
 
 
 @dataclass
 class Sent:
-    """A batch in flight: the numbers of its records."""
+    """The record numbers of a batch that has no response yet."""
 
     topic: str
     numbers: range
@@ -81,29 +81,29 @@ class Sent:
 
 @dataclass
 class History:
-    """The records that were sent to one topic, over all restarts of the broker."""
+    """The records that were sent to one topic in all runs of the broker."""
 
     numbers: dict[int, int] = field(default_factory=dict)
     """The number of the record at each offset."""
     end: int = 0
     """The known log end offset."""
     unacknowledged: deque[range] = field(default_factory=deque)
-    """The batches without a response, in the order of sending."""
+    """The batches without a response, in the order in which they were sent."""
     next_number: int = 0
     start_least: int = 0
-    """The log start offset of the last acknowledged DeleteRecords."""
+    """The smallest valid log start offset: the offset of the last acknowledged DeleteRecords."""
     start_most: int = 0
-    """The log start offset of the last sent DeleteRecords."""
+    """The largest valid log start offset: the offset of the last sent DeleteRecords."""
 
     def place(self, numbers: range, offset: int) -> None:
-        """Records the offsets of a batch."""
+        """Records the offsets of the records of a batch."""
         assert offset == self.end
         self.numbers.update(enumerate(numbers, offset))
         self.end += len(numbers)
 
 
 class Campaign:
-    """A broker that is killed repeatedly, and its acknowledgements."""
+    """A broker that is killed repeatedly, and the operations that it acknowledged."""
 
     def __init__(self, broker: Broker, seed: int) -> None:
         self.broker = broker
@@ -111,7 +111,7 @@ class Campaign:
         self.histories = {topic: History() for topic in TOPICS}
         self.lives = 0
         self.seen: Counter[str] = Counter()
-        """The number of log lines and responses of all runs of the broker, by kind."""
+        """The number of log lines and responses by kind, in all runs of the broker."""
         with Wire(broker.port) as wire:
             for topic, configs in TOPICS.items():
                 assert create_topic(wire, topic, configs=configs)["error_code"] == 0
@@ -119,7 +119,7 @@ class Campaign:
     # -- one run of the broker
 
     def live_and_die(self) -> None:
-        """Sends requests until the broker is killed, at a random moment."""
+        """Sends requests until the broker is killed at a random moment."""
         self.lives += 1
         patience_s = CLEANS_WITHIN_S if self.lives % 2 else 0.0
         killing = threading.Thread(
@@ -146,8 +146,8 @@ class Campaign:
         assert not self.seen["can't be"], self.broker.tail()
 
     def kill(self, patience_s: float, after_s: float) -> None:
-        """Kills the broker ``after_s`` after its cleaner begins to work, or after
-        ``patience_s``."""
+        """Kills the broker ``after_s`` after its cleaner starts to work; kills it after
+        ``patience_s`` if the cleaner does not start."""
         with suppress(AssertionError):
             waiting.until("a log is cleaned", lambda: self.count("log cleaned"), patience_s)
         time.sleep(after_s)  # a random moment
@@ -275,7 +275,7 @@ def test_broker_kills_lose_no_acknowledged_record(campaign: Campaign) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.planted("kill -9 of the broker")
-def test_campaign_finds_a_deleted_segment(campaign: Campaign) -> None:
+def test_kill_campaign_detects_a_deleted_segment(campaign: Campaign) -> None:
     while not campaign.histories["plain"].end > 100:
         campaign.live_and_die()
         campaign.read_back()
@@ -293,5 +293,5 @@ def test_campaign_finds_a_deleted_segment(campaign: Campaign) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_many_more_broker_kills_lose_no_acknowledged_record(campaign: Campaign) -> None:
+def test_long_campaign_of_broker_kills_loses_no_acknowledged_record(campaign: Campaign) -> None:
     run(campaign, 34 * ROUNDS)

@@ -46,7 +46,7 @@ def _create_topic(connection: RawConnection) -> None:
 
 
 def _read_back(port: int, group: str, history: History) -> int:
-    """Returns the number of the last commit that the broker has for the group; 0 if none."""
+    """Returns the number of the last commit that the broker has stored for the group; 0 if none."""
     with RawConnection(port) as connection:
 
         def fetch() -> dict[str, Any] | None:
@@ -82,8 +82,8 @@ def _stream_until(streams: list[CommitStream], moment: float) -> None:
 
 
 def _round(broker: Broker, histories: dict[str, History], chance: random.Random) -> int:
-    """Streams commits and kills the broker; returns the number of requests that it had read but not
-    answered."""
+    """Streams commits and kills the broker; returns the number of unanswered requests that the
+    broker had read."""
     streams = [
         CommitStream(broker.port, group, histories[group], version, depth)
         for group, (version, _, depth) in zip(histories, SHAPES, strict=True)
@@ -103,7 +103,7 @@ def _round(broker: Broker, histories: dict[str, History], chance: random.Random)
 
 @dataclass
 class Campaign:
-    """The counts over all rounds."""
+    """The counts of all rounds."""
 
     rounds: int = 0
     hits: int = 0
@@ -112,7 +112,8 @@ class Campaign:
 
 
 def _campaign(broker: Broker, rounds: int) -> Campaign:
-    """Kills and reads back `rounds` times; AssertionError for a lost or invented commit."""
+    """Kills the broker and reads its offsets `rounds` times; raises AssertionError for a lost or
+    invented commit."""
     seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed}")
     chance = random.Random(seed)
@@ -148,7 +149,7 @@ SETTINGS = {"offsets.topic.segment.bytes": str(1 << 20)}
 @on_linux
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("rounds", [pytest.param(4, marks=pytest.mark.smoke), ROUNDS])
-def test_kills_lose_no_acknowledged_commit_and_invent_none(
+def test_broker_kills_lose_no_acknowledged_commit_and_invent_no_commit(
     brokers: Callable[..., Broker], rounds: int
 ) -> None:
     broker = brokers(SETTINGS)
@@ -165,7 +166,7 @@ def test_kills_lose_no_acknowledged_commit_and_invent_none(
 @pytest.mark.planted("kill -9 under commits")
 @on_linux
 @pytest.mark.skipif(KIND == "kafka", reason="the fault is planted into Muster")
-def test_commit_campaign_detects_a_broker_that_replies_before_it_writes(
+def test_kill_campaign_detects_a_broker_that_replies_before_it_writes(
     brokers: Callable[..., Broker],
 ) -> None:
     faulty = brokers(SETTINGS, command=[sys.executable, "tests/faults/early_answers.py"])

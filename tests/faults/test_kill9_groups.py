@@ -1,5 +1,3 @@
-"""Live groups and producers continue after a kill -9 of the broker."""
-
 from __future__ import annotations
 
 from collections import Counter
@@ -20,7 +18,7 @@ LOADING = (14, 15, 16)
 
 
 def _join(connection: RawConnection, group: str) -> tuple[str, int]:
-    """Joins as the only member and gets an assignment; returns member id and generation."""
+    """Joins as the only member and receives an assignment; returns member id and generation."""
     waiting.until(
         "the broker coordinates the group",
         lambda: connection.call("FindCoordinator", 1, key=group, key_type=0)["error_code"] == 0,

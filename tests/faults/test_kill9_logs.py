@@ -35,11 +35,12 @@ pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 8")]
 
 ROUNDS = int(os.environ.get("MUSTER_KILL_ROUNDS", "200"))
 LIVES = 20
-"""The number of kills on one directory."""
+"""The number of kills per data directory."""
 
 
 class Campaign:
-    """A data directory, the process that forks writers on it, and their acknowledgements."""
+    """A data directory, the process that forks writers for it, and the acknowledgements of the
+    writers."""
 
     def __init__(self, folder: Path, seed: int, *words: str) -> None:
         self.folder = folder
@@ -66,20 +67,20 @@ class Campaign:
         )
 
     def begin(self) -> None:
-        """Starts with an empty directory, because the recovery of large logs would take the time of
-        kills."""
+        """Starts with an empty directory, because the recovery of large logs would leave less time
+        for kills."""
         self.data = self.folder / f"data-{self.chance.randrange(1 << 64):x}"
         self.data.mkdir()
         for least in (self.ends, self.starts, self.deletable):
             least.clear()
 
     def close(self) -> None:
-        """Ends the forking process."""
+        """Ends the process that forks writers."""
         self.forker.kill()
         self.forker.wait(10)
 
     def kill_one(self) -> None:
-        """Kills a writer after a moment and records its reports."""
+        """Kills a writer after a moment and reads its report file."""
         assert self.forker.stdin is not None
         assert self.forker.stdout is not None
         self.told.unlink(missing_ok=True)
@@ -155,8 +156,8 @@ Make = Callable[..., Campaign]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """Returns a function that makes campaigns, in a memory file system if there is one: a kill
-    loses no written bytes."""
+    """Returns a function that makes campaigns. They use a memory file system if one exists, because
+    a kill loses no written bytes."""
     seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed}")
     shared = Path("/dev/shm")
@@ -190,7 +191,7 @@ def test_log_kills_lose_no_acknowledged_record(make: Make, rounds: int) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.planted("kill -9 of logs")
-def test_log_campaign_detects_a_log_that_acknowledges_before_it_writes(make: Make) -> None:
+def test_kill_campaign_detects_a_log_that_acknowledges_before_a_write(make: Make) -> None:
     with pytest.raises(AssertionError, match="acknowledged records are missing"):
         run(make("early"), 100)
 

@@ -1,4 +1,4 @@
-"""After a kill -9 during a snapshot the next start has all offsets, whatever files remain."""
+"""After a kill -9 during a snapshot the next start finds all offsets, whatever files remain."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Writer:
         self._rest = b""
 
     def lines(self, within_s: float) -> list[Any]:
-        """Returns the lines that the process prints within a time, or until it ends."""
+        """Returns the lines that the process prints within a time limit or before it ends."""
         assert self.process.stdout is not None
         deadline = time.monotonic() + within_s
         while (left := deadline - time.monotonic()) > 0:
@@ -48,7 +48,7 @@ class Writer:
         return [json.loads(line) for line in whole if line.startswith((b"{", b"["))]
 
     def first(self, within_s: float = 30) -> dict[str, Any]:
-        """Returns the first line, with the content of the directory when the process started."""
+        """Returns the first line: the content of the directory when the process started."""
         deadline = time.monotonic() + within_s
         assert self.process.stdout is not None
         while b'"found"' not in self._rest or not self._rest.count(b"\n"):
@@ -65,7 +65,7 @@ class Writer:
         return found
 
     def kill(self) -> list[Any]:
-        """Kills the process and returns its lines until then."""
+        """Kills the process and returns the lines that it printed before."""
         self.process.send_signal(signal.SIGKILL)
         said = self.lines(10)
         self.process.wait(10)

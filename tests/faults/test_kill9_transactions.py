@@ -1,11 +1,11 @@
-"""Kill -9 of the broker under transactional producers, half of the kills before a response.
+"""Kill -9 of the broker under transactional producers; half of the kills happen before a response.
 
 Two programs copy records in transactions, with the offsets that they have read: confluent-kafka
 (transaction.version 1) to two partitions, and Apache's TransactionalMessageCopier of 4.3.1 (version
-2) to one. A read_committed consumer reads the copies of each program all the time. After each kill
-both programs must continue without help. For the running consumers and at the end, each transaction
-must be complete or absent, once and in order, and the group's offset must be after the last copied
-record.
+2) to one partition. A read_committed consumer reads the copies of each program all the time. After
+each kill both programs must continue without help. For the running consumers and at the end, each
+transaction must be complete or absent, once and in order, and the group's offset must be the offset
+after the last copied record.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ ROUNDS = 20
 CAMPAIGNS = 10
 """The number of campaigns in `make soak`."""
 RECORDS = 10_000
-"""The number of records to copy; the same number is added when the Java copier has copied all of
-them."""
+"""The number of records to copy. When the Java copier has copied all records, the same number of
+records is added."""
 PARTITIONS = 2
 GOES_ON_WITHIN_S = 60.0
 PATIENCE_S = 2.0
@@ -46,10 +46,10 @@ APIS = ("EndTxn", "Produce", "TxnOffsetCommit", "AddPartitionsToTxn", "AddOffset
 
 
 class Confluent:
-    """The process `tests/faults/transactor.py`; it is killed and restarted when it hangs.
+    """The process `tests/faults/transactor.py`. A hanging process is killed and restarted.
 
-    It hangs in librdkafka if the broker died before it answered AddOffsetsToTxn, with Kafka too.
-    Other clients must not wait for such a producer.
+    The process hangs in librdkafka if the broker died before it answered AddOffsetsToTxn; it hangs
+    with Kafka too. Other clients must not wait for such a producer.
     """
 
     STANDS_STILL_S = 3.0
@@ -61,12 +61,10 @@ class Confluent:
         self.start()
 
     def start(self) -> None:
-        """Starts the process."""
         script = Path(__file__).parent / "transactor.py"
         self.lives.append(Program("confluent", [sys.executable, str(script), *self.arguments]))
 
     def kill(self) -> None:
-        """Kills the process (SIGKILL)."""
         self.lives[-1].kill()
 
     def count(self, word: str) -> int:
@@ -109,8 +107,8 @@ def proxy() -> Iterator[KillingProxy]:
 
 
 def until_stable(cluster: Cluster, group: str, topic: str) -> int:
-    """Returns the group's committed offset, after the transactions that a kill left open have
-    ended."""
+    """Waits for the end of the transactions that a kill left open; returns the group's committed
+    offset."""
     asked = [{"name": topic, "partition_indexes": [0]}]
 
     def answered() -> int | None:
@@ -126,8 +124,8 @@ def until_stable(cluster: Cluster, group: str, topic: str) -> int:
 def assert_is_what_was_committed(
     who: str, sent: list[str], read: list[list[str]], committed: int
 ) -> None:
-    """Checks that each partition has exactly the records before the committed offset, once and in
-    order."""
+    """Checks that each partition has exactly the records before the committed offset, each record
+    once and in order."""
     for partition, values in enumerate(read):
         told = f"{who}, partition {partition}: {len(values)} records, {committed} committed"
         assert len(set(values)) == len(values), f"a record came out twice: {told}"
@@ -136,7 +134,7 @@ def assert_is_what_was_committed(
 
 
 def campaign(broker: Broker, proxy: KillingProxy, name: str, rounds: int) -> None:
-    """Kills ``rounds`` times, then compares."""
+    """Kills the broker ``rounds`` times, then compares the copies with the sent records."""
     seed_of_all = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed_of_all}")
     chance = random.Random(seed_of_all)

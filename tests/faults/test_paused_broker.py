@@ -1,6 +1,6 @@
 """A suspended broker (SIGSTOP) removes no member because of requests that it could not read.
 
-Kafka removes between none and all members here, because its threads race; Muster must remove none.
+Kafka may remove any number of members here, because its threads race; Muster must remove no member.
 The tests sleep for the length of a pause; all other waits are for conditions.
 """
 
@@ -33,13 +33,14 @@ MEMBERS = 20
 PUT_OUT = ("session_expired", "join_timed_out", "sync_timed_out", "new_member_timed_out")
 HEARD_WITHIN_S = 4
 """The least time from the end of a pause to a correct expiry, in seconds: sessions last 6 s, and
-real clients send heartbeats every 0.3 s."""
+real clients send a heartbeat every 0.3 s."""
 _NEVER = threading.Event()
 
 
 @contextmanager
 def paused(broker: Broker, seconds: float) -> Iterator[None]:
-    """Suspends the broker for ``seconds``, from before the block to after it."""
+    """Suspends the broker before the block and resumes it after the block, after at least
+    ``seconds``."""
     os.kill(broker.pid, signal.SIGSTOP)
     try:
         yield
@@ -49,7 +50,7 @@ def paused(broker: Broker, seconds: float) -> Iterator[None]:
 
 
 class Silent:
-    """A group with one member, which sends only the requests of the test."""
+    """A group with one member that sends only the requests of the test."""
 
     def __init__(self, port: int, group: str, session_ms: int) -> None:
         self.wire = Wire(port)
@@ -81,7 +82,7 @@ class Silent:
         self.wire.send("Heartbeat", 3, self.who)
 
     def answer(self) -> int:
-        """Returns the error code of the next response."""
+        """Receives the next response and returns its error code."""
         return int(self.wire.receive()[1]["error_code"])
 
     def beat(self) -> int:
@@ -109,7 +110,7 @@ def noticed(broker: Broker) -> int:
 
 
 @pytest.mark.parametrize("seconds", [8, pytest.param(30, marks=pytest.mark.soak)])
-def test_heartbeat_that_arrives_during_a_pause_is_in_time(
+def test_heartbeat_received_during_a_broker_pause_keeps_its_member(
     brokers: Callable[..., Broker], seconds: float
 ) -> None:
     broker = brokers()
@@ -125,8 +126,10 @@ def test_heartbeat_that_arrives_during_a_pause_is_in_time(
         assert put_out(broker) == []
 
 
-def test_short_sessions_survive_repeated_pauses(brokers: Callable[..., Broker]) -> None:
-    """The broker stops for one second three times; sessions last one second."""
+def test_members_with_short_sessions_survive_repeated_broker_pauses(
+    brokers: Callable[..., Broker],
+) -> None:
+    """The broker is suspended for one second three times; sessions last one second."""
     broker = brokers({"group.min.session.timeout.ms": "1000"})
     with silent_members(broker.port, 1000) as members:
         for _ in range(3):
@@ -137,7 +140,7 @@ def test_short_sessions_survive_repeated_pauses(brokers: Callable[..., Broker]) 
         assert put_out(broker) == []
 
 
-def test_pause_of_the_broker_does_not_make_connections_idle(brokers: Callable[..., Broker]) -> None:
+def test_broker_pause_does_not_close_connections_as_idle(brokers: Callable[..., Broker]) -> None:
     broker = brokers({"connections.max.idle.ms": "2500"})
     with Wire(broker.port) as wire:
         assert wire.call("ApiVersions", 0)["error_code"] == 0
@@ -148,7 +151,7 @@ def test_pause_of_the_broker_does_not_make_connections_idle(brokers: Callable[..
         waiting.until("it ends when it really is idle", wire.is_closed)
 
 
-def test_session_of_a_crashed_member_expires_after_a_pause(
+def test_session_of_a_crashed_member_expires_after_a_broker_pause(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers({"group.min.session.timeout.ms": "1000"})
@@ -160,12 +163,12 @@ def test_session_of_a_crashed_member_expires_after_a_pause(
 
 
 def _lives_on(broker: Broker, name: str, rounds: list[float]) -> None:
-    """Checks that groups of each client consume and commit after each pause, and no member is
+    """Checks that groups of each client consume and commit after each pause, and that no member is
     removed.
 
-    A client without a response for the length of its session drops its member id and joins with a
-    new one. The old id expires when it has been silent for a session after the pause. A member that
-    expires earlier was removed because of the broker's pause.
+    A client that receives no response for the length of its session drops its member id and joins
+    with a new member id. The old id expires one session after the pause. A member that expires
+    earlier was removed because of the broker's pause.
     """
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, 4)
@@ -199,14 +202,14 @@ def _lives_on(broker: Broker, name: str, rounds: list[float]) -> None:
             assert cluster.committed(group.name) == cluster.end_offsets(name, 4)
 
 
-def test_pause_of_the_broker_removes_no_real_member(
+def test_members_of_real_clients_are_not_removed_when_the_broker_pauses(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     _lives_on(brokers(), name, [1, 4, 9])
 
 
 @pytest.mark.soak
-def test_pauses_of_1_to_30_s_remove_no_real_member(
+def test_members_of_real_clients_survive_broker_pauses_of_1_to_30_s(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     seed = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)

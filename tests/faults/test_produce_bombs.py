@@ -23,11 +23,12 @@ pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 1")]
 
 PARTITIONS = 30
 ANSWERED_WITHIN_S = 0.05
-"""The limit for 99 of 100 heartbeats, excluding the time that broker and member waited for a CPU
-core."""
+"""The limit for the fastest 99 % of heartbeats, in seconds, excluding the time that broker and
+member waited for a CPU core."""
 TRIES = 3
 SESSION_MS = 60_000
-"""A long session: the member sends no heartbeat while the test waits for memory to be freed."""
+"""A long session, because the member sends no heartbeat when the test waits for memory to be freed.
+"""
 MIB = 1024 * 1024
 MEMORY_KEPT_MIB_MAX = 20
 
@@ -56,8 +57,6 @@ def headers() -> bytes:
 
 
 class Member:
-    """The only member of a group."""
-
     def __init__(self, broker: Broker) -> None:
         self._core_waits = CoreWaits(broker.pid)
         self.wire = Wire(broker.port, client_id="member")
@@ -86,8 +85,8 @@ class Member:
         return {} if answer["error_code"] else answer
 
     def beat_beside(self, work: Callable[[], object]) -> tuple[float, set[int]]:
-        """Returns the longest of the fastest 99 % of heartbeats while ``work`` runs, and all error
-        codes."""
+        """Sends heartbeats during ``work``; returns the longest duration of the fastest 99 %, and
+        all error codes."""
         thread = threading.Thread(target=work)
         thread.start()
         took_s, codes = [], set()

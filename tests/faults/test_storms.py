@@ -1,8 +1,9 @@
-"""Storms of requests by administrators or unauthenticated clients do not delay other clients.
+"""Floods of requests from administrators or unauthenticated clients do not delay other clients.
 
-Several connections send requests as fast as they are answered, while an authenticated client sends
-heartbeats. 99 of 100 heartbeats, and all of them during handshakes, must be answered within 50 ms.
-Time that broker and client waited for a CPU core, because the machine is busy, does not count.
+Several connections send requests as fast as they are answered, and an authenticated client sends
+heartbeats. 99 of 100 heartbeats must be answered within 50 ms; during TLS handshakes all heartbeats
+must. Time that broker and client waited for a CPU core, because the machine is busy, does not
+count.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.proves("security 35")]
 
 WAIT_S_MAX = 0.05
 TRIES = 4
-"""The number of tries: a busy machine may slow one down."""
+"""The number of tries, because a busy machine may slow down a try."""
 CLIENTS = 3
 ENTRIES = 10_000
 """The number of ACLs that each client creates with one request."""
@@ -44,7 +45,7 @@ ANSWERED_WITHIN_S = 120.0
 
 
 class Beats:
-    """Heartbeats of one client without pauses, and their durations."""
+    """One client that sends heartbeats continuously and measures their durations."""
 
     def __init__(self, broker: Broker, port: int) -> None:
         self.took_s: list[float] = []
@@ -125,7 +126,7 @@ def at_once(work: Callable[[int], None], clients: int = CLIENTS) -> None:
 
 
 def asked(port: int, requests: Iterable[bytes], comes_from: str = "127.0.0.1") -> None:
-    """Sends the requests on one connection, each after the response to the previous one."""
+    """Sends the requests on one connection, each after the response to the previous request."""
     at, own = ("127.0.0.1", port), (comes_from, 0)
     with socket.create_connection(at, ANSWERED_WITHIN_S, own) as sock:
         for request in requests:
@@ -136,8 +137,8 @@ def asked(port: int, requests: Iterable[bytes], comes_from: str = "127.0.0.1") -
 def shortest(
     beats: Beats, storm: Callable[[], None], again: Callable[[], None] | None = None
 ) -> float:
-    """Returns the smallest result of several tries; ``again`` restores the state that a storm uses
-    up."""
+    """Returns the smallest result of several tries; ``again`` restores the state that a storm has
+    used up."""
     found = beats.p99_s(storm)
     for _ in range(TRIES - 1):
         if found > WAIT_S_MAX:
@@ -152,14 +153,14 @@ def shortest(
 
 @pytest.fixture(scope="module")
 def judging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that authorizes by ACLs, in which all clients are administrators."""
+    """A broker that authorizes requests by ACLs and in which all clients are administrators."""
     settings = {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
     broker = Broker(tmp_path_factory.mktemp("storms") / "data", settings).start()
     yield broker
     assert broker.stop() == 0, broker.tail()
 
 
-def test_storm_of_tens_of_thousands_of_acls_does_not_delay_other_clients(judging: Broker) -> None:
+def test_many_acl_requests_at_once_do_not_delay_other_clients(judging: Broker) -> None:
     port = judging.port
     rounds = count()
 
@@ -203,7 +204,7 @@ def test_storm_of_tens_of_thousands_of_acls_does_not_delay_other_clients(judging
 
 
 class TwoListeners(Broker):
-    """A broker with a plain listener for heartbeats, and another one for unauthenticated
+    """A broker with a plain listener for heartbeats and a second listener for unauthenticated
     clients."""
 
     protocol = "SASL_PLAINTEXT"
@@ -272,7 +273,8 @@ def test_failing_logins_do_not_delay_other_clients(
     tries = logins()
 
     def guess(client: int) -> None:
-        """Each guess has another source address, because failures from one address are delayed."""
+        """Each guess has another source address, because the broker delays further logins from an
+        address after a failure."""
         for number in range(60):
             mechanism, tokens = tries[(client + number) % len(tries)]
             requests = [frame("SaslHandshake", 1, 1, {"mechanism": mechanism})]
@@ -313,7 +315,7 @@ def encrypting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WithTls]:
 
 
 class HalfWay:
-    """A TLS client that has sent only the first message of its handshake."""
+    """A TLS client that has sent only the first message of the TLS handshake."""
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), ANSWERED_WITHIN_S)
@@ -338,7 +340,7 @@ class HalfWay:
 
 
 def test_hundreds_of_tls_handshakes_do_not_delay_other_clients(encrypting: WithTls) -> None:
-    """All handshakes start at once; the longest heartbeat counts."""
+    """All handshakes start at once; the test checks the longest heartbeat."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

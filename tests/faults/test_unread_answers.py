@@ -17,7 +17,8 @@ pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 5")]
 CONSUMERS = 40
 PARTITIONS = 20
 MEMORY_GROWN_MIB_MAX = 40
-"""The allowed growth; the consumers request 800 MiB in all, each 1 MiB per partition."""
+"""The allowed memory growth in MiB; the consumers request 800 MiB in total, 1 MiB per partition
+each."""
 
 
 def memory_mib(pid: int) -> int:

@@ -87,8 +87,8 @@ def committed(wire: Wire, group: str) -> int:
 
 
 def life_of(wire: Wire, group: str) -> None:
-    """Joins a group, commits forwards and backwards, sends a heartbeat, and is refused; each step
-    logs a line."""
+    """Joins a group, commits forwards and backwards, sends a heartbeat, and sends a rejected
+    request; the broker logs a line for each step."""
     waiting.until(
         f"{group} has a coordinator",
         lambda: wire.call("FindCoordinator", 1, {"key": group})["error_code"] == 0,

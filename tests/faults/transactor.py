@@ -2,10 +2,10 @@
 transaction.
 
 A transaction reads records of one partition and writes each record to all partitions of another
-topic, with the read offset. Some transactions are aborted on purpose. A producer with a fatal error
-is replaced by a new one with the same transactional id. A producer whose broker was down is
-replaced after its transaction, because send_offsets_to_transaction of librdkafka 2.16 hangs forever
-after the group's coordinator was down, with any broker.
+topic, together with the offset that was read. Some transactions are aborted on purpose. A producer
+with a fatal error is replaced by a new producer with the same transactional id. A producer whose
+broker was down is replaced after its transaction, because send_offsets_to_transaction of librdkafka
+2.16 hangs forever after the group's coordinator was down, with any broker.
 
 python tests/faults/transactor.py BOOTSTRAP SOURCE TARGET PARTITIONS SEED
 """
@@ -31,7 +31,7 @@ ABORTED = 0.15
 
 
 class Transactor:
-    """Copies from partition 0 of ``source`` to ``partitions`` of ``target``."""
+    """Copies records from partition 0 of ``source`` to ``partitions`` of ``target``."""
 
     def __init__(
         self, bootstrap: str, source: str, target: str, partitions: int, seed: int
@@ -42,10 +42,10 @@ class Transactor:
         self.partitions = partitions
         self.chance = random.Random(seed)
         self.broken = False
-        """Whether the producer has lost its connection to the broker."""
+        """True if the producer has lost its connection to the broker."""
 
     def live(self) -> None:
-        """Uses one producer until it has a fatal error."""
+        """Uses one producer until the producer has a fatal error."""
         print("producer", flush=True)
         self.broken = False
         producer = Producer(
@@ -90,7 +90,8 @@ class Transactor:
         consumer.assign([TopicPartition(self.source, 0, max(committed.offset, 0))])
 
     def transact(self, producer: Producer, consumer: Consumer) -> None:
-        """Runs one transaction; after an abort its records are read again."""
+        """Runs one transaction; when it is aborted, the next transaction reads its records
+        again."""
         found = consumer.consume(self.chance.randint(1, MOST_RECORDS), 0.2)
         records = [each for each in found if each.error() is None]
         if not records:
@@ -119,7 +120,7 @@ class Transactor:
                 producer.produce(self.target, record.value(), partition=partition)
 
     def commit(self, producer: Producer) -> None:
-        """Commits the transaction; waits for as long as the broker is down."""
+        """Commits the transaction; waits as long as the broker is down."""
         while True:
             try:
                 producer.commit_transaction(CALL_S)

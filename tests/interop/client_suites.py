@@ -1,8 +1,8 @@
-"""The test suites of other clients, downloaded in a pinned version, built, and run on Muster.
+"""The test suites of other clients are downloaded in a pinned version, built, and run on Muster.
 
-The suites expect brokers at fixed addresses, so each runs with its brokers in a network namespace,
-where all ports are free (`tests/interop/suite_network.py`). A suite is skipped when its source or
-toolchain is unavailable, also with CI=true, because Muster needs neither.
+The suites expect brokers at fixed addresses, so each suite runs with its brokers in a network
+namespace, where all ports are free (`tests/interop/suite_network.py`). A suite is skipped when its
+source or toolchain is unavailable, also with CI=true, because Muster needs neither.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NETWORK = 'ip link set lo up && exec "$@"'
 
 
 def go_suite(name: str) -> Path:
-    """Returns the folder of a Go module from the module proxy, with its tests built as
+    """Returns the folder of a Go module from the module proxy; its tests are built as
     `suite.test`."""
     go = _program("go", "golang-go")
     return cached(name, _description(name), lambda folder: _build_go(go, name, folder))
@@ -48,8 +48,8 @@ def _build_go(go: str, name: str, folder: Path) -> None:
 
 
 def kafkajs() -> Path:
-    """Returns the folder of kafkajs's sources with the dependencies of its tests; the npm package
-    has no tests."""
+    """Returns the folder of kafkajs's sources with the dependencies of its tests. The source is
+    downloaded, because the npm package contains no tests."""
     git, npm = _program("git", "git"), _program("npm", "npm")
     return cached("kafkajs", _description("kafkajs"), lambda to: _bring_kafkajs(git, npm, to))
 
@@ -92,8 +92,8 @@ def run(
     folder: Path,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Runs a suite with ``brokers`` brokers on consecutive ports and returns its output; exit code
-    1 is accepted."""
+    """Runs a suite with ``brokers`` brokers on consecutive ports and returns its output; exit codes
+    0 and 1 are accepted."""
     unshare, ip = _program("unshare", "util-linux"), _program("ip", "iproute2")
     own = [unshare, "--user", "--map-root-user", "--net"]
     if subprocess.run([*own, ip, "link"], capture_output=True, check=False).returncode:

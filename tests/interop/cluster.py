@@ -20,7 +20,7 @@ LATEST = -1
 
 @dataclass(frozen=True)
 class Described:
-    """A group according to DescribeGroups: its state and the partitions of each client id."""
+    """The response to DescribeGroups: the state of a group and the partitions of each client id."""
 
     state: str
     held: dict[str, frozenset[Key]]
@@ -33,7 +33,7 @@ class Described:
 class Cluster:
     """Sends requests of a test to the broker at `bootstrap`.
 
-    Each request opens a connection, so the broker may be restarted between two requests.
+    Each request opens a connection, so that the broker may be restarted between two requests.
     """
 
     def __init__(
@@ -60,14 +60,13 @@ class Cluster:
         self.until_partitions(topic, partitions)
 
     def grow_topic(self, topic: str, partitions: int) -> None:
-        """Increases a topic to `partitions` partitions."""
         asked = {"name": topic, "count": partitions, "assignments": None}
         grown = self.call("CreatePartitions", 1, topics=[asked], timeout_ms=20000)
         assert grown["results"][0]["error_code"] == 0, grown
 
     def until_partitions(self, topic: str, partitions: int) -> None:
         """Waits until metadata shows `partitions` partitions with leaders; 0 means that the topic
-        is gone.
+        does not exist.
 
         Kafka's metadata changes shortly after the response to the request.
         """
@@ -83,7 +82,7 @@ class Cluster:
         return len(leaders) == partitions and min(leaders, default=0) >= 0
 
     def describe(self, group: str) -> Described:
-        """Returns the group's state and assignments; AssertionError while the group has no
+        """Returns the group's state and assignments; raises AssertionError if the group has no
         coordinator."""
         [found] = self.call("DescribeGroups", 4, groups=[group])["groups"]
         assert found["error_code"] == 0, found
@@ -118,8 +117,8 @@ class Cluster:
 
 
 def _assigned(data: bytes) -> frozenset[Key]:
-    """Returns the partitions in a consumer's assignment (version, topics with partitions, user
-    data)."""
+    """Returns the partitions of an encoded consumer assignment, which has a version, topics with
+    partitions, and user data."""
     if not data:
         return frozenset()
     keys = []
@@ -147,9 +146,9 @@ class Sent:
 
 
 class Feed:
-    """Produces records with unique values and remembers the partition and offset of each.
+    """Produces records with unique values and stores the partition and offset of each record.
 
-    `send` writes a number of records round robin over the partitions; `flow` writes records in a
+    `send` writes a number of records round robin to the partitions; `flow` writes records in a
     thread until `stop`.
     """
 
@@ -188,7 +187,8 @@ class Feed:
         return values
 
     def flow(self) -> Feed:
-        """Starts to produce a few records repeatedly; `with feed.flow():` stops at the end."""
+        """Starts a thread that produces a few records repeatedly; `with feed.flow():` stops it at
+        the end."""
         self._stopped.clear()
         self._thread = threading.Thread(target=self._flow, daemon=True)
         self._thread.start()
@@ -209,7 +209,7 @@ class Feed:
 
 
 def read_topic(bootstrap: str, topic: str, ends: dict[Key, int]) -> list[Sent]:
-    """Returns all records of a topic up to `ends`, read without a group."""
+    """Reads all records of a topic below the offsets `ends` without a group."""
     reader = Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -1,4 +1,4 @@
-"""Failures of a running cluster of three brokers, after Kafka's system tests.
+"""Failures of a running cluster of three brokers, based on Kafka's system tests.
 
 Each function returns when the cluster has settled: all brokers are registered, a controller is
 elected, and all replicas are in sync.
@@ -16,10 +16,10 @@ from tests import waiting
 from tests.interop.zookeeper_cluster import ZooKeeperCluster
 
 Failure = Callable[[ZooKeeperCluster, int], None]
-"""Makes a broker or the cluster fail, and returns when the cluster has settled."""
+"""A function that makes a broker or the cluster fail, and returns when the cluster has settled."""
 
 MOVED = "plain"
-"""The topic whose replicas move."""
+"""The topic whose replicas are reassigned."""
 
 
 def clean_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
@@ -31,7 +31,7 @@ def clean_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def hard_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Kills the broker and starts it after its session has expired."""
+    """Kills the broker and starts it after its ZooKeeper session has expired."""
     cluster.kill(broker)
     cluster.until_gone(broker)
     _led_elsewhere(cluster, broker)
@@ -39,8 +39,8 @@ def hard_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def quick_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Kills the broker and starts a Muster while the old session exists; the Muster waits for the
-    expiry."""
+    """Kills the broker and starts a Muster before the old ZooKeeper session expires; the Muster
+    waits for the expiry."""
     path = f"/brokers/ids/{broker}"
     before = cluster.nodes.get(path)[1].czxid
     cluster.kill(broker)
@@ -53,7 +53,8 @@ def quick_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def pause(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Suspends the broker until its session has expired and other brokers lead, then resumes it."""
+    """Suspends the broker until its ZooKeeper session has expired and other brokers lead its
+    partitions, then resumes it."""
     cluster.pause(broker)
     cluster.until_gone(broker)
     _led_elsewhere(cluster, broker)
@@ -61,7 +62,7 @@ def pause(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def new_election(cluster: ZooKeeperCluster, _: int) -> None:
-    """Deletes `/controller` while its owner is alive."""
+    """Deletes `/controller` during the life of its owner."""
     before = cluster.nodes.get("/controller")[1].czxid
     cluster.nodes.delete("/controller")
 
@@ -72,7 +73,7 @@ def new_election(cluster: ZooKeeperCluster, _: int) -> None:
 
 
 def controller_moves_to(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Deletes `/controller` until the broker is elected."""
+    """Deletes `/controller` repeatedly until ``broker`` is elected."""
 
     def won() -> bool:
         if cluster.controller() == broker:
@@ -84,7 +85,8 @@ def controller_moves_to(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def reassignment(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Moves the broker's replicas of a topic away, and back with the broker as preferred leader."""
+    """Moves the broker's replicas of a topic to other brokers, and back with ``broker`` as
+    preferred leader."""
     others = [each for each in cluster.kinds if each != broker]
     _move(cluster, others)
     _move(cluster, [broker, *others])
@@ -109,7 +111,7 @@ def _move(cluster: ZooKeeperCluster, replicas: list[int]) -> None:
 
 
 def _led_elsewhere(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Waits until other brokers lead the partitions that the broker has led."""
+    """Waits until other brokers lead the partitions that ``broker`` led."""
 
     def led() -> bool:
         for topic in cluster.nodes.get_children("/brokers/topics"):

@@ -1,7 +1,7 @@
-"""One history of a cluster and its result in ZooKeeper, to compare brokers of two kinds.
+"""A sequence of cluster changes and the resulting nodes in ZooKeeper, to compare Muster with Kafka.
 
 Values that necessarily differ are removed: times, epochs, random ids, ports, and the numbers of
-sequential nodes. A random choice is reduced to the properties that all choices share.
+sequential nodes. A random choice is replaced by the properties that all choices have in common.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.interop.cluster_failures import MOVED, hard_bounce, new_election, rea
 from tests.interop.zookeeper_cluster import ZooKeeperCluster
 
 Tree = dict[str, Any]
-"""The content of nodes, by path."""
+"""The content of ZooKeeper nodes, by path."""
 
 ASSIGNMENT = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 _DRAWN = (
@@ -44,7 +44,7 @@ _SEQUENCE = re.compile(r"\d{10}$")
 
 
 def play(cluster: ZooKeeperCluster) -> Tree:
-    """Plays the history on a cluster of brokers 1, 2 and 3, and returns the final nodes."""
+    """Makes the changes on a cluster of brokers 1, 2 and 3, and returns the final nodes."""
     admin = cluster.admin()
     for topic in (MOVED, "gone", "alone"):
         assignment = ASSIGNMENT if topic != "alone" else [[2]]
@@ -76,7 +76,8 @@ def play(cluster: ZooKeeperCluster) -> Tree:
 
 
 def _change(cluster: ZooKeeperCluster) -> None:
-    """Sends requests that only newer clients have: settings, and more partitions."""
+    """Sends requests that only newer clients send: changes of settings, and an increase of the
+    number of partitions."""
     admin = cluster.admin()
     entry = ConfigEntry("retention.bytes", "88000", incremental_operation=AlterConfigOpType.SET)
     topic = ConfigResource(ResourceType.TOPIC, "alone", incremental_configs=[entry])
@@ -87,7 +88,8 @@ def _change(cluster: ZooKeeperCluster) -> None:
 
 
 def _use(cluster: ZooKeeperCluster) -> None:
-    """Runs a producer, with a producer id if the version has ids, and commits an offset."""
+    """Runs a producer, with a producer id if the Kafka version supports it, and commits an
+    offset."""
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -103,7 +105,7 @@ def _use(cluster: ZooKeeperCluster) -> None:
 
 
 def _elect(cluster: ZooKeeperCluster) -> None:
-    """Elects the preferred leaders and waits for them."""
+    """Elects the preferred leaders and waits until they lead."""
 
     def led() -> bool:
         for topic in cluster.nodes.get_children("/brokers/topics"):
@@ -156,8 +158,8 @@ def _said(path: str, data: bytes) -> Any:
 
 
 def _made_alike(value: dict[str, Any]) -> None:
-    """Replaces random choices: sorts the replicas, which are random for internal topics, and makes
-    each leader "preferred"."""
+    """Replaces random choices: sorts the replicas, which are random for internal topics, and sets
+    each leader to "preferred"."""
     if "partitions" in value:
         value["partitions"] = {
             index: sorted(replicas) for index, replicas in value["partitions"].items()

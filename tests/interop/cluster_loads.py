@@ -1,15 +1,17 @@
 """Loads of clients on a cluster during failures, and the guarantees that are checked afterwards.
 
-| load | what it does | guarantee | |---|---|---| | `Plain` | a producer with acks=all | each
-acknowledged record exists | | `Idempotent` | the same with enable.idempotence | each exists once,
-in order | | `Transactional` | three records, committed or aborted | all or none of each, once | |
-`Group` | two members read and commit | all records are read; commits are kept, and never decrease |
+| load | activity | guarantee |
+|---|---|---|
+| `Plain` | a producer with acks=all | each acknowledged record exists |
+| `Idempotent` | an idempotent producer | each acknowledged record exists once, in order |
+| `Transactional` | transactions of three records | all or no records of each exist, each once |
+| `Group` | two members read and commit | all records are read; no commit is lost or lowered |
 
-Each load works in its own threads until it is ended. A replaced coordinator returns the offsets
-that it knows until it learns of its replacement: a Kafka that was paused, and any broker while
+Each load works in its own threads until `end` is called. A replaced coordinator returns the offsets
+that it knows until it learns of its replacement: a Kafka that was paused, and any broker when
 ZooKeeper is unavailable. Such responses are not faults. A Kafka that loses a coordinator may also
 report that no offset is committed: it checks whether it is the coordinator, and then looks up the
-group, which it may have unloaded in between. A repeated request must return the truth.
+group, which it may have unloaded in between. A repeated request must return the correct offsets.
 """
 
 from __future__ import annotations
@@ -38,21 +40,22 @@ CLIENT = {
     "topic.metadata.refresh.interval.ms": 5000,
     "reconnect.backoff.max.ms": 1000,
 }
-"""Client settings for brokers that may be paused: a paused broker answers no request and closes no
-connection."""
+"""Client settings for brokers that may be paused: a paused broker neither answers requests nor
+closes connections."""
 
 
 class Load(Work):
-    """A load of clients and the faults that it found; its name is also the name of its topic."""
+    """Clients that use a cluster, and the faults that they found; the load's name is also the name
+    of its topic."""
 
     def __init__(self, cluster: ZooKeeperCluster) -> None:
         super().__init__()
         self.cluster = cluster
         self.done = 0
-        """The number of successful pieces of work."""
+        """The number of operations that succeeded."""
 
     def until_goes_on(self) -> None:
-        """Waits for a few more successful pieces of work."""
+        """Waits until a few more operations succeed."""
         wanted = self.done + 5
 
         def more() -> bool:
@@ -67,15 +70,14 @@ class Load(Work):
 
 
 class Plain(Load):
-    """A producer with acks=all."""
-
     name = "plain"
     _settings: Mapping[str, object] = {"enable.idempotence": False}
 
     def __init__(self, cluster: ZooKeeperCluster) -> None:
         super().__init__(cluster)
         self.acknowledged: list[tuple[int, str]] = []
-        """The partition and value of each record, in the order of the acknowledgements."""
+        """The partition and the value of each acknowledged record, in the order of the
+        acknowledgements."""
         self._next = 0
         self._producer = Producer(
             {
@@ -113,8 +115,6 @@ class Plain(Load):
 
 
 class Idempotent(Plain):
-    """A producer with enable.idempotence."""
-
     name = "idempotent"
     _settings = ONE_IN_FLIGHT
 
@@ -125,10 +125,10 @@ class Idempotent(Plain):
 
 
 class Transactional(Load):
-    """A transactional producer; the number of a transaction is the value of its records.
+    """A transactional producer; the value of each record is the number of its transaction.
 
-    It commits no offsets: librdkafka 2.16 sends no more requests, and never returns, after the
-    group's coordinator has left the metadata and returned.
+    The producer commits no offsets: librdkafka 2.16 sends no more requests, and its call never
+    returns, after the group's coordinator has left the metadata and reappeared.
     """
 
     name = "transactional"
@@ -137,7 +137,7 @@ class Transactional(Load):
         super().__init__(cluster)
         self.committed: set[int] = set()
         self.unknown: set[int] = set()
-        """The transactions with an unknown outcome."""
+        """The numbers of the transactions with an unknown outcome."""
         self._next = 0
         self._producer: Producer | None = None
 
@@ -175,7 +175,7 @@ class Transactional(Load):
         return producer
 
     def _until_answered(self, ask: Callable[[float], Any]) -> None:
-        """Repeats a call while its error is retriable."""
+        """Repeats a call as long as its error is retriable."""
 
         def answered() -> bool:
             try:
@@ -192,7 +192,7 @@ class Transactional(Load):
             raise error.cause from None
 
     def _gave_up(self, producer: Producer, error: KafkaException) -> bool:
-        """Aborts a failed transaction; returns False if it cannot be aborted and a new producer is
+        """Aborts a failed transaction; returns False if the abort fails and a new producer is
         needed."""
         if error.args[0].txn_requires_abort():
             try:
@@ -205,7 +205,7 @@ class Transactional(Load):
         return False
 
     def end(self) -> None:
-        """Ends the load with no open transaction."""
+        """Ends the load without an open transaction."""
         super().end()
         self._producer = self._fresh()
 
@@ -221,8 +221,6 @@ class Transactional(Load):
 
 
 class _Final(Exception):
-    """An error that is not retriable."""
-
     def __init__(self, cause: KafkaException) -> None:
         super().__init__(cause)
         self.cause = cause
@@ -251,9 +249,9 @@ class Group(Load):
             "partition.assignment.strategy": "range",
         }
         self._committed = dict.fromkeys(range(PARTITIONS), -1)
-        """The highest committed offset of each partition in any response."""
+        """The highest committed offset of each partition in any OffsetFetch response."""
         self._told_all: set[tuple[int, int]] = set()
-        """Each partition and committed offset in any response."""
+        """Each pair of partition and committed offset in any OffsetFetch response."""
         self._watcher = Consumer(self._settings)
         self._members: dict[int, Consumer] = {}
         self._locks = {number: threading.Lock() for number in (1, 2)}
@@ -272,7 +270,7 @@ class Group(Load):
         self._members[number] = member
 
     def come_back(self, number: int) -> None:
-        """Lets a member leave and return with its name before its session expires."""
+        """Stops a member and restarts it with the same name before its session expires."""
         with self._locks[number]:
             self._members[number].close()
             self._join(number)
@@ -324,7 +322,7 @@ class Group(Load):
         waiting.until(f"{self.name} has read all", lambda: wanted <= self.values, WITHIN_S)
 
     def _kept(self) -> set[tuple[int, int]]:
-        """Returns each partition and offset of the group's commits in the log."""
+        """Returns the pairs of partition and offset of the group's commits in the log."""
         head = offset_key_head(self.name, self._source.name)
         count = int(self.cluster.settings["offsets.topic.num.partitions"])
         index = partition_for(self.name, count)

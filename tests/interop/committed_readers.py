@@ -14,8 +14,8 @@ _END_OF_PARTITION = -191
 
 
 def seen(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[str]:
-    """Returns the values that a consumer reads from a partition, to the end for its isolation
-    level."""
+    """Returns the values that a consumer reads from a partition, to the end that its isolation
+    level allows."""
     found = messages(bootstrap, topic, partition, committed=committed)
     return [(each.value() or b"").decode() for each in found]
 
@@ -23,8 +23,8 @@ def seen(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = Tr
 def messages(
     bootstrap: str, topic: str, partition: int = 0, *, committed: bool = True
 ) -> list[Message]:
-    """Returns the messages that a consumer reads from a partition, to the end for its isolation
-    level."""
+    """Returns the messages that a consumer reads from a partition, to the end that its isolation
+    level allows."""
     level = "read_committed" if committed else "read_uncommitted"
     consumer = Consumer(
         {
@@ -54,7 +54,8 @@ def messages(
 
 def seen_by(reader: str, bootstrap: str, topic: str, until_offset: int) -> list[str]:
     """Returns the values that a read_committed consumer of the client library ``reader`` reads from
-    partition 0, until its position is ``until_offset``; confluent reads to the end."""
+    partition 0, until the consumer's position is ``until_offset``; confluent-kafka reads to the
+    end."""
     match reader:
         case "confluent":
             return seen(bootstrap, topic)

@@ -12,6 +12,6 @@ from tests.wire import Wire
 
 @pytest.fixture
 def both(pair: tuple[Broker, Broker]) -> Iterator[tuple[Wire, Wire]]:
-    """A connection to each of the two brokers of the module's ``pair``."""
+    """Yields a connection to each of the two brokers of the module's ``pair``."""
     with Wire(pair[0].port) as muster, Wire(pair[1].port) as kafka:
         yield muster, kafka

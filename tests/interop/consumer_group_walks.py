@@ -1,8 +1,9 @@
-"""Random walks of consumer groups (KIP-848) on two brokers, compared reply by reply.
+"""Random sequences of requests of consumer groups (KIP-848) to two brokers, whose responses are
+compared.
 
-Member ids are chosen so that Kafka's hash order is their own order, which Muster uses: with one
-topic, the uniform assignors assign the same partitions. The range assignors do so with any topics.
-Records are compared at the end.
+Member ids are chosen so that Kafka's hash order is their alphabetical order, which Muster uses:
+with one topic, the uniform assignors assign the same partitions. The range assignors do so with any
+topics. The records of the groups are compared at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from protocol.records.stored import iter_stored
 from tests.wire import Wire
 
 MEMBERS = tuple(f"m{number}" for number in range(1, 10))
-"""Ids that Kafka's hash maps list in this order."""
+"""Member ids that Kafka's hash maps list in this order."""
 STATIC = {"m7": "i7", "m8": "i8"}
 """The instance ids of the static members."""
 TOPIC, OTHER = "t", "u"
@@ -32,14 +33,14 @@ Value = dict[str, Any]
 
 
 class Side:
-    """One broker: a connection, its topic id, and the names of its topic ids."""
+    """One broker with a connection, the topic id of its topic, and the names of its topic ids."""
 
     def __init__(self, port: int) -> None:
         self.wire = Wire(port, "walker")
         self.names: dict[bytes, str] = {}
 
     def learn(self, *topics: str) -> None:
-        """Read the ids of topics."""
+        """Requests the ids of topics and stores them."""
         asked = [{"topic_id": bytes(16), "name": name} for name in topics]
         for topic in self.wire.call("Metadata", 12, {"topics": asked})["topics"]:
             self.names[topic["topic_id"]] = topic["name"]
@@ -49,7 +50,7 @@ class Side:
         return {name: topic_id for topic_id, name in self.names.items()}
 
     def named(self, assignment: Value | None) -> Any:
-        """An assignment with the names of its topics."""
+        """Returns an assignment with topic names in place of topic ids."""
         if assignment is None:
             return None
         return sorted(
@@ -59,7 +60,8 @@ class Side:
 
 
 class Walk:
-    """A group with what its members know, which is the same on both brokers while they agree."""
+    """A group and the state of its members, which is the same on both brokers as long as the
+    brokers agree."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -70,7 +72,7 @@ class Walk:
         self.classic: dict[str, int] = {}
 
     def next(self) -> tuple[str, Callable[[Side], Any]]:
-        """A random step: its name, and the function that does it on one broker."""
+        """Returns a random step: its name, and the function that executes it on one broker."""
         steps = (
             (14, self._join),
             (30, self._beat),
@@ -246,7 +248,7 @@ class Walk:
         return "describe", self.described
 
     def described(self, side: Side) -> Any:
-        """The group as ConsumerGroupDescribe and DescribeGroups show it."""
+        """Returns the group as ConsumerGroupDescribe and DescribeGroups describe it."""
         ask = {"group_ids": [self.group], "include_authorized_operations": False}
         (group,) = side.wire.call("ConsumerGroupDescribe", 1, ask)["groups"]
         old = {"groups": [self.group], "include_authorized_operations": False}
@@ -386,7 +388,8 @@ class Walk:
 
 
 def group_records(side: Side, group: str) -> list[Any]:
-    """The records of a group in the coordinator's log, with topic names and without times."""
+    """Returns the records of a group in the coordinator's log, with topic names and without
+    times."""
     found: list[Any] = []
     offset = 0
     while True:
@@ -424,7 +427,8 @@ def group_records(side: Side, group: str) -> list[Any]:
 
 
 def _ordered(records: list[Any]) -> list[Any]:
-    """The records, with neighbouring targets by member: Kafka writes them in its hash order."""
+    """Returns the records; neighbouring target assignments are sorted by member, because Kafka
+    writes them in its hash order."""
     ordered: list[Any] = []
     for are_targets, neighbours in groupby(records, lambda each: bool(each[0] == "TargetRecord")):
         some = list(neighbours)
@@ -433,7 +437,7 @@ def _ordered(records: list[Any]) -> list[Any]:
 
 
 def _plain(record: Any, names: Mapping[bytes, str]) -> Any:
-    """A record as a tuple that is equal on both brokers."""
+    """Returns a record as a tuple that is equal on both brokers."""
     value = record.value
     who = getattr(record, "member_id", getattr(record, "regex", None))
     return type(record).__name__, who, _without_ids(value, names)
@@ -454,7 +458,7 @@ def _without_ids(value: Any, names: Mapping[bytes, str]) -> Any:
 
 
 def differences(seed: int, ours: Side, theirs: Side, steps: int) -> list[str]:
-    """Where the two brokers differ; empty if they do not. Ends at the first one."""
+    """Returns the first difference between the two brokers; an empty list if they do not differ."""
     walk = Walk(seed)
     done: list[str] = []
     for _ in range(steps):

@@ -1,9 +1,9 @@
-"""Records that Apache's TransactionalMessageCopier copies in transactions, and the checks of the
-copies.
+"""Tests' use of Apache's TransactionalMessageCopier, which copies records in transactions, and
+checks of the copies.
 
-A copier reads records of one topic and writes them to another; each transaction contains the
-written records and the offsets of the read ones. Each record must therefore be copied exactly once,
-even if copiers or brokers are killed, as in Kafka's own system test.
+A copier reads records of one topic and writes them to another topic; each transaction contains the
+written records and the offsets of the records that were read. Each record must therefore be copied
+exactly once, even if copiers or brokers are killed, as in Kafka's own system test.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Copying:
     transaction_size: int
     timeout_ms: int = 40_000
     group_mode: bool = False
-    """Whether the copiers join a group; otherwise each has a fixed partition."""
+    """True if the copiers join a group; otherwise each copier has a fixed partition."""
     group_metadata: bool = False
-    """Whether the offsets are sent with generation and member (KIP-447)."""
+    """True if the offsets are sent with generation and member id (KIP-447)."""
     random_aborts: bool = False
     max_messages: int = -1
     """The number of records to copy; -1: the records that exist at the start."""
@@ -66,14 +66,14 @@ class Copying:
 
 
 class Copier:
-    """A copier that is started, killed, and started again with the same transactional id."""
+    """A copier process that is started, killed, and restarted with the same transactional id."""
 
     def __init__(self, copying: Copying, bootstrap: str, number: int) -> None:
         self.arguments = copying.arguments(bootstrap, number)
         self.program = java_program(java.KAFKA_NEW, COPIER, *self.arguments)
 
     def start(self) -> None:
-        """Starts the next process."""
+        """Starts a new process."""
         assert not self.program.runs
         self.program = java_program(java.KAFKA_NEW, COPIER, *self.arguments)
 
@@ -81,14 +81,14 @@ class Copier:
         self.program.kill()
 
     def status(self) -> dict[str, int | str]:
-        """Returns the last status line of the present process."""
+        """Returns the last status line of the current process."""
         for line in reversed(list(self.program.lines)):
             with contextlib.suppress(json.JSONDecodeError):
                 return dict(json.loads(line))
         return {}
 
     def until_copied(self, records: int, within_s: float = PROGRESS_WITHIN_S) -> None:
-        """Waits until the present process has copied ``records`` records, or all."""
+        """Waits until the current process has copied ``records`` records, or all records."""
         self.program.until(
             f"{records} records are copied",
             lambda: int(self.status().get("totalProcessed", 0)) >= records or self.is_done(),
@@ -96,7 +96,7 @@ class Copier:
         )
 
     def is_done(self) -> bool:
-        """Returns whether the copier has reported that all records are copied."""
+        """Returns True if the copier has reported that all records are copied."""
         return self.status().get("stage") == "ShutdownComplete"
 
     def until_done(self, within_s: float = PROGRESS_WITHIN_S) -> None:
@@ -108,7 +108,7 @@ class Copier:
 def seed(
     bootstrap: str, topic: str, partitions: int, records: int, first: int = 0
 ) -> list[list[str]]:
-    """Produces records numbered from ``first`` over all partitions; returns their values by
+    """Produces records, numbered from ``first``, to all partitions; returns the values per
     partition."""
     failed: list[object] = []
     producer = Producer(
@@ -131,7 +131,7 @@ def seed(
 
 
 class CommittedReader:
-    """Reads a topic with read_committed in a thread, while brokers restart."""
+    """Reads a topic with read_committed in a thread, also when brokers restart."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.values: list[list[str]] = [[] for _ in range(partitions)]
@@ -182,7 +182,8 @@ class CommittedReader:
 
 
 def assert_once(sent: list[list[str]], read: list[list[str]], *, in_order: bool, who: str) -> None:
-    """Checks that no record is lost or duplicated and, with ``in_order``, none is reordered."""
+    """Checks that no record is lost or duplicated and, if ``in_order``, that the order is
+    unchanged."""
     everything = [value for values in sent for value in values]
     seen = Counter(value for values in read for value in values)
     doubled = [value for value, times in seen.items() if times > 1]

@@ -1,8 +1,8 @@
-"""Eight groups of real consumers, six of them with a problem that a verdict must report.
+"""Eight groups of real consumers; six of them have a problem that a verdict must report.
 
-Each group is a case that operators meet. `EXPECTED` has the verdict of each. All consumers run in
-this process: confluent-kafka sends heartbeats from its own threads, so a consumer whose thread
-hangs looks alive to the broker, as in a real application.
+Each group is a situation that operators know, and `EXPECTED` contains its verdict. All consumers
+run in this process: confluent-kafka sends heartbeats from its own threads, so a consumer whose
+thread hangs looks alive to the broker, as in a real application.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ TOPIC_OF = {
     "mail": "letters", "parcels": "shipments", "reports": "sales", "restored": "archive",
 }  # fmt: skip
 FLOWING = ("ledger", "orders", "payments", "letters", "shipments", "sales")
-"""The topics that keep receiving records."""
+"""The topics that continuously receive records."""
 POISON = 1
-"""The partition of shipments with a record that cannot be processed."""
+"""The partition of topic shipments that contains a record that cannot be processed."""
 
 
 class Fleet:
-    """The groups; `start` brings each to its problem, and the threads keep it there."""
+    """The groups; `start` causes the problem of each group, and threads keep the problem alive."""
 
     def __init__(self, broker: Broker, stack: ExitStack) -> None:
         self.bootstrap = broker.bootstrap
@@ -103,7 +103,7 @@ class Fleet:
             consumer.close()
 
     def _reading(self, consumer: Consumer, group: str) -> list[TopicPartition]:
-        """Polls and commits until records were read; returns the owned partitions."""
+        """Polls and commits until records are read; returns the owned partitions."""
         consumer.subscribe([TOPIC_OF[group]])
         while not self.ended.is_set():
             if consumer.consume(100, 0.2):
@@ -173,7 +173,7 @@ def _commit(consumer: Consumer) -> None:
 
 @contextmanager
 def fleet(broker: Broker) -> Iterator[Fleet]:
-    """Yields the fleet of a broker; ends it with the block."""
+    """Yields the fleet of a broker; stops it at the end of the block."""
     with ExitStack() as stack:
         made = Fleet(broker, stack)
         made.start()

@@ -1,4 +1,4 @@
-"""Group members as child processes, so that one scenario fits all clients.
+"""Group members as child processes, so that one scenario can use any client.
 
 A Python member is a script of `members/` that reports its assignments, records and commits. A Java
 member is a console consumer: it prints values, and commits only when its partitions are revoked or
@@ -65,8 +65,8 @@ class Member(Program):
         self.process.send_signal(signal.SIGCONT)
 
     def _shows_stacks(self) -> bool:
-        """Returns whether the member answered SIGQUIT: Python members print stacks to standard
-        error."""
+        """Returns True if the member reacted to SIGQUIT: Python members print their stacks to
+        standard error."""
         return len(self.errors) > 3
 
     def story(self) -> str:
@@ -121,7 +121,7 @@ class PythonMember(Member):
 
 
 class JavaMember(Member):
-    """A console consumer; each line that it prints is a record's value."""
+    """A console consumer; each line of output is the value of a record."""
 
     def __init__(self, kind: str, config: dict[str, Any], watch: Watch) -> None:
         properties = {
@@ -163,7 +163,7 @@ class JavaMember(Member):
         self.values.append(line)
 
     def commit(self) -> None:
-        """Does nothing: a console consumer commits by itself."""
+        """Does nothing, because a console consumer commits without a command."""
 
     def leave(self) -> None:
         self.process.terminate()
@@ -171,7 +171,7 @@ class JavaMember(Member):
 
 
 class Group:
-    """The members of one group, all of one client, and the records that they have seen.
+    """The members of one group, which all use the same client, and the records that they have read.
 
     The end of the `with` block kills the remaining members.
     """
@@ -203,11 +203,11 @@ class Group:
         return member
 
     def seen(self) -> list[str]:
-        """Returns the values that any member has seen, with repetitions."""
+        """Returns the values that the members have read, with repetitions."""
         return [value for member in list(self.members.values()) for value in list(member.values)]
 
     def until_seen(self, values: set[str] | list[str], within_s: float = 120.0) -> None:
-        """Waits until each of `values` has been seen by some member."""
+        """Waits until each of `values` has been read by at least one member."""
         wanted = set(values)
         self.watch.until(
             f"{self.name} sees {len(wanted)} records",
@@ -231,10 +231,10 @@ class Group:
             raise AssertionError(f"{error}; now {last}\n{self.story()}") from None
 
     def leave_in_turn(self, cluster: Cluster, *members: Member) -> None:
-        """Makes `members` leave, each after the rebalance of the previous one.
+        """Makes `members` leave, each after the rebalance of the previous member.
 
-        librdkafka 2.16 sometimes hangs in its close during a rebalance: it has left, then commits
-        for the revocation, gets UNKNOWN_MEMBER_ID, and waits forever.
+        librdkafka 2.16 sometimes hangs when it closes during a rebalance: it has left the group,
+        then commits because of the revocation, gets UNKNOWN_MEMBER_ID, and waits forever.
         """
         for member in members:
             waiting.until(

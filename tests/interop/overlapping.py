@@ -1,8 +1,9 @@
-"""One transactional producer on several connections: EndTxn on one, its commits on the others.
+"""A transactional producer that sends EndTxn on one connection and commits of the same transaction
+on other connections.
 
 A client that retries sends such requests, and so does a client whose transaction times out during a
 commit. The commits continue after the EndTxn response until they are rejected; some arrive in the
-broker's turn in which the marker is written.
+turn of the broker in which the marker is written.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from tests.wire import Wire
 
 STREAMS = 3
 LATE = {1: TRANSACTION_ABORTABLE, 2: INVALID_PRODUCER_EPOCH}
-"""The error of a commit after the end of its transaction, by transaction version; earlier commits
-succeed."""
+"""The error of a commit that arrives after the end of its transaction, by transaction version;
+earlier commits succeed."""
 ANSWERS_MAX = 500
-"""The number of responses after EndTxn's at which a stream ends whose commits are not rejected."""
+"""The number of responses after the EndTxn response at which a stream ends even if its commits are
+not rejected."""
 STABLE_WITHIN_S = 2.0
-"""The time in seconds after which an offset is stable or stays unstable; a marker is written within
+"""The time in seconds within which an offset must become stable; a marker is written within
 milliseconds."""
 
 
@@ -40,11 +42,11 @@ class Overlapped:
 
     rounds: int = 0
     late: Counter[int] = field(default_factory=Counter)
-    """The number of streams, by their last error code."""
+    """The number of streams by last error code."""
     unstable_after: int | None = None
-    """The round whose aborted offsets stayed pending, in which the rounds end."""
+    """The last round: its aborted offsets stayed pending; None if no offsets did."""
     committed_later: int = -1
-    """The aborted offset that the next transaction committed by mistake; -1: none."""
+    """The aborted offset that the next transaction committed by mistake; -1 if none."""
 
 
 def overlap(port: int, name: str, rules: int, rounds: int) -> Overlapped:
@@ -88,7 +90,7 @@ def _begin(producer: TransactionalProducer, name: str, offset: int) -> None:
 def _abort(
     port: int, producer: TransactionalProducer, name: str, offset: int, late: Counter[int]
 ) -> None:
-    """Aborts a transaction while commits of partition 1 are in flight on other connections."""
+    """Aborts a transaction during commits of partition 1 on other connections."""
     _begin(producer, name, offset)
     ended = Event()
     streams = [_Stream(port, producer, name, offset, ended) for _ in range(STREAMS)]
@@ -150,7 +152,7 @@ def _offset(wire: Wire, name: str, partition: int) -> int:
 
 
 def _is_stable(wire: Wire, name: str) -> bool:
-    """Returns whether partition 1 has no pending offset within STABLE_WITHIN_S."""
+    """Returns True if partition 1 has no pending offset within STABLE_WITHIN_S."""
     deadline = time.monotonic() + STABLE_WITHIN_S
     while _fetched(wire, name, 1, stable=True)[1] == UNSTABLE_OFFSET_COMMIT:
         if time.monotonic() > deadline:

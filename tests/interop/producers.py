@@ -10,8 +10,8 @@ from tests import java
 def produce(
     client: str, bootstrap: str, topic: str, values: list[str], codec: str = "none"
 ) -> None:
-    """Sends `values` with `client`'s producer, their numbers as keys; returns when all are
-    acknowledged."""
+    """Sends `values` with the producer of `client`; the keys are the indexes of the values. Returns
+    when all records are acknowledged."""
     match client:
         case "confluent":
             _confluent(bootstrap, topic, values, codec)

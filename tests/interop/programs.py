@@ -1,6 +1,6 @@
-"""A client as a child process, with its output.
+"""A client as a child process whose output is collected.
 
-`tests/java.py:run` is for tools that end by themselves; programs of this module run until a test
+`tests/java.py:run` is for tools that end without a signal; programs of this module run until a test
 ends them.
 """
 
@@ -69,7 +69,7 @@ class Program:
 
     @property
     def runs(self) -> bool:
-        """Returns whether the process is still running."""
+        """Returns True if the process is still running."""
         return self.process.poll() is None
 
     def says(self, pattern: str) -> str | None:
@@ -99,7 +99,7 @@ class Program:
         return code
 
     def _shows_stacks(self) -> bool:
-        """Returns whether the program answered SIGQUIT: a JVM prints all stacks."""
+        """Returns True if the program reacted to SIGQUIT: a JVM prints all stacks."""
         return self.says("Full thread dump") is not None
 
     def stop(self, within_s: float = ENDS_WITHIN_S) -> int:
@@ -129,7 +129,7 @@ def java_program(jars: str, main_class: str, *arguments: str) -> Program:
 
 
 class Killable(Protocol):
-    """A program, or an object that restarts one."""
+    """A program, or an object that can restart a program."""
 
     def kill(self) -> None:
         """Kills the process."""

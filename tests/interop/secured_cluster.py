@@ -29,7 +29,7 @@ ITERATIONS = 4096
 
 
 def write_user(zookeeper: str, user: str, mechanism: str, password: str) -> None:
-    """Adds a SCRAM user before any broker runs, as kafka-configs --zookeeper did."""
+    """Adds a SCRAM user before a broker runs, as kafka-configs --zookeeper did."""
     scram, salt = BY_NAME[mechanism], b"salt of brokers"
     salted = scram.salted_password(password.encode(), salt, ITERATIONS)
     text = credential_text(credential(scram, salted, salt, ITERATIONS))
@@ -43,7 +43,7 @@ def write_user(zookeeper: str, user: str, mechanism: str, password: str) -> None
 
 
 class SecuredCluster(ZooKeeperCluster):
-    """A cluster whose brokers and test log in as `BROKER`, a super user."""
+    """A cluster in which the brokers and the test log in as `BROKER`, a super user."""
 
     def __init__(
         self, folder: Path, zookeeper_at: str, kinds: Mapping[int, str], **settings: str
@@ -52,7 +52,7 @@ class SecuredCluster(ZooKeeperCluster):
         self._own = {broker: self.authority.issue(f"broker-{broker}") for broker in kinds}
         super().__init__(folder, zookeeper_at, kinds, settings)
         self.whole_s = time.monotonic()
-        """The time at which all brokers had registered; before that a test prepares topics."""
+        """The time at which all brokers had registered; a test prepares topics before this time."""
 
     def client(self, user: str = BROKER, password: str = PASSWORD, **more: Any) -> dict[str, Any]:
         """Returns librdkafka's settings of a user."""
@@ -124,8 +124,8 @@ class SecuredCluster(ZooKeeperCluster):
 def running_secured(
     folder: Path, kinds: Mapping[int, str], **settings: str
 ) -> Iterator[SecuredCluster]:
-    """Yields a secured cluster whose brokers have all started, the first as controller; ends it at
-    the end."""
+    """Yields a secured cluster whose brokers have all started, the first broker as controller;
+    stops the cluster at the end."""
     folder.mkdir(parents=True, exist_ok=True)
     with zookeeper_process(folder / "zookeeper") as (address, _):
         cluster = SecuredCluster(folder, address, kinds, **settings)

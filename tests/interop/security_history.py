@@ -1,7 +1,8 @@
-"""One history of ACLs, credentials, quotas and tokens, and its result in ZooKeeper.
+"""A sequence of changes of ACLs, credentials, quotas and tokens, and the resulting nodes in
+ZooKeeper.
 
-Plain requests play it on one broker of any kind. A client without a login is a super user there; a
-client with a PLAIN login requests the delegation tokens.
+Plain requests make the changes on one broker of any kind. A client without a login is a super user
+there; a client with a PLAIN login requests the delegation tokens.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ ALL, READ, WRITE, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, IDEMPOTENT, CREATE
 )  # fmt: skip
 DENY, ALLOW = 2, 3
 STRANGE = 'a b*c+ü~%"é日.-_@:'
-"""A name with characters that a ZooKeeper path escapes, and others that it does not."""
+"""A name with some characters that must be escaped in a ZooKeeper path, and some that must not."""
 
 Entry = tuple[int, str, int, str, str, int, int]
 CREATED: tuple[Entry, ...] = (
@@ -86,7 +87,7 @@ ALTERED: tuple[tuple[tuple[Part, ...], dict[str, float | None]], ...] = (
     ((("ip", "127.0.0.1"),), {"connection_creation_rate": 7.0}),
     ((("ip", None),), {"connection_creation_rate": 70.0}),
 )
-"""The quota changes, each in one request; None removes a quota."""
+"""The quota changes, each sent in one request; None removes a quota."""
 
 SHA_256, SHA_512 = (1, "sha256"), (2, "sha512")
 PASSWORDS = (
@@ -103,17 +104,17 @@ _SEQUENCE = re.compile(r"\d{10}$")
 
 
 class Left(NamedTuple):
-    """The final content of ZooKeeper."""
+    """The final content of ZooKeeper after the changes."""
 
     nodes: dict[str, str]
-    """The content of nodes by path; change notifications have no number."""
+    """The content of nodes by path; the paths of change notifications have no sequence number."""
     notices: dict[str, list[str]]
     """The change notifications by directory, in order."""
     token_id: str
 
 
 def play(port: int, login_port: int, nodes: KazooClient) -> Left:
-    """Plays the history on a broker with these ports."""
+    """Makes the changes on a broker with these ports; returns the final content of ZooKeeper."""
     with RawConnection(port) as connection:
         for entry in CREATED:
             _create(connection, entry)
@@ -190,7 +191,7 @@ def _set_password(
 
 
 def tokens(port: int) -> str:
-    """Requests two tokens as Alice and expires one; returns the id of the other."""
+    """Requests two tokens as Alice and expires one token; returns the id of the other token."""
     with RawConnection(port) as connection:
         connection.call("SaslHandshake", 1, mechanism="PLAIN")
         answer = connection.call("SaslAuthenticate", 1, auth_bytes=b"\0alice\0hers")
@@ -216,7 +217,7 @@ def tokens(port: int) -> str:
 
 
 def left(nodes: KazooClient, token_id: str) -> Left:
-    """Returns the present content of ZooKeeper."""
+    """Returns the current content of ZooKeeper."""
     found = Left({}, {}, token_id)
     unread = [root for root in ROOTS if nodes.exists(root)]
     while unread:
@@ -233,7 +234,7 @@ def left(nodes: KazooClient, token_id: str) -> Left:
 
 
 def alike(found: Left) -> dict[str, Any]:
-    """Returns the parts that are equal each time that the history is played."""
+    """Returns the content that is equal each time that the changes are made."""
 
     tokens = dict.fromkeys([found.token_id, *found.notices.get(TOKEN_CHANGES, ())])
     numbers = {token_id: f"token {number}" for number, token_id in enumerate(tokens)}

@@ -1,9 +1,8 @@
-"""Clients that keep working while brokers restart, each in a thread, and the checks of their
-results.
+"""Clients that keep working when brokers restart, each in a thread, and checks of their results.
 
-They are an idempotent producer with acks=all, a group member that commits what it has read, an
-observer of that group's commits, and a transactional producer that commits offsets of another group
-with its records.
+The clients are an idempotent producer with acks=all, a group member that commits what it has read,
+an observer of that group's commits, and a transactional producer that commits offsets of another
+group with its records.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ NOTHING = -1001
 
 
 class Steady(Work):
-    """A client that works until it is ended, and then closes."""
+    """A client that works until `end` is called, and then closes."""
 
     def end(self) -> None:
         """Ends the work and raises its error."""
@@ -97,7 +96,7 @@ class Reader(Steady):
     def __init__(self, bootstrap: str) -> None:
         super().__init__()
         self.read: dict[int, list[tuple[int, str]]] = defaultdict(list)
-        """The offsets and values by partition, in the order of their arrival."""
+        """The offsets and values by partition, in the order in which they were read."""
         self.commits = 0
         self._consumer = Consumer(
             {
@@ -167,10 +166,11 @@ class Observer(Steady):
 
 
 class Payer(Steady):
-    """Makes transactions over all partitions with an offset of a group; each fourth is aborted.
+    """Makes transactions that write to all partitions and commit an offset of a group; aborts every
+    fourth transaction.
 
-    It uses Java's producer: librdkafka's waits forever for a group coordinator that left the
-    metadata for a moment, with Kafka too.
+    It uses Java's producer, because librdkafka's producer waits forever for a group coordinator
+    that left the metadata for a moment, with Kafka too.
     """
 
     name = "payer"
@@ -231,7 +231,7 @@ class SteadyClients:
             each.start()
 
     def until_served(self) -> None:
-        """Waits until each client has done some more steps."""
+        """Waits until each client has completed some more steps."""
         before = self._steps()
 
         def all_go_on() -> bool:
@@ -254,10 +254,10 @@ class SteadyClients:
         }
 
     def stop(self, bootstrap: str) -> None:
-        """Ends all clients, and checks that no record is lost or duplicated and that each client
-        saw all records.
+        """Stops all clients, and checks that no record is lost or duplicated and that each client
+        read all records.
 
-        ``bootstrap`` names running brokers.
+        ``bootstrap`` contains the addresses of running brokers.
         """
         self.writer.end()
         self.payer.end()
@@ -303,7 +303,7 @@ class SteadyClients:
 
 @contextmanager
 def steady_clients(bootstrap: str) -> Iterator[SteadyClients]:
-    """Yields all clients after each of them has done some steps."""
+    """Yields all clients when each of them has completed some steps."""
     with producers(java.KAFKA_NEW, bootstrap) as make:
         clients = SteadyClients(bootstrap, make("payer"))
         clients.start()

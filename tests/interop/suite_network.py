@@ -1,7 +1,7 @@
-"""Starts brokers in its own network namespace, runs a client's suite, and ends the brokers.
+"""Starts brokers in its own network namespace, runs a client's test suite, and stops the brokers.
 
-The argument is JSON: `brokers`, `port` of the first, `data`, and the suite's command, folder and
-environment. One broker runs standalone; several are a cluster with its own ZooKeeper.
+The argument is JSON: `brokers`, `port` of the first broker, `data`, and the suite's command, folder
+and environment. One broker runs standalone; several brokers form a cluster with its own ZooKeeper.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SUITE_WITHIN_S = 330.0
 
 
 class Proxies(BaseHTTPRequestHandler):
-    """Replaces toxiproxy and reports a proxy for each kafkaN; the brokers themselves listen at
-    these addresses."""
+    """An HTTP server in place of toxiproxy that reports a proxy for each kafkaN; the brokers
+    themselves listen on these addresses."""
 
     def do_GET(self) -> None:
-        """Returns a proxy by its name, such as `/proxies/kafka1`."""
+        """Responds with a proxy by its name, such as `/proxies/kafka1`."""
         self._answer(200, {"name": self.path.rpartition("/")[2], "enabled": True})
 
     def do_POST(self) -> None:
@@ -54,7 +54,7 @@ class Proxies(BaseHTTPRequestHandler):
 
 
 def main(spec: dict[str, Any]) -> int:
-    """Returns the exit code of the suite."""
+    """Runs the brokers and the suite; returns the exit code of the suite."""
     data = Path(spec["data"])
     with ExitStack() as ended:
         keeper = ended.enter_context(zookeeper(data)) if spec["brokers"] > 1 else None
@@ -74,7 +74,7 @@ def main(spec: dict[str, Any]) -> int:
 
 @contextmanager
 def _brokers(spec: Mapping[str, Any], data: Path, keeper: str | None) -> Iterator[None]:
-    """Yields when the brokers accept connections; stops them in order at the end."""
+    """Yields when the brokers accept connections; stops them one after another at the end."""
     command = [sys.executable, "-m", "cli.main"]
     if keeper is None:
         address = f"127.0.0.1:{spec['port']}"

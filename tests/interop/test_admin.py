@@ -1,4 +1,5 @@
-"""The admin client of each Python library manages topics, groups and offsets, and gets errors."""
+"""The admin client of each Python library manages topics, groups and offsets, and receives
+errors."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def _failure(future: Any) -> str:
     return text
 
 
-def test_confluent_admin_creates_grows_and_deletes_topics(broker: Broker, name: str) -> None:
+def test_confluent_admin_creates_extends_and_deletes_topics(broker: Broker, name: str) -> None:
     from confluent_kafka.admin import (
         AdminClient,
         ConfigResource,

@@ -1,4 +1,4 @@
-"""Class data archives of Java programs."""
+"""Tests of the class data archives (CDS) of Java programs."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The path of the class archive of any program in this test."""
+    """The path of the class data archive of any program in this test."""
     place = tmp_path / "any.jsa"
     monkeypatch.setattr(java, "_archive", lambda name, main_class: place)
     return place
 
 
 def partial_of(line: list[str]) -> Path:
-    """Returns the archive that a JVM with this command line writes when it ends."""
+    """Returns the path of the partial archive that a JVM with this command line writes when it
+    exits."""
     return Path(next(word.split("=")[1] for word in line if "ArchiveClassesAtExit" in word))
 
 
-def test_archive_is_used_after_its_jvm_has_ended(archive: Path) -> None:
+def test_class_archive_is_used_after_the_jvm_that_wrote_it_has_exited(archive: Path) -> None:
     with java.archiving(java.KAFKA_NEW, "Any"):
         partial_of(java.command(java.KAFKA_NEW, "Any")).touch()
     assert archive.exists()
     assert f"-XX:SharedArchiveFile={archive}" in java.command(java.KAFKA_NEW, "Any")
 
 
-def test_partial_archive_is_removed_when_its_jvm_was_killed(archive: Path) -> None:
+def test_partial_class_archive_is_removed_when_its_jvm_was_killed(archive: Path) -> None:
     with suppress(TimeoutError), java.archiving(java.KAFKA_NEW, "Any"):
         partial = partial_of(java.command(java.KAFKA_NEW, "Any"))
         partial.touch()

@@ -1,9 +1,10 @@
 """Groups of librdkafka consumers with restarting members, on Muster and on Apache Kafka at the same
 time.
 
-The result is the share of time in which living members own partitions. The times are 0.6 of those
-in tests/coordinator/churn, whose comparison is exact. Here two brokers share a busy machine, and
-the phases of each run are random. `make campaign` plays the first scenario, `make soak` the others.
+The result is the share of time in which living members own partitions. The times are 0.6 of the
+times in tests/coordinator/churn, whose comparison is exact. Here two brokers share a busy machine,
+and the phases of each run are random. `make campaign` runs the first scenario, `make soak` the
+others.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ LASTS_S = 90.0
 PARTITIONS = 12
 SESSION_MS = 6_000
 HEARTBEAT_MS = 500
-"""The heartbeat interval, shorter than its usual share of the session: see LUCK."""
+"""The heartbeat interval in ms. It is a smaller part of the session timeout than usual, because of
+LUCK."""
 CUT_EVERY_S = 6.0
 LUCK = 0.05
-"""The tolerated difference, by which two runs of one broker differ: the end of a session depends on
-the phase of the last heartbeat before a crash."""
+"""The tolerated difference between the shares, because two runs of one broker differ too: the end
+of a session depends on the phase of the last heartbeat before a crash."""
 
 Plan = list[tuple[float, str, str]]
 
@@ -85,7 +87,7 @@ PLANS: dict[str, Plan] = {
 
 @pytest.fixture(scope="module")
 def proxies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[KillingProxy]]:
-    """A Muster and a Kafka 4.3.1, each behind a proxy to which clients connect."""
+    """Yields a Muster and a Kafka 4.3.1, each behind a proxy to which clients connect."""
     folder = tmp_path_factory.mktemp("churn")
     made = []
     for kind in (Broker, KafkaBroker):
@@ -128,7 +130,7 @@ def _cut_until(ended: threading.Event, proxies: list[KillingProxy]) -> None:
         for each in PLANS
     ],
 )
-def test_share_of_time_with_owned_partitions_is_not_below_that_of_kafka(
+def test_members_own_partitions_for_as_much_time_as_in_kafka(
     proxies: list[KillingProxy], name: str, scenario: str
 ) -> None:
     programs = [_members(each, name, PLANS[scenario]) for each in proxies]

@@ -27,7 +27,7 @@ DIRTY_RATIO = "min.cleanable.dirty.ratio"
 
 
 class Written(NamedTuple):
-    """A batch with one record per key; a batch with a sequence has a producer id."""
+    """A batch with one record per key; if it has a sequence, it also has a producer id."""
 
     keys: tuple[bytes | None, ...]
     sequence: int = -1
@@ -48,7 +48,7 @@ ACTIVE = Written((b"f",))
 
 
 class Left(NamedTuple):
-    """A segment after a cleaning, with offsets, count and producer of each batch."""
+    """A segment after a cleaning: the offsets, the record count and the producer of each batch."""
 
     base_offset: int
     batches: list[tuple[int, int, int, int]]
@@ -78,7 +78,7 @@ def append(wire: Wire, batches: list[Written]) -> None:
 
 
 def left(broker: Broker) -> list[Left]:
-    """Returns the closed segments, after the cleaner's checkpoint covers all of them."""
+    """Waits until the cleaner's checkpoint covers all closed segments, and returns them."""
     active = max(broker.partition_folder(TOPIC, 0).glob("*.log"))
     checkpoint = broker.data / "cleaner-offset-checkpoint"
     expected = f"{TOPIC} 0 {int(active.stem)}"
@@ -96,8 +96,8 @@ def left(broker: Broker) -> list[Left]:
 
 
 def cleaned_twice(wire: Wire, broker: Broker, segment_bytes: str) -> list[list[Left]]:
-    """Returns the segments after each of two cleanings; ``segment_bytes`` is the name of that
-    setting."""
+    """Returns the segments after each of two cleanings; ``segment_bytes`` is the name of the
+    setting for the segment size."""
     # One batch per segment. No segment is cleaned before all are written; a key may be null.
     settings = {segment_bytes: "100", "cleanup.policy": "delete"}
     assert create_topic(wire, TOPIC, configs=settings)["error_code"] == NONE

@@ -1,6 +1,7 @@
-"""Test suites of other clients, for the APIs that Muster serves, pass on Muster without changes.
+"""The test suites of other clients, for the APIs that Muster serves, pass on Muster without
+changes.
 
-tests/data/suites/README.md lists their requirements.
+tests/data/suites/README.md lists the requirements of the suites.
 """
 
 from __future__ import annotations

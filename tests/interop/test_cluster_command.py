@@ -1,4 +1,4 @@
-"""`muster cluster describe`, `why` and `check` on a real cluster that loses a broker."""
+"""Tests of `muster cluster describe`, `why` and `check` on a real cluster that loses a broker."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_cluster_check_reports_a_killed_broker_and_its_partitions(tmp_path: Path
         until("no problems", lambda: checked(cluster, set()))
 
 
-def test_cluster_why_has_lag_failure_and_return_of_a_replica(tmp_path: Path) -> None:
+def test_cluster_why_reports_that_a_replica_lags_fails_and_rejoins(tmp_path: Path) -> None:
     settings = {"zookeeper.session.timeout.ms": "12000", "replica.lag.time.max.ms": "2000"}
     kinds = dict.fromkeys((1, 2, 3), MUSTER)
     with running(tmp_path / "c", kinds, settings) as cluster:
@@ -72,7 +72,7 @@ def test_cluster_why_has_lag_failure_and_return_of_a_replica(tmp_path: Path) -> 
         assert "broker 3, the preferred leader, is in the ISR again" in text
 
 
-def test_cluster_commands_report_what_a_kafka_could_not_be_asked(tmp_path: Path) -> None:
+def test_cluster_commands_report_data_that_kafka_brokers_do_not_provide(tmp_path: Path) -> None:
     with running(tmp_path / "c", {1: KAFKA, 2: MUSTER, 3: MUSTER}) as cluster:
         cluster.create("orders", 3, 3)
         cluster.until_settled()
@@ -104,7 +104,7 @@ def test_cluster_commands_report_what_a_kafka_could_not_be_asked(tmp_path: Path)
 
 
 def log_dirs(cluster: ZooKeeperCluster, broker: int) -> list[Any]:
-    """Returns the result of each version of DescribeLogDirs, without the disk's figures."""
+    """Returns the response of each version of DescribeLogDirs, without the sizes of the disk."""
     orders = {"topic": "orders", "partitions": [0, 9]}
     strange = [{"topic": "nowhere", "partitions": [0]}, {"topic": "orders", "partitions": []}]
     found = []
@@ -129,21 +129,21 @@ def log_dirs(cluster: ZooKeeperCluster, broker: int) -> list[Any]:
 
 
 def told(cluster: ZooKeeperCluster, what: str) -> str:
-    """Returns the output of `muster cluster why`."""
+    """Returns the text output of `muster cluster why`."""
     ran = run("cluster", "why", what, "-b", cluster.bootstrap)
     assert ran.code == 0, ran.err
     return ran.out
 
 
 def written(cluster: ZooKeeperCluster, index: int) -> None:
-    """Writes a record, so that the leader has one: a replica that has all records never lags."""
+    """Writes a record, because a replica of a partition without new records never lags."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "1", "log_level": 0})
     producer.produce("orders", b"one", partition=index)
     assert producer.flush(30) == 0
 
 
 def why(cluster: ZooKeeperCluster, what: str) -> Any:
-    """Returns the JSON of `muster cluster why`."""
+    """Returns the JSON output of `muster cluster why`."""
     ran = run("cluster", "why", what, "--json", "-b", cluster.bootstrap)
     assert ran.code == 0, ran.err
     return ran.json
@@ -155,14 +155,14 @@ def story_of(cluster: ZooKeeperCluster, index: int) -> Any:
 
 
 def moved(cluster: ZooKeeperCluster, index: int) -> Any:
-    """Returns the election of a partition's leader."""
+    """Returns the last change of a partition's leader and its cause."""
     found = why(cluster, f"orders-{index}")["moved"]
     assert found is not None
     return found
 
 
 def is_out(cluster: ZooKeeperCluster, index: int, broker: int, cause: str) -> bool:
-    """Returns whether a replica is out of the ISR because of ``cause``."""
+    """Returns True if a replica is not in the ISR because of ``cause``."""
     out = why(cluster, f"orders-{index}")["out"]
     return [(each["broker"], each["left"] and each["left"]["cause"]) for each in out] == [
         (broker, cause)
@@ -170,7 +170,7 @@ def is_out(cluster: ZooKeeperCluster, index: int, broker: int, cause: str) -> bo
 
 
 def checked(cluster: ZooKeeperCluster, verdicts: set[str]) -> bool:
-    """Returns whether a check finds exactly these faults."""
+    """Returns True if `muster cluster check` finds exactly these faults."""
     ran = run("cluster", "check", "--json", "-b", cluster.bootstrap)
     found: list[dict[str, Any]] = ran.json["faults"] if ran.out else []
     assert {each["verdict"] for each in found} == verdicts, (ran.out, ran.err)

@@ -1,4 +1,5 @@
-"""The error codes of clusters of Apache Kafka 3.9.2 and of Muster, cell by cell."""
+"""The error codes of clusters of Apache Kafka 3.9.2 and of Muster, for each request of the
+table."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ pytestmark = pytest.mark.interop
 
 
 @pytest.mark.parametrize("kind", [KAFKA, MUSTER])
-def test_error_of_each_cell_equals_the_recorded_error_of_kafka(kind: str, tmp_path: Path) -> None:
+def test_error_of_each_request_equals_the_recorded_error_of_kafka(
+    kind: str, tmp_path: Path
+) -> None:
     with running(tmp_path, dict.fromkeys((1, 2, 3), kind), {"min.insync.replicas": "1"}) as there:
         cluster = prepared(there.ports)
         found = ask(cluster, CELLS)

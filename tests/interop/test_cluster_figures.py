@@ -21,7 +21,8 @@ pytestmark = pytest.mark.interop
 
 TOPIC, TEAM = "orders", "team"
 REPLICAS = [[1, 2], [2, 3], [3, 1], [2, 1], [3, 2]]
-"""Each broker leads some partitions, follows others, and has no replica of the rest."""
+"""The replicas of each partition: each broker leads some partitions, follows others, and has no
+replica of the rest."""
 ENDS = [10, 20, 30, 40, 50]
 COMMITTED = [10, 5, 7, 40, 1]
 ALL = {1, 2, 3}
@@ -57,14 +58,15 @@ def scrapes(cluster: ZooKeeperCluster) -> list[Scrape]:
 
 
 def total(cluster: ZooKeeperCluster, *key: str) -> float:
-    """Returns the sum over the running brokers."""
+    """Returns the sum of a metric over the running brokers."""
     values = [scrape[key] for scrape in scrapes(cluster)]
     assert None not in values, f"somebody has no {key}"
     return sum(value for value in values if value is not None)
 
 
 def test_lag_metric_equals_the_output_of_groups_lag(cluster: ZooKeeperCluster) -> None:
-    """The command asks each leader; the coordinator has no replica of some partitions."""
+    """The command sends requests to each leader; the coordinator has no replica of some
+    partitions."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": TEAM})
     commit(consumer, {(TOPIC, index): offset for index, offset in enumerate(COMMITTED)})
     consumer.close()
@@ -94,8 +96,10 @@ def test_lag_metric_equals_the_output_of_groups_lag(cluster: ZooKeeperCluster) -
     waiting.until("the coordinator tells the same lag", told, 60)
 
 
-def test_metrics_follow_the_kill_and_return_of_a_broker(cluster: ZooKeeperCluster) -> None:
-    """The metrics are compared with the metadata that clients get."""
+def test_metrics_are_updated_when_a_broker_is_killed_and_restarted(
+    cluster: ZooKeeperCluster,
+) -> None:
+    """The test compares the metrics with the metadata that clients receive."""
     waiting.until("all lead", lambda: total(cluster, "muster_controller_active") == 1, 60)
     cluster.kill(3)
     cluster.until_led(TOPIC, without=3)

@@ -1,5 +1,5 @@
-"""Kafka's admin tools on clusters of three Musters, and of two Musters with an Apache Kafka
-3.9.2."""
+"""Kafka's admin tools on clusters of three Muster brokers, and of two Muster brokers and one Apache
+Kafka 3.9.2."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def replicas(described: str) -> list[list[int]]:
 def known_to_all(cluster: ZooKeeperCluster, name: str, partitions: int) -> None:
     """Waits until each broker knows the partitions of a topic.
 
-    A tool asks any broker, which may learn of a change 0.2 s after the controller's response.
+    A tool sends its request to any broker, which may learn of a change 0.2 s after the controller's
+    response.
     """
 
     def known(port: int) -> bool:
@@ -74,7 +75,7 @@ def known_to_all(cluster: ZooKeeperCluster, name: str, partitions: int) -> None:
         waiting.until(f"broker {broker} knows {name}", partial(known, port))
 
 
-def test_kafka_topics_creates_grows_and_deletes_topics(
+def test_kafka_topics_creates_extends_and_deletes_topics(
     cluster: ZooKeeperCluster, name: str
 ) -> None:
     topics(cluster, f"--create --topic {name} --partitions 6 --replication-factor 3")
@@ -94,7 +95,9 @@ def test_kafka_topics_creates_grows_and_deletes_topics(
     waiting.until("it is gone", lambda: name not in topics(cluster, "--list"))
 
 
-def test_kafka_topics_places_replicas_as_assigned(cluster: ZooKeeperCluster, name: str) -> None:
+def test_kafka_topics_creates_replicas_at_the_assigned_brokers(
+    cluster: ZooKeeperCluster, name: str
+) -> None:
     topics(cluster, f"--create --topic {name} --replica-assignment 1:2,2:3")
     known_to_all(cluster, name, 2)
     assert replicas(topics(cluster, f"--describe --topic {name}")) == [[1, 2], [2, 3]]
@@ -111,7 +114,9 @@ def test_kafka_topics_reports_rejected_creations(cluster: ZooKeeperCluster, name
     assert "TopicExistsException" in again
 
 
-def test_altered_settings_reach_every_broker(cluster: ZooKeeperCluster, name: str) -> None:
+def test_altered_settings_are_described_by_every_broker(
+    cluster: ZooKeeperCluster, name: str
+) -> None:
     cluster.create(name, 1, 3)
     change = f"--entity-type topics --entity-name {name} --alter --add-config retention.ms=77000"
     tool(cluster, "kafka.admin.ConfigCommand", change)
@@ -133,7 +138,7 @@ def test_altered_settings_reach_every_broker(cluster: ZooKeeperCluster, name: st
         waiting.until(f"broker {broker} has the settings", lambda at=address: told(at), 60)  # type: ignore[misc]
 
 
-def test_reassigned_partitions_are_led_by_their_preferred_replicas(
+def test_preferred_replicas_lead_partitions_after_a_reassignment(
     cluster: ZooKeeperCluster, name: str, tmp_path: Path
 ) -> None:
     topics(cluster, f"--create --topic {name} --replica-assignment 1:2,2:1")
@@ -165,7 +170,7 @@ MOVED = 4_000_000
 def test_reassignment_respects_its_throttle(
     cluster: ZooKeeperCluster, name: str, tmp_path: Path
 ) -> None:
-    """The third broker is throttled in both roles: it first follows, then leads."""
+    """The third broker is throttled as a follower and then as a leader."""
     topics(cluster, f"--create --topic {name} --replica-assignment 1")
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "acks": "1"})
     for number in range(MOVED // 10_000):
@@ -193,7 +198,7 @@ def test_reassignment_respects_its_throttle(
 
 
 def throttles(cluster: ZooKeeperCluster, topic: str) -> list[str]:
-    """Returns the present throttle settings of a topic and of all brokers."""
+    """Returns the current throttle settings of a topic and of all brokers."""
     admin = cluster.admin()
     wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic)]
     wanted += [ConfigResource(ConfigResource.Type.BROKER, str(broker)) for broker in cluster.kinds]
@@ -207,7 +212,7 @@ def throttles(cluster: ZooKeeperCluster, topic: str) -> list[str]:
 
 
 def test_replica_verification_tool_finds_no_lag(cluster: ZooKeeperCluster, name: str) -> None:
-    """The tool reads each replica until it is stopped."""
+    """The tool reads all replicas until the test stops it."""
     cluster.create(name, 3, 3)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "acks": "all"})
     for number in range(30):
@@ -232,7 +237,7 @@ def old(cluster: ZooKeeperCluster, main_class: str, words: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_changes_of_old_tools_in_zookeeper_take_effect(
+def test_topic_changes_that_old_tools_write_to_zookeeper_take_effect(
     cluster: ZooKeeperCluster, name: str, tmp_path: Path
 ) -> None:
     old(cluster, "TopicCommand", f"--create --topic {name} --replica-assignment 1:2,2:1")
@@ -265,10 +270,11 @@ def test_changes_of_old_tools_in_zookeeper_take_effect(
     waiting.until("it is gone", lambda: name not in cluster.admin().list_topics(timeout=10).topics)
 
 
-def test_quotas_and_credentials_of_old_tools_in_zookeeper_take_effect(
+def test_quotas_and_credentials_that_old_tools_write_take_effect(
     cluster: ZooKeeperCluster,
 ) -> None:
-    """The tools write only into ZooKeeper; Kafka 3.9.2 also accepts credentials from there."""
+    """The tools write only to ZooKeeper; Kafka 3.9.2 also accepts credentials that are written
+    there."""
     alter = "--alter --entity-type"
     rates = "producer_byte_rate=100000000,consumer_byte_rate=100000000"
     secret = "SCRAM-SHA-256=[iterations=4096,password=never-told]"
@@ -278,7 +284,7 @@ def test_quotas_and_credentials_of_old_tools_in_zookeeper_take_effect(
     old(cluster, "ConfigCommand", f"{alter} users --entity-name alice --add-config {secret}")
 
     def quotas() -> set[tuple[tuple[str, str | None], ...]]:
-        """Returns the entities with quotas, as a Muster reports them."""
+        """Returns the entities with quotas, as a Muster broker describes them."""
         with RawConnection(cluster.ports[1]) as connection:
             found = connection.call("DescribeClientQuotas", 1, components=[], strict=False)
         return {
@@ -314,7 +320,8 @@ def test_quotas_and_credentials_of_old_tools_in_zookeeper_take_effect(
 def newest(
     cluster: ZooKeeperCluster, main_class: str, words: str, text_in: str = "", command: str = ""
 ) -> str:
-    """Runs an admin tool of Kafka 4.3.1; ``command``, its subcommand, precedes the options."""
+    """Returns the output of an admin tool of Kafka 4.3.1; the subcommand ``command`` precedes the
+    options."""
     arguments = [*command.split(), "--bootstrap-server", cluster.bootstrap, *words.split()]
     done = java.run(java.KAFKA_NEW, main_class, *arguments, text_in=text_in)
     assert done.returncode == 0, done.stdout + done.stderr

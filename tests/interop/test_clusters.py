@@ -1,9 +1,9 @@
-"""Clusters of three brokers on a real ZooKeeper: only Musters, or with Apache Kafka 3.9.2 or
-0.10.2.2.
+"""Clusters of three brokers on a real ZooKeeper: only Muster brokers, or Muster with Apache Kafka
+3.9.2 or 0.10.2.2.
 
-While producers of each kind and groups work, brokers are restarted, killed and paused,
-`/controller` is deleted, and replicas move. cluster_loads.py has the guarantees that each load
-checks. At the end all replicas must have the same bytes.
+Producers of each kind and groups run all the time. During this load, brokers are restarted, killed
+and paused, `/controller` is deleted, and replicas move. cluster_loads.py states the guarantees that
+each load checks. At the end all replicas must have the same bytes.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ ONE_AND_OLD = {1: OLD_KAFKA, 2: OLD_KAFKA, 3: MUSTER}
 
 @dataclass(frozen=True)
 class Scenario:
-    """A cluster, its controller before each step, and the failures of its brokers."""
+    """A cluster, the controller before each step, and the failures of its brokers."""
 
     kinds: Mapping[int, str]
     controller: int
     steps: Sequence[tuple[str, int]]
-    """Each step is a failure of cluster_failures.py, and its broker."""
+    """Each step is a failure of cluster_failures.py and the broker that fails."""
 
 
 EACH_KIND_ONCE = {
@@ -56,7 +56,7 @@ EACH_KIND_ONCE = {
 
 
 @pytest.mark.smoke
-def test_killed_leader_loses_no_record_in_a_cluster_of_three(tmp_path: Path) -> None:
+def test_no_record_is_lost_when_a_leader_of_three_brokers_is_killed(tmp_path: Path) -> None:
     run(Scenario(THREE, 1, [("hard bounce", 2)]), tmp_path)
 
 
@@ -83,8 +83,8 @@ def one_of_each_kind(kinds: Mapping[int, str]) -> list[int]:
 
 
 def all_failures(kinds: Mapping[int, str], controller: int) -> list[tuple[str, int]]:
-    """Returns failures of the controller and of another broker; a failure of the cluster occurs
-    once."""
+    """Returns failures of the controller and of another broker; a failure of the whole cluster is
+    included once."""
     other = controller % len(kinds) + 1
     return [
         (failure, broker)
@@ -101,20 +101,20 @@ MATRIX = [
     for name, kinds in CLUSTERS.items()
     for led in one_of_each_kind(kinds)
 ]
-"""The scenarios under a controller of each kind."""
+"""The scenarios, with each kind of broker as controller."""
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("scenario", MATRIX)
-def test_acknowledged_records_survive_all_failures_under_each_controller(
+def test_acknowledged_records_survive_failures_with_each_controller(
     scenario: Scenario, tmp_path: Path
 ) -> None:
     run(scenario, tmp_path)
 
 
 def run(scenario: Scenario, folder: Path) -> None:
-    """Plays a scenario under load and checks the guarantees."""
+    """Runs a scenario under load and checks the guarantees."""
     began = time.monotonic()
     with running(folder, scenario.kinds) as cluster:
         loads = _loads(cluster)
@@ -154,7 +154,7 @@ def _loads(cluster: ZooKeeperCluster) -> list[Load]:
 
 
 def _end(loads: Sequence[Load]) -> None:
-    """Ends the producers, then the groups, after they have read all records."""
+    """Stops the producers, then stops the groups after they have read all records."""
     groups = [load for load in loads if isinstance(load, Group)]
     for load in loads:
         if load not in groups:
@@ -169,8 +169,8 @@ def _end(loads: Sequence[Load]) -> None:
 
 
 def _come_back(group: Group) -> None:
-    """Checks that a static member that returns in time gets its partitions, and the other member
-    keeps its own."""
+    """Checks that a static member that rejoins in time gets its partitions back and that the other
+    member keeps its partitions."""
     before = group.assigned[2]
     again = group.assigned[1] + 1
     group.come_back(1)
@@ -179,7 +179,7 @@ def _come_back(group: Group) -> None:
 
 
 def _partitions(cluster: ZooKeeperCluster) -> list[tuple[str, int]]:
-    """Returns the partitions of which any broker has a replica."""
+    """Returns the partitions that have a replica at any broker."""
     found = set()
     for broker in cluster.kinds:
         for log in cluster.directory(broker).glob("*-*/*.log"):

@@ -1,9 +1,9 @@
-"""Connect in distributed mode with exactly-once sources, with a worker that is killed and
-restarted.
+"""Kafka Connect in distributed mode with exactly-once sources; its worker is killed and restarted.
 
-The file source writes each batch of lines and its position in the file in one transaction, so each
-line must be in the topic once, no matter when the worker was killed. The file sink commits offsets
-after it writes, so a killed worker may write lines again; it reads no uncommitted line.
+The file source writes each batch of lines and its position in the file in one transaction. Each
+line must therefore be in the topic once, no matter when the worker was killed. The file sink
+commits offsets after it writes, so that a killed worker may write lines again; it reads no
+uncommitted line.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Lines:
 
 
 class Worker:
-    """A worker of Connect that is started repeatedly, with one address of its REST interface."""
+    """A worker of Connect that is started repeatedly and always uses the same REST address."""
 
     def __init__(self, bootstrap: str, name: str, folder: Path) -> None:
         self.url = f"http://127.0.0.1:{free_port()}"
@@ -114,7 +114,6 @@ class Worker:
         )
 
     def run(self, connector: str, **config: str) -> None:
-        """Creates a connector."""
         waiting.until(
             f"{connector} is made",
             lambda: self.ask("PUT", f"/connectors/{connector}/config", config),
@@ -143,12 +142,12 @@ def working(bootstrap: str, name: str, folder: Path) -> Iterator[Worker]:
 
 
 def first_seen(lines: list[str]) -> list[str]:
-    """Returns the lines without repetitions."""
+    """Returns the lines without repetitions, in the order of their first occurrence."""
     return list(dict.fromkeys(lines))
 
 
 @pytest.mark.timeout(900)
-def test_connect_loses_and_duplicates_no_line_when_its_worker_restarts(
+def test_connect_copies_each_line_once_when_its_worker_restarts(
     brokers: Callable[..., Broker], name: str, tmp_path: Path
 ) -> None:
     broker = brokers(SETTINGS)

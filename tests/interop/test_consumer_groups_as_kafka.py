@@ -1,4 +1,5 @@
-"""Consumer groups (KIP-848) answer and write as Apache Kafka 4.3.1 does."""
+"""Consumer groups (KIP-848) in Muster send the same responses and write the same records as in
+Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def serves_groups(side: Side) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_random_group_gets_the_same_replies_and_records(
+def test_random_group_gets_the_same_responses_and_records_as_in_kafka(
     sides: tuple[Side, Side], seed: int
 ) -> None:
     assert differences(seed, *sides, STEPS) == []

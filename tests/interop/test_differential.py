@@ -1,6 +1,6 @@
 """Each response of the group coordinator equals that of Apache Kafka.
 
-Random traces of many clients run at once against the broker under test, Kafka 4.3.1 and Kafka
+Random traces of many clients run concurrently against the broker under test, Kafka 4.3.1 and Kafka
 3.9.2; see tests/interop/differential and docs/use/differences.md. `SEED=n` runs only the trace of
 that seed, `STEPS=n` sets the number of compared responses.
 """
@@ -41,7 +41,7 @@ def judge(campaign: Campaign, capsys: pytest.CaptureFixture[str], *, whole: bool
         assert not campaign.coverage.missing()
 
 
-def test_random_traces_are_answered_as_by_kafka(
+def test_random_request_traces_get_the_same_responses_as_from_kafka(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seed = os.environ.get("SEED")
@@ -53,7 +53,7 @@ def test_random_traces_are_answered_as_by_kafka(
 
 
 @pytest.mark.soak
-def test_fresh_random_traces_are_answered_as_by_kafka(
+def test_traces_of_fresh_seeds_get_the_same_responses_as_from_kafka(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first_seed = int(os.environ.get("SEED") or secrets.randbelow(1 << 40))

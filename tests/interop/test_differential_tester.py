@@ -1,5 +1,5 @@
-"""Tests of the differential tester: traces depend only on seeds; a planted difference is found and
-shrunk."""
+"""Tests of the differential tester: traces depend only on their seeds, and a planted difference is
+detected and shrunk."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_traces_contain_every_version_of_every_api() -> None:
     assert asked == {(api, version) for api in NOISE for version in versions(api)}
 
 
-def test_run_without_steps_reports_missing_coverage() -> None:
+def test_coverage_of_a_run_is_missing_when_the_run_has_no_steps() -> None:
     missing = Coverage().missing()
     assert "JoinGroup v9 was compared 0 times, not 20" in missing
     assert "no Heartbeat in state Stable" in missing
@@ -57,7 +57,7 @@ def test_differences_page_lists_exactly_the_reasons() -> None:
     assert rows == known | {"what"}
 
 
-def test_top_protocols_are_those_that_a_vote_may_choose() -> None:
+def test_top_protocols_returns_the_common_protocols_with_most_votes() -> None:
     assert top_protocols([["range", "sticky"], ["sticky", "range"]]) == {"range", "sticky"}
     assert top_protocols([["range", "sticky"], ["sticky", "range"], ["range"]]) == {"range"}
     assert top_protocols([["odd", "sticky"], ["sticky", "range"]]) == {"sticky"}

@@ -1,8 +1,9 @@
 """The time-dependent behaviour of the group coordinator equals that of Apache Kafka.
 
-Each scenario runs at once against the broker under test, Kafka 4.3.1 and Kafka 3.9.2, with small
-timeouts; the facts of the broker under test must equal those of one Kafka. Then all brokers are
-killed and restarted, and their members continue. It is one test, because it starts three brokers.
+Each scenario runs concurrently against the broker under test, Kafka 4.3.1 and Kafka 3.9.2, with
+small timeouts; the facts of the broker under test must equal those of one Kafka. Then all brokers
+are killed and restarted, and their members continue. All scenarios are in one test, because the
+test starts three brokers.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ ALL = SCENARIOS + RETENTION_SCENARIOS
 
 
 @pytest.mark.interop
-def test_facts_of_timed_scenarios_equal_those_of_kafka(tmp_path: Path) -> None:
+def test_timed_scenarios_have_the_same_results_as_in_kafka(tmp_path: Path) -> None:
     with three_brokers(tmp_path, SETTINGS) as brokers:
         wrong = asyncio.run(wrong_scenarios(targets(brokers)))
         after_kill = asyncio.run(facts_after_kill(brokers))
@@ -44,11 +45,11 @@ def test_facts_of_timed_scenarios_equal_those_of_kafka(tmp_path: Path) -> None:
 
 
 async def wrong_scenarios(asked: list[Target]) -> list[str]:
-    """Returns the facts of each broker, for scenarios in which the broker under test differs from
-    both Kafkas.
+    """Returns the facts of each broker for the scenarios in which the broker under test differs
+    from both Kafka brokers.
 
-    These scenarios are first repeated one by one: a pause of the machine while all scenarios ran at
-    once does not repeat, a real difference does.
+    The function first repeats these scenarios one by one: a difference that a pause of the machine
+    caused does not occur again, a real difference does.
     """
     for target in asked:
         await target.prepare(TOPICS)
@@ -81,7 +82,7 @@ async def facts_of(scenario: Scenario, target: Target) -> list[str]:
 
 
 async def facts_after_kill(brokers: dict[str, Broker]) -> list[list[str]]:
-    """Returns the facts of one generation whose broker is killed and restarted."""
+    """Returns, per broker, the facts of one generation when the broker is killed and restarted."""
     asked = targets(brokers)
     restarted = asyncio.Event()
     readies = [asyncio.Event() for _ in asked]
@@ -106,8 +107,8 @@ def _start_again(brokers: dict[str, Broker]) -> None:
 async def _before_and_after(
     target: Target, ready: asyncio.Event, restarted: asyncio.Event
 ) -> list[str]:
-    """Returns the facts of a dynamic and a static member before and after; the static member
-    restarts too."""
+    """Returns the facts of a dynamic and a static member before and after the restart of the
+    broker; the static member restarts too."""
     group = ScenarioGroup(target, f"restart-{uuid.uuid4().hex[:6]}")
     a, s = group.client("a"), group.client("s", "i-s")
     await group.form(a, s, session_ms=LONG_MS, rebalance_ms=LONG_MS)

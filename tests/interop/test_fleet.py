@@ -37,7 +37,7 @@ WITHIN_S = 60.0
 
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
-    """A broker with the fleet."""
+    """Yields a broker with the fleet."""
     broker = PageBroker(tmp_path_factory.mktemp("trial") / "data", SETTINGS)
     broker.start()
     try:
@@ -48,8 +48,8 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
 
 
 def agrees(what: str, read: Callable[[], dict[str, str]]) -> None:
-    """Waits until an interface shows the verdict of each group; a failure prints the shown
-    verdicts."""
+    """Waits until an interface shows the verdict of each group; a failure message contains the
+    shown verdicts."""
     last: dict[str, str] = {}
 
     def look() -> bool:
@@ -113,7 +113,9 @@ def test_groups_list_has_the_verdict_of_each_group(trial: PageBroker) -> None:
 
 
 @pytest.mark.parametrize("command", ["describe", "why"])
-def test_commands_on_one_group_print_its_verdict(trial: PageBroker, command: str) -> None:
+def test_command_for_one_group_prints_the_verdict_of_the_group(
+    trial: PageBroker, command: str
+) -> None:
     def read() -> dict[str, str]:
         found = {}
         for group, verdict in EXPECTED.items():
@@ -126,7 +128,7 @@ def test_commands_on_one_group_print_its_verdict(trial: PageBroker, command: str
 
 
 def test_groups_lag_has_the_verdict_of_each_partition(trial: PageBroker) -> None:
-    """The stuck partition and the two others have different verdicts."""
+    """The stuck partition and the two other partitions have different verdicts."""
 
     def read() -> dict[int, str]:
         rows = cli(trial, "groups", "lag", "parcels")
@@ -142,8 +144,8 @@ def test_groups_lag_has_the_verdict_of_each_partition(trial: PageBroker) -> None
     assert outside["lag"] < -50_000
 
 
-def test_commands_of_findings_can_be_run(trial: PageBroker) -> None:
-    """A command is run as a dry run, and must not be wrong usage."""
+def test_commands_that_findings_suggest_can_be_run(trial: PageBroker) -> None:
+    """Each command is run with --dry-run; its exit code must not be that of wrong usage."""
     commands: dict[str, str] = {}
 
     def every_verdict_has_one() -> bool:
@@ -183,7 +185,7 @@ def test_page_has_the_verdict_of_each_group(trial: PageBroker, tmp_path: Path) -
 
 
 def test_alerts_fire_for_the_verdict_of_each_group(trial: PageBroker, tmp_path: Path) -> None:
-    """The alerts are pending at once in a real Prometheus, and fire after their duration."""
+    """In a real Prometheus the alerts are pending at once, and fire after their duration."""
     raised = {
         "BLOCKED": "MusterGroupBlocked",
         "STUCK_RECORD": "MusterGroupStuckRecord",
@@ -207,5 +209,5 @@ def test_alerts_fire_for_the_verdict_of_each_group(trial: PageBroker, tmp_path: 
         agrees("the alerts", read)
 
 
-def test_every_group_of_the_fleet_has_a_topic() -> None:
+def test_every_group_with_a_verdict_has_a_topic() -> None:
     assert set(TOPIC_OF) == set(EXPECTED)

@@ -1,4 +1,5 @@
-"""The life of a consumer group with each client: form, rebalance, commit, crash, resume."""
+"""Tests of a consumer group with each client: the group forms, rebalances, commits, loses a member,
+and continues."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def _seen_twice(group: Group) -> set[str]:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("client", CLIENTS)
-def test_group_reads_all_records_through_joins_leaves_and_kills(
+def test_group_reads_all_records_when_members_join_leave_and_are_killed(
     request: pytest.FixtureRequest, client: str, name: str
 ) -> None:
     old = client == "java-0.10.2.2"
@@ -71,10 +72,10 @@ def test_group_reads_all_records_through_joins_leaves_and_kills(
 def _kill_one_of_three(
     cluster: Cluster, group: Group, dead: Member, feed: Feed, *, is_java: bool
 ) -> dict[Key, int]:
-    """Kills `dead` after it has consumed more than it committed.
+    """Kills `dead` after it has consumed more records than it has committed.
 
-    Returns its last acknowledged commits, after the other members have taken over and read all
-    records.
+    Returns the last acknowledged commits of `dead`, when the other members have taken over and read
+    all records.
     """
     group.until_seen(feed.send(2 * PARTITIONS))
     for member in (dead, group.members["c"], group.members["d"]):
@@ -96,7 +97,7 @@ def _kill_one_of_three(
 
 
 def _where(cluster: Cluster, broker: Broker, topic: str) -> dict[str, tuple[int, int]]:
-    """Returns partition and offset of each value in the topic."""
+    """Returns the partition and offset of each value in the topic."""
     records = read_topic(broker.bootstrap, topic, cluster.end_offsets(topic, PARTITIONS))
     where = {record.value: (record.partition, record.offset) for record in records}
     assert len(where) == len(records), "a record is in the topic twice"

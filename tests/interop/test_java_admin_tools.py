@@ -31,8 +31,8 @@ def configs(broker: Broker, *words: str, code: int = 0) -> str:
 
 
 def told(text: str) -> dict[str, tuple[str, list[str]]]:
-    """Parses the output of `--describe`: the value and the sources of the synonyms of each
-    setting."""
+    """Parses the output of `--describe`; returns the value of each setting and the sources of its
+    synonyms."""
     return {
         name: (value, re.findall(r"([A-Z_]+):[\w.]+=", synonyms))
         for name, value, synonyms in re.findall(
@@ -80,7 +80,7 @@ def test_kafka_configs_alters_and_describes_brokers(brokers: Callable[..., Broke
     assert re.search("Cannot update .*dynamically", refused)
 
 
-def test_kafka_delete_records_and_get_offsets_agree(
+def test_get_offsets_shows_the_start_offset_that_delete_records_set(
     broker: Broker, name: str, tmp_path: Path
 ) -> None:
     Cluster(broker.bootstrap).create_topic(name, 2)

@@ -35,7 +35,7 @@ def _table(text: str) -> list[dict[str, str]]:
 
 
 def _offsets(text: str) -> dict[str, tuple[str, str, str]]:
-    """Returns current offset, log end offset and lag of each partition."""
+    """Returns the current offset, the log end offset and the lag of each partition."""
     return {
         row["PARTITION"]: (row["CURRENT-OFFSET"], row["LOG-END-OFFSET"], row["LAG"])
         for row in _table(text)

@@ -38,7 +38,9 @@ def test_kcat_produces_consumes_and_lists_metadata(broker: Broker, name: str) ->
     assert [len(topic["partitions"]) for topic in listed["topics"]] == [1]
 
 
-def test_kcat_group_consumer_commits_and_resumes(broker: Broker, name: str) -> None:
+def test_kcat_group_consumer_commits_and_continues_at_its_offsets(
+    broker: Broker, name: str
+) -> None:
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, 1)
     _kcat(broker, "-P", "-t", name, text_in="one\ntwo\nthree\n")

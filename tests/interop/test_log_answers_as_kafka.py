@@ -1,7 +1,7 @@
 """Responses about a log (offsets, epochs, producers, sizes, rejected records) equal those of Kafka.
 
-Both brokers get the same requests, for a log that is empty, filled, and truncated from its start.
-Error messages differ on purpose.
+Both brokers receive the same requests for an empty log, a filled log, and a log whose first records
+are deleted. Error messages differ on purpose.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def create_led(wire: Wire, topic: str, **fields: Any) -> None:
 
 
 def epoch_ends(wire: Wire, topic: str) -> list[tuple[int, int, int]]:
-    """Returns OffsetForLeaderEpoch of known and unknown epochs, for clients with and without a
-    current epoch."""
+    """Returns the OffsetForLeaderEpoch responses for known and unknown epochs, for clients with and
+    without a current epoch."""
     asked = [
         {"partition": partition, "current_leader_epoch": current, "leader_epoch": epoch}
         for partition, current, epoch in [
@@ -69,12 +69,12 @@ def epoch_ends(wire: Wire, topic: str) -> list[tuple[int, int, int]]:
 
 
 def offsets_told(wire: Wire, topic: str) -> list[list[int]]:
-    """Returns ListOffsets of all special timestamps and of some others."""
+    """Returns the ListOffsets responses for all special timestamps and for some others."""
     return [[list_offset(wire, topic, at)[name] for name in TOLD] for at in TIMES]
 
 
 def size_told(wire: Wire, topic: str) -> Any:
-    """Returns DescribeLogDirs of one partition."""
+    """Returns the DescribeLogDirs response for one partition."""
     asked = [{"topic": topic, "partitions": [0]}, {"topic": "nowhere", "partitions": [0]}]
     (directory,) = wire.call("DescribeLogDirs", 4, {"topics": asked})["results"]
     topics = [(topic["name"], topic["partitions"]) for topic in directory["topics"]]
@@ -112,8 +112,8 @@ def test_log_responses_of_empty_filled_and_deleted_logs_equal_those_of_kafka(
 
 
 def producers_of(wire: Wire) -> list[Any]:
-    """Returns DescribeProducers of two existing partitions, an unknown partition and an unknown
-    topic."""
+    """Returns the DescribeProducers responses for two existing partitions, an unknown partition and
+    an unknown topic."""
     topics = [
         {"name": "producers", "partition_indexes": [0, 1, 2]},
         {"name": "nowhere", "partition_indexes": [0]},
@@ -123,7 +123,7 @@ def producers_of(wire: Wire) -> list[Any]:
     return [(found["error_code"], found["active_producers"]) for found in partitions]
 
 
-def test_describe_producers_equals_that_of_kafka(both: tuple[Wire, Wire]) -> None:
+def test_describe_producers_response_equals_that_of_kafka(both: tuple[Wire, Wire]) -> None:
     for wire in both:
         create_led(wire, "producers", partitions=2)
 
@@ -148,7 +148,7 @@ def test_describe_producers_equals_that_of_kafka(both: tuple[Wire, Wire]) -> Non
         ("large", {"max.message.bytes": "50"}, THREE),
     ],
 )
-def test_rejected_records_of_a_produce_equal_those_of_kafka(
+def test_produce_response_names_the_same_rejected_records_as_kafka(
     both: tuple[Wire, Wire],
     topic: str,
     configs: dict[str, str],
@@ -198,7 +198,7 @@ def test_offsets_topic_settings_apply_to_coordinator_writes_as_in_kafka(
 
 
 @pytest.mark.parametrize("compression_type", ["producer", "zstd"])
-def test_every_fetch_version_of_a_zstd_topic_equals_that_of_kafka(
+def test_fetch_response_of_a_zstd_topic_equals_kafkas_in_every_version(
     both: tuple[Wire, Wire], compression_type: str
 ) -> None:
     topic = f"zstd-{compression_type}"

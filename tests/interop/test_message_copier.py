@@ -1,7 +1,7 @@
 """TransactionalMessageCopier of Apache's system tests, with restarts of copiers and of the broker.
 
-No record may be lost, duplicated or reordered, for a read_committed consumer during the copy and
-for a consumer afterwards.
+For a read_committed consumer during the copy and for a consumer afterwards, no record may be lost,
+duplicated or reordered.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTINGS = {"offsets.topic.num.partitions": "5", "transaction.state.log.num.part
 
 
 class Case(NamedTuple):
-    """The restarted process, the kind of restart, and the way of copying."""
+    """A test case: the restarted process, the kind of restart, and the mode of copying."""
 
     who: str
     hard: bool
@@ -60,7 +60,7 @@ ALL_CASES = [
 def bounce(
     case: Case, broker: Broker, copiers: list[Copier], step: int, chance: random.Random
 ) -> None:
-    """Stops and restarts the processes of the case, at a random point of the copiers' progress."""
+    """Stops and restarts the processes of the case when the copiers have made random progress."""
     for copier in copiers:
         copier.until_copied(chance.randint(1, step))
         if case.who == "copiers":
@@ -113,7 +113,7 @@ def copy(
     assert cluster.committed(name) == ends, "the offsets moved with the data"
 
 
-def test_undisturbed_copier_copies_every_record_once(broker: Broker, name: str) -> None:
+def test_copier_copies_every_record_once_when_nothing_restarts(broker: Broker, name: str) -> None:
     cluster = Cluster(broker.bootstrap)
     for topic in (f"{name}-in", f"{name}-out"):
         cluster.create_topic(topic, 1)
@@ -129,7 +129,7 @@ def test_undisturbed_copier_copies_every_record_once(broker: Broker, name: str) 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_restarts_lose_duplicate_and_reorder_no_copied_record(
+def test_each_record_is_copied_once_when_copiers_or_brokers_restart(
     brokers: Callable[..., Broker], name: str, case: Case
 ) -> None:
     # A member learns of a rebalance from its next heartbeat, up to three seconds later.
@@ -140,7 +140,7 @@ def test_restarts_lose_duplicate_and_reorder_no_copied_record(
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", ALL_CASES, ids=str)
-def test_restarts_lose_no_record_of_a_hundred_thousand(
+def test_restarts_lose_no_copied_record_of_up_to_100_000_records(
     brokers: Callable[..., Broker], name: str, case: Case
 ) -> None:
     records = 33_000 if case.in_order else 100_000

@@ -1,7 +1,8 @@
-"""The old consumer (0.8 to 0.10) of Apache Kafka 0.10.2.2, on two Musters and a Kafka.
+"""The old consumer (0.8 to 0.10) of Apache Kafka 0.10.2.2 on two Muster brokers and a Kafka broker.
 
-It needs no coordinator: members, owners and offsets are nodes of ZooKeeper, and brokers serve only
-records. With ``offsets.storage=kafka`` it also commits to the group's coordinator.
+The old consumer needs no coordinator: members, owners and offsets are nodes of ZooKeeper, and
+brokers serve only records. With ``offsets.storage=kafka`` the consumer also commits to the group's
+coordinator.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.wire import Wire
 pytestmark = pytest.mark.interop
 PARTITIONS = 3
 RECORDS = 10
-"""The number of records that are written to each partition at a time."""
+"""The number of records that each `write` adds to each partition."""
 KAFKAS_WAY = {"offsets.storage": "kafka", "dual.commit.enabled": "true"}
 GIVEN = "--consumer-property"
 FIRST, SECOND = "c10", "c2"
@@ -36,7 +37,8 @@ CLUSTERS = [
 
 
 class OldConsumer(Program):
-    """A console consumer of 0.10.2.2 that uses only ZooKeeper; its lines are the values."""
+    """A console consumer of 0.10.2.2 that uses only ZooKeeper and prints the value of each record
+    as a line."""
 
     def __init__(self, scene: Scene, name: str, *words: str, **config: str) -> None:
         properties = {
@@ -57,7 +59,8 @@ class OldConsumer(Program):
 
 
 class Scene:
-    """A topic of three partitions, a group with its nodes, and the written and read values."""
+    """A topic of three partitions, a group with its ZooKeeper nodes, and the written and read
+    values."""
 
     def __init__(self, cluster: ZooKeeperCluster, nodes: KazooClient, name: str) -> None:
         self.cluster = cluster
@@ -68,7 +71,7 @@ class Scene:
         cluster.create(name, PARTITIONS, 3)
 
     def start(self, name: str, *words: str, **config: str) -> OldConsumer:
-        """Starts a consumer of the group; it is killed at the end."""
+        """Starts a consumer of the group; the consumer is killed at the end of the test."""
         self._started.append(OldConsumer(self, name, *words, **config))
         return self._started[-1]
 
@@ -114,7 +117,8 @@ class Scene:
         waiting.until(f"partitions are owned as {owned}", so, 120)
 
     def until_in_zookeeper(self) -> None:
-        """Waits until the nodes have the next offset of each partition, as plain text."""
+        """Waits until the ZooKeeper nodes contain the next offset of each partition, as plain
+        text."""
 
         def so() -> bool:
             assert self.in_zookeeper() == [b"%d" % len(values) for values in self.written]
@@ -130,7 +134,8 @@ class Scene:
         ]
 
     def described(self) -> list[tuple[int, int, int, int, str]]:
-        """Returns offset, end, lag and owner of each partition in the tool's output."""
+        """Returns the offset, log end offset, lag and owner of each partition in the output of the
+        tool."""
         words = ["--zookeeper", self.cluster.zookeeper, "--describe", "--group", self.group]
         done = java.run(java.KAFKA_OLD, "kafka.admin.ConsumerGroupCommand", *words)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -139,7 +144,7 @@ class Scene:
         return sorted((*map(int, row[:4]), row[4]) for row in found)  # type: ignore[misc]
 
     def in_kafka(self) -> list[int]:
-        """Returns the coordinator's committed offsets; -1: none."""
+        """Returns the coordinator's committed offsets; -1 if none."""
         asked = [{"name": self.topic, "partition_indexes": list(range(PARTITIONS))}]
         with Wire(self.cluster.ports[coordinator(self.cluster, self.group)]) as wire:
             answer = wire.call("OffsetFetch", 1, {"group_id": self.group, "topics": asked})
@@ -206,7 +211,7 @@ def until_read(read: dict[OldConsumer, list[str]]) -> None:
 
 
 @pytest.mark.proves("clusters 28")
-def test_old_consumers_share_partitions_and_take_over(scene: Scene) -> None:
+def test_old_consumers_share_partitions_and_replace_a_stopped_consumer(scene: Scene) -> None:
     """Trap 28: threads are sorted as strings, and the offset nodes have next offsets as plain
     text."""
     scene.write()
@@ -240,9 +245,10 @@ def test_old_consumers_share_partitions_and_take_over(scene: Scene) -> None:
 
 
 def test_old_consumer_continues_when_a_leader_is_killed(scene: Scene) -> None:
-    """The consumer sends Metadata v0 and cannot parse a response that refers to an unlisted broker.
+    """The consumer sends Metadata v0 and cannot parse a response that refers to a broker that is
+    not in its list.
 
-    Broker 2 is killed, so that Musters answer.
+    Broker 2 is killed, so that Muster brokers respond.
     """
     scene.write()
     consumer = scene.start(FIRST, "--from-beginning")

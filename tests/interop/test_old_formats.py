@@ -1,4 +1,4 @@
-"""Clients and tools of all versions on logs in the old message formats."""
+"""Clients and tools of all versions read and write logs in the old message formats."""
 
 from __future__ import annotations
 

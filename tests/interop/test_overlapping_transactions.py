@@ -1,6 +1,6 @@
-"""A transaction ends while its commits are in flight on other connections, in Muster and in Kafka.
+"""A transaction ends when its commits are in flight on other connections, in Muster and in Kafka.
 
-A commit counts for its transaction or is rejected; aborted offsets stay aborted.
+A commit either belongs to its transaction or is rejected; aborted offsets remain aborted.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from tests.brokers import Broker, KafkaBroker, make_broker, running
 from tests.interop.overlapping import LATE, STREAMS, Overlapped, overlap
 
 ROUNDS = 40
-"""The number of rounds; six revealed a commit after its marker when decisions ignored the accepted
-state."""
+"""The number of rounds; six rounds are enough to detect a commit after its marker when the
+coordinator ignores state that it has already accepted."""
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Broker]]:
-    """The broker under test, and Apache Kafka 4.3.1."""
+    """Yields the broker under test, and Apache Kafka 4.3.1."""
     folder = tmp_path_factory.mktemp("overlapping")
     tested, kafka = make_broker(folder / "tested" / "data"), KafkaBroker(folder / "kafka" / "data")
     with running(tested, kafka):
@@ -28,7 +28,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Bro
 
 @pytest.mark.interop
 @pytest.mark.parametrize("rules", [1, 2])
-def test_commits_during_an_abort_are_rejected_as_by_kafka(
+def test_commits_during_an_abort_are_rejected_as_in_kafka(
     both: tuple[Broker, Broker], name: str, rules: int
 ) -> None:
     refused = Overlapped(ROUNDS)

@@ -1,4 +1,4 @@
-"""Difficult rebalances: suspended members, static members, cooperative assignment, changing
+"""Difficult rebalances, with suspended members, static members, cooperative assignment, or changing
 topics."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PARTITIONS = 6
 
 
 def _moves(*members: Member) -> list[int]:
-    """Returns how often each member gained or lost partitions."""
+    """Returns, for each member, how often it gained or lost partitions."""
     return [sum(e["event"] in ("assigned", "revoked", "lost") for e in m.events) for m in members]
 
 
@@ -162,7 +162,7 @@ def test_partitions_created_during_a_rebalance_are_assigned(
 
 
 @pytest.mark.parametrize("client", PYTHON_CLIENTS)
-def test_pattern_subscription_finds_topics_created_later(
+def test_pattern_subscription_includes_topics_that_are_created_later(
     broker: Broker, client: str, name: str
 ) -> None:
     cluster = Cluster(broker.bootstrap)

@@ -1,5 +1,5 @@
-"""`muster consume` and `produce` on Apache Kafka, with transactions and records of other
-producers."""
+"""`muster consume` and `muster produce` on Apache Kafka, with transactions and with records of
+other producers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.part
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A running Apache Kafka."""
+    """Yields a running Apache Kafka."""
     broker = KafkaBroker(tmp_path_factory.mktemp("kafka") / "data", SETTINGS)
     with running(broker):
         yield broker
@@ -28,7 +28,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 
 @pytest.fixture
 def topic(kafka: KafkaBroker, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A topic of one partition on that Kafka, which is the default broker of commands."""
+    """A topic with one partition on that Kafka, which is the default broker of the commands."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", kafka.bootstrap)
     assert run("topics", "create", name, "-p", "1", "--config", "retention.ms=-1").code == 0
     return name
@@ -43,7 +43,9 @@ def values(ran: Ran) -> list[str]:
     return ran.out.split()
 
 
-def test_consume_omits_aborted_and_uncommitted_records(kafka: KafkaBroker, topic: str) -> None:
+def test_command_consume_omits_aborted_and_uncommitted_records(
+    kafka: KafkaBroker, topic: str
+) -> None:
     writer = producer(kafka, **{"transactional.id": topic})
     writer.init_transactions(60)
     for number, commits in enumerate([True, False, True, False]):

@@ -1,7 +1,7 @@
-"""A cluster of Apache Kafka becomes a cluster of Musters broker by broker, under load, and back.
+"""A cluster of Apache Kafka is replaced by Muster broker by broker, under load, and back by Kafka.
 
-Brokers are replaced in place, each on the directory of its predecessor, or by brokers with new ids,
-to which partitions are reassigned. docs/use/moving.md has the same steps for operators.
+Brokers are replaced in place, each in the data directory of its predecessor, or by brokers with new
+ids, to which partitions are reassigned. docs/use/moving.md has the same steps for operators.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ TOPICS = (ORDERS, PAYMENTS, "__consumer_offsets", "__transaction_state")
 KAFKA_RELEASE = java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS
 MOVING = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 SETTINGS = {"controlled.shutdown.retry.backoff.ms": "500"}
-"""The last broker of a cluster finds no successor for its leaderships, and retries after this
-time."""
+"""The last broker of a cluster finds no successor for its leaderships; it retries after this time
+in ms."""
 LOADING = ("[main]", "[log-recovery-")
-"""The threads in which a starting Kafka reads logs."""
+"""The names of the threads in which a starting Kafka loads logs."""
 FILES = ("*.log", "*.index", "*.timeindex", "*.snapshot", "*.txnindex")
 
 
 @pytest.mark.timeout(900)
-def test_cluster_moves_in_place_to_muster_and_back(tmp_path: Path) -> None:
+def test_cluster_migrates_in_place_to_muster_and_back_to_kafka(tmp_path: Path) -> None:
     moved_in_place(tmp_path, 1, killed=False)
 
 
 @pytest.mark.soak
-def test_killed_brokers_are_replaced_in_place_by_the_other_kind(tmp_path: Path) -> None:
+def test_killed_brokers_are_replaced_in_place_by_muster_or_kafka(tmp_path: Path) -> None:
     moved_in_place(tmp_path, 2, killed=True)
 
 
 @pytest.mark.soak
-def test_cluster_moves_to_brokers_with_new_ids_and_back(tmp_path: Path) -> None:
+def test_cluster_migrates_to_brokers_with_new_ids_and_back(tmp_path: Path) -> None:
     with running(tmp_path / "c", dict.fromkeys(BROKERS, KAFKA), SETTINGS) as cluster:
         begin(cluster)
         with steady_clients(cluster.bootstrap) as clients:
@@ -61,7 +61,8 @@ def test_cluster_moves_to_brokers_with_new_ids_and_back(tmp_path: Path) -> None:
 
 
 def moved_in_place(folder: Path, rounds: int, *, killed: bool) -> None:
-    """Replaces each broker in turn by a Muster and then by a Kafka again, ``rounds`` times."""
+    """Replaces each broker, one after another, by Muster and then by Kafka again, ``rounds``
+    times."""
     with running(folder / "c", dict.fromkeys(BROKERS, KAFKA), SETTINGS) as cluster:
         begin(cluster)
         with steady_clients(cluster.bootstrap) as clients:
@@ -81,15 +82,16 @@ def moved_in_place(folder: Path, rounds: int, *, killed: bool) -> None:
 
 
 def stop(cluster: ZooKeeperCluster, broker: int, then: str) -> None:
-    """Stops a broker cleanly; Kafka's tool reads the first directory of a stopped Muster."""
+    """Stops a broker cleanly. Before the first broker becomes a Kafka (``then``), Kafka's tool
+    reads the data directory that Muster leaves."""
     cluster.stop(broker)
     if then == KAFKA and broker == BROKERS[0]:
         kafka_reads(cluster.directory(broker))
 
 
 def kill(cluster: ZooKeeperCluster, broker: int, then: str) -> None:
-    """Kills a broker. A starting Muster waits for the expiry of the old session; a starting Kafka
-    would exit with NodeExistsException."""
+    """Kills a broker. A starting Muster waits for the expiry of the old ZooKeeper session; a
+    starting Kafka would exit with NodeExistsException."""
     cluster.kill(broker)
     if then == KAFKA:
         cluster.until_brokers(set(BROKERS) - {broker})
@@ -102,8 +104,8 @@ def begin(cluster: ZooKeeperCluster) -> None:
 
 
 def end(cluster: ZooKeeperCluster) -> None:
-    """Stops all brokers and checks that all replicas, including Kafka's own topics, have the same
-    bytes."""
+    """Stops all brokers and checks that all replicas, also of Kafka's internal topics, have the
+    same bytes."""
     for broker in list(cluster.processes):
         cluster.stop(broker)
     names = {each.name for broker in cluster.kinds for each in partitions(cluster, broker)}
@@ -121,7 +123,7 @@ def partitions(cluster: ZooKeeperCluster, broker: int) -> list[Path]:
 
 
 def nothing_wrong(cluster: ZooKeeperCluster) -> bool:
-    """Returns whether `muster cluster check` finds no fault."""
+    """Returns True if `muster cluster check` finds no fault."""
     ran = run("cluster", "check", "-b", cluster.bootstrap)
     assert ran.code == 0, ran.out + ran.err
     return True
@@ -137,8 +139,7 @@ def kafka_reads(directory: Path) -> None:
 
 
 def started_without_complaint(cluster: ZooKeeperCluster, broker: int, printed: int) -> None:
-    """Checks that the new broker found a directory that was closed cleanly, with no log to
-    recover."""
+    """Checks that the new broker found a cleanly closed directory, with no log to recover."""
     said = cluster.log(broker).read_bytes()[printed:].decode()
     if cluster.kinds[broker] == KAFKA:
         assert "since clean shutdown file was found" in said
@@ -170,7 +171,7 @@ def reassign(cluster: ZooKeeperCluster, brokers: set[int], plan: Path) -> None:
 
 
 def moving(cluster: ZooKeeperCluster, words: str) -> str:
-    """Returns the output of Kafka's tool for reassignments."""
+    """Returns the output of Kafka's reassignment tool."""
     done = java.run(KAFKA_RELEASE, MOVING, "--bootstrap-server", cluster.bootstrap, *words.split())
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -58,8 +58,8 @@ TOPICS: dict[str, tuple[int, dict[str, str]]] = {
 }
 TOPICS["as-of-0-10-cleaned"] = (1, {**TOPICS["as-of-0-10"][1], **TOPICS["cleaned"][1]})
 WITH_TRANSACTIONS = "transactions"
-"""A topic that is prepared before Muster starts: cleaned, with markers, tombstones, empty batches
-and delete horizons."""
+"""A topic that is written before Muster starts: a cleaned log with markers, tombstones, empty
+batches and delete horizons."""
 
 
 PASSING = {
@@ -87,7 +87,7 @@ class Read(NamedTuple):
 
 
 class State(NamedTuple):
-    """All state that clients can request about the topics and groups of these tests."""
+    """All state of the topics and groups of these tests that clients can request."""
 
     records: dict[str, list[Read]]
     offsets: dict[str, dict[tuple[str, int], tuple[int, str]]]
@@ -196,10 +196,9 @@ def send(
 
 
 def in_the_end(what: str, call: Callable[[], T]) -> T:
-    """Returns the result of a client's call, which is repeated while it fails for transient
-    reasons.
+    """Repeats a client's call as long as it fails with transient errors; returns the result.
 
-    A broker that has just started is still creating internal topics and finding coordinators.
+    A broker that has just started still creates internal topics and finds coordinators.
     """
     answers: list[T] = []
 
@@ -218,7 +217,7 @@ def in_the_end(what: str, call: Callable[[], T]) -> T:
 
 
 def commit(bootstrap: str, group: str, offsets: dict[tuple[str, int], int], metadata: str) -> None:
-    """Commits for a group without members."""
+    """Commits offsets for a group without members."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     places = [TopicPartition(t, p, offset, metadata) for (t, p), offset in offsets.items()]
     done = in_the_end(
@@ -274,7 +273,7 @@ def is_preparing(cluster: Cluster, group: str) -> bool:
 
 @pytest.fixture
 def both(tmp_path: Path) -> Iterator[tuple[Broker, KafkaBroker]]:
-    """Both brokers over empty directories, not started; killed when the test ends."""
+    """Yields both brokers with empty directories, not started; kills them at the end."""
     settings = {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS)}
     muster = Broker(tmp_path / "muster", {**settings, "log.cleaner.backoff.ms": "50"})
     kafka = KafkaBroker(
@@ -292,7 +291,7 @@ def both(tmp_path: Path) -> Iterator[tuple[Broker, KafkaBroker]]:
 
 
 def cleaned_with_transactions(folder: Path) -> set[int]:
-    """Writes a log with all that a cleaning leaves; returns the offsets of the committed
+    """Writes a log with everything that a cleaning leaves; returns the offsets of the committed
     records."""
     config = LogConfig(**{**SETTINGS, "segment_bytes": 20_000})  # type: ignore[arg-type]
     log = PartitionLog.open(OsFileSystem(), str(folder), WITH_TRANSACTIONS, 0, config)
@@ -310,7 +309,7 @@ def cleaned_with_transactions(folder: Path) -> set[int]:
 
 
 def fill(muster: Broker) -> None:
-    """Creates topics in each codec and format, one of them cleaned, and groups with and without
+    """Creates topics with each codec and format, one of them cleaned, and groups with and without
     members."""
     cluster = Cluster(muster.bootstrap)
     for topic, (partitions, settings) in TOPICS.items():
@@ -342,7 +341,7 @@ def has_lost_half(broker: Broker, topic: str) -> bool:
 
 
 def make_topics(kafka: KafkaBroker) -> None:
-    """Starts Kafka, creates the same topics, and stops Kafka."""
+    """Starts Kafka, creates the topics that Muster has too, and stops Kafka."""
     kafka.start()
     cluster = Cluster(kafka.bootstrap)
     for topic, (partitions, _) in TOPICS.items():
@@ -376,7 +375,7 @@ def replace(ours: Path, theirs: Path) -> list[Path]:
 
 
 def go_on(kafka: KafkaBroker) -> None:
-    """Writes more records and offsets of each kind, and transactions."""
+    """Writes more records and offsets of each kind, and transactions, to Kafka."""
     bootstrap = kafka.bootstrap
     for codec in CODECS:
         send(bootstrap, "codecs", codec, f"kafka-{codec}")
@@ -393,7 +392,7 @@ def go_on(kafka: KafkaBroker) -> None:
     join_two_members(Cluster(bootstrap), "stable-in-kafka")
 
 
-def test_kafka_continues_logs_of_muster_and_muster_logs_of_kafka(
+def test_kafka_opens_logs_of_muster_and_muster_opens_logs_of_kafka(
     both: tuple[Broker, KafkaBroker],
 ) -> None:
     muster, kafka = both

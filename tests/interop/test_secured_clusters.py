@@ -1,7 +1,8 @@
-"""A Muster and an Apache Kafka 3.9.2 in one secured cluster.
+"""A Muster broker and an Apache Kafka 3.9.2 in one secured cluster.
 
-Brokers log in to each other by SCRAM over TLS, repeatedly, because a session lasts a few seconds.
-ACLs, credentials, quotas and tokens that one broker accepts must apply at the other.
+Brokers log in to each other with SCRAM over TLS, repeatedly, because a SASL session lasts a few
+seconds. ACLs, credentials, quotas and tokens that one broker accepts must apply at the other
+broker.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster
 
 
 class Asked:
-    """A connection to one broker, as a user."""
+    """A connection of a user to one broker."""
 
     def __init__(
         self, cluster: SecuredCluster, broker: int, user: str = BROKER, password: str = PASSWORD
@@ -81,7 +82,7 @@ class Asked:
 
 
 class AskedByToken(Asked):
-    """A connection to one broker by a delegation token."""
+    """A connection to one broker that logs in with a delegation token."""
 
     def __init__(self, cluster: SecuredCluster, broker: int, token: dict[str, Any]) -> None:
         proof = b64encode(token["hmac"]).decode()
@@ -91,7 +92,8 @@ class AskedByToken(Asked):
 
 
 def set_password(cluster: SecuredCluster, user: str, password: str) -> None:
-    """Sets the password at the controller: Kafka accepts it at no other broker."""
+    """Sets the password at the controller, because Kafka does not accept passwords at other
+    brokers."""
     mechanism, salt = BY_NAME[MECHANISM], f"salt of {user}".encode()
     wanted = {
         "name": user,
@@ -154,7 +156,8 @@ def logs_in(cluster: SecuredCluster, broker: int, user: str) -> bool:
 
 
 def produced(cluster: SecuredCluster, user: str) -> dict[int, int]:
-    """Produces a record to each partition, acknowledged by both brokers; returns the offsets."""
+    """Produces a record to each partition, which both brokers must acknowledge; returns the
+    offsets."""
     producer = Producer(cluster.client(user, user, acks="all"))
     offsets: dict[int, int] = {}
     failed: list[KafkaError] = []
@@ -174,7 +177,7 @@ def produced(cluster: SecuredCluster, user: str) -> dict[int, int]:
 
 
 def consumed(cluster: SecuredCluster, user: str, group: str, count: int) -> list[bytes]:
-    """Returns ``count`` records of all partitions, read as a member of a group."""
+    """Reads ``count`` records of all partitions as a member of a group and returns them."""
     consumer = Consumer(
         cluster.client(user, user, **{"group.id": group, "auto.offset.reset": "earliest"})
     )
@@ -197,7 +200,7 @@ def consumed(cluster: SecuredCluster, user: str, group: str, count: int) -> list
 
 
 @pytest.mark.parametrize("controller", [M, K], ids=["Muster", "Kafka"])
-def test_rights_set_at_one_broker_apply_at_the_other(
+def test_acls_created_at_one_broker_apply_at_the_other_broker(
     cluster: SecuredCluster, controller: int
 ) -> None:
     controller_moves_to(cluster, controller)
@@ -235,7 +238,7 @@ def test_rights_set_at_one_broker_apply_at_the_other(
 
 
 @pytest.mark.parametrize("setter", [M, K], ids=["Muster", "Kafka"])
-def test_quota_set_at_one_broker_is_described_by_the_other(
+def test_quota_set_at_one_broker_is_described_by_the_other_broker(
     cluster: SecuredCluster, setter: int
 ) -> None:
     entity = [{"entity_type": "user", "entity_name": f"quoted {setter}"}]
@@ -346,7 +349,7 @@ def test_cluster_commands_query_all_brokers_of_a_secured_cluster(
 def test_replication_continues_when_broker_sessions_are_reauthenticated(
     cluster: SecuredCluster,
 ) -> None:
-    """Each broker follows and leads; a session that is not renewed closes its connection."""
+    """Each broker follows and leads; a broker closes a connection whose session is not renewed."""
     waiting.until(
         "some sessions are over",
         lambda: time.monotonic() - cluster.whole_s > 2.5 * SESSION_MS / 1000,

@@ -1,7 +1,7 @@
 """ACLs, credentials, quotas and tokens of Apache Kafka 3.9.2 in ZooKeeper, as recorded in
 tests/data/znodes.
 
-`make soak` plays the history again; MUSTER_GOLDEN=write records the nodes again.
+`make soak` repeats the changes on Kafka; MUSTER_GOLDEN=write records the nodes again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ RECORDED = Path(__file__).parent.parent / "data" / "znodes" / "security-kafka-3.
 
 @contextmanager
 def kafka(folder: Path, zookeeper_at: str) -> Iterator[tuple[int, int]]:
-    """Yields a Kafka 3.9.2 with an authorizer: the port without login, and the port with login."""
+    """Yields the two ports of a Kafka 3.9.2 with an authorizer: the port without login, and the
+    port with login."""
     ports = free_port(), free_port()
     properties = {
         **security_history.SETTINGS,

@@ -35,17 +35,18 @@ SETTINGS = {"offsets.topic.num.partitions": "5", "transaction.state.log.num.part
 
 
 class Streams:
-    """A program with its roles: driver, instances, verifier."""
+    """A Kafka Streams test program with its roles: driver, instances, verifier."""
 
     def __init__(self, program: tuple[str, str], broker: Broker, folder: Path) -> None:
         self.program = program
         self.folder = folder
         self.broker = broker
         self.instances: dict[str, Program] = {}
-        """The present instance of each state folder."""
+        """The current instance of each state folder."""
 
     def start(self, role: str, ends: ExitStack, state: str = "") -> Program:
-        """Starts a role, or an instance with a state folder; it is killed when ``ends`` ends."""
+        """Starts a role, or an instance with a state folder; the process is killed when ``ends``
+        closes."""
         file = self.folder / f"{role}-{state}.properties"
         given = {
             "bootstrap.servers": self.broker.bootstrap,

@@ -1,4 +1,4 @@
-"""Java tools that run one after another in one JVM behave as if each had its own JVM."""
+"""Java tools that run one after another in one JVM behave as if each tool had its own JVM."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
         made.jvm.kill()
 
 
-def test_each_run_has_its_own_exit_code_and_output(trials: Trials) -> None:
+def test_each_tool_run_has_its_own_exit_code_and_output(trials: Trials) -> None:
     trials()
     pid = trials.jvm.pid
     first = trials("out=one", "err=two", "exit=3")
@@ -61,13 +61,13 @@ def test_each_run_has_its_own_exit_code_and_output(trials: Trials) -> None:
     assert trials.jvm.pid == pid
 
 
-def test_standard_input_ends_after_the_text_of_the_run(trials: Trials) -> None:
+def test_standard_input_of_a_tool_ends_after_the_text_of_its_run(trials: Trials) -> None:
     large = "0123456789\n" * 20_000
     assert trials("echo", text_in=large).stdout == large
     assert trials("echo").stdout == ""
 
 
-def test_exit_code_is_that_of_the_first_exit_when_a_tool_catches_it(trials: Trials) -> None:
+def test_exit_code_is_that_of_the_first_exit_when_a_tool_exits_twice(trials: Trials) -> None:
     done = trials("exit-twice")
     assert (done.returncode, done.stdout) == (5, "")
     assert trials.jvm.usable
@@ -84,12 +84,12 @@ def test_run_waits_for_non_daemon_threads(trials: Trials) -> None:
     assert trials("thread=late").stdout == "late\n"
 
 
-def test_shutdown_hooks_run_at_the_end_of_their_run(trials: Trials) -> None:
+def test_shutdown_hooks_are_executed_at_the_end_of_their_tool_run(trials: Trials) -> None:
     assert trials("hook=last", "out=first", "exit=0").stdout == "first\nlast\n"
     assert trials("out=alone").stdout == "alone\n"
 
 
-def test_each_run_has_its_own_system_properties(trials: Trials) -> None:
+def test_each_tool_run_has_its_own_system_properties(trials: Trials) -> None:
     assert trials("set=mine", "get").stdout == "mine\n"
     assert trials("get").stdout == "null\n"
 
@@ -101,7 +101,7 @@ def test_jvm_is_replaced_when_a_thread_remains(trials: Trials) -> None:
     assert not runs(trials.jvm.pid)
 
 
-def test_real_exit_ends_the_jvm_with_its_code_and_output(trials: Trials) -> None:
+def test_output_and_exit_code_are_returned_when_a_tool_ends_the_jvm(trials: Trials) -> None:
     done = trials("out=before", "err=too", "real-exit=4")
     assert (done.returncode, done.stdout, done.stderr) == (4, "before\n", "too\n")
     assert not trials.jvm.usable
@@ -116,7 +116,7 @@ def test_tool_that_hangs_is_killed_with_its_jvm_at_the_timeout(trials: Trials) -
     assert not runs(trials.jvm.pid)
 
 
-def test_next_run_has_another_jvm_after_a_real_exit() -> None:
+def test_next_run_has_a_new_jvm_when_a_tool_ended_the_previous_jvm() -> None:
     wrong = java.run(java.KAFKA_NEW, JAVAC, "-no-such-option")
     right = java.run(java.KAFKA_NEW, "org.apache.kafka.tools.TopicCommand", "--version")
     assert wrong.returncode == 2
@@ -141,7 +141,7 @@ def test_jvm_ends_with_the_process_that_started_it() -> None:
 
 
 def runs(pid: int) -> bool:
-    """Returns whether a process runs; a zombie does not."""
+    """Returns True if a process runs; a zombie does not count."""
     with suppress(OSError):
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     return False

@@ -1,6 +1,6 @@
 """Each response about transactions equals that of Apache Kafka.
 
-Random traces of producers that fence each other run at once against the broker under test and
+Random traces of producers that fence each other run concurrently against the broker under test and
 Kafka: against 4.3.1 with transaction.version 2 and clients of both versions, against 3.9.2 with
 earlier versions. See tests/interop/transaction_traces and docs/use/differences.md. `SEED=n` runs
 only the trace of that seed, `STEPS=n` sets the number of compared responses.
@@ -27,11 +27,11 @@ from tests.interop.transaction_traces.rules import NEXT_EPOCH, REASONS, reason_o
 from tests.interop.transaction_traces.trace import TV1, TV2, VERSIONS, Step, trace_of
 
 ENOUGH = {TV1: 5000, TV2: 5500}
-"""The numbers of responses that reach nearly all versions and cells."""
+"""The number of responses with which a run covers nearly all versions and table cells."""
 STEPS = os.environ.get("STEPS")
 SOAK_STEPS = int(STEPS or "60000")
-"""The number of responses of the soak, in runs of ENOUGH steps with new brokers: the topics of more
-steps exhaust Kafka's heap."""
+"""The number of responses of the soak, in runs of ENOUGH steps with new brokers, because the topics
+of more steps would exhaust Kafka's heap."""
 SEEDS_APART = 10_000
 SETTINGS = {
     "auto.create.topics.enable": "false",
@@ -42,13 +42,13 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "4",
 }
 OURS = {TV1: {"transaction.version": "0"}, TV2: {}}
-"""The settings of Muster only: its transaction.version."""
+"""The settings that only Muster has: its transaction.version."""
 PEERS = {TV1: OLD, TV2: NEW}
 
 
 @contextmanager
 def brokers(folder: Path, rules: str) -> Iterator[list[Target]]:
-    """Yields the broker under test and the Kafka with the same transaction.version."""
+    """Yields the broker under test and the Kafka broker with the same transaction.version."""
     peer = PEERS[rules]
     theirs = {k: v for k, v in SETTINGS.items() if peer == NEW or not k.startswith("group.")}
     own = {k: v for k, v in SETTINGS.items() if not k.startswith("group.")}
@@ -73,7 +73,7 @@ def judge(campaign: Campaign, capsys: pytest.CaptureFixture[str], *, whole: bool
 @pytest.mark.proves("transactions 32")
 @pytest.mark.interop
 @pytest.mark.parametrize("rules", [TV2, TV1])
-def test_random_transactions_are_answered_as_by_kafka(
+def test_random_transactions_get_the_same_responses_as_from_kafka(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], rules: str
 ) -> None:
     seed = os.environ.get("SEED")
@@ -89,7 +89,7 @@ def test_random_transactions_are_answered_as_by_kafka(
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("rules", [TV2, TV1])
-def test_fresh_random_transactions_are_answered_as_by_kafka(
+def test_transactions_of_fresh_seeds_get_the_same_responses_as_kafkas(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], rules: str
 ) -> None:
     first_seed = int(os.environ.get("SEED") or secrets.randbelow(1 << 40))
@@ -120,7 +120,7 @@ class LyingWire(Wire):
 @pytest.mark.smoke
 @pytest.mark.planted("traces of transactions compared with Kafka")
 @pytest.mark.interop
-def test_planted_difference_of_transactions_is_found(tmp_path: Path) -> None:
+def test_planted_difference_between_transactions_is_detected(tmp_path: Path) -> None:
     own = {key: value for key, value in SETTINGS.items() if not key.startswith("group.")}
     first, second = (Broker(tmp_path / name / "data", own) for name in ("a", "b"))
     with running(first, second):
@@ -147,7 +147,7 @@ def test_transaction_traces_contain_every_version_of_every_api() -> None:
     assert wanted <= asked
 
 
-def test_transaction_run_without_steps_reports_missing_coverage() -> None:
+def test_coverage_of_transactions_is_missing_when_a_run_has_no_steps() -> None:
     campaign = Campaign([], TV2, 1, 0, ranges=dict(VERSIONS))
     missing = campaign.missing()
     assert "EndTxn v5 was compared 0 times, not 20" in missing

@@ -38,14 +38,14 @@ pytestmark = pytest.mark.interop
 
 SETTINGS = {"transaction.state.log.num.partitions": "1", "auto.create.topics.enable": "false"}
 _MEANWHILE = (CONCURRENT_TRANSACTIONS, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR)
-"""Errors of a Kafka that is not ready yet; NOT_COORDINATOR occurs on a busy machine."""
+"""The errors of a Kafka that is not ready yet; NOT_COORDINATOR occurs on a busy machine."""
 
 
 DONE = {State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT}
 
 
 class Speaker:
-    """Sends steps to a broker, each until its error is not retriable."""
+    """Sends each step to a broker, and repeats it as long as its error is retriable."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -109,13 +109,15 @@ def stored(folder: Path) -> list[StoredRecord]:
 
 
 def complete(records: list[StoredRecord]) -> list[StoredRecord] | None:
-    """Returns the records if all transactions are complete, else None: Kafka may complete one
-    transaction after a later one of another id."""
+    """Returns the records if all transactions are complete, else None.
+
+    Kafka may complete a transaction later than a transaction of another id that started after it.
+    """
     last = {key: decode_value(value)[0].state for key, value in records if value is not None}
     return records if DONE.issuperset(last.values()) else None
 
 
-def test_records_of_kafka_equal_those_of_the_core(tmp_path: Path) -> None:
+def test_transaction_records_of_the_core_equal_those_of_kafka(tmp_path: Path) -> None:
     kafka = KafkaBroker(tmp_path / "data", SETTINGS)
     with running(kafka), Wire(kafka.port) as wire:
         made = [

@@ -1,10 +1,10 @@
-"""Directories with unfinished transactions, read by Kafka's tools and opened by the other kind of
-broker.
+"""Directories with unfinished transactions, which Kafka's tools read and the other kind of broker
+opens.
 
-A directory has transactions that are complete, open, and prepared (EndTxn is answered, and no
+A directory has complete, open and prepared transactions (prepared: EndTxn is answered, and no
 marker is written yet). A broker that opens the directory completes the prepared transactions, lets
-the producers of open ones continue, and aborts those that timed out; transactional offsets move
-with the data.
+the producers of open transactions continue, and aborts the transactions that timed out;
+transactional offsets are in the directory too.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ PREPARED = [f"prepared-{number}" for number in range(12)]
 LATE_MS = 30_000
 TRIES = 8
 TV1, TV2 = 4, 5
-"""The versions of EndTxn for transaction.version 1 and 2."""
+"""The EndTxn versions for transaction.version 1 and 2."""
 
 
 def write(wire: Wire, name: str, **fields: int) -> Pair:
-    """Begins a transaction: a record in each partition, and an offset of the group ``name``."""
+    """Begins a transaction that writes a record to each partition and commits an offset of the
+    group ``name``."""
     producer = calls.begin(wire, name, **fields)
     calls.added(wire, name, producer, [(TOPIC, [0, 1])])
     for partition in (0, 1):
@@ -74,7 +75,7 @@ def write(wire: Wire, name: str, **fields: int) -> Pair:
 
 
 def fill(wire: Wire) -> dict[str, Pair]:
-    """Creates transactions in each state; returns the producers of the open ones."""
+    """Creates transactions in each state; returns the producers of the open transactions."""
     calls.find(wire, "any", calls.GROUP)
     for name, commit in (("committed", True), ("aborted", False)):
         code, _ = calls.end(wire, name, write(wire, name), commit, TV1)
@@ -89,14 +90,14 @@ def fill(wire: Wire) -> dict[str, Pair]:
 
 
 def prepare(wire: Wire, producers: dict[str, Pair]) -> None:
-    """Ends half of the other transactions by COMMIT and half by ABORT, without waiting for their
-    markers."""
+    """Ends half of the other transactions with COMMIT and half with ABORT, without waiting for
+    their markers."""
     for number, name in enumerate(PREPARED):
         assert calls.end(wire, name, producers[name], number % 2 == 0, TV2)[0] == 0
 
 
 def state_logs(data: Path) -> str:
-    """Returns the output of Kafka's tool for the logs of transactional ids."""
+    """Returns the output of Kafka's tool for the logs of `__transaction_state`."""
     files = sorted(data.glob(f"{STATE}-*/*.log"))
     return dump(java.KAFKA_NEW, files, "--transaction-log-decoder")
 
@@ -109,7 +110,7 @@ def last_states(dumped: str) -> dict[str, str]:
 
 @pytest.fixture
 def muster(tmp_path: Path) -> Iterator[Broker]:
-    """A broker that writes no markers for the transactions that must stay prepared."""
+    """Yields a broker that writes no markers for the transactions that must stay prepared."""
     made = Broker(tmp_path / "muster" / "data", SETTINGS)
     made.command = [sys.executable, "tests/faults/no_markers.py"]
     yield made
@@ -126,8 +127,8 @@ def kafka(tmp_path: Path) -> Iterator[KafkaBroker]:
 
 
 def assert_completed(broker: Broker, producers: dict[str, Pair]) -> None:
-    """Checks that prepared transactions complete, open ones continue, and timed out ones are
-    aborted."""
+    """Checks that prepared transactions complete, open transactions continue, and timed out
+    transactions are aborted."""
     committed = {name for number, name in enumerate(PREPARED) if number % 2 == 0}
     with Wire(broker.port) as wire:
         calls.find(wire, "open")
@@ -154,7 +155,7 @@ def assert_completed(broker: Broker, producers: dict[str, Pair]) -> None:
 
 
 def stable(cluster: Cluster, group: str) -> bool:
-    """Returns whether no transaction has a pending offset of the group."""
+    """Returns True if no transaction has a pending offset of the group."""
     asked = [{"name": TOPIC, "partition_indexes": [0]}]
     found = cluster.call("OffsetFetch", 7, group_id=group, topics=asked, require_stable=True)
     return not found["error_code"] and not found["topics"][0]["partitions"][0]["error_code"]
@@ -201,8 +202,8 @@ def test_kafka_opens_a_muster_directory_with_unfinished_transactions(
 
 
 def left_by_kafka(data: Path) -> dict[str, Pair]:
-    """Creates transactions in each state in a Kafka that is then killed; returns the producers of
-    the open ones."""
+    """Creates transactions in each state in a Kafka broker and kills it; returns the producers of
+    the open transactions."""
     data.parent.mkdir()
     kafka = KafkaBroker(data, SETTINGS)
     with running(kafka), Wire(kafka.port) as wire:
@@ -215,7 +216,7 @@ def left_by_kafka(data: Path) -> dict[str, Pair]:
 
 @pytest.mark.timeout(900)
 def test_muster_opens_a_kafka_directory_with_unfinished_transactions(tmp_path: Path) -> None:
-    """The test repeats if Kafka has written all its markers before it is killed."""
+    """The test repeats if Kafka wrote all its markers before it was killed."""
     for number in range(TRIES):
         data = tmp_path / f"kafka-{number}" / "data"
         producers = left_by_kafka(data)

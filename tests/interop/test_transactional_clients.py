@@ -1,4 +1,5 @@
-"""The transactional producers of each client: Java's of 0.11, 2.8 and 4.3.1, and Python's three.
+"""The transactional producers of each client: three versions of Java's (0.11, 2.8, 4.3.1) and three
+Python libraries.
 
 The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka), which serves the client of 0.11 too.
 """
@@ -30,8 +31,8 @@ CLIENTS = (*JAVA, *PYTHON)
 
 
 def committed_offset(broker: Broker, group: str, topic: str) -> int:
-    """Returns a group's committed offset of partition 0, with require_stable as read_committed
-    consumers request it."""
+    """Returns a group's committed offset of partition 0, requested with require_stable as
+    read_committed consumers do."""
     wanted = [{"name": topic, "partition_indexes": [0]}]
     answer = Cluster(broker.bootstrap).call(
         "OffsetFetch", 7, group_id=group, topics=wanted, require_stable=True
@@ -81,8 +82,8 @@ def test_read_committed_consumers_see_only_complete_transactions(
 def test_zombie_producer_is_fenced_and_its_transaction_aborted(
     broker: Broker, name: str, client: str
 ) -> None:
-    """The producer that takes over the transactional id aborts the transaction of the earlier
-    producer and fences it."""
+    """A second producer with the same transactional id aborts the transaction of the first producer
+    and fences it."""
     Cluster(broker.bootstrap).create_topic(name, 1)
     with producers(client, broker.bootstrap) as make:
         zombie, heir = make(name), make(name)
@@ -109,10 +110,10 @@ def test_zombie_producer_is_fenced_and_its_transaction_aborted(
 def test_overlapping_transactions_are_filtered_by_read_committed_consumers(
     broker: Broker, name: str, reader: str
 ) -> None:
-    """Transactions of two producers overlap, and an open one follows.
+    """Transactions of two producers overlap, and an open transaction follows.
 
-    An earlier aborted transaction has written no record here: its marker is in no list of aborted
-    transactions (sentence 21).
+    An earlier aborted transaction has written no record here, so its marker is in no list of
+    aborted transactions (sentence 21).
     """
     Cluster(broker.bootstrap).create_topic(name, 1)
     with Wire(int(broker.bootstrap.rpartition(":")[2])) as wire:
@@ -139,8 +140,8 @@ def test_overlapping_transactions_are_filtered_by_read_committed_consumers(
 
 
 def _go_on(producer: Transactional, topic: str) -> None:
-    """Sends and commits; some clients learn of the abort at the next record, some at the next
-    commit."""
+    """Sends a record and commits; some clients learn of the abort when they send the next record,
+    others at the next commit."""
     producer.send(topic, 0, "after")
     producer.commit()
 
@@ -211,11 +212,11 @@ def test_java_producer_follows_the_advertised_transaction_version(
 
 @pytest.mark.parametrize("client", JAVA[1:])
 @pytest.mark.parametrize("restart", ["", "stop", "kill"])
-def test_new_process_commits_the_transaction_of_a_crashed_one(
+def test_new_process_commits_the_transaction_of_a_crashed_process(
     brokers: Callable[..., Broker], name: str, client: str, restart: str
 ) -> None:
-    """Like Flink's sink, the new process reads producer id and epoch from a checkpoint, without
-    InitProducerId."""
+    """Like Flink's sink, the new process reads the producer id and epoch from a checkpoint and
+    sends no InitProducerId."""
     broker = brokers()
     Cluster(broker.bootstrap).create_topic(name, 1)
     with JavaProgram(client, broker.bootstrap) as job:

@@ -1,9 +1,10 @@
-"""Logs with transactions of Muster and of Apache Kafka have equal responses, and each broker opens
-the other's directory.
+"""Logs with transactions of Muster and of Apache Kafka lead to equal responses, and each broker
+opens the directory of the other.
 
-Kafka 4.3.1 gets Produce and WriteTxnMarkers, without its check with the coordinator; Muster's side
-is the log alone. The results of consumers are compared: the last stable offset and the aborted
-transactions of each read, and DescribeProducers. Directories may have open transactions.
+Kafka 4.3.1 receives Produce and WriteTxnMarkers, without its check with the coordinator; on
+Muster's side only the log is tested. The compared values are those that consumers see: the last
+stable offset and the aborted transactions of each read, and DescribeProducers. Directories may have
+open transactions.
 """
 
 from __future__ import annotations
@@ -38,13 +39,14 @@ pytestmark = [
 ]
 FS = OsFileSystem()
 NOW_MS = int(time.time() * 1000)
-"""The present time, because Kafka drops producers with old timestamps when it loads them."""
+"""The current time in ms, because Kafka drops producers with old timestamps when it loads them."""
 READ_COMMITTED = 1
 
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """Apache Kafka 4.3.1 that accepts markers from any client and asks no coordinator."""
+    """Apache Kafka 4.3.1 that accepts markers from any client and sends no requests to a
+    coordinator."""
     settings = {"transaction.partition.verification.enable": "false"}
     broker = KafkaBroker(tmp_path_factory.mktemp("transactional") / "kafka", settings)
     broker.start()
@@ -72,8 +74,8 @@ def write_marker(wire: Wire, topic: str, marker: Marker) -> int:
 
 
 def ask(wire: Wire, topic: str, producer_id: int, what: Send | End, begin: int) -> int | str:
-    """Sends one step of a row that starts at offset ``begin``; returns the answer in the form of
-    the rows."""
+    """Sends one step of a row whose log starts at offset ``begin``; returns the response in the
+    form of the rows."""
     end_offset: int = list_offset(wire, topic, -1)["offset"]
     if isinstance(what, End):
         marker = Marker(producer_id, what.epoch, what.coordinator_epoch, what.committed, what.rules)
@@ -92,15 +94,15 @@ def ask(wire: Wire, topic: str, producer_id: int, what: Send | End, begin: int) 
 
 
 def simple(row: tuple[Sequence[Send | End], Send | End, int | str]) -> bool:
-    """Returns whether Kafka can run the row: it accepts one batch per request, and with
-    transaction.version 2 new epochs come from the coordinator."""
+    """Returns True if Kafka can run the row: Kafka accepts one batch per request, and with
+    transaction.version 2 its coordinator issues new epochs."""
     history, last, _ = row
     sends = [step for step in [*history, last] if isinstance(step, Send)]
     return all(len(step.sizes) == 1 and not step.from_zero for step in sends)
 
 
 @pytest.mark.proves("transactions 35")
-def test_kafka_answers_each_row_of_the_tables_as_muster(kafka: KafkaBroker) -> None:
+def test_kafka_returns_the_errors_of_musters_producer_state_tables(kafka: KafkaBroker) -> None:
     differences = []
     with Wire(kafka.port) as wire:
         created(wire, "tables")
@@ -121,14 +123,15 @@ def test_kafka_answers_each_row_of_the_tables_as_muster(kafka: KafkaBroker) -> N
 
 Told = tuple[list[Any], list[Any], list[Any]]
 TIMES = (0, NOW_MS, NOW_MS + 1, NOW_MS + 5_000, NOW_MS + 3_600_000)
-"""The times of records and markers; Kafka's markers are later than the records."""
+"""The times of records and markers in ms; Kafka's markers are later than the records."""
 
 
 @pytest.mark.parametrize("timestamps", ["CreateTime", "LogAppendTime"])
 def test_markers_have_the_timestamp_type_of_their_topic(
     kafka: KafkaBroker, tmp_path: Path, timestamps: str
 ) -> None:
-    """A marker has the bit of log append time, like each batch of its topic."""
+    """The attributes of a marker have the bit for log append time, like those of each batch of the
+    topic."""
     marker = Marker(7, 0, 3, committed=False)
     config = LogConfig(message_timestamp_type=timestamps)
     log = PartitionLog.open(FS, str(tmp_path), "ours", 0, config)
@@ -146,7 +149,8 @@ def test_markers_have_the_timestamp_type_of_their_topic(
 
 
 def told_by(wire: Wire, topic: str) -> Told:
-    """Returns Kafka's responses: the aborted transactions of many reads, and the producers."""
+    """Returns the values from Kafka's responses: the aborted transactions of many reads, and the
+    producers."""
     end: int = list_offset(wire, topic, -1)["offset"]
     reads: list[Any] = []
     for offset in range(0, end, 3):
@@ -170,7 +174,7 @@ def told_by(wire: Wire, topic: str) -> Told:
 
 
 def known_to(log: PartitionLog) -> Told:
-    """Returns the same values from a log of Muster."""
+    """Returns the same values as `told_by`, from a log of Muster."""
     reads: list[Any] = []
     stable = log.first_unstable_offset
     for offset in range(0, log.log_end_offset, 3):
@@ -216,7 +220,8 @@ def assert_alike(ours: Told, kafkas: Told) -> None:
 
 
 class Writer:
-    """Writes transactions of three producers: some committed, some aborted, one left open."""
+    """Writes transactions of three producers: some are committed, some aborted, and one remains
+    open."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Each verb of `kafka-transactions`, with a planted hanging transaction, Java's Admin, and
+"""Each subcommand of `kafka-transactions`, with a planted hanging transaction, Java's Admin, and
 features.
 
 The tests also pass on Apache Kafka 4.3.1 (BROKER=kafka).
@@ -40,7 +40,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture(scope="module")
 def unguarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker on which transactions may hang, as on all brokers before KIP-890."""
+    """Yields a broker on which transactions may hang, as on all brokers before KIP-890."""
     settings = {"transaction.partition.verification.enable": "false"}
     broker = make_broker(tmp_path_factory.mktemp("unguarded") / "data", settings).start()
     yield broker
@@ -70,14 +70,14 @@ def command(broker: Broker, *words: str, code: int = 0) -> str:
 
 
 def table(text: str) -> list[dict[str, str]]:
-    """Returns the rows as dicts by column title."""
+    """Returns the rows of a printed table as dicts by column title."""
     lines = [line.rstrip("\t").split("\t") for line in text.splitlines() if line.strip()]
     cells = [[cell.strip() for cell in line] for line in lines]
     return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
 
 
 def opened(wire: Wire, name: str) -> tuple[int, int]:
-    """Returns a producer with an open transaction on partition 0 of topic ``name``."""
+    """Opens a transaction on partition 0 of topic ``name``; returns its producer id and epoch."""
     create_led(wire, name, 2)
     producer = begin(wire, name)
     added(wire, name, producer, [(name, [0])])
@@ -86,7 +86,8 @@ def opened(wire: Wire, name: str) -> tuple[int, int]:
 
 
 def hang(wire: Wire, name: str, partition: int = 0) -> None:
-    """Leaves a transaction on a partition, an hour old, that is unknown to the coordinator."""
+    """Writes an open transaction to a partition; it is an hour old and unknown to the
+    coordinator."""
     data = encode_batch(
         [Record(0, int(time.time() * 1000) - HOUR_MS, None, b"stuck")],
         base_offset=0,
@@ -123,7 +124,9 @@ def test_open_transaction_is_listed_and_described(broker: Broker, wire: Wire, na
     assert end(wire, name, (pid, epoch))[0] == NONE
 
 
-def test_unknown_id_and_invalid_pattern_are_errors(broker: Broker, name: str) -> None:
+def test_unknown_transactional_id_and_invalid_pattern_are_rejected(
+    broker: Broker, name: str
+) -> None:
     unknown = command(broker, "describe", "--transactional-id", name, code=1)
     assert "could not be found" in unknown
     command(broker, "list", "--transactional-id-pattern", "(", code=1)  # the tool prints nothing
@@ -177,7 +180,7 @@ def test_abort_by_producer_id_checks_producer_and_coordinator_epochs(
     assert fetch(open_wire, name, isolation_level=1)["last_stable_offset"] == 2
 
 
-def test_force_terminate_aborts_a_transaction_by_its_id(
+def test_force_terminate_aborts_the_transaction_of_a_transactional_id(
     broker: Broker, wire: Wire, name: str
 ) -> None:
     producer = opened(wire, name)

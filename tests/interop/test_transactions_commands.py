@@ -1,4 +1,5 @@
-"""`muster transactions` on Muster and on Kafka: open and hanging transactions, and aborts."""
+"""`muster transactions` on Muster and on Kafka: lists open and hanging transactions, and aborts
+them."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def topic(broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def opened(broker: Broker, name: str, topic: str, *partitions: int) -> Producer:
-    """Returns a producer with an open transaction of three records per partition."""
+    """Opens a transaction with three records per partition and returns its producer."""
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -101,7 +102,9 @@ def test_open_transactions_are_listed_with_age_and_filters(broker: Broker, topic
     assert listed()[name]["open_ms"] is None
 
 
-def test_describe_shows_where_a_transaction_holds_back_readers(broker: Broker, topic: str) -> None:
+def test_describe_shows_transactions_that_block_the_last_stable_offset(
+    broker: Broker, topic: str
+) -> None:
     name = f"{topic}-a"
     first = opened(broker, name, topic, 0)
     second = opened(broker, f"{topic}-b", topic, 0)
@@ -123,7 +126,9 @@ def test_describe_shows_where_a_transaction_holds_back_readers(broker: Broker, t
     second.abort_transaction(30)
 
 
-def test_unknown_transactional_id_gets_a_suggestion(broker: Broker, topic: str) -> None:
+def test_error_for_an_unknown_transactional_id_suggests_a_known_id(
+    broker: Broker, topic: str
+) -> None:
     producer = opened(broker, f"{topic}-alike", topic, 0)
     ran = run("transactions", "describe", f"{topic}-alik")
     assert ran.code == 1
@@ -134,7 +139,7 @@ def test_unknown_transactional_id_gets_a_suggestion(broker: Broker, topic: str) 
     producer.abort_transaction(30)
 
 
-def test_abort_of_an_id_fences_its_producer(broker: Broker, topic: str) -> None:
+def test_abort_by_transactional_id_fences_the_producer(broker: Broker, topic: str) -> None:
     name = f"{topic}-a"
     producer = opened(broker, name, topic, 0, 1)
     ran = run("transactions", "abort", name)

@@ -1,5 +1,5 @@
-"""An upgrade according to docs/operate/operating.md: stop, start, and the effect on group
-members."""
+"""An upgrade as described in docs/operate/operating.md: the broker stops and starts, and group
+members continue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.interop
 
 
 def moves(*members: Member) -> int:
-    """Returns how often the members gained or lost partitions."""
+    """Returns the number of times that the members gained or lost partitions."""
     return sum(e["event"] in ("assigned", "revoked", "lost") for m in members for e in m.events)
 
 
@@ -48,7 +48,7 @@ def test_broker_restart_within_the_session_timeout_moves_no_partition(
 
 
 @pytest.mark.skipif(KIND != "muster", reason="what is measured is Muster's own upgrade")
-def test_librdkafka_releases_partitions_when_downtime_exceeds_the_session(
+def test_librdkafka_releases_partitions_when_downtime_exceeds_session(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers()

@@ -1,4 +1,4 @@
-"""The journal has the cause of each rebalance of groups of real clients."""
+"""The journal contains the cause of each rebalance of groups of real clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARTITIONS = 6
 
 
 class SeeingBroker(Broker):
-    """A broker with HTTP, for `groups why`."""
+    """A broker with an HTTP listener, which `groups why` needs."""
 
     def cli(self, *words: str, code: int = 0) -> str:
         """Returns the output of a command at this broker."""
@@ -52,10 +52,10 @@ class SeeingBroker(Broker):
         return rebalance
 
     def expired(self, group: str, member: str) -> dict[str, Any]:
-        """Returns the rebalance caused by the expiry of a member's session.
+        """Returns the rebalance that the expiry of a member's session caused.
 
-        It need not be the last: kafka-python rejoins after a join that ended between two of its
-        polls.
+        It need not be the last rebalance: kafka-python rejoins after a join that ended between two
+        of its polls.
         """
         rebalances: list[dict[str, Any]] = self.journal(group)["rebalances"]
         causes = [(each["cause"], each["member"]) for each in rebalances]
@@ -79,7 +79,7 @@ def seeing_alone(tmp_path: Path) -> Iterator[SeeingBroker]:
 
 
 def id_of(broker: SeeingBroker, group: str, member: Member) -> str:
-    """Returns the member id of a client id."""
+    """Returns the member id that belongs to a member's client id."""
     ids = [
         each["member"]
         for rebalance in broker.journal(group)["rebalances"]
@@ -159,7 +159,7 @@ def test_journal_names_the_topics_added_to_a_subscription(
     assert all("from 127.0.0.1" in each["why"] for each in told)
 
 
-def test_journal_notes_restarts_of_static_members_without_a_rebalance(
+def test_journal_has_static_member_restarts_that_caused_no_rebalance(
     seeing: SeeingBroker, name: str
 ) -> None:
     cluster = Cluster(seeing.bootstrap)
@@ -211,7 +211,9 @@ def test_journal_has_the_loaded_generation_after_a_coordinator_restart(
     assert all(each["cause"] == "coordinator_restarted" for each in seen)
 
 
-def test_journal_survives_a_kill_of_the_broker(seeing_alone: SeeingBroker, name: str) -> None:
+def test_journal_keeps_its_entries_when_the_broker_is_killed(
+    seeing_alone: SeeingBroker, name: str
+) -> None:
     broker = seeing_alone
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, PARTITIONS)
@@ -237,7 +239,7 @@ def test_journal_survives_a_kill_of_the_broker(seeing_alone: SeeingBroker, name:
     assert story.count("[kept]") == len(before) + 1
 
 
-def test_journal_names_awaited_members_and_deadline_during_a_join_phase(
+def test_journal_names_awaited_members_and_deadline_of_a_join_phase(
     seeing: SeeingBroker, name: str
 ) -> None:
     cluster = Cluster(seeing.bootstrap)

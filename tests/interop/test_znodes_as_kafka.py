@@ -1,7 +1,8 @@
-"""A cluster of Musters leaves the same nodes in ZooKeeper as Apache Kafka after the same history.
+"""A cluster of Muster brokers creates the same ZooKeeper nodes as Apache Kafka after the same
+changes.
 
-The nodes of Kafka 3.9.2 and 0.10.2.2 are recorded in tests/data/znodes. `make soak` plays the
-history on both again; MUSTER_GOLDEN=write records the nodes again.
+The nodes of Kafka 3.9.2 and 0.10.2.2 are recorded in tests/data/znodes. `make soak` repeats the
+changes on both; MUSTER_GOLDEN=write records the nodes again.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def test_zookeeper_nodes_equal_those_of_kafka_3_9_2(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_zookeeper_has_all_nodes_that_kafka_0_10_2_2_reads(tmp_path: Path) -> None:
-    """Nodes have the later versions of a Kafka 3.9, with the same fields."""
+    """Nodes have the newer versions of Kafka 3.9, and contain the same fields."""
     with running(tmp_path, dict.fromkeys(BROKERS, MUSTER), BESIDE_OLD_KAFKA) as cluster:
         found = play(cluster)
     for path, said in recorded("0.10.2.2").items():
@@ -45,7 +46,7 @@ def test_zookeeper_has_all_nodes_that_kafka_0_10_2_2_reads(tmp_path: Path) -> No
 
 
 def _without_more(found: Any, said: Any) -> Any:
-    """Returns the found node with only the fields of ``said``; versions may be later."""
+    """Returns the found node with only the fields of ``said``; version numbers may be higher."""
     if not isinstance(said, dict) or not isinstance(found, dict):
         return found
     kept = {key: value for key, value in found.items() if key in said}

@@ -1,7 +1,7 @@
-"""ZooKeeper does not answer for longer than a session.
+"""ZooKeeper does not respond for longer than a session.
 
-Leaders and coordinators continue, operations that need ZooKeeper fail with the reason, a starting
-broker exits, and all of them recover afterwards.
+Leaders and coordinators continue, operations that need ZooKeeper fail with the reason, and a
+starting broker exits. All brokers recover afterwards.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from tests.interop.zookeeper_cluster import MUSTER, ZooKeeperCluster, running
 pytestmark = pytest.mark.interop
 
 AWAY_S = 14.0
-"""Twice the session of 6 s, the shortest that ZooKeeper grants."""
+"""The duration of the outage in seconds: more than twice the session of 6 s, the shortest that
+ZooKeeper grants."""
 STOPS_S = 60.0
-"""The time limit of a stop; three attempts of controller.socket.timeout.ms each would take 90 s."""
+"""The time limit of a stop in seconds; three attempts of controller.socket.timeout.ms each would
+take 90 s."""
 SETTINGS = {"zookeeper.connection.timeout.ms": "4000"}
 
 
 @pytest.mark.timeout(300)
-def test_leaders_and_coordinators_continue_without_zookeeper(tmp_path: Path) -> None:
+def test_leaders_and_coordinators_serve_clients_when_zookeeper_is_down(tmp_path: Path) -> None:
     with running(tmp_path, dict.fromkeys((1, 2, 3), MUSTER), SETTINGS) as cluster:
         plain = Plain(cluster)
         group = Group(cluster, plain, static=False)
@@ -57,10 +59,10 @@ def test_leaders_and_coordinators_continue_without_zookeeper(tmp_path: Path) -> 
             load.check()
 
 
-def test_broker_stopped_without_zookeeper_exits_and_logs_leaderless_partitions(
+def test_stop_logs_leaderless_partitions_when_zookeeper_is_down(
     tmp_path: Path,
 ) -> None:
-    """Each attempt to hand over its partitions would wait for controller.socket.timeout.ms."""
+    """Each attempt of the controlled shutdown would wait for controller.socket.timeout.ms."""
     alone = {
         "default.replication.factor": "1",
         "offsets.topic.replication.factor": "1",
@@ -80,7 +82,7 @@ def test_broker_stopped_without_zookeeper_exits_and_logs_leaderless_partitions(
 
 
 def _refused(cluster: ZooKeeperCluster) -> str:
-    """Returns the reason why a topic cannot be created now."""
+    """Tries to create a topic and returns the reason why that fails."""
     admin = cluster.admin()
     asked = NewTopic("meanwhile", 1, 3)
     futures = admin.create_topics([asked], operation_timeout=3, request_timeout=20)
@@ -90,7 +92,8 @@ def _refused(cluster: ZooKeeperCluster) -> str:
 
 
 def _ends_at_its_start(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Checks that a starting broker reports the reason after zookeeper.connection.timeout.ms."""
+    """Checks that a starting broker reports the reason after zookeeper.connection.timeout.ms and
+    exits."""
     cluster.add(broker, MUSTER)
     process = cluster.processes.pop(broker)
     code = process.wait(60)

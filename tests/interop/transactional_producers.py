@@ -45,7 +45,7 @@ class Transactional(Protocol):
 
 
 Make = Callable[..., Transactional]
-"""A function that makes a producer of a transactional id, with an optional timeout in ms."""
+"""A function that makes a producer for a transactional id, with an optional timeout in ms."""
 
 
 @contextmanager
@@ -111,7 +111,7 @@ class JavaProgram:
         return JavaProducer(self, name)
 
     def ask(self, line: str) -> str:
-        """Sends a line and returns its answer."""
+        """Sends a line to the process and returns its output line."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{line}\n")
@@ -151,7 +151,7 @@ class JavaProducer:
         self._ask("abort")
 
     def close(self) -> None:
-        """Does nothing: the producer ends with its process."""
+        """Does nothing, because the producer ends with its process."""
 
     def state(self) -> tuple[int, int]:
         """Returns producer id and epoch."""
@@ -227,7 +227,7 @@ class Confluent:
         self._call(self._producer.abort_transaction, WITHIN_S)
 
     def close(self) -> None:
-        """Does nothing: the producer ends with its object."""
+        """Does nothing, because the producer ends with its object."""
 
 
 class KafkaPython:

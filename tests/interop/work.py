@@ -1,4 +1,4 @@
-"""Work that repeats in threads while a test causes failures."""
+"""Operations that are repeated in threads when a test causes failures."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 PACE_S = 0.02
-"""The pause between two pieces of work in seconds, because brokers and tests share the machine."""
+"""The pause between two operations in seconds, because brokers and tests share the machine."""
 ENDS_WITHIN_S = 120.0
-"""The time in seconds for which `Work.end` waits for the last piece of each thread."""
+"""The time in seconds for which `Work.end` waits for the last operation of each thread."""
 ONE_IN_FLIGHT = {"enable.idempotence": True, "max.in.flight.requests.per.connection": 1}
 """The settings of an idempotent librdkafka producer in tests in which leaders change.
 
@@ -20,8 +20,8 @@ response was lost: they are duplicated (librdkafka issue 4953; also seen with tw
 
 
 class Work(ABC):
-    """Repeats a piece of work from `start` to `end`, which raises the exception of a failed
-    piece."""
+    """Repeats an operation from `start` to `end`; `end` raises the exception of a failed
+    operation."""
 
     name: str
     """The name of the work in failure messages."""
@@ -49,7 +49,7 @@ class Work(ABC):
 
     @abstractmethod
     def _piece(self) -> None:
-        """Does one piece of work."""
+        """Executes one operation."""
 
     def raise_broken(self) -> None:
         """Raises the exception that ended the work, if any."""
@@ -57,7 +57,7 @@ class Work(ABC):
             raise self._broken[0]
 
     def end(self) -> None:
-        """Waits until each thread has completed its piece, and raises the first exception."""
+        """Waits until each thread has completed its operation, and raises the first exception."""
         self._over.set()
         for thread in self._threads:
             thread.join(ENDS_WITHIN_S)

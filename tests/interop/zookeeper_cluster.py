@@ -46,7 +46,8 @@ BESIDE_OLD_KAFKA = {
     "inter.broker.protocol.version": "0.10.2",
     "log.message.format.version": "0.10.2",
 }
-"""The settings of the other brokers in a cluster with a Kafka 0.10.2.2, whose defaults they are."""
+"""The settings of the other brokers in a cluster with a Kafka 0.10.2.2; these values are the
+defaults of 0.10.2.2."""
 
 _JARS = {KAFKA: java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, OLD_KAFKA: java.KAFKA_OLD}
 
@@ -55,7 +56,7 @@ Partitions = dict[int, tuple[int, list[int]]]
 
 
 class ZooKeeperCluster:
-    """Brokers 1 to n, each of one kind, of a cluster with its own chroot."""
+    """A cluster with its own chroot; its brokers 1 to n are each of one kind."""
 
     def __init__(
         self,
@@ -76,16 +77,18 @@ class ZooKeeperCluster:
         """The HTTP address of each Muster."""
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.nodes = KazooClient(self.zookeeper, timeout=30)
-        """The test's own session."""
+        """The ZooKeeper session of the test itself."""
         self.stale: set[int] = set()
-        """The Kafkas that were paused, and all brokers while ZooKeeper is unavailable. Such a
-        broker answers from old state until it learns that its session expired; a paused Muster does
-        not."""
+        """The Kafka brokers that were paused, and all brokers when ZooKeeper is unavailable.
+
+        Such a broker responds from old state until it learns that its session expired; a paused
+        Muster does not.
+        """
 
     @property
     def is_old(self) -> bool:
-        """Returns whether the brokers use the protocol of Kafka 0.10.2: no producer ids, no static
-        members."""
+        """Returns True if the brokers use the protocol of Kafka 0.10.2, without producer ids and
+        static members."""
         return self.settings.get("inter.broker.protocol.version") == "0.10.2"
 
     @property
@@ -96,7 +99,7 @@ class ZooKeeperCluster:
     # -- brokers
 
     def start(self, broker: int) -> None:
-        """Starts a broker; `until_whole` waits for it."""
+        """Starts a broker without waiting; `until_whole` waits until it is in sync."""
         command = self._muster(broker) if self.kinds[broker] == MUSTER else self._kafka(broker)
         with self.log(broker).open("ab") as log:
             self.processes[broker] = subprocess.Popen(
@@ -104,7 +107,6 @@ class ZooKeeperCluster:
             )
 
     def add(self, broker: int, kind: str) -> None:
-        """Starts a new broker."""
         self.kinds[broker], self.ports[broker] = kind, free_port()
         self.http[broker] = f"127.0.0.1:{free_port()}"
         self.start(broker)
@@ -115,7 +117,6 @@ class ZooKeeperCluster:
         del self.kinds[broker], self.ports[broker], self.http[broker]
 
     def kill(self, broker: int) -> None:
-        """Kills a broker."""
         process = self.processes.pop(broker)
         process.kill()
         process.wait()
@@ -138,7 +139,7 @@ class ZooKeeperCluster:
 
     @contextmanager
     def without_zookeeper(self) -> Iterator[None]:
-        """Suspends ZooKeeper: it accepts connections and answers no request."""
+        """Suspends ZooKeeper for the block: ZooKeeper accepts connections and does not respond."""
         assert self._zookeeper_process is not None
         self.stale |= set(self.kinds)
         self._zookeeper_process.send_signal(signal.SIGSTOP)
@@ -194,7 +195,7 @@ class ZooKeeperCluster:
             return None
 
     def registered(self) -> set[int]:
-        """Returns the brokers that have a session."""
+        """Returns the ids of the brokers that have a ZooKeeper session."""
         return {int(each) for each in self.nodes.get_children("/brokers/ids")}
 
     def controller(self) -> int:
@@ -208,7 +209,7 @@ class ZooKeeperCluster:
         return {int(index): replicas for index, replicas in node["partitions"].items()}
 
     def state(self, topic: str, partition: int) -> Any:
-        """Returns leader, in-sync replicas and epochs of a partition."""
+        """Returns the leader, the in-sync replicas and the epochs of a partition."""
         return self.node(f"/brokers/topics/{topic}/partitions/{partition}/state")
 
     def until_gone(self, broker: int, within_s: float = 60.0) -> None:
@@ -257,7 +258,8 @@ class ZooKeeperCluster:
         return waiting.until(f"the cluster has the brokers {brokers}", controller, within_s)
 
     def create(self, topic: str, partitions: int, factor: int, **config: str) -> None:
-        """Creates a topic and waits until each broker knows it; the controller may move."""
+        """Creates a topic and waits until each broker knows it; the controller may change during
+        the call."""
         admin = self.admin()
         asked = NewTopic(topic, partitions, factor, config=dict(config))
 
@@ -321,7 +323,7 @@ class ZooKeeperCluster:
         return found
 
     def told(self) -> str:
-        """Returns the ends of the brokers' outputs, for a failing test."""
+        """Returns the last lines of the brokers' outputs, for the message of a failing test."""
         return "\n".join(
             f"--- broker {broker}\n{self.log(broker).read_text(errors='replace')[-3000:]}"
             for broker in self.kinds
@@ -335,8 +337,8 @@ def running(
     kinds: Mapping[int, str],
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[ZooKeeperCluster]:
-    """Yields a cluster whose brokers have all started, the first as controller; ends it at the
-    end."""
+    """Yields a cluster whose brokers have all started, the first broker as controller; stops the
+    cluster at the end."""
     folder.mkdir(parents=True, exist_ok=True)
     with zookeeper_process(folder / "zookeeper") as (address, process):
         cluster = ZooKeeperCluster(folder, address, kinds, settings, process)

@@ -1,7 +1,7 @@
 """The three brokers of a differential run: Muster and two versions of Apache Kafka.
 
-Kafka 3.9.2 is the last version with the old coordinator; in ZooKeeper mode it is the last that
-serves all versions of all APIs.
+Kafka 3.9.2 is the last version with the old group coordinator; in ZooKeeper mode it is the last
+version that serves all versions of all APIs.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ COMMON = {
     "offsets.topic.num.partitions": "4",
 }
 _ONE_BY_ONE = {"num.io.threads": "1", "num.network.threads": "1"}
-"""Settings with which Kafka handles requests of several connections in the order of their
-arrival."""
+"""Settings that make Kafka handle requests of several connections in the order of arrival."""
 _COORDINATOR = {
     NEW: {"group.coordinator.append.linger.ms": "0"},
     OLD: {
@@ -68,7 +67,7 @@ class ZooKeeperKafka(KafkaBroker):
         )
 
     def kill(self) -> None:
-        """Kills Kafka and its ZooKeeper, whose data is not used again."""
+        """Kills Kafka and its ZooKeeper. Their data is not used again."""
         super().kill()
         if self.zookeeper:
             self.zookeeper.kill()
@@ -80,7 +79,7 @@ class ZooKeeperKafka(KafkaBroker):
 def three_brokers(
     folder: Path, settings: Mapping[str, str], *, zookeeper: bool = False
 ) -> Iterator[dict[str, Broker]]:
-    """Yields the broker under test and the two Kafkas; kills them at the end."""
+    """Yields Muster and the two Kafka brokers, and kills them at the end."""
     shared = {**COMMON, **settings}
     brokers: dict[str, Broker] = {}
     tested = make_broker(folder / "tested" / "data", shared)
@@ -105,5 +104,5 @@ def three_brokers(
 
 
 def targets(brokers: Mapping[str, Broker]) -> list[Target]:
-    """Returns the brokers as targets of a run."""
+    """Returns the brokers as targets of a differential run."""
     return [Target(name, broker.port) for name, broker in brokers.items()]

@@ -16,27 +16,28 @@ from tests.interop.differential.trace import TOPICS, Trace
 from tests.interop.differential.wire import Target
 
 TOGETHER = 6
-"""The number of concurrent traces, each with its own group."""
+"""The number of concurrent traces. Each trace has its own group."""
 SHRINK_FOR_S = 30.0
 
 
 @dataclass
 class Campaign:
-    """Runs the traces of the seeds from `first_seed` on, until `steps` responses were compared."""
+    """Runs traces with consecutive seeds from `first_seed`, until `steps` responses are
+    compared."""
 
     targets: list[Target]
     first_seed: int
     steps: int
     seeds: int = 1 << 30
     stop_after: int = 3
-    """The number of failing traces after which no trace is started."""
+    """The number of failing traces after which no further trace starts."""
     coverage: Coverage = field(default_factory=Coverage)
     legal: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     failed: list[Outcome] = field(default_factory=list)
 
     async def run(self) -> None:
-        """Runs the traces; `failed` has the failing traces, shrunk."""
+        """Runs the traces; stores the shrunk failing traces in `failed`."""
         for target in self.targets:
             await target.prepare(TOPICS)
         seeds = iter(range(self.first_seed, self.first_seed + self.seeds))
@@ -57,8 +58,8 @@ class Campaign:
         return await Run(trace, self.targets, group, coverage, legal).run()
 
     async def _shrunk(self, failed: Outcome) -> Outcome:
-        """Returns the same failure with fewer steps: unsent steps are removed, then chunks of
-        steps."""
+        """Returns the same failure with fewer steps: first without the unsent steps, then without
+        chunks of steps."""
         ends = time.monotonic() + SHRINK_FOR_S
         best = failed
         size = max(1, len(best.done) // 2)

@@ -1,8 +1,8 @@
 """Clients of timed scenarios: each broker gets the same requests, and responses and delays are
 recorded as facts.
 
-A delay is recorded as within bounds: no shorter than the timeout, and at most LATE_S longer.
-Polling requests are sent every POLL_S.
+A delay is recorded as within bounds if it is at least the timeout and at most LATE_S longer.
+Repeated requests are sent every POLL_S.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from tests.interop.differential.wire import ANSWERED_WITHIN_S, Target, Wire
 
 POLL_S = 0.1
 EARLY_S = 0.1
-"""The tolerance for clocks that count whole ticks, in seconds."""
+"""The tolerance in seconds for clocks that count whole ticks."""
 LATE_S = 5.0
 NONE, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE = 0, 22, 25, 27
 LOADING = frozenset({14, 15, 16})
 
 
 class Since:
-    """A time from which delays are measured."""
+    """The time from which delays are measured."""
 
     def __init__(self) -> None:
         self._began = asyncio.get_running_loop().time()
 
     def took(self, at_least_s: float) -> str:
-        """Returns the fact that at least ``at_least_s`` have passed, and at most LATE_S more."""
+        """Returns the fact that the elapsed time is at least ``at_least_s`` and at most LATE_S
+        longer."""
         past_s = asyncio.get_running_loop().time() - self._began
         if past_s < at_least_s - EARLY_S:
             return f"too early: {past_s:.2f} s, not {at_least_s:g}"
@@ -39,7 +40,7 @@ class Since:
 
 
 class Client:
-    """One member of a group on one broker: its state and its requests."""
+    """One member of a group on one broker."""
 
     def __init__(self, group: ScenarioGroup, name: str, instance_id: str | None) -> None:
         self.group = group
@@ -52,7 +53,8 @@ class Client:
         self._wires: list[Wire] = []
 
     async def ask(self, api: str, version: int, **value: Any) -> asyncio.Future[dict[str, Any]]:
-        """Sends a request on a free connection of this client; the future is its response."""
+        """Sends a request on an unused connection of this client; returns the future of its
+        response."""
         wire = next((w for w in self._wires if w.free), None)
         if wire is None:
             wire = await self.group.target.open(self.name)
@@ -92,9 +94,10 @@ class Client:
         return code
 
     async def join(self, session_ms: int, rebalance_ms: int) -> Awaitable[dict[str, Any]]:
-        """Joins with one request: a dynamic member uses version 3, which needs no member id first.
+        """Joins with one request: a dynamic member uses version 3, which does not require a member
+        id first.
 
-        Later versions need two requests, between which 3.9.2 may delete the empty group.
+        Later versions require two requests, and 3.9.2 may delete the empty group between them.
         """
         version = 3 if self.instance_id is None else 5
         return await self.join_request(session_ms, rebalance_ms, version)
@@ -142,7 +145,7 @@ class Client:
         return code
 
     async def beats_until(self, code: int, within_s: float = ANSWERED_WITHIN_S) -> str:
-        """Sends Heartbeats, whose error must be 0, until the error is `code`."""
+        """Sends Heartbeats until the error is `code`; earlier Heartbeats must have error 0."""
         return await self.group.until(self.heartbeat, code, within_s, before={NONE})
 
     def close(self) -> None:
@@ -163,7 +166,7 @@ class ScenarioGroup:
         self.clients: list[Client] = []
 
     def client(self, name: str, instance_id: str | None = None) -> Client:
-        """Returns a new client; `name` is its client id."""
+        """Returns a new client whose client id is `name`."""
         self.clients.append(Client(self, name, instance_id))
         return self.clients[-1]
 
@@ -178,8 +181,8 @@ class ScenarioGroup:
         within_s: float = ANSWERED_WITHIN_S,
         before: set[int] | None = None,
     ) -> str:
-        """Repeats a request until its error is `code`; returns a fact with that code, or with
-        another error."""
+        """Repeats a request until its error is `code`; returns a fact with that error, or with the
+        unexpected error."""
         async with asyncio.timeout(within_s):
             while True:
                 answer = await ask()
@@ -190,10 +193,10 @@ class ScenarioGroup:
                 await asyncio.sleep(POLL_S)
 
     async def form(self, *clients: Client, session_ms: int, rebalance_ms: int) -> None:
-        """Lets clients join one generation and sync; the first client leads.
+        """Makes clients join one generation and sync; the first client leads.
 
-        Requests of two connections may overtake each other, so the other clients wait until the
-        first is a member.
+        Requests of two connections may overtake each other, so the other clients join when the
+        first client is a member.
         """
         first, *others = clients
         parked = [await first.join(session_ms, rebalance_ms)]

@@ -1,8 +1,8 @@
-"""The coverage of a differential run: API by version by group state by error.
+"""The coverage of a differential run: counts by API, version, group state and error.
 
-ROWS and COLUMNS are those of the coordinator's table of responses by request and state. Columns
-that no client can cause (a dead group, a loading group, a group of another broker) and
-transactional commits are omitted.
+ROWS and COLUMNS are the rows and columns of the coordinator's table of responses by request and
+state. States that no client can cause (a dead group, a loading group, a group of another broker)
+and transactional commits are omitted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ENOUGH = 20
 """The number of comparisons that a run must reach for each version of each API."""
 
 COLUMNS = ("Dead", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable")
-"""The states in DescribeGroups, which reports "Dead" for a group that does not exist."""
+"""The states that DescribeGroups reports; "Dead" means that the group does not exist."""
 
 ROWS = (
     "JoinGroup, id given",
@@ -35,7 +35,7 @@ ROWS = (
 
 
 def row_of(step: Step, sent: dict[str, Any]) -> str:
-    """Returns the row of a request."""
+    """Returns the row of a request in the table."""
     if step.api == "JoinGroup":
         return "JoinGroup, id given" if sent["member_id"] else "JoinGroup, new"
     if step.api == "OffsetCommit":
@@ -70,7 +70,8 @@ class Coverage:
         return sum(self.versions.values())
 
     def missing(self) -> list[str]:
-        """Returns the versions with too few comparisons and the cells without any."""
+        """Returns the versions with too few comparisons and the table cells without a
+        comparison."""
         found = [
             f"{api} v{version} was compared {self.versions[api, version]} times, not {ENOUGH}"
             for api in NOISE

@@ -1,7 +1,7 @@
 """Seeded traces: goals that lead a group through its states, with random requests in between.
 
-`trace_of(seed)` depends only on its seed. It guesses the membership of the group; guards on the
-steps (`Step.when`) skip the steps for which the guess is wrong.
+`trace_of(seed)` depends only on its seed. The generator guesses the membership of the group; a step
+is skipped at run time when its condition (`Step.when`) shows that the guess is wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LONGEST_STEPS = 60
 
 
 class _Script(Noise):
-    """The choices of one seed."""
+    """Makes the random choices of one seed."""
 
     def run(self) -> Trace:
         goals: dict[Callable[[], None], int] = {
@@ -69,7 +69,7 @@ class _Script(Noise):
         self.gather()
 
     def gather(self) -> None:
-        """Lets the members join again and then sync, or stops before the sync."""
+        """Makes the members join again; then they sync, or the goal ends before the sync."""
         everyone = self.rng.sample(self.inside, len(self.inside))
         for actor in everyone:
             self.join(actor, "preparing")
@@ -107,7 +107,7 @@ class _Script(Noise):
         self.gather()
 
     def rejoin(self) -> None:
-        """Lets a member rejoin with its last metadata, which causes no rebalance, or with changed
+        """Makes a member rejoin with its last metadata, which causes no rebalance, or with changed
         metadata."""
         actor = self.anyone()
         if self.maybe(0.5):
@@ -170,7 +170,7 @@ class _Script(Noise):
         self.noise_DeleteGroups()
 
     def janitor(self) -> None:
-        """Removes the stale member ids that clients have replaced, by one LeaveGroup."""
+        """Sends one LeaveGroup for the stale member ids that clients have replaced."""
         gone = [[actor.index, "all stale", "none"] for actor in self.actors]
         self.add(0, "LeaveGroup", self.version("LeaveGroup", 3), members=gone, reason="tidy")
 
@@ -181,5 +181,4 @@ class _Script(Noise):
 
 
 def trace_of(seed: int) -> Trace:
-    """Returns the trace of a seed, which is always the same."""
     return _Script(seed).run()

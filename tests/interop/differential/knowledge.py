@@ -1,4 +1,4 @@
-"""The state of a trace's clients on one broker, and the requests of their steps there.
+"""The state of a trace's clients on one broker, and the requests of their steps to this broker.
 
 The state is computed from responses, without sockets or clock. Generated member ids get names by
 their receiver ("c0#1" is the first id of client 0), so that the responses of two brokers can be
@@ -38,7 +38,7 @@ class Known:
 
 
 class Knowledge:
-    """All clients of one trace on one broker. `group` is the main group's id."""
+    """The state of all clients of one trace on one broker; `group` is the id of the main group."""
 
     def __init__(self, trace: Trace, group: str, topic_ids: dict[str, bytes]) -> None:
         self.actors = trace.actors
@@ -46,18 +46,18 @@ class Knowledge:
         self.known = [Known() for _ in trace.actors]
         self.names: dict[str, str] = {"": "", STRANGER: "stranger"}
         self.protocols_of: dict[str, list[str]] = {}
-        """The protocols of each member's last JoinGroup, in order, by member name."""
+        """The protocols in each member's last JoinGroup, in order of preference, by member name."""
         self.instance_of: dict[str, str | None] = {}
         """The instance id of each member's last JoinGroup, by member name."""
         self.topics_of: dict[str, set[str]] = {}
         """The topics of the last JoinGroup of each instance id, for any protocol."""
         self.came_with_other_topics = False
-        """Whether the last answered JoinGroup had other topics than the previous one of its
+        """True if the last answered JoinGroup had other topics than the previous JoinGroup with its
         instance id."""
         self.leader = ""
         """The name of the last leader in a response."""
         self.leader_gone = False
-        """Whether the previous leader is not a member of its generation."""
+        """True if the previous leader is not a member of its generation."""
         self.members: list[str] = []
         """The member names of the last generation, from its leader's response."""
         self._topic_ids = {**topic_ids, "nope": NO_SUCH_TOPIC_ID}
@@ -66,7 +66,8 @@ class Knowledge:
     # ------------------------------------------------------------------------------ requests
 
     def group_id(self, word: str) -> str:
-        """Returns the group that "main", "ghost" (never created) or "empty" means."""
+        """Returns the group id for the word "main", "ghost" (a group that never existed) or
+        "empty"."""
         return {"main": self.group, "ghost": f"{self.group}-ghost", "empty": ""}[word]
 
     def _member(self, actor: Actor, word: str) -> str:
@@ -257,8 +258,8 @@ class Knowledge:
     # ------------------------------------------------------------------------------- answers
 
     def name(self, member_id: str) -> str:
-        """Returns the name of a member id: by its receiver, else by the client for which it was
-        generated."""
+        """Returns the name of a member id: based on the client that received the id, else on the
+        client for which it was generated."""
         found = self.names.get(member_id)
         if found is not None:
             return found
@@ -266,7 +267,7 @@ class Knowledge:
         return f"{made_up[1]}#?" if made_up else member_id
 
     def learn(self, step: Step, sent: dict[str, Any], answer: dict[str, Any]) -> None:
-        """Updates the state from the response to a step, whose request was `sent`."""
+        """Updates the state from the response to a step; `sent` is the request of the step."""
         known = self.known[step.actor]
         if step.api == "JoinGroup":
             self._learn_join(known, step, sent, answer)
@@ -303,7 +304,8 @@ class Knowledge:
             known.protocol_type = answer["protocol_type"]
 
     def has_other_topics(self, step: Step, sent: dict[str, Any]) -> bool:
-        """Returns whether a JoinGroup has other topics than the last one with its instance id."""
+        """Returns True if a JoinGroup has other topics than the last JoinGroup with its instance
+        id."""
         before = self.topics_of.get(sent.get("group_instance_id") or "")
         return before is not None and before != _topics(step)
 
@@ -318,13 +320,14 @@ class Knowledge:
             self.leader = leader
 
     def _same_member(self, name: str, other: str) -> bool:
-        """Returns whether two names are one member: a static member is the same under each of its
-        ids."""
+        """Returns True if two names are one member: a static member is the same member under each
+        of its ids."""
         instance = self.instance_of.get(name)
         return name == other or (instance is not None and instance == self.instance_of.get(other))
 
     def offers(self) -> list[list[str]]:
-        """Returns the protocols of each member of the last generation, in its order."""
+        """Returns the protocols of each member of the last generation, in the order of the
+        generation's members."""
         return [self.protocols_of[name] for name in self.members if name in self.protocols_of]
 
     def _learn_leave(self, answer: dict[str, Any], sent: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
-"""Random single requests, valid or invalid in any state of the group.
+"""Random single requests, which are valid or invalid in any state of the group.
 
-`generator.py` adds them to the goals that lead a group through its states.
+`generator.py` adds these requests to the goals that lead a group through its states.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def versions(api: str) -> list[int]:
 
 
 class Noise:
-    """The steps of one seed so far, and methods that add single steps."""
+    """The steps of one seed, and methods that add single steps."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -75,7 +75,8 @@ class Noise:
         return self.rng.random() < probability
 
     def version(self, api: str, least: int = 0, most: int = 99) -> int:
-        """Returns the version that this trace has used least; the seed decides between equals."""
+        """Returns the version that this trace has used least; the seed decides when several are
+        equal."""
         known = [v for v in versions(api) if least <= v <= most]
         turned = self.seed % len(known)
         chosen = min(known[turned:] + known[:turned], key=lambda v: self.used[api, v])
@@ -177,7 +178,8 @@ class Noise:
         )
 
     def noise_LeaveGroup(self, actor: int | None = None, member: str | None = None) -> None:
-        """Adds LeaveGroups that mostly fail: the goals have the successful ones."""
+        """Adds LeaveGroup requests that mostly fail, because the goals contain the successful
+        ones."""
         actor = self.anyone() if actor is None else actor
         member = member or self.rng.choice(("stranger", "stale", "none", "self"))
         instance = self.rng.choice(("stranger", "none")) if member == "self" else self._instance()
@@ -216,7 +218,7 @@ class Noise:
         )
 
     def _positions(self) -> list[Any]:
-        """Returns [topic, [[partition, offset, leader epoch, metadata], ...]], some of them
+        """Returns [topic, [[partition, offset, leader epoch, metadata], ...]]; some values are
         invalid."""
         named = self.rng.choices(
             (["t0"], ["t1"], ["t0", "t1"], ["t0", "nope"], []), (6, 4, 4, 2, 1)

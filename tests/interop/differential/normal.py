@@ -11,7 +11,7 @@ Answer = dict[str, Any]
 
 
 def normal(step: Step, answer: Answer, knowledge: Knowledge) -> Answer:
-    """Returns a response without values that may differ between equal brokers."""
+    """Returns a response without the values that may differ between equivalent brokers."""
     if "closed" in answer:
         return answer
     plain = _plain(answer)
@@ -105,7 +105,7 @@ _SHAPES = {
 
 
 def errors(answer: Answer) -> list[int]:
-    """Returns the error codes of a response, each once; [0] if all are 0."""
+    """Returns the distinct error codes of a response; [0] if all are 0."""
     found: set[int] = set()
 
     def look(value: Any) -> None:

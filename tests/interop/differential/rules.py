@@ -1,6 +1,6 @@
-"""Intended differences of Muster from Kafka, and responses of Kafka that are random.
+"""Intended differences between Muster and Kafka, and responses of Kafka that are random.
 
-docs/use/differences.md lists these with the reasons; no other difference is allowed.
+docs/use/differences.md lists the differences with their reasons; no other difference is allowed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _OF_CHOICE = frozenset({"leader", "members", "protocol_name"})
 
 @dataclass(frozen=True)
 class Reason:
-    """The reason why two brokers may differ, and the continuation of the trace at the reference.
+    """The reason why two brokers may differ, and how the trace continues at the reference.
 
-    "go on": the groups are in the same state. "delete": they are after the reference's group is
-    deleted. "part": the reference is omitted from the rest of the trace.
+    "go on": the groups are in the same state. "delete": the groups are in the same state after the
+    reference's group is deleted. "part": the reference is omitted from the rest of the trace.
     """
 
     text: str
@@ -60,16 +60,16 @@ REASONS = (
     ID_LEAVES,
     EMPTIED,
 )
-"""All reasons; a test finds each of them in docs/use/differences.md."""
+"""All reasons; a test checks that docs/use/differences.md contains each reason."""
 
 
 def of_answer(
     step: Step, mine: Answer, other: Answer, knowledge: Knowledge, during: Step
 ) -> Reason | None:
-    """Returns the reason why a reference's response may differ from the subject's; None if it may
-    not.
+    """Returns the reason why a reference's response may differ from the subject's; None if the
+    difference is not allowed.
 
-    `step` is the step that is answered, `during` the step that caused the response.
+    `step` is the step of the response, `during` is the step that caused the response.
     """
     if "closed" in mine or "closed" in other:
         return None
@@ -102,11 +102,11 @@ def _of_description(mine: Answer, other: Answer) -> Reason | None:
 
 
 def _as_shown(answer: Answer, owners: bool = False) -> list[Answer]:
-    """Returns descriptions without the parts in which the two Kafkas differ.
+    """Returns descriptions without the parts in which the two Kafka versions differ.
 
-    Only 4.3.1 shows the last assignments of a rebalancing group and knows operations on a group's
-    configuration. With `owners` each member has the client id of the client that received its
-    member id.
+    Only 4.3.1 describes the last assignments of a rebalancing group and supports operations on a
+    group's configuration. With `owners` each member has the client id of the client that received
+    its member id.
     """
     shown = []
     for group in answer["groups"]:
@@ -137,7 +137,7 @@ def _of_choice(mine: Answer, other: Answer, knowledge: Knowledge) -> Reason | No
 
 
 View = tuple[Any, ...]
-"""State, protocol type and members; see run.py."""
+"""The state, protocol type and members of a group; see run.py."""
 
 
 def of_group(
@@ -167,7 +167,7 @@ def of_group(
 
 
 def _several_leave(step: Step) -> bool:
-    """Returns whether a LeaveGroup names more than one possible member."""
+    """Returns True if a LeaveGroup names more than one possible member."""
     named = [who for _, who, _ in step.says.get("members", ()) if who in ("self", "all stale")]
     return step.api == "LeaveGroup" and len(named) > 1
 
@@ -177,8 +177,8 @@ def _came_back(step: Step) -> bool:
 
 
 def _keeps_nothing(step: Step) -> bool:
-    """Returns whether a step is a commit of which all partitions are rejected for their metadata or
-    topic."""
+    """Returns True if a step is a commit whose partitions are all rejected because of their
+    metadata or topic."""
     return step.api == "OffsetCommit" and all(
         text == "long" or partition >= TOPICS.get(topic, 0)
         for topic, positions in step.says["topics"]
@@ -190,8 +190,8 @@ _BLANK = ("Empty", "", [])
 
 
 def top_protocols(lists: list[list[str]]) -> set[str]:
-    """Returns the protocols that a vote may choose: each member votes for its first protocol that
-    all support."""
+    """Returns the protocols that a vote may choose: each member votes for the first of its
+    protocols that all members support."""
     candidates = set.intersection(*(set(names) for names in lists)) if lists else set()
     votes = Counter(next(n for n in names if n in candidates) for names in lists if candidates)
     most = max(votes.values(), default=0)

@@ -1,14 +1,14 @@
 """Runs a trace on several brokers at once and compares their responses step by step.
 
-One broker is the *subject*; the others, the *references*, are Apache Kafkas. A step's response must
-equal that of a reference that serves the step's version. A reference that does not serve the
-version gets the nearest one, so that its group takes the same course, and its response is not
-compared. A reference that differs for a valid reason is omitted from the rest of the trace, because
-its group may be in another state.
+One broker is the *subject*; the other brokers, the *references*, are Apache Kafkas. A step's
+response must equal that of a reference that serves the step's version. A reference that does not
+serve the version gets the nearest version, so that its group reaches the same state, and its
+response is not compared. A reference that differs for a valid reason is omitted from the rest of
+the trace, because its group may be in another state.
 
-Parked requests are detected as follows: after each step each broker has to describe the group,
-which its coordinator does after the step. A request that is then unanswered on all brokers is
-parked. Brokers that disagree get time to agree.
+Parked requests are detected as follows: after each step each broker must describe the group, which
+its coordinator does after the step. A request that is then unanswered on all brokers is parked. If
+the brokers disagree, the run waits for them to agree.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ from tests.interop.differential.trace import CHANGING, PARKABLE, Step, Trace
 from tests.interop.differential.wire import Target
 
 AGREE_WITHIN_S = 5.0
-"""The time in seconds for which one broker may have answered and another not, before that is a
-difference."""
+"""The time in seconds for which one broker may have answered and another may not; a longer time is
+a difference."""
 JUDGED_AFTER_S = 0.4
-"""The same time if one reference agrees with the subject, or the difference has a valid reason."""
+"""The same time in seconds when one reference agrees with the subject, or when the difference has a
+valid reason."""
 
 
 VIEWS = frozenset({"DescribeGroups"})
-"""The APIs for which a reference that got another version may confirm a response."""
+"""The APIs whose response may be confirmed by a reference that got another version of the request.
+"""
 
 
 @dataclass
 class Outcome:
-    """The result of a trace: its differences (none, or those of the last step) and its steps as
-    text."""
+    """The result of a trace: the differences of its last step, if any, and its steps as text."""
 
     trace: Trace
     differences: list[str] = field(default_factory=list)
@@ -69,7 +70,7 @@ class Run:
         self.outcome = Outcome(trace)
         self.parked: set[int] = set()
         self.current: Ticket | None = None
-        """The subject's ticket of the compared step."""
+        """The subject's ticket of the step that is being compared."""
 
     @property
     def subject(self) -> Side:
@@ -122,10 +123,10 @@ class Run:
         await self._compare(number, displaced)
 
     def _displaced(self, number: int) -> frozenset[int]:
-        """Returns parked requests that Kafka may now never answer although Muster does.
+        """Returns the parked requests that Kafka may never answer, although Muster answers them.
 
-        These are the older of two requests with the same API and member, and the SyncGroup of a
-        member that leaves.
+        These requests are the older of two requests with the same API and member, and the SyncGroup
+        of a member that leaves.
         """
         new = self.subject.open[number]
         if new.step.api == "LeaveGroup":
@@ -151,7 +152,7 @@ class Run:
         )
 
     def _forget_displaced(self, displaced: frozenset[int]) -> None:
-        """Drops requests that the subject has answered and a reference has not."""
+        """Drops the requests that the subject has answered and a reference has not answered."""
         for number in displaced:
             mine = self.subject.open[number].future.done()
             if mine and not all(side.open[number].future.done() for side in self.sides):
@@ -160,7 +161,7 @@ class Run:
                     del side.open[number]
 
     async def _settle(self, number: int, displaced: frozenset[int]) -> None:
-        """Describes the group until the brokers agree or the time limit is over."""
+        """Describes the group until the brokers agree or the time limit is reached."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
@@ -280,13 +281,13 @@ class Run:
             [side.glimpse] = (await side.control.send("DescribeGroups", 4, asked))["groups"]
 
     async def _has_offsets(self, side: Side) -> bool:
-        """Returns whether a reference keeps offsets for a group that the subject does not have."""
+        """Returns True if a reference has offsets of a group that the subject does not have."""
         asked = {"group_id": self.group, "topics": None}
         return bool((await side.control.send("OffsetFetch", 5, asked))["topics"])
 
     async def _part(self, number: int, what: str, others: list[Side], show: Any) -> None:
-        """Omits the references that disagree; records a difference if none agrees without a
-        reason."""
+        """Omits the references that disagree without a valid reason; records a difference if no
+        reference remains."""
         excused = len(others) < len(self.sides) - 1
         step = self.trace.steps[number]
         for side in others:

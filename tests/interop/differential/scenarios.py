@@ -22,17 +22,18 @@ LONG_MS = 60000
 SHORT_MS = 2000
 SHORT_S = SHORT_MS / 1000
 TWO_JOIN_S = 2 * INITIAL_DELAY_S
-"""The duration of the first join phase of two members: the second member extends the delay.
+"""The duration of the first join phase of two members in seconds: the second member extends the
+delay.
 
-A delay is measured from before the request that starts it, so that a response that is read late
-does not make it seem short.
+A delay is measured from a time before the request that starts the delay, so that a response that is
+read late does not make the delay seem short.
 """
 
 Scenario = Callable[[ScenarioGroup], Awaitable[None]]
 
 
 async def a_session_expires(group: ScenarioGroup) -> None:
-    """One member is silent; the other keeps its session by heartbeats only."""
+    """One member sends nothing; the other keeps its session with heartbeats only."""
     a, b = group.client("a"), group.client("b")
     silent = Since()
     await group.form(a, b, session_ms=SHORT_MS, rebalance_ms=LONG_MS)
@@ -102,7 +103,8 @@ async def a_leader_never_synchronises(group: ScenarioGroup) -> None:
 
 
 async def a_given_out_id_is_never_used(group: ScenarioGroup) -> None:
-    """A member id from MEMBER_ID_REQUIRED keeps a join phase open for the length of its session."""
+    """A member id that was sent with MEMBER_ID_REQUIRED and is never used keeps a join phase open
+    for the length of its session."""
     a, p = group.client("a"), group.client("p")
     await group.form(a, session_ms=LONG_MS, rebalance_ms=LONG_MS)
     began = Since()
@@ -114,7 +116,7 @@ async def a_given_out_id_is_never_used(group: ScenarioGroup) -> None:
 
 
 async def a_first_member_waits_for_others(group: ScenarioGroup) -> None:
-    """The initial rebalance delay applies once, and once more when members join during it."""
+    """The initial rebalance delay is extended once when members join during the delay."""
     a, b = group.client("a"), group.client("b")
     began = Since()
     of_a = await a.join(LONG_MS, LONG_MS)
@@ -124,7 +126,7 @@ async def a_first_member_waits_for_others(group: ScenarioGroup) -> None:
 
 
 async def a_lone_first_member_waits(group: ScenarioGroup) -> None:
-    """The initial rebalance delay applies without a second member too, and is not extended."""
+    """The initial rebalance delay also applies when no second member joins; it is not extended."""
     a = group.client("a")
     began = Since()
     group.saw("a joins:", await a.joined(await a.join(LONG_MS, LONG_MS)))
@@ -140,7 +142,7 @@ async def the_initial_delay_is_no_longer_than_the_rebalance_timeout(group: Scena
 
 
 async def a_static_member_restarts(group: ScenarioGroup) -> None:
-    """A static member returns with a new id within its session; no rebalance begins."""
+    """A static member rejoins with a new member id within its session; no rebalance begins."""
     a, s = group.client("a"), group.client("s", "i-s")
     await group.form(a, s, session_ms=4 * SHORT_MS, rebalance_ms=LONG_MS)
     old_id, generation = s.member_id, s.generation
@@ -154,7 +156,7 @@ async def a_static_member_restarts(group: ScenarioGroup) -> None:
 
 
 async def a_static_leader_restarts(group: ScenarioGroup) -> None:
-    """A static leader returns; before version 9 its JoinGroup response does not name it as
+    """A static leader rejoins; before version 9 its JoinGroup response does not name it as
     leader."""
     s, a = group.client("s", "i-s"), group.client("a")
     await group.form(s, a, session_ms=4 * SHORT_MS, rebalance_ms=LONG_MS)
@@ -198,7 +200,8 @@ async def a_join_phase_ends_without_a_static_member(group: ScenarioGroup) -> Non
 
 
 async def everybody_is_silent(group: ScenarioGroup) -> None:
-    """A group whose sessions all expire is empty; its next member starts a new generation."""
+    """All sessions of a group expire, and the group is empty; the next member starts a new
+    generation."""
     a, b = group.client("a"), group.client("b")
     silent = Since()
     await group.form(a, b, session_ms=SHORT_MS, rebalance_ms=SHORT_MS)

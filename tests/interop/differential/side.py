@@ -12,8 +12,8 @@ from tests.interop.differential.trace import APART, PARKABLE, Step
 from tests.interop.differential.wire import ANSWERED_WITHIN_S, CLOSED, Target, Wire
 
 PARKED_AFTER_S = 0.012
-"""The time in seconds for which a JoinGroup or SyncGroup response is awaited before the group is
-described."""
+"""The time in seconds for which a JoinGroup or SyncGroup response is awaited. After this time the
+group is described."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Side:
         self.open[number] = Ticket(number, step, sent, state, wire.send(step.api, version, sent))
 
     async def settle(self, number: int) -> None:
-        """Waits until the step is answered or appears to be parked, and describes the group."""
+        """Waits until the step is answered or appears to be parked, then describes the group."""
         ticket = self.open.get(number)
         if ticket and not ticket.future.done():
             parkable = ticket.step.api in PARKABLE
@@ -74,12 +74,12 @@ class Side:
             await asyncio.sleep(0.002)
 
     def answered(self) -> frozenset[int]:
-        """Returns the requests that are answered and not yet compared."""
+        """Returns the requests that are answered but not compared yet."""
         return frozenset(number for number, each in self.open.items() if each.future.done())
 
     def view(self) -> tuple[Any, ...]:
-        """Returns the group as both Kafkas show it; brokers must agree in it for the trace to
-        continue."""
+        """Returns the group as both Kafka versions describe it; the trace continues only if the
+        views of the brokers agree."""
         group = self.glimpse
         members = sorted(
             (self.knowledge.name(m["member_id"]), m["group_instance_id"] or "")
@@ -100,7 +100,7 @@ class Side:
 
 
 def known_view(side: Side) -> tuple[Any, ...]:
-    """Returns the view without ids that this step's unread responses will name."""
+    """Returns the view without the ids that unread responses of this step will name."""
     view = side.view()
     members = sorted((name.split("#")[0], instance) for name, instance in view[2])
     if view[0] != "Stable":

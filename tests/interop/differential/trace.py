@@ -1,8 +1,8 @@
-"""Traces: steps of several clients of one group, in words that each broker's values replace.
+"""Traces: steps of several clients of one group, with placeholders for the values of each broker.
 
-A step never has a generated member id or a generation: it says "self", "the stale one" or "one too
-many", and `knowledge.py` replaces these by the client's values on that broker. A trace therefore
-depends only on its seed, and can be printed and run again.
+A step contains no generated member id and no generation: it contains "self", "the stale one" or
+"one too many", and `knowledge.py` replaces these words by the client's values on that broker. A
+trace therefore depends only on its seed, and can be printed and run again.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ PARKABLE = frozenset({"JoinGroup", "SyncGroup"})
 CHANGING = frozenset(
     {"JoinGroup", "SyncGroup", "LeaveGroup", "OffsetCommit", "DeleteGroups", "OffsetDelete"}
 )
-"""The APIs after which two brokers with different responses may be in different states."""
+"""The APIs after which two brokers may be in different states if their responses differ."""
 
 APART = frozenset({("OffsetCommit", 0), ("OffsetFetch", 0)})
 """Versions that store offsets in ZooKeeper's consumer paths. No other version is equivalent, so a
-broker that does not serve them is omitted."""
+broker that does not serve these versions is omitted."""
 
 MAX_SIZE = 4
 """The setting group.max.size of the brokers."""
@@ -31,7 +31,7 @@ TOPICS = {"t0": 3, "t1": 2}
 
 @dataclass(frozen=True)
 class Actor:
-    """One client: a dynamic member, a static one (with an instance id), or a consumer without a
+    """One client: a dynamic member, a static member (with an instance id), or a consumer without a
     group."""
 
     index: int
@@ -44,9 +44,9 @@ class Actor:
 class Step:
     """One request of one actor.
 
-    `when` is a guard on state in which all brokers agree. "always": no condition. "free": no
+    `when` is a condition on a state in which all brokers agree. "always": no condition. "free": no
     earlier request of this actor is parked. "preparing" and "completing": the actor is free and the
-    group is in that state. A step that its guard rejects is skipped on all brokers.
+    group is in that state. A step whose condition is false is skipped on all brokers.
     """
 
     actor: int

@@ -13,14 +13,14 @@ from protocol.messages import BY_NAME
 from tests.raw_connection import MAX_ANSWER_BYTES
 
 ANSWERED_WITHIN_S = 40.0
-"""The time limit of a response, long enough for a loaded machine; members that must stay have
-longer session timeouts."""
+"""The time limit of a response in seconds. It suits a loaded machine; members that must not expire
+have longer session timeouts."""
 CLOSED: dict[str, Any] = {"closed": True}
-"""Replaces a response when the broker closes the connection."""
+"""The value in place of a response when the broker closes the connection."""
 
 
 class Wire(asyncio.Protocol):
-    """One connection with one request in flight."""
+    """One connection with at most one request in flight."""
 
     def __init__(self, client_id: str) -> None:
         self.client_id = client_id
@@ -59,7 +59,7 @@ class Wire(asyncio.Protocol):
 
     @property
     def free(self) -> bool:
-        """Returns whether a request may be sent now."""
+        """Returns True if a request may be sent now."""
         return self.waiting is None and not self.lost
 
     def send(

@@ -1,9 +1,9 @@
-"""Members of a group (librdkafka) that crash, restart and leave by a plan; prints one line at the
-end.
+"""Members of a group (librdkafka) that crash, restart and leave according to a plan; prints one
+line at the end.
 
-Each member is a process, forked before any consumer is made, so that a start costs little. The plan
-is a list of [seconds, member, "start", "kill" or "stop"]. The line has the share of the time in
-which living members owned partitions.
+Each member is a process that is forked before any consumer exists, so that its start is cheap. The
+plan is a list of [seconds, member, "start", "kill" or "stop"]. The line contains the share of the
+time in which living members owned partitions.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ positions = Positions()
 strategy = settings.get("strategy", "range")
 incremental = strategy == "cooperative-sticky"
 stands_at = {(t, p): offset for t, p, offset in settings.get("stands_at", [])}
-"""The records that this member cannot process: it stops reading their partitions there."""
+"""The offsets of the records that this member cannot process: it stops reading their partitions at
+these offsets."""
 each_takes_s = settings.get("each_takes_s", 0)
 """Processing time of a record in seconds."""
 

@@ -38,7 +38,7 @@ def commit(offsets):
 
 
 class Listener(AsyncConsumerRebalanceListener):
-    """A listener that runs on the client's own loop, which must not block."""
+    """A listener that runs in the client's event loop, which the listener must not block."""
 
     async def on_partitions_revoked(self, revoked):
         keys = [(p.topic, p.partition) for p in revoked]
@@ -62,17 +62,18 @@ class Listener(AsyncConsumerRebalanceListener):
 
 
 def finish_joining():
-    """Makes the next poll wait for a join that the last poll left unfinished.
+    """Makes the next poll wait for a join that the last poll did not finish.
 
-    kafka-python 3.0.12 forgets a join whose only cause was a metadata change: it stops heartbeating
-    and hangs forever, with Apache Kafka too.
+    kafka-python 3.0.12 forgets a join that only a metadata change caused: it stops sending
+    heartbeats and hangs forever, with Apache Kafka too.
     """
     if consumer._coordinator.rejoining:
         consumer._coordinator.request_rejoin()
 
 
 def polled():
-    """Returns the records of a poll; kafka-python 3.0.12 may raise in it while a broker is down."""
+    """Returns the records of a poll. The function exists because kafka-python 3.0.12 may raise an
+    exception in a poll when a broker is down."""
     try:
         return consumer.poll(timeout_ms=200)
     except KafkaConnectionError:

@@ -1,5 +1,5 @@
-"""The protocol between a group member and its test: JSON objects on standard output, words on
-standard input, one per line.
+"""The protocol between a group member and its test: one JSON object per line on standard output,
+one word per line on standard input.
 
 The member scripts of this folder share this module.
 """
@@ -50,13 +50,14 @@ class Commands:
 
 
 class Positions:
-    """The positions that are consumed and not committed: the next offset of each partition."""
+    """The positions whose records are consumed and not committed: the next offset of each
+    partition."""
 
     def __init__(self) -> None:
         self._next: dict[tuple[str, int], int] = {}
 
     def consumed(self, topic: str, partition: int, offset: int, value: bytes | None) -> None:
-        """Remembers a record and reports it."""
+        """Stores the position after a record and reports the record."""
         self._next[topic, partition] = offset + 1
         emit(
             "record",
@@ -67,7 +68,7 @@ class Positions:
         )
 
     def of(self, partitions: Any) -> dict[tuple[str, int], int]:
-        """Returns the positions of `partitions`, pairs of topic and partition."""
+        """Returns the positions of `partitions`, which are pairs of topic and partition."""
         return {key: self._next[key] for key in partitions if key in self._next}
 
     def all(self) -> dict[tuple[str, int], int]:
@@ -78,11 +79,11 @@ class Positions:
         emit("committed", offsets=[[t, p, offset] for (t, p), offset in offsets.items()])
 
     def forget(self, partitions: Any) -> None:
-        """Drops the positions of partitions that this member lost."""
+        """Removes the positions of partitions that this member lost."""
         for key in partitions:
             self._next.pop(key, None)
 
 
 def pairs(partitions: Any) -> list[list[Any]]:
-    """Returns topic and partition of each as a list for JSON."""
+    """Returns the topic and partition of each partition as a list for JSON."""
     return sorted([p.topic, p.partition] for p in partitions)

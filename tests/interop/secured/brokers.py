@@ -53,8 +53,8 @@ class Secured(NamedTuple):
     def properties(
         self, protocol: str, mechanism: str | None, user: str, password: str | None = None
     ) -> dict[str, str]:
-        """Returns properties with which an Apache client logs in as ``user``; with SSL by the
-        user's certificate."""
+        """Returns the properties with which an Apache client logs in as ``user``; the login uses
+        the user's certificate if the protocol is SSL."""
         pairs = {"security.protocol": protocol}
         if mechanism is not None:
             pairs["sasl.mechanism"] = mechanism
@@ -108,7 +108,7 @@ class Secured(NamedTuple):
 
 
 def salted(user: str, algorithm: str) -> bytes:
-    """Returns the salted password that a client derives."""
+    """Returns the salted password that a SCRAM client derives."""
     return hashlib.pbkdf2_hmac(algorithm, password_of(user).encode(), SALT, ITERATIONS)
 
 
@@ -167,7 +167,8 @@ CONTROLLER = {
     "sasl.mechanism.controller.protocol": "PLAIN",
     "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
 }
-"""Settings of Kafka only: its controller also uses SASL, so that ANONYMOUS has no rights."""
+"""Settings of Kafka only: its controller listener also uses SASL, so that ANONYMOUS has no rights.
+"""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Functions that produce and consume with each Python client over a login."""
+"""Functions that produce and consume with each Python client and each kind of login."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECEIVED_WITHIN_S = 30.0
 
 
 class Who(NamedTuple):
-    """A login at a broker, which each client translates into its own settings."""
+    """The login of a user at a broker; each client translates it into its own settings."""
 
     secured: Secured
     protocol: str
@@ -33,12 +33,12 @@ class Who(NamedTuple):
         return str(self.secured.authority.certificate)
 
     def certificate(self) -> str:
-        """Returns a file with the user's key and certificate."""
+        """Returns the path of a file with the user's key and certificate."""
         return str(self.secured.authority.issue(self.user).pem)
 
 
 def who(secured: Secured, protocol: str, mechanism: str | None, user: str) -> Who:
-    """Returns a user with the right password or token."""
+    """Returns a login of the user with the correct password or token."""
     is_token = mechanism == "OAUTHBEARER"
     secret = secured.issuer.token(user) if is_token else password_of(user)
     return Who(secured, protocol, mechanism, user, secret)

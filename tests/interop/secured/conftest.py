@@ -27,7 +27,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 def secured(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Secured]:
-    """The broker under test."""
+    """Yields the broker under test."""
     if KIND == "kafka":
         yield request.getfixturevalue("kafka")
         return
@@ -40,7 +40,7 @@ def secured(
 def secured_for_old_clients(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Secured]:
-    """A broker that also serves clients of 2017: the broker under test if it is Muster."""
+    """A broker that also serves clients of 2017; it is the broker under test if that is Muster."""
     if KIND == "muster":
         yield request.getfixturevalue("secured")
         return

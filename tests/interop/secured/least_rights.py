@@ -1,4 +1,4 @@
-"""A user who only writes and a user who only reads, with the ACLs that `kafka-acls` adds for
+"""A user that only writes and a user that only reads, with the ACLs that `kafka-acls` adds for
 them."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ GRANTED = [
     *((READER, operation, "TOPIC", TOPICS) for operation in ("READ", "DESCRIBE")),
     (READER, "READ", "GROUP", GROUPS),
 ]
-"""The ACLs of `kafka-acls --producer` and `--consumer`."""
+"""The ACLs that `kafka-acls --producer` and `--consumer` add."""
 LOGINS = [
     ("PLAINTEXT", None),
     ("SSL", None),
@@ -25,7 +25,7 @@ LOGINS = [
 
 
 def prepare(secured: Secured) -> None:
-    """Sets the passwords and rights of both users; ANONYMOUS may do what both may."""
+    """Sets the passwords and ACLs of both users; ANONYMOUS gets the ACLs of both."""
     secured.add_scram_users(WRITER, READER)
     creations = [
         {
@@ -47,7 +47,7 @@ def prepare(secured: Secured) -> None:
 
 
 def make_topic(secured: Secured, name: str) -> str:
-    """Creates a topic with one partition whose name the users may use."""
+    """Creates a topic with one partition; its name has the prefix that the users may use."""
     topic = f"{TOPICS}{name}"
     asked = {"name": topic, "num_partitions": 1, "replication_factor": 1}
     answer = called(secured, "CreateTopics", {"topics": [asked], "timeout_ms": 20_000}, 5)

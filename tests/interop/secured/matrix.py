@@ -1,7 +1,7 @@
-"""The matrix of requests and rights: its cells, their requests and their responses.
+"""A matrix of requests and ACLs: the cells, their requests and the expected responses.
 
-A request of the table has one cell for each list of rights. The expected response is next to the
-rights, in the form of `told`. Each cell has its own user, so that the rights of cells do not
+A request of the table has one cell for each list of ACLs. The table has the expected response next
+to the ACLs, in the form of `told`. Each cell has its own user, so that the ACLs of cells do not
 interfere.
 """
 
@@ -20,8 +20,8 @@ from tests.waiting import until
 Value = dict[str, Any]
 
 OWN = "{own}"
-"""In a request, the name of the cell's user, which is also the name of a resource of this cell
-alone."""
+"""A placeholder in a request for the name of the cell's user, which is also the name of a resource
+that only this cell uses."""
 RESOURCES = {"TOPIC": 2, "GROUP": 3, "CLUSTER": 4, "TRANSACTIONAL_ID": 5, "TOKEN": 6, "USER": 7}
 LITERAL, PREFIXED = 3, 4
 NOBODYS_ID = b"no topic has this"[:16]
@@ -38,20 +38,20 @@ _LOGINS = (("SASL_PLAINTEXT", "PLAIN"), ("SASL_SSL", "PLAIN"))
 
 
 class Fact(str):
-    """In a request, a value that each broker generates, such as a topic's id."""
+    """A placeholder in a request for a value that each broker generates, such as a topic's id."""
 
 
 def id_of(topic: str) -> Fact:
-    """Returns the id of a topic."""
+    """Returns the placeholder for the id of a topic."""
     return Fact(f"id of {topic}")
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request, and its response by the rights of its user.
+    """One request, and the expected response for each list of ACLs of its user.
 
-    The rights are `deny? OPERATION TYPE NAME`, separated by `;`. NAME ends with `*` if it is a
-    prefix, and is `*` for all names. `as certificate` logs in by TLS alone; `as ANONYMOUS` and `as
+    The ACLs are `deny? OPERATION TYPE NAME`, separated by `;`. NAME ends with `*` if it is a
+    prefix, and is `*` for all names. `as certificate` logs in with TLS only; `as ANONYMOUS` and `as
     admin` select these users.
     """
 
@@ -67,11 +67,11 @@ class Request:
     transaction: str = ""
     """A transactional id that is created for each cell."""
     again_after: int | None = None
-    """The error after which the request is repeated, as by clients."""
+    """The error after which the request is repeated, as clients repeat it."""
 
 
 class Cell(NamedTuple):
-    """One request with one list of rights."""
+    """One request with one list of ACLs."""
 
     request: Request
     rights: str
@@ -80,12 +80,12 @@ class Cell(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Returns the cell's id for pytest."""
         rights = self.rights.replace(OWN, "own") or "no rights"
         return f"{self.request.name}, {self.request.api} {self.request.version}: {rights}"
 
     def own(self, text: str) -> str:
-        """Returns a text of the request with the cell's own name."""
+        """Returns a text of the request in which the placeholder OWN is replaced by the cell's own
+        name."""
         return text.replace(OWN, self.user)
 
     @property
@@ -100,7 +100,7 @@ class Cell(NamedTuple):
         return (*_LOGINS[int(self.user[1:]) % len(_LOGINS)], self.user)
 
     def acls(self) -> Iterator[Value]:
-        """Yields the entries of CreateAcls."""
+        """Yields the cell's ACLs as entries of CreateAcls."""
         for right in filter(None, self.rights.split("; ")):
             if right.startswith("as "):
                 continue
@@ -121,7 +121,7 @@ class Cell(NamedTuple):
 
 
 def cells_of(requests: Iterable[Request]) -> list[Cell]:
-    """Returns the cells of a table, each with its user."""
+    """Returns the cells of a table. Each cell has its own user."""
     found = [(request, *cell) for request in requests for cell in request.cells.items()]
     return [Cell(*each, user=f"c{number:03}") for number, each in enumerate(found)]
 
@@ -144,7 +144,7 @@ class Side:
         groups: list[str],
         transactions: list[str],
     ) -> None:
-        """Creates the topics, groups, transactions and rights of all cells."""
+        """Creates the topics, groups, transactions and ACLs of all cells."""
         made = dict(topics)
         made |= {cell.own(cell.request.topic): 1 for cell in cells if cell.request.topic}
         self._make_topics(made)
@@ -172,13 +172,13 @@ class Side:
         until("all rights are there", lambda: self._count(any_acl) == asked)
 
     def _count(self, any_acl: Value) -> int:
-        """Returns the number of ACLs of cells."""
+        """Returns the number of ACLs that belong to cells."""
         found = self.call("DescribeAcls", 3, any_acl)["resources"]
         principals = [acl["principal"] for resource in found for acl in resource["acls"]]
         return len([each for each in principals if _OF_A_CELL.fullmatch(each)])
 
     def _keep_for_kept(self) -> None:
-        """Gives the user KEPT credentials, a quota and a token."""
+        """Creates credentials, a quota and a token for the user KEPT."""
         self.secured.add_scram_users(KEPT)
         entity = {"entity_type": "user", "entity_name": KEPT}
         quota = {"key": "producer_byte_rate", "value": 1e9, "remove": False}
@@ -196,7 +196,7 @@ class Side:
             "DescribeDelegationToken", 3, {"owners": None})["tokens"])  # fmt: skip
 
     def _have_led(self, kind: int, key: str) -> None:
-        """Has the internal topic of a coordinator created."""
+        """Makes the broker create the internal topic of a coordinator."""
         asked = {"key": key, "key_type": kind}
         until(f"{key} is led", lambda: _if_fine(self.call("FindCoordinator", 3, asked)))
 
@@ -243,8 +243,8 @@ class Side:
         self.facts[f"producer of {transactional_id}"] = answer["producer_id"]
 
     def ask(self, cell: Cell) -> Value:
-        """Returns the normalised response of a cell; "closed" if the broker closed the
-        connection."""
+        """Returns the normalised response to the request of a cell; "closed" if the broker closed
+        the connection."""
         connection = self.secured.connect(*cell.login)
         try:
             if cell.request.again_after is None:
@@ -302,25 +302,25 @@ _FREE = {
     "transaction_start_time_ms", "session_lifetime_ms", "synonyms", "documentation",
     "error_message", "last_timestamp",
 }  # fmt: skip
-"""The fields for addresses, times and messages, which differ between two brokers."""
+"""The fields that may differ between two brokers, such as addresses, times and messages."""
 _KINDS = {"records", "hmac", "token_id", "member_id", "leader", "configs"}
-"""The fields of which only the presence is compared."""
+"""The fields for which the comparison checks only that both responses have them."""
 _SIGNS = {
     "base_offset", "producer_id", "producer_epoch", "high_watermark", "last_stable_offset",
     "offset", "end_offset", "timestamp", "low_watermark",
 }  # fmt: skip
-"""The fields of which only the sign is compared."""
+"""The fields for which the comparison checks only the sign."""
 
 
 class Normal:
-    """A response without values that may differ between two equal brokers."""
+    """Normalises responses: removes the values that may differ between two equivalent brokers."""
 
     def __init__(self, cell: Cell, side: Side) -> None:
         self._cell = cell
         self._side = side
 
     def of(self, value: Any) -> Any:
-        """Returns a part of a response, normalised."""
+        """Returns a normalised part of a response."""
         if isinstance(value, dict):
             return {key: self._field(key, part) for key, part in value.items() if key not in _FREE}
         if isinstance(value, list):
@@ -340,7 +340,8 @@ class Normal:
 
 
 def told(answer: Value) -> str:
-    """Returns the names and error codes of a normalised response: `open: 0 0/0 1/29, ...`."""
+    """Returns the names and error codes in a normalised response, such as `open: 0 0/0 1/29,
+    ...`."""
     if "closed" in answer:
         return "closed"
     return " ".join(_told(answer))

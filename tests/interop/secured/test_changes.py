@@ -1,4 +1,4 @@
-"""Changed rights and quotas take effect on connected clients as in Kafka 4.3.1."""
+"""Changes of ACLs and quotas apply to connected clients as in Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def codes_of_fetch(answer: dict[str, Any]) -> list[int]:
     return [p["error_code"] for topic in answer["responses"] for p in topic["partitions"]]
 
 
-def test_revoked_right_applies_to_the_next_request(
+def test_new_deny_acl_applies_to_the_next_produce_request(
     kafka: Secured, request: pytest.FixtureRequest, name: str
 ) -> None:
     def told(secured: Secured) -> list[int]:
@@ -96,7 +96,7 @@ def test_revoked_right_applies_to_the_next_request(
     assert on_each(kafka, request, told) == [[0, 29]] * (2 if KIND == "muster" else 1)
 
 
-def test_revoked_right_applies_to_a_fetch_session(
+def test_new_deny_acl_applies_to_an_existing_fetch_session(
     kafka: Secured, request: pytest.FixtureRequest, name: str
 ) -> None:
     def told(secured: Secured) -> list[Any]:
@@ -135,7 +135,7 @@ def set_quota(secured: Secured, user: str, key: str, value: float | None) -> Non
     )["entries"]) == (value is not None))  # fmt: skip
 
 
-def test_produce_above_a_quota_returns_the_throttle_time(
+def test_produce_response_has_the_throttle_time_when_a_quota_is_exceeded(
     kafka: Secured, request: pytest.FixtureRequest, name: str
 ) -> None:
     def told(secured: Secured) -> int:

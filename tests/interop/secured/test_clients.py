@@ -1,4 +1,4 @@
-"""Python clients on each protocol and mechanism, with the least rights that they need."""
+"""Python clients with each protocol and SASL mechanism, with the fewest ACLs that they need."""
 
 from __future__ import annotations
 

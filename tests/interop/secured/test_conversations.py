@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.proves("security 22")]
 
 
 @pytest.mark.parametrize("conversation", CONVERSATIONS, ids=[each.name for each in CONVERSATIONS])
-def test_login_conversation_equals_that_of_kafka(
+def test_login_gets_the_same_responses_as_from_kafka(
     kafka: Secured, request: pytest.FixtureRequest, conversation: Conversation
 ) -> None:
     theirs = hear(kafka, conversation)

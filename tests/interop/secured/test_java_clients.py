@@ -1,5 +1,5 @@
-"""Java clients of three versions on each protocol and mechanism, with the least rights that they
-need.
+"""Java clients of three versions with each protocol and SASL mechanism, with the fewest ACLs that
+they need.
 
 The clients of a version run in one JVM. The client of 2017 uses SaslHandshake 0 and raw tokens; it
 cannot read PEM, so all versions use PKCS12 stores.
@@ -39,7 +39,7 @@ class Properties:
         self, protocol: str, mechanism: str | None, user: str, password: str | None = None,
         **more: str,
     ) -> str:  # fmt: skip
-        """Returns the file of one login."""
+        """Returns the path of the properties file for one login."""
         pairs = self._secured.properties(protocol, mechanism, user, password)
         pairs = {key: value for key, value in pairs.items() if not key.startswith("ssl.")}
         pairs["bootstrap.servers"] = self._secured.listeners[protocol]
@@ -81,14 +81,14 @@ def run(jars: str, *calls: tuple[str, ...], urls: Sequence[str] = ()) -> dict[st
 
 @pytest.fixture
 def age(request: pytest.FixtureRequest) -> tuple[str, Secured]:
-    """The jars of a version, and a broker that serves its clients."""
+    """Returns the jars of a Kafka version, and a broker that serves clients of that version."""
     is_old = request.param == java.KAFKA_OLD
     fixture = "secured_for_old_clients" if is_old else "secured"
     return request.param, request.getfixturevalue(fixture)
 
 
 def logins_of(jars: str) -> list[tuple[str, str | None]]:
-    """Returns the supported logins: OAUTHBEARER came with Kafka 2.0."""
+    """Returns the supported logins; OAUTHBEARER is supported since Kafka 2.0."""
     return [each for each in LOGINS if jars != java.KAFKA_OLD or each[1] != "OAUTHBEARER"]
 
 
@@ -100,7 +100,7 @@ AGES = pytest.mark.parametrize(
 
 
 @AGES
-def test_writer_can_produce_and_reader_can_consume_with_each_login(
+def test_java_clients_produce_and_consume_with_each_sasl_mechanism(
     age: tuple[str, Secured], name: str, tmp_path: Path
 ) -> None:
     jars, secured = age
@@ -120,7 +120,7 @@ def test_writer_can_produce_and_reader_can_consume_with_each_login(
 
 
 @AGES
-def test_denied_operation_fails_with_its_exception(
+def test_denied_operation_raises_the_java_exception_of_its_error(
     age: tuple[str, Secured], name: str, tmp_path: Path
 ) -> None:
     jars, secured = age

@@ -1,6 +1,6 @@
-"""Muster and Apache Kafka 4.3.1 get the same requests with the same rights, cell by cell.
+"""Muster and Apache Kafka 4.3.1 receive the same requests with the same ACLs.
 
-The table also has Kafka's responses, so that the two brokers cannot agree by accident.
+The table also contains Kafka's responses, so that the two brokers cannot agree by accident.
 `BROKER=kafka` tests only Kafka.
 """
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.proves("security 21")]
 
 @pytest.fixture(scope="session")
 def kafka_side(kafka: Secured) -> Side:
-    """Apache Kafka with the resources and rights of all cells."""
+    """Apache Kafka with the resources and ACLs of all cells."""
     side = Side("Kafka", kafka)
     side.prepare(CELLS, TOPICS, GROUPS, TRANSACTIONS)
     return side
@@ -28,14 +28,14 @@ def kafka_side(kafka: Secured) -> Side:
 
 @pytest.fixture(scope="session")
 def muster_side(secured: Secured) -> Side:
-    """Muster with the resources and rights of all cells."""
+    """Muster with the resources and ACLs of all cells."""
     side = Side("Muster", secured)
     side.prepare(CELLS, TOPICS, GROUPS, TRANSACTIONS)
     return side
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=[cell.id for cell in CELLS])
-def test_response_of_a_cell_equals_the_table_and_kafka(
+def test_response_to_each_request_equals_that_of_the_table_and_kafka(
     kafka_side: Side, request: pytest.FixtureRequest, cell: Cell
 ) -> None:
     theirs = kafka_side.ask(cell)
@@ -46,7 +46,7 @@ def test_response_of_a_cell_equals_the_table_and_kafka(
         assert muster.ask(cell) == theirs
 
 
-def test_table_has_denied_and_allowed_cells() -> None:
+def test_table_has_denied_and_allowed_requests() -> None:
     denied = [cell for cell in CELLS if re.search(r"[:,](29|30|31|53|64|65)\b", cell.expected)]
     assert len(CELLS) >= 120
     assert len(denied) >= 60

@@ -38,7 +38,7 @@ def commands() -> list[tuple[str, str]]:
 
 
 @pytest.mark.timeout(600)
-def test_security_page_commands_print_their_output(tmp_path: Path) -> None:
+def test_commands_of_the_security_page_print_the_shown_output(tmp_path: Path) -> None:
     shell = program("bash", "bash")
     program("openssl", "openssl")
     steps = commands()
@@ -70,9 +70,9 @@ def test_security_page_commands_print_their_output(tmp_path: Path) -> None:
     assert "denied" not in logged  # the log of the last broker, which started empty
 
 
-def test_security_page_has_the_client_settings_of_the_tests() -> None:
-    """The page has the library settings with which tests/interop/secured logs in; `muster` reads
-    those of Java clients."""
+def test_security_page_names_only_client_settings_that_tests_use() -> None:
+    """The page contains the library settings with which tests/interop/secured logs in; `muster`
+    reads the settings of Java clients."""
     table = PAGE.split("\n## Clients\n")[1].split("\n\n")[1]
     rows = [line.strip("|").split("|") for line in table.splitlines()]
     assert len(rows) > 6

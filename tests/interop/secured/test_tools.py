@@ -1,4 +1,4 @@
-"""Kafka's tools for ACLs, users, quotas, certificates and tokens, with a login of their own."""
+"""Kafka's tools for ACLs, users, quotas, certificates and tokens. The tools log in."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Tools:
         self._folder = folder
 
     def properties(self, user: str = ADMIN, **pairs: str) -> str:
-        """Returns a file of client properties, with these overrides."""
+        """Returns the path of a file of client properties with these overrides."""
         found = self._secured.properties(LISTENER, "PLAIN", user)
         found |= {key.replace("_", "."): value for key, value in pairs.items()}
         found["bootstrap.servers"] = self._secured.listeners[LISTENER]
@@ -40,7 +40,7 @@ class Tools:
         return str(file)
 
     def run(self, tool: str, *arguments: str, code: int = 0, user: str = ADMIN) -> str:
-        """Runs a tool and returns its output, including its errors if it must fail."""
+        """Runs a tool and returns its output, with its errors if the tool must fail."""
         where = self._secured.listeners[LISTENER]
         given = ("--bootstrap-server", where, "--command-config", self.properties(user))
         done = java.run(java.KAFKA_NEW, tool, *given, *arguments)
@@ -53,7 +53,7 @@ def tools(secured: Secured, tmp_path: Path) -> Tools:
     return Tools(secured, tmp_path)
 
 
-def test_kafka_acls_adds_all_rights_that_a_client_needs(
+def test_kafka_acls_adds_all_acls_that_a_client_needs(
     tools: Tools, secured: Secured, name: str
 ) -> None:
     topic, group = f"{name}-topic", f"{name}-group"
@@ -99,7 +99,7 @@ def test_kafka_configs_changes_users_and_quotas(tools: Tools, secured: Secured, 
 
 
 def enters(secured: Secured, user: str, password: str) -> bool:
-    """Returns whether the user may log in."""
+    """Returns True if the user may log in."""
     try:
         secured.connect(LISTENER, "SCRAM-SHA-256", user, password).close()
     except ClientError as error:

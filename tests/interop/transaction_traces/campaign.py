@@ -26,14 +26,15 @@ from tests.interop.transaction_traces.trace import (
 )
 
 TOGETHER = 8
-"""The number of concurrent traces, each with its own ids, topics and group."""
+"""The number of concurrent traces. Each trace has its own ids, topics and group."""
 PREPARED_AT_ONCE = 40
 """The number of traces whose topics are created together."""
 ENOUGH = 20
 """The number of comparisons that a run must reach for each version of each API."""
 COLUMNS = ("Dead", "Empty", "Ongoing", "CompleteCommit", "CompleteAbort")
-"""The states in DescribeTransactions; "Dead" is an unknown id. A broker is between Prepare and
-Complete while it writes markers; a step waits until that is over."""
+"""The states that DescribeTransactions reports; "Dead" means an unknown id. A broker is in the
+state PrepareCommit or PrepareAbort until it has written the markers; a step waits for the end of
+this state."""
 _STATE_ROWS = {
     TV1: (
         "InitProducerId none",
@@ -60,7 +61,7 @@ _STATE_ROWS[TV2] = (
 
 @dataclass
 class Failure:
-    """A trace with a different response."""
+    """A trace with a response that differs."""
 
     seed: int
     story: list[str]
@@ -73,16 +74,17 @@ class Failure:
 
 @dataclass
 class Campaign:
-    """Runs the traces of the seeds from `first_seed` on, until `steps` responses were compared."""
+    """Runs traces with consecutive seeds from `first_seed`, until `steps` responses are
+    compared."""
 
     targets: list[Target]
-    """The broker under test, and the brokers with which it is compared."""
+    """The broker under test, followed by the brokers with which it is compared."""
     rules: str
     first_seed: int
     steps: int
     seeds: int = 1 << 30
     whole: bool = False
-    """Whether to continue for half as many steps again when the coverage is incomplete."""
+    """True if the run continues for half as many steps again when the coverage is incomplete."""
     stop_after: int = 6
     compared: Counter[tuple[str, int]] = field(default_factory=Counter)
     cells: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -91,11 +93,11 @@ class Campaign:
     failed: list[Failure] = field(default_factory=list)
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Serialises requests in which Kafka's coordinator answers several clients at once, with the
-    errors of one client's version."""
+    """Serialises the requests in which Kafka's coordinator answers several clients at once, with
+    errors for the version of one client."""
 
     async def run(self) -> None:
-        """Runs the traces; `failed` has the differences."""
+        """Runs the traces; stores the differences in `failed`."""
         last = self.first_seed + self.seeds
         for first in range(self.first_seed, last, PREPARED_AT_ONCE):
             if self._over:
@@ -146,7 +148,7 @@ class Campaign:
                 return
 
     async def _answer(self, side: Side, step: Step) -> tuple[dict[str, Any], str]:
-        """Returns the normalised response, and the state after it."""
+        """Returns the normalised response, and the state after the response."""
         answer = of_trace(side, step.api, await side.ask(step))
         return normal(side, answer), await side.settle(step.actor)
 
@@ -157,7 +159,7 @@ class Campaign:
         answers: list[tuple[dict[str, Any], str]],
         sides: list[Side],
     ) -> str | Reason | None:
-        """Returns the difference, or the reason why the trace ends here without one."""
+        """Returns the difference, or the reason why the trace ends here without a difference."""
         mine, state = answers[0]
         for (other, other_state), side in zip(answers[1:], sides[1:], strict=True):
             if mine != other:
@@ -201,7 +203,7 @@ class Campaign:
         return min(last, last_of_tv1.get(api, last)) if self.rules == TV1 else last
 
     def report(self) -> str:
-        """Returns the comparisons as text."""
+        """Returns the counts of comparisons as text."""
         errors: dict[str, list[str]] = {}
         for (api, code), count in sorted(self.errors.items()):
             errors.setdefault(api, []).append(f"{code}: {count}")

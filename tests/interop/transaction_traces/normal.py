@@ -1,4 +1,4 @@
-"""Responses normalised for comparison: producer ids are named, and random and clock values
+"""Responses normalised for comparison: producer ids are named, and random values and times are
 removed."""
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _DROPPED = frozenset(
     }
 )
 _ONLY_WHETHER = frozenset({"transaction_start_time_ms", "coordinator_epoch"})
-"""Times and epochs of one broker, of which only the presence is compared."""
+"""Times and epochs of one broker; the comparison checks only that both responses have them."""
 
 
 def normal(side: Side, value: Any, key: str = "") -> Any:
-    """Returns a response without values that may differ between equal brokers."""
+    """Returns a response without the values that may differ between equivalent brokers."""
     if isinstance(value, dict):
         plain = {k: normal(side, v, k) for k, v in value.items() if k not in _DROPPED}
         if value.get("error_code") and "transaction_state" in value:
@@ -56,7 +56,7 @@ def normal(side: Side, value: Any, key: str = "") -> Any:
 
 
 def _records(side: Side, data: bytes) -> list[Any]:
-    """Returns the batches in order, with their values for consumers and for producer state."""
+    """Returns the batches in order, with the fields that consumers and the producer state use."""
     found = []
     for header, _ in iter_stored(data, partial=True):
         records = records_of(data, header)
@@ -71,7 +71,7 @@ def _records(side: Side, data: bytes) -> list[Any]:
 
 
 def of_trace(side: Side, api: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """Returns a response without values from other traces of the same run."""
+    """Returns a response without the values that belong to other traces of the same run."""
     if api != "ListTransactions":
         return answer
     mine = [
@@ -83,7 +83,7 @@ def of_trace(side: Side, api: str, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def codes(value: Any) -> list[int]:
-    """Returns all error codes of a response except 0; [0] if all are 0."""
+    """Returns all nonzero error codes of a response; [0] if all are 0."""
 
     def found(part: Any) -> set[int]:
         if isinstance(part, dict):

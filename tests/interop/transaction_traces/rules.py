@@ -1,6 +1,6 @@
-"""The differences between transactions of Muster and of Kafka.
+"""The differences between transactions in Muster and in Kafka.
 
-docs/use/differences.md has each difference with its reason.
+docs/use/differences.md contains each difference with its reason.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Reason:
     text: str
     goes_on: bool
     nothing_appended: bool = False
-    """Whether the partition must have the same end offset on both brokers."""
+    """True if the partition must have the same log end offset on both brokers."""
 
 
 TIMED_OUT = Reason("EndTxn with commit is repeated after a timeout aborted the transaction", True)
@@ -53,11 +53,11 @@ REASONS = (
     NEW_GROUP,
     NEVER_COMPLETE,
 )
-"""All reasons; a test finds each of them in docs/use/differences.md."""
+"""All reasons; a test checks that docs/use/differences.md contains each reason."""
 
 
 def reason_of(step: Step, state: str, mine: dict[str, Any], other: dict[str, Any]) -> Reason | None:
-    """Returns the reason why two responses may differ; None if they may not."""
+    """Returns the reason why two responses may differ; None if the difference is not allowed."""
     both = (codes(mine), codes(other))
     who = step.says.get("who")
     if who == "other" and both == ([INVALID_PRODUCER_ID_MAPPING], [INVALID_PRODUCER_EPOCH]):
@@ -97,7 +97,7 @@ def _of_produce(step: Step, both: tuple[list[int], list[int]]) -> Reason | None:
 
 
 def _used(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the listed ids, without those that have had no transaction since InitProducerId."""
+    """Returns the listed ids, except ids that had no transaction since InitProducerId."""
     return [each for each in answer["transaction_states"] if each["transaction_state"] != "Empty"]
 
 

@@ -1,4 +1,4 @@
-"""One broker in one trace: the state of its producers, and the requests of the steps."""
+"""One broker in one trace: the state of its producers, and the requests for the steps."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ PASSING = (
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
 )
-"""Errors of a broker that is not ready yet; NOT_ENOUGH_REPLICAS is their form in a Produce
-response."""
+"""Errors of a broker that is not ready yet; a Produce response has NOT_ENOUGH_REPLICAS instead."""
 UNSETTLED = ("PrepareCommit", "PrepareAbort")
 
 Request = dict[str, Any]
@@ -36,16 +35,16 @@ Request = dict[str, Any]
 
 @dataclass
 class Producer:
-    """The state of a producer: its ids and epochs, newest last, and its sequences."""
+    """The state of a producer: its ids and epochs, the newest last, and its sequences."""
 
     given: list[tuple[int, int]] = field(default_factory=lambda: [(-1, -1)])
     sequences: dict[tuple[int, int, str, int], int] = field(default_factory=dict)
     """The number of accepted records, by producer id, epoch and partition."""
     fresh: set[tuple[int, int, str, int]] = field(default_factory=set)
-    """The keys with records that were accepted since the last InitProducerId or EndTxn."""
+    """The keys for which records were accepted since the last InitProducerId or EndTxn."""
 
     def claims(self, who: str, others: tuple[int, int]) -> tuple[int, int]:
-        """Returns the producer id and epoch that a request claims."""
+        """Returns the producer id and epoch to send in a request."""
         producer_id, epoch = self.given[-1]
         match who:
             case "none":
@@ -66,7 +65,7 @@ class Side:
 
     target: Target
     name: str
-    """The trace's name, which is the prefix of its ids, its group and its topics."""
+    """The trace's name, which is the prefix of the trace's ids, group and topics."""
     wire: Wire
     producers: list[Producer] = field(default_factory=lambda: [Producer() for _ in IDS])
     pid_names: dict[int, str] = field(default_factory=dict)
@@ -78,8 +77,7 @@ class Side:
         return f"{self.name}-{IDS[actor]}"
 
     async def ask(self, step: Step) -> dict[str, Any]:
-        """Returns the broker's response to a step, which is repeated while the broker is not
-        ready."""
+        """Repeats a step as long as the broker is not ready; returns the response."""
         if step.api == AWAIT_ABORT:
             await self._until(lambda state: state.startswith("CompleteAbort"), step.actor)
             return {}
@@ -98,7 +96,7 @@ class Side:
         return answer
 
     async def state(self, actor: int) -> str:
-        """Returns the state of a producer's id, "Dead" if the id is unknown."""
+        """Returns the state of the transactional id of a producer; "Dead" if the id is unknown."""
         asked = {"transactional_ids": [self.transactional_id(actor)]}
         answer = await self.wire.send("DescribeTransactions", 0, asked)
         return answer["transaction_states"][0]["transaction_state"] or "Dead"
@@ -114,12 +112,13 @@ class Side:
         return end
 
     async def settle(self, actor: int) -> str:
-        """Waits until all markers are written, which a broker does after its response; returns the
-        state."""
+        """Waits until all markers are written, because a broker writes them after its response;
+        returns the state."""
         return await self._until(lambda state: state not in UNSETTLED, actor)
 
     async def _until(self, holds: Callable[[str], bool], actor: int) -> str:
-        """Waits until ``holds`` accepts the state of the actor's id; returns the last state."""
+        """Waits until ``holds`` accepts the state of the actor's transactional id; returns the last
+        state."""
         for _ in range(int(SETTLED_WITHIN_S / PAUSE_S)):
             if holds(state := await self.state(actor)):
                 break

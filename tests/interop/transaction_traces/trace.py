@@ -1,9 +1,9 @@
 """Traces of transactional requests that depend only on a seed.
 
 Producers 0 and 1 share the transactional id "x" and fence each other; producer 2 has "y". A step
-names the claimed identity in words ("own", "before", "other"), which each broker's own producer ids
-replace. Goals lead an id through complete transactions; single valid and invalid requests are mixed
-in.
+contains the placeholder "own", "before", "next" or "other" for producer id and epoch, which is
+replaced by the values of each broker. Goals lead an id through complete transactions; single valid
+and invalid requests occur in between.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ IDS = ("x", "x", "y")
 """The transactional id of each producer."""
 PARTITIONS = {"t": 3, "u": 2}
 WHO = ("own", "before", "next", "other")
-"""The claimed producer id and epoch: its own; the previous or the next epoch; another
-producer's."""
+"""The placeholders for producer id and epoch: the producer's own; the previous or the next
+epoch; the id and epoch of another producer."""
 
 VERSIONS = {
     "InitProducerId": (0, 5),
@@ -67,10 +67,12 @@ _NOISE = {
     "ListOffsets": 8,
     "Produce": 4,
 }
-"""The frequencies of single requests, by default 2; higher for APIs with many versions."""
+"""The relative frequencies of single requests, by default 2; APIs with many versions have higher
+frequencies."""
 
 AWAIT_ABORT = "await abort"
-"""A step without a request: waits until the transaction has timed out and a sweep has run."""
+"""A step without a request: it waits until the transaction has timed out and the broker has checked
+for timeouts."""
 
 
 class Script:
@@ -101,7 +103,7 @@ class Script:
         return self.rng.random() < probability
 
     def version(self, api: str, rules: str = "") -> int:
-        """Returns the versions in turn; the seed decides the first one."""
+        """Returns each version in rotation; the seed decides the first version."""
         first, last = self.ranges[api]
         if TV1 in (rules, self.rules):
             last = min(last, LAST_OF_TV1.get(api, last))
@@ -167,7 +169,8 @@ class Script:
             self.noise_OffsetFetch(actor)
 
     def fence(self) -> None:
-        """Adds an open transaction whose transactional id another producer takes over."""
+        """Adds an open transaction, and a second producer that initialises the same transactional
+        id."""
         self.start(0)
         self.add(0, "AddPartitionsToTxn", who="own", partitions=self.partitions())
         self.started.add(1)
@@ -191,7 +194,7 @@ class Script:
         self.add(actor, "InitProducerId", who="none", timeout_ms=60_000)
 
     def go_on(self, actor: int | None = None) -> None:
-        """Adds InitProducerId with the producer's own id after an error, and sometimes once more
+        """Adds InitProducerId with the producer's own id after an error; sometimes adds it twice
         (KIP-360)."""
         actor = self.rng.randrange(len(IDS)) if actor is None else actor
         who = self.rng.choice(("own", "own", "before"))
@@ -242,7 +245,8 @@ class Script:
         self.produce(actor, self.partitions()[0])
 
     def noise_WriteTxnMarkers(self, actor: int) -> None:
-        """Adds markers that are rejected: of an old epoch, or to an unknown partition."""
+        """Adds WriteTxnMarkers that are rejected because of an old epoch or an unknown
+        partition."""
         partition = self.rng.choice((("nope", 0), ("t", 17)))
         self.add(actor, "WriteTxnMarkers", partition=partition)
 
@@ -275,12 +279,12 @@ class Script:
 
 
 def trace_of(seed: int, rules: str, ranges: dict[str, tuple[int, int]]) -> list[Step]:
-    """Returns the steps of a seed, which are always the same."""
+    """Returns the steps of a seed; equal arguments give equal steps."""
     return Script(seed, rules, ranges).run()
 
 
 def common_ranges(served: list[dict[int, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
-    """Returns the versions for traces that all of these brokers serve."""
+    """Returns the version ranges that all of these brokers serve."""
     found = {}
     for api, (least, most) in VERSIONS.items():
         key = BY_NAME[api].key

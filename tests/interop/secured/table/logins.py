@@ -1,4 +1,4 @@
-"""Login conversations, and the responses of Apache Kafka 4.3.1."""
+"""Sequences of login messages, and the responses of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 

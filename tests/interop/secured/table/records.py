@@ -21,7 +21,7 @@ def produce(
     transactional_id: str | None = None,
     records: bytes = batch(b"x"),
 ) -> Value:
-    """Returns Produce of one record to the first partition of each topic."""
+    """Returns a Produce request with one record for the first partition of each topic."""
     data = [
         {
             **({"topic_id": id_of(topic)} if by_id else {"name": topic}),
@@ -35,7 +35,7 @@ def produce(
 
 
 def fetch(*topics: str, by_id: bool = False, **fields: int) -> Value:
-    """Returns Fetch of the first partition of each topic, from its start, without waiting."""
+    """Returns a Fetch request for the first partition of each topic from offset 0, without waiting."""
     asked = [
         {
             **({"topic_id": id_of(topic)} if by_id else {"topic": topic}),
@@ -49,20 +49,20 @@ def fetch(*topics: str, by_id: bool = False, **fields: int) -> Value:
 
 
 def list_offsets(*topics: str) -> Value:
-    """Returns ListOffsets of the end of the first partition of each topic."""
+    """Returns a ListOffsets request for the log end offset of the first partition of each topic."""
     partitions = [{"partition_index": 0, "timestamp": -1}]
     topics_ = [{"name": topic, "partitions": partitions} for topic in topics]
     return {"replica_id": -1, "topics": topics_}
 
 
 def metadata(*topics: str, **fields: bool) -> Value:
-    """Returns Metadata of these topics."""
+    """Returns a Metadata request for these topics."""
     asked = [{"topic_id": bytes(16), "name": topic} for topic in topics]
     return {"topics": asked, "allow_auto_topic_creation": False, **fields}
 
 
 def epochs(*topics: str) -> Value:
-    """Returns OffsetForLeaderEpoch of the first partition of each topic."""
+    """Returns an OffsetForLeaderEpoch request for the first partition of each topic."""
     partitions = [{"partition": 0, "leader_epoch": 0}]
     return {"topics": [{"topic": topic, "partitions": partitions} for topic in topics]}
 

@@ -10,13 +10,13 @@ NEW = f"{OWN}-new"
 
 
 def create(*names: str, is_checked: bool = False) -> Value:
-    """Returns CreateTopics with one partition each."""
+    """Returns a CreateTopics request; each topic has one partition."""
     topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in names]
     return {"topics": topics, "timeout_ms": 20_000, "validate_only": is_checked}
 
 
 def described(*resources: tuple[int, str], key: str = "retention.ms") -> Value:
-    """Returns DescribeConfigs of one setting of each resource."""
+    """Returns a DescribeConfigs request for one setting of each resource."""
     return {"resources": [
         {"resource_type": kind, "resource_name": name, "configuration_keys": [key]}
         for kind, name in resources
@@ -24,7 +24,8 @@ def described(*resources: tuple[int, str], key: str = "retention.ms") -> Value:
 
 
 def changes(**fields: int) -> Value:
-    """Returns full or incremental changes of one setting each, with validate_only."""
+    """Returns a request that changes one setting per resource, fully or incrementally, with
+    validate_only."""
     of_topics = [(TOPIC, name, "retention.ms", "1000") for name in (*BOTH, "absent")]
     return {
         "resources": [
