@@ -1,9 +1,9 @@
 """A second reader of the offsets log: slow, simple, and independent of the reader under test.
 
-It decodes record batches of a segment and returns the last value of each key. The offset of a
-committed transaction replaces the present offset only if its record has the higher log offset. The
-module imports nothing of ``offsets/`` or ``protocol/``, so that it does not share their bugs. It
-reads only uncompressed batches of magic 2; the coordinator writes no others.
+The module decodes the record batches of a segment and returns the last value of each key. The
+offset of a committed transaction replaces the current offset only if its record has the higher log
+offset. The module imports nothing from ``offsets/`` or ``protocol/``, so that it does not share
+their bugs. It reads only uncompressed batches of magic 2.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class ModelOffset(NamedTuple):
-    """A committed offset; a field that the value's version lacks is -1."""
+    """A committed offset; a field that does not exist in the version of the value is -1."""
 
     offset: int
     leader_epoch: int
@@ -57,16 +57,16 @@ class ModelRecord(NamedTuple):
     producer_id: int = -1
     """The producer id of the record's transaction."""
     is_marker: bool = False
-    """Whether the record is a transaction marker; its key says COMMIT or ABORT."""
+    """True if the record is a transaction marker; its key says COMMIT or ABORT."""
 
     @property
     def commits(self) -> bool:
-        """Returns whether the marker says COMMIT."""
+        """Returns True if the marker's type is COMMIT."""
         return self.is_marker and self.key == b"\0\0\0\1"
 
 
 OffsetKey = tuple[str, str, int]
-"""Group, topic, partition."""
+"""A group, a topic and a partition."""
 
 
 @dataclass
@@ -76,7 +76,8 @@ class ModelState:
     offsets: dict[str, dict[tuple[str, int], ModelOffset]] = field(default_factory=dict)
     groups: dict[str, ModelGroup] = field(default_factory=dict)
     pending: dict[int, dict[OffsetKey, ModelOffset]] = field(default_factory=dict)
-    """The offsets of open transactions, by producer id; a producer without any is absent."""
+    """The offsets of open transactions, by producer id; a producer without pending offsets has no
+    entry."""
     records: int = 0
     unknown_keys: int = 0
     next_log_offset: int = 0
@@ -121,8 +122,8 @@ class ModelState:
             self.unknown_keys += 1
 
     def _end(self, marker: ModelRecord) -> None:
-        """Ends a transaction: each committed offset applies if its record is after the present
-        one."""
+        """Ends a transaction; each committed offset applies if its record is after the record of
+        the current offset."""
         for (group, *key), value in self.pending.pop(marker.producer_id, {}).items():
             of_group = self.offsets.get(group, {})
             kept = of_group.get((key[0], key[1]))
@@ -131,7 +132,7 @@ class ModelState:
 
     def _delete(self, group: str, topic: str, partition: int) -> None:
         """Deletes the committed and the pending offset of a partition; later markers do not restore
-        them."""
+        these offsets."""
         of_group = self.offsets.get(group, {})
         of_group.pop((topic, partition), None)
         if not of_group:
@@ -150,7 +151,7 @@ def read_log(data: bytes) -> ModelState:
 
 
 class Bytes:
-    """A position in a byte string; a read advances it and fails beyond the end."""
+    """A read position in a byte string; a read advances the position and fails beyond the end."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -220,8 +221,8 @@ def records_of_batches(data: bytes) -> list[ModelRecord]:
 
 @lru_cache(maxsize=4096)
 def _records_of_batch(base_offset: int, data: bytes) -> tuple[ModelRecord, ...]:
-    """Returns the records of one batch; cached, because each simulated crash reads the log
-    again."""
+    """Returns the records of one batch; the result is cached, because each simulated crash reads
+    the log again."""
     body = Bytes(data)
     records = []
     body.number(4)  # partition leader epoch

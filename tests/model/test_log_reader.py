@@ -1,4 +1,5 @@
-"""The second log reader against records of Apache Kafka and batches that are encoded by hand."""
+"""Tests of the second log reader with records of Apache Kafka and with batches that are encoded by
+hand."""
 
 from __future__ import annotations
 
@@ -70,7 +71,6 @@ def test_group_of_value_decodes_kafka_values_of_every_version(row: dict) -> None
 
 
 def batch(base_offset: int, *records: bytes) -> bytes:
-    """Encodes one batch by hand."""
     checked = (
         bytes(2)
         + (len(records) - 1).to_bytes(4, "big")

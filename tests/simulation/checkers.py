@@ -1,11 +1,11 @@
 """Invariants of the simulated world, checked after every step.
 
-Two laws of state come first. The cache equals the log's bytes as the second reader decodes them. A
-shard that is loaded from the log, or from a snapshot and the rest of the log, cleaned or not,
-equals the live shard in all state that a STABLE or EMPTY group must keep. Further laws:
-acknowledged records survive a crash (promises.py); each request is answered once; a waiting group
-has a deadline and names the awaited members. docs/internals/simulations.md lists the invariants
-with their checkers.
+The first two laws are about state. Law 1: the cache equals the log's bytes as the second reader
+decodes them. Law 2: a shard that is loaded from the log (cleaned or not), or from a snapshot and
+the rest of the log, equals the live shard in all state that a STABLE or EMPTY group must keep.
+Further laws: acknowledged records survive a crash (promises.py); each request is answered once; a
+waiting group has a deadline and names the awaited members. docs/internals/simulations.md lists the
+invariants with their checkers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Checkers(ReplyChecks):
         super().__init__(world)
         self.steps = 0
         self.persisted: dict[str, dict[int, dict[str, bytes]]] = {}
-        """The written assignments {identity: assignment}, by group and generation."""
+        """The written assignments by member identity, for each group and generation."""
         self.promises = Promises()
         self._look_at_all = True
         self.generations: dict[tuple[str, tuple[int, int]], int] = {}
@@ -91,7 +91,7 @@ class Checkers(ReplyChecks):
         self.count("persisted")
 
     def reloaded(self) -> None:
-        """Drops the state of the shard that restarts from the log."""
+        """Drops the state that belongs to a shard, because the shard restarts from the log."""
         log = self.world.log
         self.model = ModelState()
         self.persisted.clear()
@@ -103,7 +103,7 @@ class Checkers(ReplyChecks):
         self._look_at_all = True
 
     def leaves(self, log_offset: int) -> None:
-        """Notes that a reply leaves that depends on the records below ``log_offset``."""
+        """Notes that a reply is sent that depends on the records below ``log_offset``."""
         self.promises.leaves(log_offset)
 
     def told(self, events: Iterable[Event]) -> None:
@@ -195,7 +195,8 @@ class Checkers(ReplyChecks):
         assert len(cache.groups()) == len(stored)
 
     def check_tickets(self) -> None:
-        """Checks that each request is either parked or answered, and that none waits too long."""
+        """Checks that each request is either parked or answered, and that no request waits too
+        long."""
         world = self.world
         assert set(world.shard.view.parked()) == set(world.open), (
             "a request is lost, or answered twice"
@@ -209,7 +210,7 @@ class Checkers(ReplyChecks):
             self.count("parked")
 
     def check_waiting(self, group: Group) -> None:
-        """Checks that a preparing or completing group has an armed deadline, which names the
+        """Checks that a preparing or completing group has a deadline that is set and that names the
         awaited members."""
         awaited = group.awaited()
         if group.state not in (State.PREPARING_REBALANCE, State.AWAITING_SYNC):
@@ -231,7 +232,7 @@ class Checkers(ReplyChecks):
         self.count(f"awaited in {awaited.phase}")
 
     def check_counters(self, group: Group) -> None:
-        """Checks that the counters equal a recount."""
+        """Checks that the counters of a group equal the counted values."""
         members = group.members.values()
         assert group.joined == sum(member.join_ticket is not None for member in members)
         support: dict[str, int] = {}
@@ -312,10 +313,10 @@ class Checkers(ReplyChecks):
                 assert loaded.generation_id <= group.generation_id
 
     def unrest(self) -> list[str]:
-        """Returns the reasons why the world is not at rest: groups that are not STABLE with all
+        """Returns the reasons why the world is not at rest: the groups that are not STABLE with all
         their clients.
 
-        If group.max.size is below the number of clients, the refused clients retry forever. If the
+        If group.max.size is below the number of clients, the rejected clients retry forever. If the
         group's record cannot be written, the leader's assignments fail forever.
         """
         config = self.world.config
@@ -365,7 +366,7 @@ def entries_of_group(shard: GroupShard, group_id: str) -> dict[tuple[str, int], 
 
 
 def remembered(group: Group) -> dict[str, Any]:
-    """Returns the state that a STABLE or EMPTY group must keep over a restart."""
+    """Returns the state that a STABLE or EMPTY group must keep when the broker restarts."""
     if group.generation_id == 0:
         return {"generation": 0}
     return {

@@ -1,7 +1,7 @@
 """Simulated clients: mostly correct, sometimes confused.
 
-A client knows only the replies that it got. ``next_call`` returns its next request; ``hear``
-processes a reply. The ``ticket`` of its unanswered request represents its connection.
+A client knows only the replies that it received. ``next_call`` returns its next request; ``hear``
+processes a reply. The ``ticket`` of an unanswered request represents the connection of the client.
 """
 
 from __future__ import annotations
@@ -62,15 +62,16 @@ class Member:
     member_id: str = ""
     generation_id: int = -1
     phase: str = "out"
-    """"out": it must join; "joined": it must sync; "in": it has an assignment."""
+    """The phase of the member. "out": the member must join; "joined": the member must sync; "in":
+    the member has an assignment."""
     leads: bool = False
     others: Sequence[str] = ()
     protocols: Sequence[tuple[str, bytes]] = ()
     session_timeout_ms: int = 10_000
     rebalance_timeout_ms: int = 10_000
     modern: bool = True
-    """Whether it uses JoinGroup v9: ids are assigned first, and a static leader may skip the
-    assignment."""
+    """True if the member uses JoinGroup v9: ids are assigned first, and a static leader may skip
+    the assignment."""
     waiting_for: Call | None = None
     """The unanswered request."""
     assigns: int = 0
@@ -79,7 +80,7 @@ class Member:
         self.restart()
 
     def restart(self) -> None:
-        """Starts a new process, which has only the settings of the old one."""
+        """Starts a new process, which has only the settings of the old process."""
         self.member_id, self.generation_id, self.phase = "", -1, "out"
         self.waiting_for = None
         self.leads, self.others = False, ()
@@ -169,7 +170,7 @@ class Member:
         )
 
     def confused(self, ticket: int) -> Call:
-        """Returns the member's next request with an error in it."""
+        """Returns the member's next request with a deliberate error."""
         call = self.next_call(ticket)
         wrong = self.rng.choice(["generation", "member", "instance", "session", "group"])
         if wrong == "generation" and hasattr(call, "generation_id"):
@@ -228,7 +229,7 @@ class Member:
 
 @dataclass
 class Admin:
-    """A consumer without a group, or an administrative tool: it has no membership and names any
+    """A consumer without a group, or an administrative tool: it has no membership and may name any
     group."""
 
     name: str
@@ -271,7 +272,7 @@ class Admin:
 class Transactor:
     """A transactional producer that commits offsets, and the coordinator that ends its transaction.
 
-    Markers may arrive twice, and for a transaction without offsets.
+    Markers may arrive twice, and may end a transaction without offsets.
     """
 
     name: str
@@ -318,7 +319,7 @@ def _some_partitions(rng: Random) -> list[tuple[str, list[int]]]:
 
 
 def fetch(rng: Random, ticket: int, group_id: str) -> OffsetFetch:
-    """Returns an OffsetFetch of some partitions or of all."""
+    """Returns an OffsetFetch of some partitions or of all partitions."""
     topics = None if rng.random() < 0.4 else _some_partitions(rng)
     return OffsetFetch(ticket, group_id, topics, rng.random() < 0.5)
 
@@ -331,7 +332,7 @@ def commit(
     member_id: str,
     group_instance_id: str | None,
 ) -> OffsetCommit:
-    """Returns a commit in a form that some version from 1 to 9 has."""
+    """Returns an OffsetCommit in the form of some version from 1 to 9."""
     version = rng.choice([1, 2, 6, 6, 6, 6])
     topics = []
     for topic, partitions in _some_partitions(rng):

@@ -1,7 +1,9 @@
-"""Acknowledged records are never lost, and each read record was written (the first invariant).
+"""Acknowledged records are never lost, and each record that is read was written (the first
+invariant).
 
-`Promises` remembers all accepted records, and the offset up to which replies have left: a client
-that got a reply may rely on all earlier records. Each start of a shard is checked against them.
+`Promises` stores all accepted records, and the offset up to which replies were sent: a client that
+received a reply may rely on all earlier records. Each start of a shard is compared with the
+promises.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ class Promises:
 
     def __init__(self) -> None:
         self.told = 0
-        """Replies have left that depend on all records below this offset."""
+        """Replies that depend on all records below this offset have been sent."""
         self._written: dict[bytes, list[tuple[int, bytes | None]]] = {}
         """The log offset and value of each record of a key, ascending."""
         self._open: dict[int, list[int]] = {}
@@ -36,12 +38,12 @@ class Promises:
             self._written.setdefault(record.key, []).append((record.log_offset, record.value))
 
     def leaves(self, log_offset: int) -> None:
-        """Notes that a reply leaves that depends on the records below ``log_offset``."""
+        """Notes that a reply is sent that depends on the records below ``log_offset``."""
         self.told = max(self.told, log_offset)
 
     def forgo(self, log_offset: int) -> None:
-        """Limits the promises to the flushed records, below ``log_offset``, when the power
-        fails."""
+        """Limits the promises to the flushed records, which are below ``log_offset``, when the
+        power fails."""
         self.told = min(self.told, log_offset)
 
     def kept(self, found: Iterable[ModelRecord], end: int) -> None:

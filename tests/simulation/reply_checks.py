@@ -1,5 +1,5 @@
-"""The replies that are permitted for the state at the request: fences, votes, assignments,
-offsets."""
+"""The replies that are permitted for the state at the time of the request: fences, votes,
+assignments, offsets."""
 
 from __future__ import annotations
 
@@ -90,12 +90,13 @@ class ReplyChecks:
         self.checked: dict[str, int] = {}
 
     def count(self, what: str) -> None:
-        """Counts a check that was applied: a check that is never applied proves nothing."""
+        """Counts a check that was executed, because a check that is never executed proves
+        nothing."""
         self.checked[what] = self.checked.get(what, 0) + 1
 
     def _life(self, group_id: str) -> tuple[int, int]:
-        """Returns the life of a group: generations restart when a group is deleted, and may when
-        the shard is loaded."""
+        """Returns the life of a group: generations restart when the group is deleted, and may
+        restart when the shard is loaded."""
         return self.loads, self.removals.get(group_id, 0)
 
     def before_call(self, call: Call) -> None:
@@ -118,7 +119,8 @@ class ReplyChecks:
                 self._note_given(call, group)
 
     def _note_given(self, call: SyncGroup, group: Group) -> None:
-        """Remembers a leader's assignments; members get them only if the call is accepted."""
+        """Stores the assignments that a leader sent; members receive them only if the call is
+        accepted."""
         if (call.member_id, call.generation_id) == (group.leader_id, group.generation_id):
             key = (call.group_id, self._life(call.group_id), call.generation_id)
             self.given[key] = {_identity(name): value for name, value in call.assignments}
@@ -218,8 +220,8 @@ class ReplyChecks:
     def _check_transactional(
         self, call: TxnOffsetCommit, reply: CommitReply, records: Sequence[Run | OwnBatch]
     ) -> None:
-        """Checks that a call with a membership is a member's, and that accepted offsets become
-        pending without other changes."""
+        """Checks that a call with a membership comes from a member, and that accepted offsets
+        become pending without other changes."""
         errors = reply.errors
         if isinstance(errors, int) and errors != NONE:
             assert not records
@@ -239,7 +241,8 @@ class ReplyChecks:
         self.count("transactional commit")
 
     def _check_fetch(self, call: OffsetFetch, reply: FetchReply) -> None:
-        """Checks that fetched offsets equal those of the second reader; -1 if it has none."""
+        """Checks that fetched offsets equal those of the second reader; -1 if the second reader has
+        no offset."""
         assert reply.error_code == NONE
         stored = self.model.offsets.get(call.group_id, {})
         fetched = {
@@ -290,7 +293,7 @@ class ReplyChecks:
         self.count("describe")
 
     def replied(self, call: Call, reply: Reply) -> None:
-        """Checks a reply, immediate or after a wait."""
+        """Checks a reply, whether it was immediate or delayed."""
         if isinstance(call, JoinGroup) and isinstance(reply, JoinReply):
             self._check_join_reply(call, reply)
         elif isinstance(call, SyncGroup) and isinstance(reply, SyncReply):
@@ -340,7 +343,7 @@ _STATIC = re.compile(r"(.*-static-\d|nobody's)-")
 
 
 def _identity(member_id: str) -> str:
-    """Returns the instance id of a static member, or the member id of a dynamic one.
+    """Returns the instance id of a static member, or the member id of a dynamic member.
 
     Confused clients share one instance id and replace each other.
     """

@@ -25,7 +25,7 @@ TOPIC_ID = bytes(16)
 
 @dataclass
 class Batch:
-    """Records that are appended completely or not at all."""
+    """Records that are appended either all or not at all."""
 
     first_offset: int
     end_offset: int
@@ -47,7 +47,7 @@ class Batch:
 
 @dataclass
 class Snapshot:
-    """The bytes of a snapshot, the offset from which the log is replayed, and the part of the log
+    """A snapshot: its bytes, the offset from which the log is replayed, and the part of the log
     that it includes."""
 
     data: bytes
@@ -100,11 +100,11 @@ class SimulatedLog:
             self.end = max(self.batches[-1].end_offset if self.batches else 0, self.flushed)
 
     def clean(self, cut: int, tombstones_too: bool) -> None:
-        """Cleans the first ``cut`` batches: the last record of each key stays.
+        """Cleans the first ``cut`` batches: keeps the last record of each key.
 
         A batch without records is removed. With ``tombstones_too``, tombstones are removed as well,
-        except those after the snapshot. Records of aborted transactions are removed, markers stay,
-        and the cleaning ends at the start of an open transaction.
+        except tombstones after the snapshot. Records of aborted transactions are removed, markers
+        stay, and the cleaning ends at the start of an open transaction.
         """
         keep_from = self.end if self.snapshot is None else self.snapshot.begin
         ends = self._ends()
@@ -153,7 +153,8 @@ class SimulatedLog:
         self.batches[:cut] = cleaned
 
     def _ends(self) -> list[bool | None]:
-        """Returns whether each batch was committed; None while its transaction is open."""
+        """Returns a value per batch: False if its transaction was aborted, None if its transaction
+        is open, else True."""
         ended: dict[int, bool] = {}
         ends: list[bool | None] = []
         for batch in reversed(self.batches):
@@ -179,8 +180,8 @@ class SimulatedLog:
             self.snapshot = None
 
     def replay(self, shard: GroupShard, behind: list[Batch], with_snapshot: bool) -> None:
-        """Loads ``shard`` from the log and the batches ``behind``, or from the snapshot and the
-        later batches."""
+        """Loads ``shard`` from the log and the later batches ``behind``, or from the snapshot and
+        the batches after it."""
         begin = 0
         if with_snapshot and self.snapshot is not None:
             begin = self.snapshot.begin

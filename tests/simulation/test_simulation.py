@@ -31,7 +31,7 @@ def again(seed: int, steps: int) -> str:
 
 
 def run(seed: int, steps: int, tell: Tell) -> World:
-    """Runs one world from its first step to its rest; a failure names its seed."""
+    """Runs one world from its first step until it is at rest; a failure names the seed."""
     world = World(seed)
     began_s = time.process_time()
     try:
@@ -69,7 +69,7 @@ def test_same_seed_gives_the_same_world() -> None:
     assert one.happened == other.happened
 
 
-def test_every_event_and_check_occurs_in_ten_worlds(record_property: Tell) -> None:
+def test_every_event_and_check_occurs_in_ten_simulated_worlds(record_property: Tell) -> None:
     happened: Counter[str] = Counter()
     checked: Counter[str] = Counter()
     for seed in range(1000, 1010):

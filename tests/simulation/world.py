@@ -3,8 +3,8 @@
 The world runs the core as the runtime does: a call's records are encoded and replayed at once, a
 turn ends with an append, and replies are released when the records on which they depend are
 appended. The world may also crash, lose power, fail an append, delay a flush, clean its log, take
-snapshots, lose replies and connections, and move its clocks. One seed decides everything, so that
-the seed repeats a failure.
+snapshots, lose replies and connections, and change its clocks. One seed decides everything, so that
+the same seed repeats a failure.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Request:
     client: Client
     call: Call
     sent_ms: int
-    """The monotonic time of the request in ms, less the earlier leaps."""
+    """The monotonic time at which the request was sent, in ms, minus the earlier leaps of time."""
 
 
 @dataclass
 class Held:
-    """A reply that waits until the log is stable up to ``log_offset``."""
+    """A reply that is released when the log is stable up to ``log_offset``."""
 
     log_offset: int
     request: Request
@@ -55,10 +55,10 @@ class Held:
 
 
 class World:
-    """The whole world; ``step`` makes one event happen and checks its effect."""
+    """The simulated world; ``step`` causes one event and checks its effect."""
 
     late_ms = 0
-    """The allowed lateness of the timer in ms: here it is never late."""
+    """The allowed lateness of the timer in ms: here the timer is never late."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -76,8 +76,8 @@ class World:
         self.mono_ms = 1_000
         self.wall_ms = 1_700_000_000_000
         self.leapt_ms = 0
-        """The total length of the leaps, in which nothing ran: timers that were due in a leap are
-        late without a fault."""
+        """The total length in ms of the leaps of time, in which no code ran: timers that expire in
+        a leap are late without a fault."""
         self.log = SimulatedLog(flushes=rng.random() < 0.4)
         self.unappended: list[Batch] = []
         self.accepted = 0
@@ -87,7 +87,7 @@ class World:
         """The unanswered requests of the shard."""
         self.last_ticket = 0
         self.connections: Counter[str] = Counter()
-        """The number of each client's present connection."""
+        """The number of the current connection of each client."""
         self.happened: Counter[str] = Counter()
         self.clients: list[Client] = [
             Admin("admin", Random(rng.random())),
@@ -129,7 +129,7 @@ class World:
     # ------------------------------------------------------------------------------- one step
 
     def step(self) -> None:
-        """Makes one event happen, runs all due work, and checks the laws."""
+        """Causes one event, does all due work, and checks the laws."""
         [(happening, _)] = self.rng.choices(self.happenings, cum_weights=self._weights)
         self.happened[happening.__name__] += 1
         happening()
@@ -137,7 +137,7 @@ class World:
         self.checkers.check_all()
 
     def do_what_is_due(self) -> None:
-        """Calls expire in slices until no work is due."""
+        """Expires sessions and offsets in slices until no work is due."""
         for _ in range(10_000):
             due_ms = self.shard.next_deadline()
             if due_ms is None or due_ms > self.mono_ms:
@@ -172,7 +172,7 @@ class World:
         self.checkers.after_call(call, outcome)
 
     def client_repeats(self) -> None:
-        """Repeats the request of a waiting client on another connection."""
+        """Repeats a client's unanswered request on another connection."""
         waiting = [client for client in self.clients if client.waiting_for is not None]
         if waiting:
             client = self.rng.choice(waiting)
@@ -195,7 +195,7 @@ class World:
         client.restart()
 
     def _disconnect(self, client: Client) -> None:
-        """Closes a client's connection; parked requests still count, and their responses are
+        """Closes a client's connection; its parked requests remain valid, but their responses are
         dropped."""
         self.held = [held for held in self.held if held.request.client is not client]
         client.waiting_for = None
@@ -226,7 +226,8 @@ class World:
     # --------------------------------------------------------------------------- log and turns
 
     def _take(self, outcome: Outcome) -> None:
-        """Replays and encodes the records; keeps each reply until its records are appended."""
+        """Replays and encodes the records of an outcome; keeps each reply until the records are
+        appended."""
         self._accept(list(outcome.records))
         for ticket, reply in outcome.replies:
             request = self.open.pop(ticket, None)
@@ -236,8 +237,8 @@ class World:
         self.checkers.told(outcome.events)
 
     def _accept(self, runs: list[Run | OwnBatch]) -> None:
-        """Makes one batch if the runs fit into one, else one batch per run; each run is replayed at
-        once."""
+        """Makes one batch if the runs fit into one batch, else one batch per run; each run is
+        replayed at once."""
         if runs and isinstance(runs[0], OwnBatch):
             self._accept_own(runs)
             return
@@ -259,7 +260,7 @@ class World:
                 self.checkers.accepted(data)
 
     def _accept_own(self, runs: list[Any]) -> None:
-        """Makes one batch per run, for runs that each need their own."""
+        """Makes one batch per run, for runs that must not share a batch."""
         for run in runs:
             self.checkers.before_replay(run)
             data, _ = own_batch(run, PLAIN_FORM, self.accepted, 0, self.wall_ms)
@@ -276,7 +277,7 @@ class World:
         self._release()
 
     def disk_flushes(self) -> None:
-        """Ends a flush; with flush settings, replies have waited for it."""
+        """Ends a flush; with flush settings, this releases the replies that wait for the flush."""
         self.log.flush()
         self._release()
 
@@ -303,7 +304,7 @@ class World:
     # -------------------------------------------------------------------------------- failures
 
     def append_fails(self) -> None:
-        """Writes nothing of this turn; unloads and reloads the shard (law 6)."""
+        """Makes the append of this turn fail completely; unloads and reloads the shard (law 6)."""
         held, self.held = self.held, []
         for each in held:
             if each.log_offset > self.log.stable:
@@ -320,9 +321,10 @@ class World:
         self._release()
 
     def crash(self) -> None:
-        """Kills the process: a part of the turn may be in the file, and all other state is lost.
+        """Kills the process: the file may have a part of the turn's records, and all other state is
+        lost.
 
-        With flush settings it may be a power failure, which may also lose unflushed records.
+        With flush settings the crash may be a power failure, which may also lose unflushed records.
         """
         self._append(self.rng.randint(0, len(self.unappended)))
         self.unappended.clear()
@@ -339,7 +341,7 @@ class World:
         self._load()
 
     def log_is_cleaned(self) -> None:
-        """Cleans the log up to some batch; clients do not notice."""
+        """Cleans the log up to a random batch; clients do not notice the cleaning."""
         self.log.flush()  # a superseded record is removed only after the newer one is flushed
         cut = self.rng.randint(0, len(self.log.batches))
         self.log.clean(cut, self.rng.random() < 0.3)
@@ -360,8 +362,8 @@ class World:
         self._take(self.shard.loaded(self.now))
 
     def loaded_shard(self, with_snapshot: bool) -> GroupShard:
-        """Returns a shard that has read the log and the records not appended yet; not
-        ``loaded``."""
+        """Returns a shard that has read the log and the records that are not appended yet;
+        ``loaded`` was not called."""
         shard = GroupShard(self.config)
         self.log.replay(shard, self.unappended, with_snapshot)
         return shard

@@ -46,7 +46,8 @@ class BusyCluster(ClusterWorld):
         self.ledger = Ledger()
         self.faults = ClusterFaults(self, self.fork())
         self.flushes = self.chance.random() < 0.5
-        """Whether each record is flushed before it is acknowledged; then the power may fail."""
+        """True if each record is flushed before it is acknowledged; only then may the power fail.
+        """
         if self.flushes:
             for machine in self.machines:
                 machine.settings["log.flush.interval.messages"] = "1"
@@ -54,7 +55,7 @@ class BusyCluster(ClusterWorld):
             self.faults.worth = {**self.faults.worth, "power": 0}
         self.checkers = ClusterCheckers(self)
         self._served: dict[str, int] = {}
-        """The number of served requests of each client when the rest began."""
+        """The number of served requests of each client when `rest` was called."""
         self.mover = Mover(self, "mover", "10.1.0.2", self.fork(), TOPICS, GROWING)
         self.transactors = [
             Transactor(self, f"transactor-{number}", f"10.4.0.{number}", self.fork())
@@ -112,7 +113,7 @@ class BusyCluster(ClusterWorld):
         return WALL_S * 1000 + self.agenda.now_ns // MS
 
     def ends(self) -> dict[Place, int]:
-        """Returns the log ends; the log of a leader that is down has an unknown end."""
+        """Returns the log end offsets; a log whose leader is down has no entry."""
         found = dict.fromkeys((*OUT, *OFFSETS), 0)
         there = {each.node_id: self.checkers.replicas(each) for each in self.machines}
         for place in found:
@@ -125,7 +126,7 @@ class BusyCluster(ClusterWorld):
         return found
 
     def may_be_doubled(self, producer: TransactionalProducer, request: WireRequest) -> None:
-        """Does nothing: here no connection delivers a request twice."""
+        """Does nothing, because here no connection delivers a request twice."""
 
     # -- rest
 

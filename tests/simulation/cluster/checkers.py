@@ -47,12 +47,12 @@ class ClusterCheckers:
         self.states = WrittenStates(world.zookeeper.ensemble)
         self.committed: dict[Place, Committed] = {}
         self._writers: dict[tuple[Place, int], int] = {}
-        """The broker that appended in each leader epoch. It may lead in the same epoch again if it
-        restarted before a new controller noticed its failure."""
+        """The broker that appended in each leader epoch. The broker may lead in the same epoch
+        again if it restarted before a new controller noticed its failure."""
         self._known: dict[tuple[int, int, Place], _Known] = {}
-        """The last known epochs of a replica, by life of its broker."""
+        """The last known epochs of a replica in each life (process) of its broker."""
         self._seen: dict[int, tuple[int, _Seen]] = {}
-        """The life of each broker, and the state of its replicas at the last check."""
+        """The life (process) of each broker, and the state of its replicas at the last check."""
         self._controller_epochs: dict[tuple[int, int], int] = {}
 
     # -- after a turn
@@ -126,7 +126,7 @@ class ClusterCheckers:
         self._known = {key: each for key, each in self._known.items() if key[2] != place}
 
     def leads(self, node_id: int, topic: str, partition: int) -> bool:
-        """Returns whether a broker is the leader in ZooKeeper, and knows it."""
+        """Returns True if a broker is the leader in ZooKeeper and knows that it is."""
         state = self.states.now.get((topic, partition))
         process = self.world.by_id[node_id].process
         logs = None if process is None else getattr(process.broker, "logs", None)
@@ -192,7 +192,7 @@ class ClusterCheckers:
         return {(each.topic, each.index): each for each in self._logs(machine)}
 
     def unrest(self) -> list[str]:
-        """Returns the reasons why the world is not yet at rest."""
+        """Returns the reasons why the world is not at rest yet."""
         found: list[str] = []
         everywhere = {each.node_id: self.replicas(each) for each in self.world.machines}
         if not self.states.now:
@@ -205,7 +205,7 @@ class ClusterCheckers:
         return found + self._moving() + self._strays()
 
     def _moving(self) -> list[str]:
-        """Returns the topics that are being moved or deleted."""
+        """Returns the topics that are being reassigned or deleted."""
         nodes = self.world.zookeeper.ensemble.nodes
         found = [f"{path} is left" for path in nodes if path.startswith(f"{DELETE_TOPICS}/")]
         for name in sorted(nodes[TOPICS].children):
@@ -217,8 +217,8 @@ class ClusterCheckers:
     def _strays(self) -> list[str]:
         """Returns the remaining directories of deleted topics.
 
-        The directory of a partition that moved away while its broker was down is never deleted, as
-        with Kafka: the broker uses it again when the partition returns.
+        The directory of a partition that was reassigned when its broker was down is never deleted,
+        as in Kafka: the broker uses it again when the partition is assigned to it again.
         """
         return [
             f"broker {machine.node_id} has {path}"
@@ -250,7 +250,7 @@ class ClusterCheckers:
         return self.replicas(leader)[place].log.log_end_offset
 
     def unequal(self) -> list[str]:
-        """Returns differences between replicas, while no client writes."""
+        """Returns the differences between replicas; valid only when no client writes."""
         found = []
         for place in sorted(self.states.now):
             state = self.states.now[place]

@@ -1,8 +1,8 @@
 """The common part of a cluster's clients, which search for the broker that serves them.
 
-A client asks any broker for the leader and connects to the leader. It asks again when that broker
-does not serve the request or is down. It knows only brokers that responses name. It has one
-connection at a time: a client that needs several brokers uses one after another (`errand`).
+A client asks any broker for the leader and connects to the leader. The client asks again when that
+broker does not serve the request or is down. It knows only brokers that responses name. It has one
+connection at a time: a client that needs several brokers uses them one after another (`errand`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 ANYBODY = -1
 ASKS_AGAIN_NS = (20 * MS, 100 * MS, 500 * MS)
 _LOOKS = object()
-"""The note of a request that searches for the broker of an errand."""
+"""Marks a request that searches for the broker of an errand."""
 
 
 class ClusterClient(Client):
-    """A client whose subclasses define how to find its broker (`look`), and its requests there."""
+    """A client whose subclasses define the request that finds its broker (`look`) and the requests
+    to this broker."""
 
     writes = True
-    """Whether it stops sending requests when the world is hushed."""
+    """True if the client stops sending requests when the world is hushed."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, **more: Any
@@ -38,45 +39,45 @@ class ClusterClient(Client):
         super().__init__(cast("Any", cluster), name, host, chance, **more)
         self.cluster = cluster
         self._found: dict[Hashable, int] = {}
-        """The known broker of each errand."""
+        """The broker that was found for each errand."""
         self._at = ANYBODY
-        """The broker to which it is connected."""
+        """The id of the broker to which the client is connected."""
         self.served = 0
         """The number of served requests."""
 
     @property
     def node_id(self) -> int:
-        """Returns the broker of the present errand, or ANYBODY."""
+        """Returns the broker of the current errand, or ANYBODY if unknown."""
         return self._found.get(self.errand, ANYBODY)
 
     @property
     def errand(self) -> Hashable:
-        """Returns the present errand; each errand has its own broker, which `look` and `found`
+        """Returns the current errand. Each errand has its own broker, which `look` and `found`
         find."""
         return None
 
     # -- for subclasses
 
     def look(self) -> WireRequest:
-        """Returns the request that finds the broker of the present errand."""
+        """Returns the request that finds the broker of the current errand."""
         raise NotImplementedError
 
     def found(self, answer: dict[str, Any]) -> int:
-        """Returns that broker from the response to the request of `look`; ANYBODY if it is
-        unknown."""
+        """Returns the broker that the response to the request of `look` names; ANYBODY if it names
+        none."""
         raise NotImplementedError
 
     def work(self) -> None:
-        """Sends a request to the broker that serves it, or thinks later."""
+        """Sends a request to the broker that serves the client, or schedules the next action."""
         raise NotImplementedError
 
     def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
-        """Processes the response to a request of `work`, and thinks later."""
+        """Processes the response to a request of `work`, and schedules the next action."""
         raise NotImplementedError
 
     def go_elsewhere(self) -> None:
-        """Drops the known broker and searches again, after an error that says that the broker does
-        not serve it."""
+        """Forgets the broker and searches again, because an error says that this broker does not
+        serve the request."""
         self._found.pop(self.errand, None)
         self.think_after(self.chance.choice(ASKS_AGAIN_NS))
 
@@ -145,12 +146,14 @@ def leader_in(answer: dict[str, Any], topic: str, partition: int) -> int:
 
 
 def controller_in(answer: dict[str, Any], brokers: int) -> int:
-    """Returns the controller in a Metadata response; ANYBODY if it lists fewer than ``brokers``."""
+    """Returns the controller in a Metadata response; ANYBODY if the response lists fewer than
+    ``brokers`` brokers."""
     return int(answer["controller_id"]) if len(answer["brokers"]) >= brokers else ANYBODY
 
 
 def coordinator_request(key: str, kind: int) -> WireRequest:
-    """Returns FindCoordinator for a group (0) or a transactional id (1)."""
+    """Returns a FindCoordinator request for a group (``kind`` 0) or a transactional id (``kind``
+    1)."""
     return WireRequest("FindCoordinator", 2, {"key": key, "key_type": kind})
 
 

@@ -55,7 +55,7 @@ class PartitionClient(ClusterClient):
 
     @property
     def is_at_leader(self) -> bool:
-        """Returns whether the responding broker is the leader in ZooKeeper, and knows it."""
+        """Returns True if the responding broker is the leader in ZooKeeper and knows that it is."""
         return self.cluster.leads(self._at, self.truth.topic, self.truth.partition)
 
 
@@ -194,8 +194,8 @@ class RisingOffset:
     """Increasing offsets that one client commits for one partition; the last commit in the log is
     the committed offset.
 
-    An abandoned commit may be executed after a commit that the client sent later by another
-    connection. The fetched offset may decrease only to such a commit.
+    An abandoned commit may be executed after a commit that the client sent later on another
+    connection. The fetched offset may decrease only to the offset of such a commit.
     """
 
     def __init__(self) -> None:
@@ -203,7 +203,7 @@ class RisingOffset:
         self._last = -1
         """The committed offset that the client knows from an acknowledgement or a fetch."""
         self._unheard: set[int] = set()
-        """The commits that were neither acknowledged nor fetched."""
+        """The offsets of the commits that were neither acknowledged nor fetched."""
 
     def next(self) -> int:
         """Returns the next offset to commit."""
@@ -217,8 +217,8 @@ class RisingOffset:
         self._unheard.discard(offset)
 
     def told(self, name: str, offset: int, log: Callable[[], list[int]]) -> None:
-        """Checks an offset that the coordinator returned; ``log`` returns the commits in its log,
-        in order."""
+        """Checks an offset that the coordinator returned; ``log`` returns the commits in the
+        coordinator's log, in order."""
         if offset == self._last:
             return
         told = f"{name} has committed {self._last}, and is told {offset}"
@@ -253,7 +253,8 @@ class CoordinatorClient(ClusterClient):
 
     @property
     def is_at_coordinator(self) -> bool:
-        """Returns whether the responding broker leads the group's partition, and knows it."""
+        """Returns True if the responding broker leads the group's partition and knows that it
+        does."""
         return self.cluster.leads(self._at, *self._place)
 
     @property

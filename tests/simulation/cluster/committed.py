@@ -1,8 +1,8 @@
 """The records of a partition that were ever committed, and the brokers that must have them.
 
-A leader's high watermark makes records committed. The records below it are read from the leader's
-disk once: each later leader and each in-sync replica must have the same bytes, and no replica may
-truncate them.
+A leader's high watermark makes records committed. The records below the high watermark are read
+from the leader's disk once: each later leader and each in-sync replica must have the same bytes,
+and no replica may truncate them.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ class Committed:
         self._directory = directory_of(topic, index)
         self._batches: list[Batch] = []
         self._seen: dict[tuple[int, int, int], int] = {}
-        """The last seen high watermark of a leader: by broker, life of the broker, and leader
+        """The last known high watermark of a leader, by broker, life of the broker, and leader
         epoch."""
         self._shown: dict[int, int] = {}
         """The last high watermark in each leader epoch."""
         self._at: dict[tuple[int, str], tuple[Inode, int, int]] = {}
-        """The file, the offset at which a batch begins, and its position, by broker and segment."""
+        """For each broker and segment: the file, the offset at which a batch starts, and the byte
+        position of the batch."""
 
     def shown(self, leader: BrokerMachine, epoch: int, end: int, isr: Iterable[int]) -> None:
         """Notes that a leader's high watermark is ``end`` and that ``isr`` are the in-sync

@@ -32,7 +32,7 @@ class ControllerClient(ClusterClient):
     """A client of the controller."""
 
     copies = 3
-    """The number of brokers that it must know before it sends a request."""
+    """The number of brokers that the client must know before it sends a request."""
 
     def look(self) -> WireRequest:
         return metadata_request([])
@@ -114,7 +114,7 @@ class Mover(ControllerClient):
             self.send(WireRequest("AlterPartitionReassignments", 0, value))
 
     def _replicas(self) -> list[int] | None:
-        """Returns two or three brokers, up or down; None to cancel the reassignment."""
+        """Returns two or three brokers that may be up or down; None to cancel the reassignment."""
         if self.chance.random() < 0.1:
             return None
         brokers = sorted(self.cluster.by_id)
@@ -140,7 +140,7 @@ class Mover(ControllerClient):
 class FleetingTopic(ControllerClient):
     """Creates, writes, reads and deletes one topic repeatedly.
 
-    Records that are read must have been written since the last creation.
+    A record that is read must have been written since the last creation of the topic.
     """
 
     def __init__(self, cluster: ClusterWorld, name: str, host: str, chance: Random) -> None:
@@ -149,7 +149,7 @@ class FleetingTopic(ControllerClient):
         self._stage: Callable[[], None] = self._create
         self._made = 0
         self._surely_made = False
-        """Whether the topic is certainly new: no deletion of an earlier topic is pending."""
+        """True if the topic is certainly new: no deletion of an earlier topic is pending."""
         self._known: dict[int, bytes] = {}
         """The values that were acknowledged since the last creation, by offset."""
 
@@ -246,8 +246,8 @@ class FleetingTopic(ControllerClient):
         return code
 
     def _check(self, found: dict[int, bytes], end: int) -> None:
-        """Checks that all records were written since the last creation, and none below ``end`` is
-        missing."""
+        """Checks that all records were written since the last creation, and that no known record
+        below ``end`` is missing."""
         for offset, value in found.items():
             life, _, _ = value.partition(b"/")
             assert int(life) == self.life or not self._surely_made, (
@@ -263,8 +263,8 @@ class FleetingTopic(ControllerClient):
         self.send(WireRequest("DeleteTopics", self.chance.randint(1, 5), value), self._deleted)
 
     def _deleted(self, answer: dict[str, Any]) -> int:
-        """Returns the error of a deletion; an earlier request whose response was lost may have
-        deleted the topic."""
+        """Returns the error of a deletion. UNKNOWN_TOPIC_OR_PARTITION counts as success, because an
+        earlier request whose response was lost may have deleted the topic."""
         code = int(answer["responses"][0]["error_code"])
         if code in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
             self._begin_anew()
@@ -272,7 +272,7 @@ class FleetingTopic(ControllerClient):
         return code
 
     def _begin_anew(self) -> None:
-        """Notes that the topic is deleted: the next topic of its name must have none of its
+        """Notes that the topic is deleted: the next topic with its name must have none of its
         records."""
         self.life += 1
         self._known, self._stage, self._surely_made = {}, self._create, False

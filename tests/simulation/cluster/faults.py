@@ -93,7 +93,7 @@ class ClusterFaults:
         machine.process.ask_to_stop()
 
     def controller(self) -> BrokerMachine | None:
-        """Returns the machine of the controller, while its process is alive."""
+        """Returns the machine of the controller if its process is alive."""
         node = self.world.zookeeper.ensemble.nodes.get(cluster.CONTROLLER)
         node_id = -1 if node is None else cluster.decode_controller(node.data or b"")
         machine = self.world.by_id.get(node_id)
@@ -105,7 +105,7 @@ class ClusterFaults:
             machine.kill()
 
     def _pause(self, machine: BrokerMachine, lengths_ms: tuple[int, ...]) -> None:
-        """Suspends the process; a long pause exceeds its session."""
+        """Suspends the process; a long pause is longer than its ZooKeeper session timeout."""
         assert machine.process is not None
         ns = self.chance.choice(lengths_ms) * MS
         machine.process.loop.stand_still(ns)
@@ -118,12 +118,14 @@ class ClusterFaults:
         self.world.agenda.after(seconds * S, self.world.internet.mend, one, other)
 
     def _cut_between(self, machine: BrokerMachine) -> None:
-        """Cuts the links from this broker to another one; both reach ZooKeeper and clients."""
+        """Cuts the links from this broker to another broker; both can still reach ZooKeeper and
+        clients."""
         others = [each for each in self.world.machines if each is not machine]
         self._cut(machine.host, self.chance.choice(others).host)
 
     def _alone(self, machine: BrokerMachine) -> None:
-        """Cuts the links between a broker and all others; sometimes also its link to ZooKeeper."""
+        """Cuts the links between a broker and all other brokers; sometimes also its link to
+        ZooKeeper."""
         seconds = self.chance.choice((1, 4, 8, 15))
         hosts = [each.host for each in self.world.machines if each is not machine]
         for host in hosts + [HOST] * self.chance.randint(0, 1):
@@ -140,19 +142,20 @@ class ClusterFaults:
         self.world.agenda.after(seconds * S, self.world.internet.delay, machine.host, other, 0)
 
     def _break_off(self, machine: BrokerMachine) -> None:
-        """Breaks the session's connection for a short time; requests in flight are lost or
+        """Breaks the connection to ZooKeeper for a short time; requests in flight are lost or
         executed."""
         if machine.session is not None:
             machine.session.break_off()
 
     def _no_controller(self) -> None:
-        """Deletes the controller's node, as an operator can."""
+        """Deletes the node `/controller`, as an operator can."""
         self.world.zookeeper.delete(cluster.CONTROLLER)
 
     def _late_words(self, machine: BrokerMachine) -> None:
-        """Delays the requests about a stopping broker to another one.
+        """Delays the requests about a stopping broker that the controller sends to another broker.
 
-        When they arrive, the controller has lost its session, and there is a new controller.
+        When the requests arrive, the controller has lost its session, and a new controller is
+        elected.
         """
         old = self.controller()
         others = [each for each in self.world.machines if each not in (machine, old)]

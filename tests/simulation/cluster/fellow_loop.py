@@ -1,7 +1,7 @@
-"""The event loop of one process among several; its world decides when it has a turn.
+"""The event loop of one of several processes; the world decides when the loop has a turn.
 
-A turn is one iteration. The world's time does not advance during a turn: afterwards the process is
-ahead of the world, and has its next turn when the world has caught up.
+A turn is one iteration. The world's time does not advance during a turn: after a turn the process
+is ahead of the world, and its next turn starts when the world has caught up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ class FellowLoop(VirtualLoop):
     """The event loop of one process."""
 
     def wakes_ns(self) -> int | None:
-        """Returns the time of the next turn, as known now; None: never."""
+        """Returns the time of the next turn according to current knowledge; None if the loop has
+        nothing to do."""
         if self._ready or self.network.news:
             return max(self.now_ns, self.agenda.now_ns)
         return self._next_timer_ns()

@@ -1,8 +1,8 @@
-"""Members of consumer groups in a cluster, and the group state that must survive a moved
+"""Members of consumer groups in a cluster, and the group state that must survive a change of the
 coordinator.
 
 `tests/simulation/clients.py` decides a member's requests and processes replies. Here the member
-connects to its group's coordinator, and responses are compared with earlier responses of any
+connects to its group's coordinator, and its responses are compared with earlier responses of any
 broker.
 """
 
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 _OF_COORDINATORS = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 SESSION_S = 20
 _PUT_OUT_S = 12
-"""A member whose coordinator answered within this time must not be removed."""
+"""The time in seconds: a member whose coordinator answered within this time must not be removed."""
 
 
 class GroupTruth:
-    """The responses that the members of one group have received."""
+    """The facts in the responses that the members of one group have received."""
 
     def __init__(self, group_id: str, topic: str) -> None:
         self.group_id = group_id
         self.topic = topic
         self.generation = -1
-        """The newest generation with an assignment, which is in the log."""
+        """The newest generation with an assignment; this assignment is in the log."""
         self._assigned_by: dict[int, bytes] = {}
         """The leader's assignment of each generation."""
 
     def joined(self, reply: JoinReply, newest: int, name: str) -> None:
-        """Checks a join response of the present coordinator; ``newest`` is the generation at the
-        request."""
+        """Checks a join response of the current coordinator; ``newest`` is the newest generation
+        when the request was sent."""
         assert reply.generation_id >= newest, (
             f"{self.group_id} had generation {newest}, and {name} joins {reply.generation_id}"
         )
@@ -67,7 +67,7 @@ class GroupTruth:
 
 
 class _Logic(Member):
-    """A member that commits increasing offsets of one partition."""
+    """A group member that commits increasing offsets of one partition."""
 
     def __init__(self, group: GroupTruth, name: str, number: int, chance: Random) -> None:
         self.group = group
@@ -120,7 +120,7 @@ class GroupMember(CoordinatorClient):
         self.group = group
         self.logic = _Logic(group, name, number, chance)
         self._alive: tuple[str, int, int] | None = None
-        """Its member id and generation, and the time of its last answered request."""
+        """The member id, the generation, and the time of the last answered request."""
 
     def work(self) -> None:
         if not self.calm and self.chance.random() < 0.01:

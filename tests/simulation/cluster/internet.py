@@ -37,10 +37,10 @@ class Internet:
         self._not_before: dict[Link, int] = {}
         """The earliest arrival on a link, so that data does not overtake earlier data."""
         self._held: dict[Link, list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
-        """The waiting data of each cut link."""
+        """The data that waits on each cut link."""
 
     def is_cut(self, one: str, other: str) -> bool:
-        """Returns whether the link from ``one`` to ``other`` is cut."""
+        """Returns True if the link from ``one`` to ``other`` is cut."""
         return frozenset((one, other)) in self._held
 
     def cut(self, one: str, other: str) -> None:
@@ -55,7 +55,7 @@ class Internet:
             self._arrives(link, arrives, args)
 
     def delay(self, one: str, other: str, ns: int) -> None:
-        """Delays all later data on a link; 0: no extra delay."""
+        """Delays all later data on a link by ``ns``; 0 removes the delay."""
         link = frozenset((one, other))
         now_ns, delay_ns = self.agenda.now_ns, self._delays.get(link, 0)
         self._not_before[link] = now_ns + delay_ns + UNDER_WAY_NS if ns < delay_ns else now_ns
@@ -155,7 +155,8 @@ class CallWire(Wire):
         return max(self.network.agenda.now_ns, ahead_ns)
 
     def _take(self, data: bytes | None) -> None:
-        """Stores data in the caller's kernel until its loop reads the data."""
+        """Stores data in the receive buffer of the caller's kernel until the caller's loop reads
+        the data."""
         if self.caller is not None:
             self.caller.arrives(data)
         elif data is None:

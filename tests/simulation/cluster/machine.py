@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.world import ClusterWorld
 
 DOWN_MS = (50, 500, 4_000, 15_000)
-"""The times in ms that a machine may be down before its broker restarts."""
+"""The times in ms for which a machine may be down before its broker restarts."""
 _LOOKS_S = 0.2
 
 
 class BrokerMachine:
-    """Implements `Machine` for one broker of a cluster."""
+    """One machine with its broker; implements `Machine` for a cluster."""
 
     def __init__(self, world: ClusterWorld, node_id: int, chance: Random) -> None:
         self.world = world
@@ -46,7 +46,7 @@ class BrokerMachine:
         self.lives = 0
         """The number of processes that were started."""
         self.disk_ns = 0
-        """The extra time of each disk job now, in ns."""
+        """The current extra time of each disk job, in ns."""
         self.network.on_written = world.written
         self.network.on_closed = world.closed
 
@@ -66,7 +66,7 @@ class BrokerMachine:
 
     @property
     def is_serving(self) -> bool:
-        """Returns whether the broker listens and has joined the cluster."""
+        """Returns True if the broker listens and has joined the cluster."""
         return self.process is not None and self.process.serves
 
     async def _connect(self, where: Where, time: Time) -> ZooKeeper:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SecondOfTransactor(ClusterClient, SecondConnection):
-    """A transactor's second connection, to the coordinator of its group."""
+    """The second connection of a transactor, to the coordinator of its group."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, of: Transactor

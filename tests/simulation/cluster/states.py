@@ -16,7 +16,7 @@ _STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
 
 
 class WrittenStates:
-    """Checks the writes of an ensemble in order."""
+    """Checks the writes of an ensemble in their order."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.now: dict[Place, StateNode] = {}

@@ -1,7 +1,8 @@
-"""Checks of the client that deletes and recreates a topic: the records that it may read.
+"""Tests of the checks of the client that deletes and recreates a topic: which records the client
+may read.
 
-A deletion may be answered before the topic's nodes are deleted. A new controller may then restore
-the topic; clients write to it, and it is deleted after all.
+A deletion may be acknowledged before the topic's nodes are deleted. A new controller may then
+restore the topic; clients write to it, and it is deleted after that.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class _LastChoice(Random):
 
 
 class _Conversation:
-    """A client that gets responses of the test."""
+    """A client that receives the responses that the test specifies."""
 
     def __init__(self) -> None:
         cluster = SimpleNamespace(
@@ -76,7 +77,7 @@ class _Conversation:
 @pytest.fixture
 def gone_late() -> _Conversation:
     """Returns a client that wrote 1/1 to a topic with a pending deletion, and then created the next
-    topic."""
+    topic with this name."""
     client = _Conversation()
     client.creates(TOPIC_ALREADY_EXISTS)
     client.writes(NONE, offset=0)
@@ -85,7 +86,7 @@ def gone_late() -> _Conversation:
     return client
 
 
-def test_records_lost_by_a_late_deletion_are_not_expected_in_the_next_topic(
+def test_checker_allows_records_lost_by_a_late_topic_deletion(
     gone_late: _Conversation,
 ) -> None:
     gone_late.writes(REQUEST_TIMED_OUT)
@@ -94,7 +95,7 @@ def test_records_lost_by_a_late_deletion_are_not_expected_in_the_next_topic(
     gone_late.reads([b"2/2", b"2/3"])
 
 
-def test_records_lost_by_a_late_deletion_must_not_reappear(
+def test_checker_detects_reappearance_of_records_lost_by_late_deletion(
     gone_late: _Conversation,
 ) -> None:
     gone_late.writes(NONE, offset=1)

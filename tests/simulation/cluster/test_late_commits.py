@@ -1,4 +1,5 @@
-"""Clients that abandon commits in flight: some of these commits are executed after later ones."""
+"""Clients that abandon commits in flight: some of these commits are executed after newer
+commits."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ KEEPERS = 8
 
 
 class ImpatientKeeper(OffsetsKeeper):
-    """Abandons every second commit after a millisecond, while the request is in flight."""
+    """Abandons every second commit after a millisecond, before the response arrives."""
 
     def send(self, request: WireRequest, about: Any = None, expects_answer: bool = True) -> None:
         if request.name != "OffsetCommit" or about % 2 or self.calm:

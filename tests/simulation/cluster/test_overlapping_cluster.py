@@ -1,5 +1,5 @@
-"""The laws of transactions hold in clusters where commits are repeated while their transaction
-ends."""
+"""The laws of transactions hold in clusters in which commits are repeated during the end of their
+transaction."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ WORLDS_MAX = 5
 HAPPENS = {"commit beside the end NONE", "TV1 committed", "TV1 aborted"}
 
 
-def test_laws_hold_when_commits_are_repeated_during_end_txn(record_property: Record) -> None:
-    """Worlds run until all of the events have happened; one or two worlds suffice."""
+def test_replication_laws_hold_when_commits_are_repeated_in_end_txn(
+    record_property: Record,
+) -> None:
+    """Worlds run until all required events have occurred; one or two worlds are enough."""
     happened: Counter[str] = Counter()
     for seed in range(WORLDS_MAX):
         happened += run(OverlappingCluster(seed), SECONDS, record_property).happened
@@ -29,7 +31,7 @@ def test_laws_hold_when_commits_are_repeated_during_end_txn(record_property: Rec
 
 @pytest.mark.campaign
 @pytest.mark.timeout(1200)
-def test_laws_hold_in_many_clusters_when_commits_are_repeated_during_end_txn(
+def test_replication_laws_hold_in_many_clusters_with_repeated_commits(
     record_property: Record,
 ) -> None:
     happened: Counter[str] = Counter()

@@ -1,5 +1,5 @@
 """Faults planted into the brokers of simulated clusters, one at a time; the checkers must detect
-each.
+each fault.
 
 As in `tests/simulation/test_planted_faults.py`, a plant replaces correct code by faulty code with
 `monkeypatch`, and is named after its fault. A fault that `MOST_SEEDS` worlds do not reveal has no
@@ -238,7 +238,7 @@ FOUND_BY: dict[Plant, int] = {
     a_marker_is_given_up_when_the_leader_moves: 9,
     who_was_not_told_that_its_replica_moved_leads_on: 11,
 }
-"""The first seed for faults that earlier seeds take minutes to reveal."""
+"""The seeds to start with, for faults that lower seeds reveal only after minutes."""
 
 PLANTS = [
     an_older_controller_is_obeyed,

@@ -1,6 +1,7 @@
-"""The committed offsets that a client may fetch: a late commit counts, and none is lost.
+"""Tests of the committed offsets that a client may fetch: a late commit counts, and no commit is
+lost.
 
-`log` has the coordinator's commits.
+`log` contains the commits in the coordinator's log.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def tell(rising: RisingOffset, offset: int, log: list[int]) -> None:
     rising.told("keeper", offset, lambda: log)
 
 
-def test_abandoned_commit_is_accepted_when_it_is_executed_late() -> None:
+def test_checker_allows_late_execution_of_a_commit_without_response() -> None:
     rising = committed(16, unheard=15)
 
     tell(rising, 16, log=[14, 16])
@@ -33,7 +34,7 @@ def test_abandoned_commit_is_accepted_when_it_is_executed_late() -> None:
     tell(rising, 15, log=[14, 16, 15])
 
 
-def test_abandoned_commit_is_accepted_when_it_is_the_last_commit() -> None:
+def test_checker_allows_an_offset_whose_commit_got_no_response() -> None:
     tell(committed(15, unheard=15), 15, log=[14, 15])
 
 
@@ -49,12 +50,12 @@ def test_abandoned_commit_is_accepted_when_it_is_the_last_commit() -> None:
         pytest.param(15, [14, 16], id="one that was given up, and never came"),
     ],
 )
-def test_fetch_of_a_wrong_committed_offset_is_detected(offset: int, log: list[int]) -> None:
+def test_checker_detects_a_wrong_committed_offset(offset: int, log: list[int]) -> None:
     with pytest.raises(AssertionError, match=f"has committed 16, and is told {offset}"):
         tell(committed(16, unheard=15), offset, log)
 
 
-def test_fetch_of_a_commit_before_a_late_commit_is_detected() -> None:
+def test_checker_detects_an_offset_that_a_late_commit_has_replaced() -> None:
     rising = committed(16, unheard=15)
     tell(rising, 15, log=[14, 16, 15])
 

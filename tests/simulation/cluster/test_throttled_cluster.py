@@ -21,7 +21,8 @@ RATE = 200_000
 """The replication quota in bytes per second."""
 RECORDS, RECORD_BYTES = 60, 50_000
 AT_ONCE = 1 << 20
-"""The size of the first response: the throttle applies after it was sent."""
+"""The maximum size of the first response in bytes; the throttle applies only after this response.
+"""
 
 
 class ThrottledTopic(TopicMaker):

@@ -30,7 +30,7 @@ HAPPENS = {
 
 
 @pytest.mark.timeout(1200)
-def test_laws_hold_in_clusters_with_unclean_elections(record_property: Record) -> None:
+def test_replication_laws_hold_in_clusters_with_unclean_elections(record_property: Record) -> None:
     happened: Counter[str] = Counter()
     for seed in SEEDS:
         happened += run(UncleanCluster(seed), SECONDS, record_property).happened
@@ -40,7 +40,7 @@ def test_laws_hold_in_clusters_with_unclean_elections(record_property: Record) -
 
 @pytest.mark.planted("simulated cluster")
 @pytest.mark.timeout(600)
-def test_unclean_clusters_detect_a_follower_that_keeps_diverging_records(
+def test_checker_detects_a_follower_that_keeps_diverging_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     a_follower_is_never_told_that_it_diverges(monkeypatch)

@@ -1,7 +1,7 @@
-"""A leader that loses power and returns before a controller notices does not lead in its old epoch
+"""A leader that loses power and restarts before a controller notices does not lead in its old epoch
 again.
 
-This holds whether the controller or the leader writes the in-sync replicas.
+The worlds cover both cases: the controller writes the in-sync replicas, or the leader does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SEEDS = (1, 3)
 @pytest.mark.campaign
 @pytest.mark.parametrize("version", ["2.6-IV0", "3.9-IV0"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_leader_that_returned_unnoticed_is_treated_as_failed(
+def test_leader_that_restarted_unnoticed_is_treated_as_failed(
     seed: int, version: str, record_property: Record
 ) -> None:
     world = run(UnseenReturns(seed, version), SECONDS, record_property)
@@ -29,7 +29,7 @@ def test_leader_that_returned_unnoticed_is_treated_as_failed(
 
 @pytest.mark.campaign
 @pytest.mark.planted("simulated cluster")
-def test_controller_that_ignores_unnoticed_returns_is_detected(
+def test_controller_that_ignores_unnoticed_restarts_is_detected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Cluster, "lost_since", lambda self, known: ())

@@ -36,7 +36,8 @@ _OF_GROUP, _OF_ID = "group", "transactional id"
 
 
 class Transactor(ClusterClient, TransactionalProducer):
-    """A transactional producer; in calm it ends its open transaction and makes one more."""
+    """A transactional producer. When the world is calm, it ends its open transaction and makes one
+    more."""
 
     def __init__(self, cluster: ClusterWorld, name: str, host: str, chance: Random) -> None:
         super().__init__(cluster, name, host, chance, rules=1)
@@ -44,7 +45,8 @@ class Transactor(ClusterClient, TransactionalProducer):
 
     @property
     def errand(self) -> Hashable:
-        """Returns the target of its next step: a partition or a coordinator's key."""
+        """Returns the target of the producer's next step: a partition or the key of a
+        coordinator."""
         steps = self.state.steps
         name = steps[0].request.name if steps else ""
         if name == "Produce":
@@ -68,8 +70,8 @@ class Transactor(ClusterClient, TransactionalProducer):
 
     @property
     def _is_at_the_one(self) -> bool:
-        """Returns whether the responding broker is the right leader or coordinator, and knows
-        it."""
+        """Returns True if the responding broker is the current leader or coordinator and knows that
+        it is."""
         match self.errand:
             case (str(topic), int(partition)):
                 return self.cluster.leads(self._at, topic, partition)

@@ -9,7 +9,8 @@ from tests.simulation.whole.disk_log import batches_of
 
 
 class PartitionTruth:
-    """The known records of one partition: acknowledged to a producer or read by a consumer."""
+    """The known records of one partition: each was acknowledged to a producer or read by a
+    consumer."""
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic

@@ -1,9 +1,9 @@
 """A cluster that elects leaders outside the ISR: records may be lost, and replicas must agree.
 
-Topics allow unclean elections by their setting and by ElectLeaders, while partitions move, watches
-are late, sessions expire and the controller fails over. Committed records may then be lost. All
-other laws hold: one broker writes in a leader epoch, epochs never decrease, and at rest each
-partition has a leader, all replicas in sync, and the same batches on all replicas.
+Topics allow unclean elections by their setting and by ElectLeaders. During these elections
+partitions move, watches are late, sessions expire and the controller fails over. Committed records
+may then be lost. All other laws hold: one broker writes in a leader epoch, epochs never decrease,
+and at rest each partition has a leader, all replicas in sync, and the same batches on all replicas.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ UNCLEAN = 1
 
 
 class AnyRecords(PartitionTruth):
-    """Known records that may be lost and replaced."""
+    """Known records; they may be lost and replaced."""
 
     def learn(self, offset: int, value: bytes) -> None:
-        """Does nothing: seen records need not stay."""
+        """Does nothing, because records that were read may be lost."""
 
 
 class AnyEnd(Committed):
-    """The high watermarks of leaders, which later leaders need not have."""
+    """The high watermarks of leaders; later leaders may have lower ones."""
 
     def in_sync(self, isr: Any) -> None: ...
     def shown(self, *_: Any) -> None: ...
@@ -51,7 +51,7 @@ class AnyEnd(Committed):
 
 
 class AnyLeader(WrittenStates):
-    """Accepts a leader from outside the ISR that is then alone in the ISR."""
+    """Accepts a leader from outside the ISR if the leader is then the only member of the ISR."""
 
     def __init__(self, world: ClusterWorld) -> None:
         super().__init__(world.zookeeper.ensemble)
@@ -78,7 +78,7 @@ class LooseCheckers(ClusterCheckers):
 
 
 class Reader(Consumer):
-    """A consumer that starts again when the log ends before its position."""
+    """A consumer that starts again at the beginning when the log ends before its position."""
 
     def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
         fetched = answer["responses"][0]["partitions"][0]
@@ -134,7 +134,7 @@ class UncleanCluster(ClusterWorld):
         }
         self.checkers = LooseCheckers(self)
         self._served: dict[str, int] = {}
-        """The number of served requests of each client when the rest began."""
+        """The number of served requests of each client when `rest` was called."""
         self.populate(self._clients(self.fork()))
         self.faults.begin()
         self.agenda.after(8 * S, self._leave_a_leader_alone)
@@ -158,7 +158,7 @@ class UncleanCluster(ClusterWorld):
         self.agenda.after(8 * S, self.internet.delay, machine.host, HOST, 0)
 
     def _leave_a_leader_alone(self) -> None:
-        """Leaves a leader alone in the ISR, and then expires its session or crashes it."""
+        """Makes a leader the only in-sync replica, and then expires its session or crashes it."""
         if self.calm:
             return
         self.agenda.after(self.chance.choice((10, 15, 25)) * S, self._leave_a_leader_alone)

@@ -1,6 +1,6 @@
-"""A cluster in which leaders lose power and return before a controller has noticed.
+"""A cluster in which leaders lose power and restart before a controller has noticed the failure.
 
-A leader's slow disk makes it lose records that its followers have, when its power fails. The
+Because of a slow disk, a leader loses records that its followers have when its power fails. The
 controller crashes a little later: both sessions expire together, and the leader registers again
 before another controller is elected.
 """
@@ -19,7 +19,7 @@ CONTROLLER_DIES_AFTER_MS = (100, 500, 1_000, 1_500)
 
 
 class UnseenReturns(BusyCluster):
-    """A busy cluster with unnoticed returns and slow disks, and without other failures."""
+    """A busy cluster with unnoticed restarts and slow disks, and without other failures."""
 
     def __init__(self, seed: int, version: str = "2.6-IV0") -> None:
         self._version = version

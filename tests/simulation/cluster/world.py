@@ -1,7 +1,7 @@
 """A cluster in a simulated world: machines with brokers, a ZooKeeper, a network, and clients.
 
-One seed decides everything. Each process has its own loop. The process with the earliest due time
-has the next turn, and outside events happen in between, so that no process sees the future.
+One seed decides everything. Each process has its own loop. The process whose next turn is earliest
+has the next turn, and outside events occur in between, so that no process sees the future.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ VERSIONS = ("3.9-IV0", "3.9-IV0", "2.6-IV0")
 """The inter-broker versions: with 3.9 the controller writes the in-sync replicas, with 2.6 leaders
 do."""
 NOTHING_FAILS_S = 20
-"""The seconds after the last fault in which the cluster may still recover."""
+"""The seconds after the last fault for which the cluster may still be recovering."""
 REST_S = 120
-"""The longest time in calm, in seconds, until all partitions have all replicas in sync."""
+"""The longest time in seconds, without failures, until all replicas of all partitions are in sync.
+"""
 
 
 class ClusterWorld:
@@ -54,9 +55,9 @@ class ClusterWorld:
         self.digest = hashlib.sha256()
         """The digest of all responses to clients, in order."""
         self.calm = False
-        """Whether failures have ended and clients are correct."""
+        """True if failures have ended and clients are correct."""
         self.hushed = False
-        """Whether clients have stopped sending requests."""
+        """True if clients have stopped sending requests."""
         self.machines = [
             BrokerMachine(self, node_id, self.fork()) for node_id in range(1, brokers + 1)
         ]
@@ -64,7 +65,7 @@ class ClusterWorld:
         self.clients: Sequence[ClusterClient] = ()
         self.by_host: dict[str, ClusterClient] = {}
         self.running: BrokerMachine | None = None
-        """The machine whose process has the present turn, or had the last one."""
+        """The machine whose process has the current turn, or had the last turn."""
         self._excused_until_ns = 20 * S
         for each in self.machines:
             self.agenda.after(int(self.chance.random() * S), each.start)
@@ -102,7 +103,7 @@ class ClusterWorld:
             client.think_after(int((3 + self.chance.random()) * S))
 
     def fork(self) -> Random:
-        """Returns a new random generator that is seeded from the world's."""
+        """Returns a new random generator that the world's generator has seeded."""
         return Random(self.chance.random())
 
     def fingerprint(self) -> str:
@@ -126,18 +127,19 @@ class ClusterWorld:
         return nullcontext()
 
     def leads(self, node_id: int, topic: str, partition: int) -> bool:
-        """Returns whether a broker is the leader of a partition in ZooKeeper, and knows it."""
+        """Returns True if a broker is the leader of a partition in ZooKeeper and knows that it
+        is."""
         raise NotImplementedError
 
     def looked_at(self, machine: BrokerMachine) -> None:
         """Called after each turn of a process."""
 
     def unrest(self) -> list[str]:
-        """Returns the reasons why the world is not yet at rest."""
+        """Returns the reasons why the world is not at rest yet."""
         return []
 
     def unequal(self) -> list[str]:
-        """Returns differences between logs, while no client sends requests."""
+        """Returns the differences between logs; valid only when no client sends requests."""
         return []
 
     # -- life
@@ -152,7 +154,7 @@ class ClusterWorld:
                     raise self.failure
 
     def _step(self, until_ns: int) -> None:
-        """Runs the earliest item: a process's turn or an outside event."""
+        """Runs the earliest of the next turns of processes and the next outside events."""
         due_ns, due = until_ns, None
         for machine in self.machines:
             if machine.process is not None:
@@ -181,12 +183,12 @@ class ClusterWorld:
         assert not caught, f"errors of broker {machine.node_id}'s own: {caught}"
 
     def excuse(self, ns: int) -> None:
-        """Allows late responses of brokers for ``ns`` and some more time."""
+        """Allows late responses of brokers for ``ns`` and some additional time."""
         until_ns = self.agenda.now_ns + ns + NOTHING_FAILS_S * S
         self._excused_until_ns = max(self._excused_until_ns, until_ns)
 
     def excused(self, since_ns: int) -> bool:
-        """Returns whether a fault since ``since_ns`` excuses late responses of brokers."""
+        """Returns True if a fault since ``since_ns`` excuses late responses of brokers."""
         return self._excused_until_ns >= since_ns
 
     # -- hooks for the checkers
@@ -232,8 +234,8 @@ class ClusterWorld:
                 client.think_after(int(self.chance.random() * S))
 
     def rest(self) -> None:
-        """Checks that each client is served and each replica in sync within a bounded time, and
-        that logs are then equal."""
+        """Checks that each client is served and each replica is in sync within a bounded time, and
+        that the logs are then equal."""
         self.calm_down()
         self._until_none(self.unrest, 2)
         self.hushed = True

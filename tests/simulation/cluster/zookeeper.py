@@ -1,9 +1,9 @@
 """The ZooKeeper of a simulated cluster: sessions in virtual time, over a network.
 
 A session's client is on a machine of the cluster. Its requests reach the ensemble in order, and the
-responses return in order, each after a delay. While the process is suspended or its link is cut,
-the ensemble gets no heartbeats and expires the session. The client notices a lost connection after
-two thirds of the session timeout, as kazoo does, and an expired session when it has reconnected.
+responses return in order, each after a delay. If the process is suspended or its link is cut, the
+ensemble gets no heartbeats and expires the session. The client notices a lost connection after two
+thirds of the session timeout, as kazoo does, and an expired session when it has reconnected.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Server:
         self.agenda.after(100 * MS, self._look)
 
     def _look(self) -> None:
-        """Expires the sessions whose expiry time is over."""
+        """Expires the sessions whose expiry time has passed."""
         for session, until_ns in sorted(self.alive_until_ns.items()):
             if until_ns < self.agenda.now_ns:
                 self.end(session)
@@ -73,7 +73,7 @@ class Server:
             self.ensemble.do([Delete(path)], 0)
 
     def now(self) -> None:
-        """Sets the creation time of new nodes to the present."""
+        """Sets the creation time of new nodes to the current time."""
         self.ensemble.now_ms = WALL_S * 1000 + self.agenda.now_ns // MS
 
 
@@ -87,14 +87,14 @@ class Session(SimulatedZooKeeper):
         self.host = host
         self.timeout_ns = timeout_ns
         self._heard_ns = server.agenda.now_ns
-        """The time in ns at which the client last heard from the server."""
+        """The time in ns at which the client last received data from the server."""
         self._number = 0
-        """The number of the present connection; messages of earlier connections are lost."""
+        """The number of the current connection; messages of earlier connections are lost."""
         self._sent_until_ns = 0
         self._answered_until_ns = 0
         self._under_way: dict[asyncio.Future[Any], None] = {}
         self._untold: dict[int, Watch] = {}
-        """The triggered watches whose event is in flight."""
+        """The triggered watches whose event is in flight to the client."""
         self._calls = 0
         self._reconnecting = False
         self._stays_alive()
@@ -110,7 +110,7 @@ class Session(SimulatedZooKeeper):
         self.server.alive_until_ns[self.session] = self.server.agenda.now_ns + self.timeout_ns
 
     def _beat(self) -> None:
-        """Sends a heartbeat, unless the process is suspended or the link is cut."""
+        """Sends a heartbeat; does nothing if the process is suspended or the link is cut."""
         if self._is_gone:
             return
         agenda = self.server.agenda
@@ -161,7 +161,7 @@ class Session(SimulatedZooKeeper):
             self._stays_alive()
 
     def break_off(self) -> None:
-        """Closes the connection at once; the client notices."""
+        """Closes the connection at once; the client notices this."""
         if not self._is_gone:
             self._on_loop(self._is_lost, self._number)
 

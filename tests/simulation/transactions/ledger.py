@@ -1,4 +1,4 @@
-"""The transactions of clients, and what the clients know about their outcomes.
+"""The transactions of clients, and what the clients know about the outcomes.
 
 A `Deed` is one transaction as its producer intends it: its records by partition, in order, and the
 offsets of its group. read_committed consumers must see all of it or nothing: all if its commit was
@@ -18,11 +18,11 @@ class Outcome(Enum):
     """The outcome of a deed, as its client knows it."""
 
     OPEN = "open"
-    """The client is working on the deed."""
+    """The client is still sending the requests of the deed."""
     COMMITTED = "committed"
     """The commit was acknowledged."""
     ABORTED = "aborted"
-    """No commit was requested, and none will be."""
+    """No commit was requested, and no commit will be requested."""
     UNKNOWN = "unknown"
     """The commit was requested and not answered: either outcome is possible."""
 
@@ -45,7 +45,7 @@ class Deed:
     """The producer ids and epochs of the deed's requests."""
 
     def value(self, index: int) -> bytes:
-        """Returns the value of the deed's record ``index``; no other record has this value."""
+        """Returns the value of the deed's record ``index``, which is unique in the world."""
         return b"%b/%d/%d" % (self.producer.encode(), self.number, index)
 
     @property
@@ -65,17 +65,17 @@ class Ledger:
     def __init__(self) -> None:
         self.deeds: dict[str, Deed] = {}
         self.strays: dict[tuple[int, int], int] = {}
-        """The earliest deed of each producer id and epoch of which a request may arrive late."""
+        """The earliest deed of each producer id and epoch whose request may arrive late."""
         self.fences: dict[tuple[int, int], dict[Place, int]] = {}
-        """The log ends when a client got a producer id and epoch: no record of the same id and an
-        older epoch may follow."""
+        """The log end offsets when a client received a producer id and epoch: after these offsets,
+        no record may have the same id and an older epoch."""
 
     def begin(self, deed: Deed) -> Deed:
         self.deeds[deed.metadata] = deed
         return deed
 
     def fence(self, producer_id: int, epoch: int, ends: dict[Place, int]) -> None:
-        """Notes that a response gives a client this producer id and epoch."""
+        """Notes that a response contains this producer id and epoch."""
         self.fences.setdefault((producer_id, epoch), ends)
 
     def of_value(self, value: bytes) -> Deed:
@@ -84,17 +84,18 @@ class Ledger:
         return self.deeds[f"{producer}/{number}"]
 
     def stray(self, deed: Deed, producer_id: int, epoch: int) -> None:
-        """Notes that a request of a deed may be delivered again, late."""
+        """Notes that a request of a deed may be delivered a second time, late."""
         key = producer_id, epoch
         self.strays[key] = min(deed.number, self.strays.get(key, deed.number))
 
     def excused(self, deed: Deed) -> bool:
-        """Returns whether a delayed request may have split a deed of a correct client.
+        """Returns True if a delayed request may have split a deed of a correct client.
 
         With transaction.version 1 a transaction has no epoch of its own: a request of an earlier
-        transaction that arrives during the next one counts for the next one, the gap that KIP-890
-        closes with version 2. A delayed EndTxn ends the transaction too early, and a delayed
-        TxnOffsetCommit writes old offsets into it. Version 2 is never excused.
+        transaction that arrives during the next transaction counts as part of the next transaction.
+        KIP-890 closes this gap with version 2. A delayed EndTxn ends the next transaction too
+        early, and a delayed TxnOffsetCommit adds old offsets to it. Deeds of version 2 are never
+        excused.
         """
         return deed.rules == 1 and any(
             self.strays.get(key, deed.number) < deed.number for key in deed.producer_ids

@@ -2,9 +2,9 @@
 
 A producer makes one transaction (`Deed`) after another: records to some partitions, offsets of its
 group, then EndTxn. It repeats unanswered requests with the same bytes and sequence numbers, as
-Kafka's clients do. Its commits may arrive again, on its second connection, around the end of the
-transaction. Sometimes its process crashes: the next process fences it by InitProducerId, which
-aborts its open transaction. A `Zombie` is a process that is thought dead and continues.
+Kafka's clients do. Its commits may be sent again on its second connection, around the end of the
+transaction. Sometimes its process crashes: the next process fences it with InitProducerId, which
+aborts its open transaction. A `Zombie` is a process that was declared dead and continues.
 """
 
 from __future__ import annotations
@@ -55,13 +55,14 @@ class Market(Protocol):
 
     @property
     def wall_ms(self) -> int:
-        """Returns the clock of producers in ms."""
+        """Returns the time of the producers' clock in ms."""
 
     def ends(self) -> dict[Place, int]:
-        """Returns the present log end offsets."""
+        """Returns the current log end offsets."""
 
     def may_be_doubled(self, producer: TransactionalProducer, request: WireRequest) -> None:
-        """Called when a producer sends a request, which the world may deliver again, late."""
+        """Called when a producer sends a request; the world may deliver the request a second time,
+        late."""
 
 
 SOURCE = "out"
@@ -95,7 +96,7 @@ class Step:
 
 @dataclass
 class Standing:
-    """The state of one producer process, which a crash loses."""
+    """The state of one producer process; a crash loses it."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -103,9 +104,9 @@ class Standing:
     deed: Deed | None = None
     steps: list[Step] = field(default_factory=list)
     committed: WireRequest | None = None
-    """The deed's TxnOffsetCommit, after it is answered."""
+    """The deed's TxnOffsetCommit after it was answered; None before."""
     unsure: bool = False
-    """Whether the result of an abandoned request is unknown; then version 1 needs a new epoch."""
+    """True if the result of an abandoned request is unknown; then version 1 needs a new epoch."""
 
 
 class TransactionalProducer(Client):
@@ -161,11 +162,11 @@ class TransactionalProducer(Client):
 
     @property
     def has_done_enough(self) -> bool:
-        """Returns whether it starts no new deed."""
+        """Returns True if the producer starts no new deed."""
         return self.calm
 
     def excused(self, deed: Deed) -> bool:
-        """Returns whether a deed may fail although its client was correct."""
+        """Returns True if a deed may fail although its client was correct."""
         return self.market.ledger.excused(deed)
 
     @property
@@ -173,7 +174,7 @@ class TransactionalProducer(Client):
         return self.second is not None and self.second.is_busy
 
     def _commit_again(self, step: Step, times: int, *, quickly: bool) -> None:
-        """Repeats a deed's commit on another connection while the transaction ends."""
+        """Repeats a deed's commit on another connection during the end of the transaction."""
         state = self.state
         if self.second is not None and state.committed is not None and step is state.steps[-1]:
             self.second.repeat(state.committed, times, quickly=quickly)
@@ -192,7 +193,8 @@ class TransactionalProducer(Client):
         self.send(WireRequest("InitProducerId", version, value))
 
     def _die(self) -> None:
-        """Crashes the process, or declares it dead while it continues; a new one starts."""
+        """Crashes the process, or declares it dead although it continues; then a new process
+        starts."""
         self.world.happened["producer died"] += 1
         before, self.state = self.state, Standing()
         if self.zombie is not None and self.chance.random() < 0.5:
@@ -400,14 +402,15 @@ class TransactionalProducer(Client):
 
 
 class Zombie(TransactionalProducer):
-    """A process that was thought dead; it continues with its old state until an error."""
+    """A process that was declared dead; it continues with its old state until it receives an
+    error."""
 
     def __init__(self, of: TransactionalProducer, host: str, chance: Random) -> None:
         super().__init__(of.world, f"zombie of {of.name}", host, chance, of.rules)
         self.transactional_id, self.group_id = of.transactional_id, of.group_id
 
     def rise(self, state: Standing) -> None:
-        """Continues with the state of the process that was thought dead."""
+        """Continues with the state of the process that was declared dead."""
         self.state = state
         self.world.happened["zombie"] += 1
         if not self.sent:
@@ -434,7 +437,7 @@ def _goes_on_with(state: Standing, producer_id: int, epoch: int) -> None:
 
 
 def _worst(name: str, answer: dict[str, Any]) -> int:
-    """Returns the only error of a response; all its partitions have the same."""
+    """Returns the error of a response; all partitions of the response must have the same error."""
     codes: list[int]
     if name == "Produce":
         topics = answer["responses"]

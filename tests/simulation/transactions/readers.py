@@ -1,4 +1,4 @@
-"""Consumers of committed records, which filter as Kafka's clients do and remember the records."""
+"""Consumers of committed records, which filter records as Kafka's clients do and store them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CommittedReader(Client):
 
     @property
     def surely(self) -> bool:
-        """Returns whether the responding broker is the leader, and knows it."""
+        """Returns True if the responding broker is the leader and knows that it is."""
         return True
 
     def hear(self, sent: Sent, frame: bytes) -> None:
@@ -130,7 +130,7 @@ class OffsetsReader(Client):
         super().__init__(world, name, host, chance)
         self.of = of
         self.told: dict[int, int] = {}
-        """The latest offset of each partition."""
+        """The last fetched offset of each partition."""
         self.unstable: set[int] = set()
         """The partitions whose offset was unstable in the last response."""
 
@@ -144,14 +144,14 @@ class OffsetsReader(Client):
 
     @property
     def surely(self) -> bool:
-        """Returns whether the responding broker is the coordinator, and knows it."""
+        """Returns True if the responding broker is the coordinator and knows that it is."""
         return True
 
     def hear(self, sent: Sent, frame: bytes) -> None:
         self.take(sent.answer_in(frame))
 
     def take(self, answer: dict[str, Any]) -> int:
-        """Compares a response with earlier ones and returns its error."""
+        """Compares a response with earlier responses and returns its error."""
         code = int(answer["error_code"])
         if code == NONE:
             self.unstable.clear()
@@ -181,14 +181,14 @@ def _aborted(fetched: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class Ghost(Client):
-    """Sends copies of other clients' requests later, on its own connection."""
+    """Sends copies of other clients' requests later on its own connection."""
 
     def __init__(self, world: LivingWorld, name: str, host: str, chance: Random) -> None:
         super().__init__(world, name, host, chance)
         self.copies: list[WireRequest] = []
 
     def haunt(self, request: WireRequest) -> None:
-        """Sends ``request`` again, later."""
+        """Sends a copy of ``request`` later."""
         if len(self.copies) < 5:
             self.copies.append(request)
 

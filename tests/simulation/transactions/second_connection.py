@@ -1,8 +1,8 @@
-"""A producer's second connection, which repeats commits while the transaction ends.
+"""A producer's second connection, which repeats commits during the end of the transaction.
 
 A client that retries sends such requests, and so does a client whose commit is in flight when the
-transaction times out. The broker may count such a commit for its transaction or reject it, but must
-never count it for the next transaction.
+transaction times out. The broker may count such a commit as part of its transaction or reject it,
+but must never count it as part of the next transaction.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _US = MS // 1000
 _QUICK_NS = (0, 2 * _US, 10 * _US, 50 * _US)
-"""The pauses around an EndTxn, whose turns take microseconds."""
+"""The pauses in ns around an EndTxn, whose turns take microseconds."""
 _SLOW_NS = (1 * MS, 20 * MS, 300 * MS)
-"""The pauses around a transaction timeout, which is seconds away."""
+"""The pauses in ns around a transaction timeout, which is seconds later."""
 
 
 class SecondConnection(Client):
@@ -40,11 +40,11 @@ class SecondConnection(Client):
 
     @property
     def is_busy(self) -> bool:
-        """Returns whether a commit may still arrive."""
+        """Returns True if a commit of this connection may still arrive."""
         return bool(self._left or self.sent)
 
     def repeat(self, request: WireRequest, times: int, *, quickly: bool) -> None:
-        """Sends ``request`` ``times`` times, from now on."""
+        """Sends ``request`` ``times`` times, starting now."""
         self._pauses_ns = _QUICK_NS if quickly else _SLOW_NS
         self._request, self._left = request, times
         if not self.sent:

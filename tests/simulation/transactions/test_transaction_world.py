@@ -39,8 +39,8 @@ def test_transactions_are_atomic_for_a_fresh_seed(number: int, record_property: 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_all_faults_and_outcomes_occur_in_a_dozen_worlds(record_property: Record) -> None:
-    """The worlds have each kind of fault, each crash position, and each outcome of a
+def test_all_faults_and_outcomes_occur_in_twelve_simulated_worlds(record_property: Record) -> None:
+    """The worlds must contain each kind of fault, each crash position, and each outcome of a
     transaction."""
     happened = Counter[str]()
     for seed in CORNER_SEEDS:

@@ -32,9 +32,9 @@ class LogTruth:
     committed: dict[int, bytes] = field(default_factory=dict)
     """The values of committed records, by offset."""
     offsets: dict[int, Committed] = field(default_factory=dict)
-    """In the offsets topic: the effective commits, by the offset of their record."""
+    """In the offsets topic: the effective commits, by the log offset of their record."""
     open: dict[int, list[tuple[int, Record]]] = field(default_factory=dict)
-    """The records without a marker, by producer id."""
+    """The records whose transaction has no marker yet, by producer id."""
     writers: list[tuple[int, int, int]] = field(default_factory=list)
     """The producer id, epoch and offset of each transactional data batch."""
     end: int = 0
@@ -134,7 +134,7 @@ def check(ledger: Ledger, truths: Iterable[LogTruth], at_rest: bool) -> None:
 
 @dataclass
 class Seen:
-    """The effective and the open records of a deed in the logs."""
+    """The effective and the open records of a deed that are found in the logs."""
 
     parts: dict[Place, list[bytes]] = field(default_factory=dict)
     moved: dict[int, int] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class Seen:
     pending_moved: dict[int, int] = field(default_factory=dict)
 
     def is_whole(self, deed: Deed, at_rest: bool) -> bool:
-        """Returns whether all of the deed is effective, or can still become effective."""
+        """Returns True if all of the deed is effective or can still become effective."""
         if at_rest:
             return self.parts == deed.parts and self.moved == deed.offsets
         parts = {**self.pending, **self.parts}
@@ -175,7 +175,7 @@ def _check_deed(deed: Deed, seen: Seen, at_rest: bool) -> None:
 
 
 def _check_fences(ledger: Ledger, truth: LogTruth) -> None:
-    """Checks that no record has an older epoch than one that was issued before the record."""
+    """Checks that no record has an older epoch than an epoch that was issued before the record."""
     given: dict[int, list[tuple[int, int]]] = {}
     for (producer_id, epoch), ends in ledger.fences.items():
         given.setdefault(producer_id, []).append((epoch, ends.get(truth.place, 0)))

@@ -1,8 +1,8 @@
 """A whole broker with transactional clients, in a simulated world with all kinds of failures.
 
-Producers with transaction.version 1 and 2 write transactions over several partitions and groups,
-each on two connections. Requests arrive twice and late. The process is killed after any record of a
-transaction's state and any marker, or by a power failure. `truth.py` compares the logs with the
+Producers with transaction.version 1 and 2 write transactions to several partitions and groups, each
+on two connections. Some requests arrive twice, and late. The process is killed by a power failure,
+or after any record of a transaction's state or any marker. `truth.py` compares the logs with the
 clients' ledger.
 """
 
@@ -44,7 +44,7 @@ LOOKS_S = 1
 FOREIGN_CHANCE = 0.05
 """The probability, at each check, that a partition remembers markers of a former coordinator."""
 SNAPSHOT_BYTES = 3_000
-"""A snapshot of groups is due when a start would read this many more bytes of the log."""
+"""The number of bytes of the log that a start may read; beyond it, a snapshot of groups is due."""
 OFFSETS: tuple[Place, ...] = tuple((OFFSETS_TOPIC, index) for index in range(OFFSETS_PARTITIONS))
 _CONTROL = 0x20
 _ATTRIBUTES_AT = 22
@@ -60,7 +60,8 @@ class TransactionWorld(LivingWorld):
         self.ledger = Ledger()
         self.doubled = doubled
         self.flushes = chance.random() < 0.5
-        """Whether each record is flushed before it is acknowledged; then the power may fail."""
+        """True if each record is flushed before it is acknowledged; only then may the power fail.
+        """
         self.crash_chance = chance.choice((0.0, 0.01, 0.05))
         """The probability of a kill after a record of a transaction's state or a marker."""
         self.settings = {
@@ -92,7 +93,7 @@ class TransactionWorld(LivingWorld):
         """
         self._looked_at: Process | None = None
         self._life_s = 0
-        """The duration of the present process in seconds."""
+        """The duration of the current process in seconds."""
         self.producers = [self._producer(number) for number in range(producers)]
         zombies = [producer.zombie for producer in self.producers if producer.zombie is not None]
         seconds = [producer.second for producer in self.producers if producer.second is not None]
@@ -202,7 +203,7 @@ class TransactionWorld(LivingWorld):
             reader.check(found[reader.place].committed)
 
     def _look(self) -> None:
-        """Checks every second that no transaction is open for longer than its timeout and two
+        """Checks every second that no transaction is open for longer than its timeout plus two
         sweeps."""
         self.agenda.after(LOOKS_S * S, self._look)
         if not self.calm and self._foreign.random() < FOREIGN_CHANCE:
@@ -303,7 +304,7 @@ class TransactionWorld(LivingWorld):
 
 
 class Maker(Client):
-    """Creates the topics, and has the internal topics created."""
+    """Creates the topics, and makes the broker create the internal topics."""
 
     def act(self) -> None:
         value: dict[str, Any]

@@ -20,7 +20,7 @@ class Agenda:
 
     def __init__(self, now_ns: int = 0) -> None:
         self.now_ns = now_ns
-        """The time of the present entry, or the time up to which all entries have happened."""
+        """The time of the current entry, or the time up to which all entries have happened."""
         self.happened = 0
         """The number of entries that have happened."""
         self._entries: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []

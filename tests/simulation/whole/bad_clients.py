@@ -1,6 +1,6 @@
 """Hostile and careless clients: invalid bytes and endless requests.
 
-Other clients must not notice them.
+The broker must serve other clients as if these clients did not exist.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TOPIC = 2
 
 
 class Hostile(Client):
-    """Sends bytes that are not a request, or only resemble one."""
+    """Sends bytes that are not a request or only look like a request."""
 
     def act(self) -> None:
         assert self.wire is not None
@@ -51,11 +51,12 @@ class Hostile(Client):
         )
 
     def leaves(self, sent: Sent, frame: bytes) -> None:
-        """Does nothing: its responses are not checked."""
+        """Does nothing, because the responses are not checked."""
 
 
 class Glutton(Client):
-    """Sends many requests at once and reads no responses for a while; then all must arrive."""
+    """Sends many requests at once and reads no responses for some time; then all responses must
+    arrive."""
 
     def act(self) -> None:
         assert self.wire is not None

@@ -254,16 +254,16 @@ def reply_of(call: Call, version: int, value: dict[str, Any]) -> Reply:
 
 
 def _committed(value: dict[str, Any]) -> CommitReply:
-    """Returns one code if all partitions have the same, as an error of the whole commit is
-    encoded."""
+    """Returns one code if all partitions have the same code, because an error of the whole commit
+    is encoded like that."""
     columns = [[p["error_code"] for p in topic["partitions"]] for topic in value["topics"]]
     codes = {code for column in columns for code in column}
     return CommitReply(codes.pop() if len(codes) == 1 else columns)
 
 
 def _fetched(value: dict[str, Any], version: int) -> FetchReply:
-    """Returns the fetched offsets. A response of version 1 lacks a group error: each partition has
-    it."""
+    """Returns the fetched offsets. A response of version 1 has no group error: each partition has
+    the error instead."""
     topics = []
     for topic in value["topics"]:
         partitions = topic["partitions"]

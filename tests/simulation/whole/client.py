@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from tests.simulation.whole.network import Wire
 
 PATIENCE_NS = 12 * S
-"""The longest time of a request without failures, including a waiting Fetch."""
+"""The longest time in ns that a request may take without failures, including a waiting Fetch."""
 REBALANCE_PATIENCE_NS = 70 * S
-"""The longest time of a request that waits for other members: a rebalance and some more time."""
+"""The longest time in ns that a request may take if it waits for other members: a rebalance and
+some additional time."""
 CONNECTS_AGAIN_NS = (50 * MS, 500 * MS, 2 * S)
 CORRELATION = struct.Struct(">i")
 
@@ -45,7 +46,7 @@ def _patience_ns(request: WireRequest) -> int:
 
 @dataclass
 class Sent:
-    """A request in flight; ``about`` is the client's note about it."""
+    """A request in flight; ``about`` is a note of the client about the request."""
 
     correlation_id: int
     request: WireRequest
@@ -71,9 +72,9 @@ class Client:
         self.sent: deque[Sent] = deque()
         """The requests in flight, the oldest first."""
         self.calm = False
-        """Whether the client is correct from now on."""
+        """True if the client is correct from now on."""
         self.may_be_closed = False
-        """Whether its requests may make the broker close the connection."""
+        """True if the client's requests may make the broker close the connection."""
         self.answered = 0
         self._correlation_id = 0
         self._thinks_at_ns = -1
@@ -81,18 +82,18 @@ class Client:
     # -- for subclasses
 
     def act(self) -> None:
-        """Sends a request or thinks later; called while no request is in flight."""
+        """Sends a request or schedules the next action; called when no request is in flight."""
         raise NotImplementedError
 
     def hear(self, sent: Sent, frame: bytes) -> None:
-        """Processes the response to ``sent``, and thinks later."""
+        """Processes the response to ``sent``, and schedules the next action."""
         raise NotImplementedError
 
     def leaves(self, sent: Sent, frame: bytes) -> None:
         """Checks a response when the broker passes it to a transport."""
 
     def lost(self) -> None:
-        """Called when the connection is closed and its requests are no longer answered."""
+        """Called when the connection is closed and its requests will not be answered."""
 
     def power_fails(self) -> None:
         """Called when a power failure may lose unflushed records of the offsets topic."""
@@ -164,7 +165,7 @@ class Client:
         return self.world.network.connect(self.world.port, self.host)
 
     def _gives_up(self) -> None:
-        """Gives up a late request: the client is impatient, or the lateness is a fault."""
+        """Abandons a late request; the lateness is a fault unless the client is impatient."""
         sent = self.sent[0]
         if self.world.agenda.now_ns - sent.at_ns >= _patience_ns(sent.request):
             assert self.world.excused(sent.at_ns), f"{self.name} waits in vain for {sent}"

@@ -70,7 +70,7 @@ class Faults:
 
     @property
     def disk_in_trouble(self) -> bool:
-        """Returns whether the disk may be the cause of a failure."""
+        """Returns True if the disk may be the cause of a failure."""
         return self.world.agenda.now_ns < self.disk_until_ns
 
     def stop(self) -> None:

@@ -25,7 +25,7 @@ class GroupClient(Client):
         super().__init__(world, logic.name, host, chance)
         self.logic = logic
         self._confused = False
-        """Whether its present request is deliberately wrong."""
+        """True if the current request is deliberately wrong."""
 
     def act(self) -> None:
         chance = self.chance
@@ -58,8 +58,8 @@ class GroupClient(Client):
         self.world.replies.leaves(key, lambda: reply_in(sent, frame))
 
     def unread_ns(self, now_ns: int) -> int:
-        """Returns for how many ns a request of a current member has been unread in the broker's
-        kernel."""
+        """Returns the time in ns for which a request of a current member has been unread in the
+        broker's kernel."""
         wire = self.wire
         if wire is None or wire.transport.gone or not wire.arrived:
             return 0  # or the broker's process is dead
@@ -78,7 +78,8 @@ class GroupClient(Client):
         self.think_after(self._pause_ns())
 
     def _pause_ns(self) -> int:
-        """Returns the pause before the next request; short for a member that must join or sync."""
+        """Returns the pause before the next request in ns; it is short for a member that must join
+        or sync."""
         if isinstance(self.logic, Member) and self.logic.phase != "in":
             return self.chance.choice((1 * MS, 20 * MS, 100 * MS, 500 * MS))
         return self.chance.choice((1 * MS, 300 * MS, 1 * S, 2 * S, 3 * S))

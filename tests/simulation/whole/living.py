@@ -1,9 +1,9 @@
-"""The common part of the simulated worlds: a broker that is started, killed and restarted, and its
-excuses.
+"""The common part of the simulated worlds: a broker that is started, killed and restarted, and the
+failures that excuse its late responses.
 
 One seed decides everything: the requests of clients, the arrival of bytes, the speed of the disk,
-kills, power failures and suspensions. The broker is the real one (process.py). All else is virtual,
-and a thousand virtual seconds take seconds. Each world has its own clients and checks.
+kills, power failures and suspensions. The broker is the real broker (process.py). Everything else
+is virtual, and a thousand virtual seconds take seconds. Each world has its own clients and checks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _drop(*_: object) -> str:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Drops the broker's log lines in the block: there are too many."""
+    """Drops the broker's log lines in the block, because there are too many."""
     before = structlog.get_config()
     only_critical = structlog.make_filtering_bound_logger(logging.CRITICAL)
     structlog.configure(wrapper_class=only_critical, processors=[_drop])
@@ -66,9 +66,9 @@ class LivingWorld:
         """The digest of all responses, in the order of their writes."""
         self._excused_until_ns = 0
         self.disk_ns = 0
-        """The extra time of each disk job now, in ns."""
+        """The current extra time of each disk job, in ns."""
         self.calm = False
-        """Whether failures have ended and clients are correct."""
+        """True if failures have ended and clients are correct."""
         self.faults = Faults(self, self._fork())
         self.network.on_written = lambda wire, frame: self.guarded(self._written, wire, frame)
         self.network.on_closed = lambda wire: self.guarded(self._closed, wire)
@@ -109,7 +109,7 @@ class LivingWorld:
         """Called before the disk loses unflushed data."""
 
     def rest(self) -> None:
-        """Ends all failures and checks that all promised state is there soon."""
+        """Ends all failures and checks that all promised state exists soon after."""
 
     # -- processes of the broker
 
@@ -125,7 +125,7 @@ class LivingWorld:
                     raise self.failure
 
     def end(self) -> None:
-        """Stops time: the remaining work of the process is never done."""
+        """Stops time: the remaining work of the process is not executed."""
         if self.process is not None:
             self.process.bury()
 
@@ -200,7 +200,7 @@ class LivingWorld:
         self._excused_until_ns = max(self._excused_until_ns, now_ns + ns + 5 * S)
 
     def excused(self, since_ns: int) -> bool:
-        """Returns whether a fault since ``since_ns`` excuses late responses of the broker."""
+        """Returns True if a fault since ``since_ns`` excuses late responses of the broker."""
         return self._excused_until_ns >= since_ns
 
     # -- hooks for the checkers
@@ -222,7 +222,8 @@ class LivingWorld:
         client.written(frame)
 
     def _closed(self, wire: Wire) -> None:
-        """Called when the broker closes a connection: it stops, or the client is the reason."""
+        """Called when the broker closes a connection, because the broker stops or because of the
+        client."""
         client = self.by_host[wire.address[0]]
         assert self.process is not None
         assert client.may_be_closed or not self.process.serves, (

@@ -1,10 +1,11 @@
 """Connections in memory, between clients of the world and a process on a virtual loop.
 
 The broker's endpoint is an `asyncio.Transport` under the broker's own protocol objects. The
-client's endpoint is a `Wire`, which passes complete frames to its owner. Between them are the
-kernel's buffers: a client's bytes arrive in pieces, split at any byte, after a random delay.
-Connections overtake each other; bytes of one connection stay in order. The broker's bytes go into a
-window of bounded size, so that a client that does not read makes the transport full.
+client's endpoint is a `Wire`, which passes complete frames to its owner. Between the endpoints are
+the kernel's buffers: a client's bytes arrive in pieces, split at any byte, after a random delay.
+Connections overtake each other; bytes of one connection stay in order. The broker's bytes are
+stored in a window of bounded size, so that the transport's buffer fills up when a client does not
+read.
 """
 
 from __future__ import annotations
@@ -46,14 +47,15 @@ class ListeningSocket:
         return self.address
 
     def listen(self, backlog: int) -> None:
-        """Does nothing: connections are refused until the server accepts."""
+        """Does nothing, because connections are refused until the server accepts."""
 
     def close(self) -> None:
         self.network.listening.pop(self.address[1], None)
 
 
 class Network:
-    """All connections of a world; `news` are the transports that the broker's loop has to check."""
+    """All connections of a world; `news` contains the transports that the broker's loop must
+    check."""
 
     def __init__(self, agenda: Agenda, chance: Random) -> None:
         self.agenda = agenda
@@ -130,27 +132,28 @@ class Wire:
         self.network = network
         self.address = address
         self.on_frame: Callable[[bytes], None] = lambda frame: None
-        """Receives each complete frame of the broker, without its length."""
+        """Called with each complete frame from the broker, without its length."""
         self.on_lost: Callable[[], None] = lambda: None
-        """Called once, when the broker has closed and all earlier bytes were read."""
+        """Called once when the broker has closed the connection and all earlier bytes are read."""
         self.reading = True
         self.closed = False
-        """Whether the client has closed it."""
+        """True if the client has closed the connection."""
         self.connected = False
-        """Whether the broker's process has accepted it."""
+        """True if the broker's process has accepted the connection."""
         self.arrived: deque[bytes] = deque()
         """The unread bytes in the broker's kernel."""
         self.arrived_ns = 0
         """The arrival time of the oldest unread bytes."""
         self.end: str | None = None
-        """The end after the arrived bytes: "closed" or "reset"."""
+        """The kind of end after the arrived bytes: "closed" or "reset"; None if the connection is
+        open."""
         self.unread_bytes = 0
         """The bytes that the broker wrote and the client has not read; they occupy the window."""
         self.transport = SimulatedTransport(self, listening)
         self._sent_until_ns = 0
         self._replied_until_ns = 0
         self._unread: deque[bytes | None] = deque()
-        """The bytes at a client that does not read now; None is the end of the stream."""
+        """The bytes at a client that has stopped reading; None is the end of the stream."""
         self._partial = bytearray()
 
     # -- the client's calls
@@ -170,12 +173,12 @@ class Wire:
         self._sent_until_ns = at_ns
 
     def _now_ns(self) -> int:
-        """Returns the client's time: a client uses no CPU."""
+        """Returns the client's time in ns; a client uses no CPU time."""
         return self.network.agenda.now_ns
 
     def close(self, reset: bool = False) -> None:
-        """Closes the connection, as by the client or the end of its process; the client receives no
-        more."""
+        """Closes the connection, as the client or the end of its process does; the client receives
+        no more data."""
         if self.closed:
             return
         self.closed = True
@@ -186,7 +189,7 @@ class Wire:
         self.network.carry(self, at_ns, self._ends, "reset" if reset else "closed")
 
     def vanish(self) -> None:
-        """Removes the client's machine: it sends no packets and answers none."""
+        """Removes the client's machine: it neither sends packets nor answers them."""
         self.closed = True
         self._unread.clear()
         self._sent_until_ns = -1
@@ -230,7 +233,8 @@ class Wire:
         return len(taken)
 
     def finish(self) -> None:
-        """Closes the broker's end; the client sees the end after the written bytes."""
+        """Closes the broker's endpoint; the client sees the end of the stream after the written
+        bytes."""
         self._later(None)
 
     def _later(self, data: bytes | None) -> None:
@@ -284,7 +288,8 @@ class SimulatedTransport(asyncio.Transport):
         self.wire = wire
         self.loop = listening.loop
         self.gone = False
-        """Whether `connection_lost` was called, or the protocol does not exist any more."""
+        """True if `connection_lost` was called, or if the protocol object does not exist any more.
+        """
         self._factory = listening.factory
         self._protocol: asyncio.Protocol
         self._reading = True
@@ -400,7 +405,7 @@ class SimulatedTransport(asyncio.Transport):
 
     @property
     def waits_for_room(self) -> bool:
-        """Returns whether bytes wait for the client to read."""
+        """Returns True if bytes wait until the client reads."""
         return bool(self._buffer) and not self.gone
 
     def write(self, data: Any) -> None:

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 PORT = 9092
 DIRECTORY = "/data"
 CLOSINGS = 10
-"""The largest number of nested waits in `finally` blocks of a coroutine that is closed."""
+"""The largest number of nested waits in `finally` blocks when a coroutine is closed."""
 
 
 class ProcessFiles(SimulatedFiles):
-    """The files of a world as one process sees them until it is dead."""
+    """The files of a world as one process sees them; a dead process cannot change them."""
 
     def __init__(self, files: SimulatedFiles, loop: VirtualLoop) -> None:
         self.__dict__.update(files.__dict__)  # shared names, faults and locks
@@ -54,7 +54,7 @@ class ProcessFiles(SimulatedFiles):
 
 
 def configuration(settings: Mapping[str, str]) -> Config:
-    """Returns a broker's configuration as from a command line with ``settings``."""
+    """Returns the broker's configuration for a command line with ``settings``."""
     sets = {
         "listeners": f"PLAINTEXT://127.0.0.1:{PORT}",
         "log.dirs": DIRECTORY,
@@ -80,7 +80,8 @@ class Machine(Protocol):
 
 
 class Process:
-    """A broker process; `run` starts or continues it until it ends, is killed, or is left."""
+    """A broker process; `run` starts or continues the process until it ends, is killed, or its loop
+    is left."""
 
     def __init__(
         self,
@@ -104,9 +105,9 @@ class Process:
         self.killed = False
         self.loses_power = False
         self.ended = False
-        """Whether the process has ended, by itself or on request."""
+        """True if the process has ended, on request or by itself."""
         self.died_of: str | None = None
-        """The error with which the process ended by itself."""
+        """The error with which the process ended, unless it ended on request."""
         self._stop: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -116,14 +117,14 @@ class Process:
         self._task.add_done_callback(lambda _: self.loop.leave())
 
     def run(self) -> None:
-        """Runs until the loop is left."""
+        """Runs the process until its loop is left."""
         if self._task is None:
             self.begin()
         self.loop.run_forever()
         self.look()
 
     def look(self) -> None:
-        """Notes whether the process has ended by itself."""
+        """Checks and notes if the process has ended by itself."""
         assert self._task is not None
         if self._task.done() and not self.killed:
             self.ended = True
@@ -182,8 +183,8 @@ class Process:
         self.loop.leave()
 
     def bury(self) -> None:
-        """Closes the objects that a dead process left in memory, so that no part of it runs
-        again."""
+        """Closes the objects that a dead process left in memory, so that no code of the process
+        runs again."""
         self.files.dead = True
         for task in sorted(asyncio.all_tasks(self.loop), key=lambda each: each.get_name()):
             task._log_destroy_pending = False

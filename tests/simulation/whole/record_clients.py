@@ -1,10 +1,10 @@
 """Producers and consumers of ordinary topics, and the guarantees that they check.
 
-Two topics are written: ``ledger``, whose records are flushed before they are acknowledged, and
+Clients write two topics: ``ledger``, whose records are flushed before they are acknowledged, and
 ``stream``, whose records are not. An idempotent producer repeats a batch until it is acknowledged;
 its records must be in the log once. A consumer reads from the start: offsets must be contiguous,
-and a record once read must be read again. `Records` has the records that producers and consumers
-have seen. It is compared with the log's bytes after each start of the broker, and at the end.
+and a record that was read must be read again. `Records` contains the records that producers and
+consumers know. It is compared with the log's bytes after each start of the broker, and at the end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BEGIN_ANEW = (OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID)
 
 
 class Records:
-    """The known records of one partition: acknowledged or read."""
+    """The known records of one partition: each was acknowledged or read."""
 
     def __init__(self, world: World, topic: str, partition: int) -> None:
         self.world = world
@@ -46,14 +46,15 @@ class Records:
         self.once: dict[bytes, int] = {}
         """The offset at which each value of an idempotent producer was seen."""
         self._power_failures: list[tuple[int, int]] = []
-        """The times of power failures, and the flushed log end at each."""
+        """Pairs of the time of a power failure and the flushed log end offset at this time."""
         self._end = self._on_disk()
 
     def _on_disk(self) -> LogOnDisk:
         return LogOnDisk(self.world.files, self.topic, self.partition, synced=self.flushes)
 
     def leaves(self, end: int) -> None:
-        """Checks that a response that leaves depends only on records that survive (law 2)."""
+        """Checks that a response depends only on records that survive (law 2), when the response is
+        sent."""
         stable = self._end.end()
         assert end <= stable, (
             f"{self.topic}-{self.partition}: an answer says what is below {end},"
@@ -61,11 +62,12 @@ class Records:
         )
 
     def heard(self, offset: int, value: bytes, asked_ns: int) -> None:
-        """Notes that the response to a request of ``asked_ns`` has ``value`` at ``offset``.
+        """Notes that the response to a request that was sent at ``asked_ns`` has ``value`` at
+        ``offset``.
 
-        The response may have left before a power failure and arrive only now, because it was in
-        flight or its client is slow. If the topic does not flush, it then proves only flushed
-        records.
+        The response may have been sent before a power failure and arrive only now, because it was
+        in flight or its client is slow. If the topic does not flush, the response then proves only
+        flushed records.
         """
         if not self.flushes:
             for failed_ns, end in self._power_failures:

@@ -1,10 +1,11 @@
-"""Checks of replies from the core to the client: when they leave, and that their content arrives.
+"""Checks of replies from the core to the client: when a reply is sent, and that its content
+arrives.
 
-A reply to a request that is one call is recorded when the shard makes it, with the log offset on
-which it depends. When its bytes are passed to a transport, the log must be on the disk up to that
-offset (law 2): in the file if the broker may be killed, below the last fsync if the topic flushes
-each record. The decoded response must equal the shard's reply, or report that the write has failed
-or takes too long.
+A reply to a request that is a single call is recorded when the shard makes the reply, with the log
+offset on which the reply depends. When the bytes of the reply are passed to a transport, the log
+must be on the disk up to that offset (law 2): in the file if the broker may be killed, below the
+last fsync if the topic flushes each record. The decoded response must equal the shard's reply, or
+report that the write has failed or takes too long.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tests.simulation.whole.shard_watch import ShardWatch
 
 Key = tuple[str, int]
-"""The client id and the correlation id, which clients of a world never use twice."""
+"""The client id and the correlation id; clients of a world never use a pair twice."""
 
 
 @dataclass
@@ -44,7 +45,7 @@ class Replies:
         self._made: dict[Key, Made] = {}
 
     def made(self, ticket: Any, call: Call, reply: Reply, watch: ShardWatch) -> None:
-        """Records a shard's reply to a call whose ticket is one request."""
+        """Records a shard's reply to a call whose ticket belongs to a single request."""
         correlation_id = getattr(ticket, "correlation_id", None)
         if correlation_id is not None:
             key = (ticket.client_id, correlation_id)
@@ -52,7 +53,7 @@ class Replies:
             self._made[key] = Made(call, reply, watch, watch.accepted)
 
     def leaves(self, key: Key, heard: Callable[[], Reply]) -> None:
-        """Checks the bytes of a response that are passed to a transport; ``heard()`` decodes
+        """Checks the bytes of a response when they are passed to a transport; ``heard()`` decodes
         them."""
         made = self._made.get(key)
         if made is None:
@@ -92,7 +93,7 @@ class Replies:
 
 
 def answers_well(reply: Reply) -> bool:
-    """Returns whether a reply reports success; an error depends on no record."""
+    """Returns True if a reply reports success; an error reply depends on no record."""
     if isinstance(reply, int):
         return reply == 0
     if isinstance(reply, CommitReply):
@@ -103,7 +104,7 @@ def answers_well(reply: Reply) -> bool:
 
 
 def essence(reply: Reply, call: Call) -> Any:
-    """Returns the content that every version of a response has."""
+    """Returns the fields that every version of a response has."""
     match reply:
         case JoinReply():
             members = [(member.member_id, member.metadata) for member in reply.members]

@@ -1,5 +1,5 @@
-"""Runs of simulated worlds in tests: one world to its rest, several until one reveals a planted
-fault, or one seed repeatedly."""
+"""Runs of simulated worlds in tests: one world until it is at rest, several worlds until one
+reveals a planted fault, or one seed repeatedly."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class AnyWorld(Protocol):
         """Advances virtual time by ``seconds``."""
 
     def rest(self) -> None:
-        """Ends all failures and checks that all promised state is there soon."""
+        """Ends all failures and checks that all promised state exists soon after."""
 
     def end(self) -> None:
-        """Stops time."""
+        """Stops time in the world."""
 
     def fingerprint(self) -> str:
         """Returns a digest of all responses and of all bytes on the disks."""
@@ -57,8 +57,8 @@ WorldT = TypeVar("WorldT", bound=AnyWorld)
 def collected_rarely() -> Iterator[None]:
     """Makes garbage collections rare in the block.
 
-    A world has many live objects that refer to each other; at Python's default threshold a fifth of
-    the time is garbage collection. The garbage of earlier worlds, some 16 MB each, is collected
+    A world has many live objects that refer to each other; with Python's default threshold a fifth
+    of the time is garbage collection. The garbage of earlier worlds, about 16 MB each, is collected
     first.
     """
     gc.collect()
@@ -77,7 +77,7 @@ def again(world: AnyWorld, seconds: int) -> str:
 
 @collected_rarely()
 def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
-    """Runs one world to its rest; a failure names its seed."""
+    """Runs one world until it is at rest; a failure names its seed."""
     began_s = time.process_time()
     try:
         world.run(seconds)
@@ -95,7 +95,7 @@ def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
 
 @collected_rarely()
 def find_fault(new_world: Callable[[int], AnyWorld], seeds: Collection[int], seconds: int) -> None:
-    """Runs worlds until one fails a check; fails if none does."""
+    """Runs worlds until one world fails a check; fails if no world does."""
     for seed in seeds:
         world = new_world(seed)
         try:
@@ -118,8 +118,8 @@ def fingerprint(world: AnyWorld, seconds: int) -> str:
 
 
 def fingerprint_elsewhere(module: str, seed: int) -> str:
-    """Returns the last output line of ``module`` for a seed, in a process with different string
-    hashes."""
+    """Returns the last output line of ``module`` for a seed; the module runs in a process with
+    different string hashes."""
     elsewhere = subprocess.run(
         [sys.executable, "-m", module, str(seed)],
         env={**os.environ, "PYTHONHASHSEED": "4711"},

@@ -1,10 +1,10 @@
 """The shards of the whole broker, in the form that the checkers of the core's simulation need.
 
-The shards are the broker's, between its handlers and its logs. While a world runs, this module sees
-each call of a `GroupShard`: the call, the state before it, the outcome, and the replayed records.
-The checkers of the core's simulation therefore also check the whole broker, with one checker per
-partition of ``__consumer_offsets``, over all its processes. `replies_on_the_wire.py` checks the
-replies from the shard to the client.
+The shards are those of the real broker, between its handlers and its logs. When a world runs, this
+module observes each call of a `GroupShard`: the call, the state before it, the outcome, and the
+replayed records. The checkers of the core's simulation therefore also check the whole broker, with
+one checker per partition of ``__consumer_offsets``, over all its processes.
+`replies_on_the_wire.py` checks the replies from the shard to the client.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from tests.simulation.whole.world import World
 
 LATE_MS = 300
-"""The allowed lateness of a timer: the time after which the clock notices a suspended loop, and a
-slice."""
+"""The allowed lateness of a timer in ms: the time after which the clock detects a suspended loop,
+plus a slice."""
 
 FOR_EVER_MS = 10**9
 
@@ -49,7 +49,7 @@ class Opened:
 
 
 class ShardWatch:
-    """One partition's present shard, in the form of a world for `Checkers`."""
+    """One partition's current shard, in the form of a world for `Checkers`."""
 
     leapt_ms = 0
 
@@ -76,7 +76,8 @@ class ShardWatch:
 
     @property
     def late_ms(self) -> int:
-        """Returns how late a deadline may be; in a shard that cannot write no deadline is due."""
+        """Returns the allowed lateness of a deadline in ms: unlimited in a shard that is not
+        active, and until LATE_MS after it became active."""
         if self.hosted.phase is not Phase.ACTIVE:
             self._active_since_ms = None
             return FOR_EVER_MS
@@ -117,17 +118,19 @@ class ShardWatch:
         }
 
     def stable_end(self) -> int:
-        """Returns the offset below which the log survives this world's failures."""
+        """Returns the offset below which the log survives the failures of this world."""
         return self.end(synced=self.world.flushes)
 
     def end(self, *, synced: bool) -> int:
-        """Returns the offset after the written or the flushed records."""
+        """Returns the offset after the last written record, or after the last flushed record if
+        ``synced``."""
         return self._ends[synced].end()
 
     # -- the life of a shard
 
     def begin(self, hosted: HostedShard, shard: GroupShard, now: Now) -> None:
-        """Begins to watch ``shard``, which has read its log and serves once it is loaded."""
+        """Begins to watch ``shard``, which has read its log and serves requests when it is
+        loaded."""
         self.hosted, self.shard, self.now, self.serves = hosted, shard, now, False
         self._active_since_ms = None
         self.config = shard._state.config
@@ -155,7 +158,8 @@ class ShardWatch:
         self.checkers.before_call(call)
 
     def gave(self, outcome: Outcome, call: Call | None = None) -> None:
-        """Notes the shard's outcome, which is checked when its records have been replayed."""
+        """Notes an outcome of the shard; the outcome is checked when its records have been
+        replayed."""
         assert self._outcome is None, "an outcome whose records are not replayed"
         self.touched = True
         self._outcome, self._call = outcome, call
@@ -197,7 +201,7 @@ class ShardWatch:
             self.checkers.after_call(call, outcome)
 
     def check(self) -> None:
-        """Checks all laws, if anything has happened since the last check."""
+        """Checks all laws if an event has happened since the last check."""
         if self.touched and self.serves:
             self.touched = False
             self.checkers.check_all()

@@ -1,4 +1,5 @@
-"""Faults planted into the broker's edge, one at a time, which simulated worlds must detect.
+"""Faults planted into the code around the broker's core, one at a time, which simulated worlds must
+detect.
 
 As in `tests/simulation/test_planted_faults.py`, a plant replaces correct code by faulty code with
 `monkeypatch`, and is named after its fault. A fault that `MOST_SEEDS` worlds do not reveal has no
@@ -57,7 +58,7 @@ def an_answer_is_written_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nothing_is_sent(request: Any, reply: Any) -> None:
-    """Loses the response of a request."""
+    """Discards the response to a request."""
 
 
 def a_connection_that_ends_takes_its_neighbours_answers_along(patch: pytest.MonkeyPatch) -> None:
@@ -174,7 +175,7 @@ FOUND_SOON = set(PLANTS) - {
     a_flush_is_not_waited_for,
     who_reads_slowly_is_never_read_again,
 }
-"""Faults that are detected in a second; the campaign covers the others."""
+"""Faults that are detected within a second; the campaign covers the others."""
 
 
 @pytest.mark.planted("simulated broker")

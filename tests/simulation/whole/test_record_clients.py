@@ -1,4 +1,4 @@
-"""The checker of records treats late responses correctly."""
+"""Tests that the checker of records treats late responses correctly."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.simulation.whole.world import World
 
 
 def records_after_a_power_failure(topic: str) -> Records:
-    """Returns records of a topic of which nothing was flushed before a power failure at 10 s."""
+    """Returns the records of a topic; none of them was flushed before a power failure at 10 s."""
     world = World(0)
     world.agenda.now_ns = 10 * S
     records = Records(world, topic, 0)
@@ -16,7 +16,7 @@ def records_after_a_power_failure(topic: str) -> Records:
     return records
 
 
-def test_response_from_before_a_power_failure_proves_only_flushed_records() -> None:
+def test_fetch_sent_before_a_power_failure_proves_no_unflushed_record() -> None:
     records = records_after_a_power_failure(STREAM)
 
     records.heard(7, b"once 1", asked_ns=9 * S)
@@ -25,7 +25,7 @@ def test_response_from_before_a_power_failure_proves_only_flushed_records() -> N
     assert records.known == {3: b"once 1"}
 
 
-def test_record_read_after_a_power_failure_must_not_be_lost() -> None:
+def test_checker_detects_loss_of_a_record_read_after_a_power_failure() -> None:
     records = records_after_a_power_failure(STREAM)
 
     records.heard(7, b"once 1", asked_ns=11 * S)
@@ -34,7 +34,7 @@ def test_record_read_after_a_power_failure_must_not_be_lost() -> None:
         records.check()
 
 
-def test_late_response_of_a_flushed_topic_proves_its_record() -> None:
+def test_fetch_sent_before_a_power_failure_proves_a_flushed_record() -> None:
     records = records_after_a_power_failure(LEDGER)
 
     records.heard(7, b"once 1", asked_ns=9 * S)

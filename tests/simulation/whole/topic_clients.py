@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tests.simulation.whole.world import World
 
 MADE = TOPICS[:2]
-"""The topics that exist; the third name is invalid, so the edge rejects commits for it."""
+"""The topics that exist; the third name in TOPICS is invalid, so the broker rejects commits for it.
+"""
 
 
 def _created(name: str, partitions: int, flushed: bool = False) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def _created(name: str, partitions: int, flushed: bool = False) -> dict[str, Any
 
 
 class TopicAdmin(Client):
-    """Creates the topics that all clients need, and has the offsets topic created."""
+    """Creates the topics that all clients need, and makes the broker create the offsets topic."""
 
     def act(self) -> None:
         topics = [
@@ -61,7 +62,8 @@ class TopicAdmin(Client):
 
 
 class TopicLife(Client):
-    """Creates, commits for, and deletes one topic repeatedly, and checks that no offset remains."""
+    """Repeatedly creates a topic, commits offsets for it and deletes it; checks that no offset
+    remains."""
 
     def __init__(self, world: World, name: str, host: str, chance: Random) -> None:
         super().__init__(world, name, host, chance)
@@ -69,13 +71,14 @@ class TopicLife(Client):
         self._group_id = f"committed for {name}"
         self._stage = self._create
         self._surely_new = True
-        """Whether no offset of an earlier topic of this name may exist."""
+        """True if no offset of an earlier topic with this name may exist."""
         self._surely_deleted = True
-        """Whether the deletion has ended; a deletion with a lost response may still be running."""
+        """True if the deletion has ended; a deletion whose response was lost may still be running.
+        """
 
     def power_fails(self) -> None:
-        """Allows old offsets: if the offsets topic does not flush, deletions of offsets may be
-        lost."""
+        """Allows old offsets, because deletions of offsets may be lost if the offsets topic does
+        not flush."""
         self._stage = self._create
         self._surely_new = False
 
@@ -121,8 +124,8 @@ class TopicLife(Client):
         self.send(WireRequest("DeleteTopics", self.chance.randint(1, 5), value), self._deleted)
 
     def _deleted(self, answer: dict[str, Any]) -> None:
-        """Processes a deletion; an earlier request whose response was lost may have deleted the
-        topic."""
+        """Processes the response to a deletion. UNKNOWN_TOPIC_OR_PARTITION counts as success,
+        because an earlier request whose response was lost may have deleted the topic."""
         code = answer["responses"][0]["error_code"]
         if code in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
             self._surely_deleted = code == NONE

@@ -19,11 +19,11 @@ from tests.simulation.whole.agenda import MS, Agenda, S
 from tests.simulation.whole.network import ListeningSocket, Network
 
 ITERATION_NS = 2_000
-"""The minimum duration of an iteration, so that time passes in a busy loop."""
+"""The minimum duration of an iteration in ns, so that time passes in a busy loop."""
 JOB_NS = (20_000, 60_000, 200_000, 1 * MS, 4 * MS)
-"""The durations of a job for a thread, without the extra time of the disk."""
+"""The durations of a job for a thread in ns, without the extra time of the disk."""
 COMES_BACK_NS = (5_000, 50_000, 500_000)
-"""The delays from the end of a job to the arrival of its result in the loop."""
+"""The delays in ns between the end of a job and the arrival of its result in the loop."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -35,12 +35,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.network = network
         self.chance = chance
         self.now_ns = agenda.now_ns
-        """The process's time, which is ahead of the agenda while the process computes."""
+        """The process's time in ns, which is ahead of the agenda when the process computes."""
         self.errors: list[dict[str, Any]] = []
-        """The unhandled errors."""
+        """The errors that no code handled."""
         self.iterations = 0
         self.disk_ns: Callable[[], int] = lambda: 0
-        """Returns the extra time of a disk job now."""
+        """Returns the current extra time of a disk job in ns."""
         self.after_iteration: Callable[[], None] = lambda: None
         self._left = False
         self.set_exception_handler(lambda _, context: self.errors.append(context))
@@ -108,7 +108,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return max(self.now_ns, int(scheduled[0]._when * S) + 1) if scheduled else None
 
     def _write_to_self(self) -> None:
-        """Does nothing: there is only one thread, so `call_soon_threadsafe` wakes no other."""
+        """Does nothing, because `call_soon_threadsafe` has no other thread to wake up."""
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
@@ -119,7 +119,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return future
 
     def _do(self, future: asyncio.Future[Any], func: Callable[..., Any], args: Any) -> None:
-        """Runs a job at one moment; its result arrives a while later."""
+        """Executes a job at one moment; its result arrives later."""
         error: BaseException | None = None
         result: Any = None
         if future.cancelled():

@@ -1,7 +1,8 @@
-"""The broker's time in the simulated world: a loop's clock, no threads, and seeded random numbers.
+"""The broker's time in the simulated world: the clock of a loop, no threads, and seeded random
+numbers.
 
 Each read of the performance counter advances it, mostly by microseconds and sometimes by
-milliseconds, as on a busy machine. Slices of work therefore end, and at the same points for the
+milliseconds, as on a busy machine. Slices of work therefore end, and end at the same points for the
 same seed.
 """
 
@@ -26,8 +27,8 @@ _OF_A_THOUSAND = (500, 300, 120, 60, 15, 3, 1, 1)
 
 
 class VirtualTime(Time):
-    """The time of one broker on one loop; ``wall_ahead_s()`` is the lead of the wall clock in
-    seconds."""
+    """The time of one broker on one loop; ``wall_ahead_s()`` returns how many seconds the wall
+    clock is ahead."""
 
     __slots__ = ("_ids", "loop")
 
@@ -58,7 +59,7 @@ class VirtualTime(Time):
 
 
 class InlineThreads(Threads):
-    """Runs jobs in the loop at a later time; `map` runs them at once, in random order."""
+    """Executes jobs in the loop at a later time; `map` executes jobs at once, in random order."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop

@@ -28,9 +28,11 @@ from tests.simulation.whole.shard_watch import ShardWatch, watching
 from tests.simulation.whole.topic_clients import TopicAdmin, TopicLife
 
 UNSEEN_NS = 300 * MS
-"""The longest time for which a request may be unread before the broker notices its suspension."""
+"""The longest time in ns for which a request may be unread before the broker notices that it was
+suspended."""
 REST_S = 120
-"""The longest time in calm, in seconds, until all groups are stable with all their members."""
+"""The longest time in seconds, without failures, until all groups are stable with all their
+members."""
 _SILENT = (Cause.SESSION_EXPIRED, Cause.JOIN_TIMED_OUT, Cause.SYNC_TIMED_OUT)
 
 
@@ -41,8 +43,8 @@ class World(LivingWorld):
         super().__init__(seed)
         chance = self.chance
         self.flushes = chance.random() < 0.5
-        """Whether the offsets topic flushes each record before it is acknowledged; then the power
-        may fail."""
+        """True if the offsets topic flushes each record before it is acknowledged; only then may
+        the power fail."""
         self.partitions = chance.choice((1, 3, 7))
         self.replies = Replies()
         self.watches = [ShardWatch(self, partition) for partition in range(self.partitions)]
@@ -167,7 +169,7 @@ class World(LivingWorld):
         assert len(broker.background.tasks) < 20, broker.background.tasks
 
     def drops_offsets_later(self) -> bool:
-        """Returns whether a shard that cannot write now still has to delete offsets of a deleted
+        """Returns True if a shard that cannot write now must still delete offsets of a deleted
         topic."""
         return self.process is not None and any(self.process.broker.groups.duties.gone.values())
 
@@ -177,8 +179,8 @@ class World(LivingWorld):
         return self._watched.get(shard)
 
     def begin_watch(self, shard: GroupShard, now: Now) -> ShardWatch | None:
-        """Begins to watch ``shard``, which has read its log; returns None if the shard is not the
-        broker's."""
+        """Begins to watch ``shard``, which has read its log; returns None if the shard does not
+        belong to the broker."""
         if self.process is None:
             return None
         for hosted in self.process.broker.groups.hosted_shards:
@@ -194,7 +196,8 @@ class World(LivingWorld):
         self._watched.pop(shard).serves = False
 
     def told(self, events: Iterable[Event]) -> None:
-        """Checks in the core's events that no member with an unread request is removed (law 9)."""
+        """Checks that the core's events contain no removal of a member that has an unread request
+        (law 9)."""
         for event in events:
             if isinstance(event, MemberLeft) and event.cause in _SILENT:
                 client = self.by_name.get(event.client_id)
