@@ -10,8 +10,8 @@ import pytest
 
 
 def absent(sentence: str, *, required: bool = True) -> NoReturn:
-    """Skips the test and prints the command that installs it; with CI=true fails if
-    ``required``."""
+    """Skips the test and prints the command that installs the missing program; fails instead if
+    CI=true and ``required``."""
     if required and os.environ.get("CI") == "true":
         pytest.fail(sentence, pytrace=False)
     pytest.skip(sentence)

@@ -1,4 +1,4 @@
-"""Aligned tables as the parameters of a test."""
+"""Parses aligned text tables into test parameters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from _pytest.mark import ParameterSet
 
 
 def rows(table: str) -> list[ParameterSet]:
-    """Returns a table's rows as parameters; "-" is an empty cell, and the rule of dashes is left
-    out."""
+    """Returns the rows of a table as test parameters. The cell "-" is empty; the dashed line below
+    the header is skipped."""
     lines = [
         [cell.strip() for cell in line.split("|")]
         for line in table.strip().splitlines()

@@ -1,7 +1,7 @@
-"""Class archives (AppCDS) of the Java programs that tests start, made before the tests run.
+"""Creates the class archives (AppCDS) of the Java programs that tests start.
 
-With an archive, a start of Kafka costs 1.7 s of CPU instead of 3.4 s (4.3.1), or 2.5 s instead of
-3.4 s (3.9.2).
+With an archive, a start of Kafka costs 1.7 s of CPU time instead of 3.4 s (4.3.1), or 2.5 s instead
+of 3.4 s (3.9.2).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOBODY = ("--bootstrap-server", "127.0.0.1:1", "--topic", "none", "--timeout-ms"
 
 
 def make_all() -> None:
-    """Makes the missing archives: runs each program that many tests start once."""
+    """Creates each missing archive with one run of its program."""
     with tempfile.TemporaryDirectory() as folder:
         for release in (java.KAFKA_NEW, java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS):
             # No archive is made when the machine is so busy that Kafka does not stop in time.

@@ -1,8 +1,8 @@
 """A broker process that tests start on a free port, stop, kill and restart.
 
 `BROKER=muster` (the default) runs the broker of this checkout. `BROKER=kafka` runs Apache Kafka
-4.3.1, or 3.9.2 where a client is too old for 4.x; a test that passes with both expects Kafka's own
-behaviour. MUSTER_COMMAND names another Muster, such as an installed one.
+4.3.1, or 3.9.2 if a client is too old for 4.x; a test that passes with both values checks behaviour
+of Kafka. MUSTER_COMMAND names another Muster, such as an installed one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SETTINGS = {
 }
 READY_WITHIN_S = 180.0
 RUNNING: list[Broker] = []
-"""The running brokers; the report of a failed test shows their last lines."""
+"""The running brokers. The report of a failed test shows their last log lines."""
 STOPPED_WITHIN_S = 20.0
 
 
@@ -47,9 +47,9 @@ _ports = itertools.count(os.getpid() * 7)
 
 
 def free_port() -> int:
-    """Returns a free TCP port of 127.0.0.1, a different one on each call.
+    """Returns a free TCP port of 127.0.0.1, a different port on each call.
 
-    Each worker of pytest has its own range of ports, below those that the kernel assigns to
+    Each pytest worker has a separate range of ports, below the ports that the kernel assigns to
     outgoing connections, so that a client that retries a dead broker never reaches the broker of
     another test.
     """
@@ -62,11 +62,11 @@ def free_port() -> int:
 
 
 class Broker:
-    """One broker process over one data directory.
+    """One broker process on one data directory.
 
-    `start` returns when the broker accepts connections. A stopped or killed broker starts again on
-    the same port and directory. `port` is 0 before the first start, which chooses a port that no
-    other process gets while the broker is down.
+    `start` returns when the broker accepts connections. A stopped or killed broker restarts on the
+    same port and directory. `port` is 0 before the first start, which chooses a port that no other
+    process gets when the broker is down.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Broker:
     ) -> None:
         self.data = data
         self.http = http
-        """The HTTP address of Muster; commands find it from the bootstrap address."""
+        """The HTTP address of Muster. Commands find this address through the bootstrap address."""
         self.settings = {**SETTINGS, **(settings or {})}
         self.port = 0
         self.command = COMMAND
@@ -85,7 +85,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """The address for clients, HOST:PORT."""
+        """Returns the address for clients, HOST:PORT."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -94,11 +94,11 @@ class Broker:
         return self.process.pid
 
     def partition_folder(self, topic: str, partition: int) -> Path:
-        """Returns the folder of a partition's segments."""
+        """Returns the folder that contains the segments of a partition."""
         return self.data / f"{topic}-{partition}"
 
     def start(self) -> Broker:
-        """Starts the process and waits until the process prints that it accepts connections."""
+        """Starts the process and waits until it prints that it accepts connections."""
         assert self.process is None, "the broker is running"
         self.data.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
@@ -155,7 +155,7 @@ class Broker:
         return self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Sends SIGKILL: the broker cannot write or flush anything."""
+        """Sends SIGKILL. The broker can neither write nor flush data afterwards."""
         self._end(signal.SIGKILL)
 
     def _end(self, how: signal.Signals) -> int:
@@ -266,7 +266,7 @@ def _kafka_uuid() -> str:
 def make_broker(
     data: Path, settings: Mapping[str, str] | None = None, *, for_old_clients: bool = False
 ) -> Broker:
-    """Returns a broker of the kind under test, not yet started."""
+    """Returns a broker of the kind that BROKER selects. The broker is not started."""
     if KIND == "muster":
         return Broker(data, settings)
     assert KIND == "kafka", f"BROKER={KIND}: write muster or kafka"

@@ -1,7 +1,8 @@
-"""Files that tests download once: jars of Kafka, scripts for the browser.
+"""Files that tests download once: jars of Kafka, and scripts for the browser.
 
-They are stored outside the checkout (`~/.cache/muster-tests`, or MUSTER_TEST_CACHE). The folder
-name of a set contains a digest of its description, so that a changed description is a new set.
+They are stored outside the checkout (in `~/.cache/muster-tests` or MUSTER_TEST_CACHE). The folder
+name of a set of files contains a digest of its description, so that a changed description creates a
+new set.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Returns the folder that outlives test runs."""
+    """Returns the cache folder, which remains after a test run."""
     named = os.environ.get("MUSTER_TEST_CACHE")
     return Path(named) if named else Path.home() / ".cache" / "muster-tests"
 
 
 def cached(name: str, description: Path, bring: Callable[[Path], None]) -> Path:
-    """Returns the folder of a set; ``bring`` fills a new one."""
+    """Returns the folder of a set of files; ``bring`` fills a new folder."""
     digest = hashlib.sha256(description.read_bytes()).hexdigest()[:8]
     folder = cache_folder() / f"{name}-{digest}"
     if not folder.is_dir():

@@ -22,7 +22,7 @@ from cryptography.x509.oid import NameOID
 
 
 class Issued(NamedTuple):
-    """A certificate and its key as PEM texts, and the path of a file with both."""
+    """A certificate and its key as PEM texts, and the path of a file that contains both."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -47,7 +47,7 @@ class Issued(NamedTuple):
 
 
 class Authority:
-    """Signs certificates; the authority's own certificate is in the file ``certificate``."""
+    """A certificate authority whose own certificate is in the file ``certificate``."""
 
     def __init__(self, folder: Path, name: str = "an authority") -> None:
         self._folder = folder
@@ -63,7 +63,8 @@ class Authority:
     def issue(self, name: str, address: str | None = "127.0.0.1", days: float = 1) -> Issued:
         """Issues a certificate for ``address``, or for ``name`` if the address is None.
 
-        The certificate expires in ``days``; a negative number means that it has already expired.
+        The certificate expires in ``days``; if the number is negative, the certificate has already
+        expired.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         other: x509.GeneralName = x509.DNSName(name)
@@ -79,7 +80,7 @@ class Authority:
         return issued
 
     def trust_pkcs12(self, password: str) -> bytes:
-        """Returns a PKCS12 truststore as keytool writes it."""
+        """Returns a PKCS12 truststore in the format of keytool."""
         encryption = BestAvailableEncryption(password.encode())
         certificate = pkcs12.PKCS12Certificate(self.own, b"ca")
         return pkcs12.serialize_java_truststore([certificate], encryption)

@@ -12,7 +12,8 @@ from tests.waiting import until
 def commit(consumer: Consumer, offsets: Mapping[tuple[str, int], int]) -> None:
     """Commits offsets by topic and partition.
 
-    It retries, because librdkafka returns an error while it searches for the coordinator.
+    It retries the commit, because librdkafka returns an error as long as it searches for the
+    coordinator.
     """
     places = [TopicPartition(topic, index, offset) for (topic, index), offset in offsets.items()]
     answers = until(

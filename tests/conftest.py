@@ -1,7 +1,7 @@
 """Fixtures for tests that need a broker process.
 
-The tests of a process share one broker, and each test has its own topics and groups (`name`). A
-test that stops, kills or configures its broker makes one with `brokers`.
+The tests of a process share one broker; each test uses separate topics and groups (`name`). A test
+that stops, kills or configures its broker creates the broker with `brokers`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ settings.load_profile("patient")
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """The broker that many tests share; the fixture fails if SIGTERM does not end it with exit code
-    0."""
+    """Yields the broker that many tests share; fails if SIGTERM does not end the broker with exit
+    code 0."""
     shared = make_broker(tmp_path_factory.mktemp("shared") / "data").start()
     yield shared
     code = shared.stop()
@@ -38,7 +38,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def old_client_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """A broker that supports the API versions of 2017: the shared broker if it is Muster."""
+    """Yields a broker that supports the API versions of 2017. It is the shared broker if that is
+    Muster."""
     if KIND == "muster":
         yield request.getfixturevalue("broker")
         return
@@ -49,9 +50,10 @@ def old_client_broker(
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
-    """Makes brokers of one test: `brokers(settings)`; they are killed when the test ends.
+    """Yields a function that creates brokers for one test, `brokers(settings)`; they are killed
+    when the test ends.
 
-    `command` starts another Muster than the one under test.
+    `command` starts another Muster than the Muster under test.
     """
     made: list[Broker] = []
 
@@ -67,7 +69,7 @@ def brokers(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A name that no other test uses, for topics and groups."""
+    """Returns a name for topics and groups that no other test uses."""
     stem = "".join(c if c.isalnum() else "-" for c in request.node.originalname)
     return f"{stem.removeprefix('test_')[:40]}-{uuid.uuid4().hex[:8]}"
 
@@ -92,8 +94,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Selects tests by tier, and lets SIGINT interrupt the programs that tests start.
 
-    A shell starts background jobs with SIGINT ignored, and child processes inherit that. They do
-    not inherit a handler, so this handler ignores SIGINT in pytest alone.
+    A shell starts background jobs with SIGINT ignored, and child processes inherit an ignored
+    signal. They do not inherit a signal handler, so this handler ignores SIGINT only in pytest.
     """
     config.pluginmanager.register(tiers.Tiers(config), "muster-tiers")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -103,8 +105,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     """Excludes the collected tests from garbage collection.
 
-    A full collection of the 658,000 objects of 13,900 tests took 0.3 s and could happen during a
-    test with a bound on CPU time.
+    A full collection of the 658,000 objects of 13,900 tests took 0.3 s and could run during a test
+    with a limit on CPU time.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Golden conversations with pure cores: text files of calls and their expected results.
+"""Golden conversations with pure cores: text files that contain calls and their expected results.
 
 A line ``> ...`` is a call, and the lines after the call, indented by four spaces, are its results.
 Lines ``config ...`` before the first call are settings. ``make golden`` rewrites the results.
@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 @dataclass
 class Words:
-    """The words of a line: plain words, and options ``key=value``."""
+    """The words of a line: plain words, and options in the form ``key=value``."""
 
     plain: list[str]
     options: dict[str, str] = field(default_factory=dict)
@@ -28,7 +28,8 @@ class Words:
 
 
 def words_of(line: str, options: re.Pattern[str]) -> Words:
-    """Splits a line into words; ``key=value`` is an option if ``options`` matches the key."""
+    """Splits a line into words. A word ``key=value`` is an option if ``options`` matches the
+    key."""
     words = Words([])
     for word in shlex.split(line):
         key, equals, value = word.partition("=")
@@ -49,17 +50,17 @@ def partitions_of(words: Sequence[str]) -> list[tuple[str, list[int]]]:
 
 
 class Speaks(Protocol):
-    """A core under test that executes the lines of a conversation."""
+    """A core under test that executes the calls of a conversation."""
 
     def say(self, line: str) -> list[str]:
-        """Executes one call and returns the lines of its results."""
+        """Executes one call and returns the lines that describe its results."""
 
 
 SpeaksT = TypeVar("SpeaksT", bound=Speaks)
 
 
 def run_text(text: str, begin: Callable[[dict[str, int]], SpeaksT]) -> tuple[str, SpeaksT]:
-    """Runs a conversation; returns its text with the current results, and the core."""
+    """Runs a conversation; returns the text with the current results, and the core."""
     config: dict[str, int] = {}
     conversation: SpeaksT | None = None
     written: list[str] = []

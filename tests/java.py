@@ -1,8 +1,8 @@
 """The path of Java, and the jars of the Kafka releases that tests run.
 
 Each `tests/data/maven/NAME/pom.xml` names a set of jars. Maven downloads a set once, and
-tests/cached.py stores it. Without Java or Maven a test is skipped and prints the command that
-installs them; with CI=true it fails.
+tests/cached.py stores the set. If Java or Maven is missing, a test is skipped and prints the
+command that installs them; with CI=true the test fails.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
 def java() -> str:
-    """Returns the path of `java` from JAVA_HOME, else from PATH."""
+    """Returns the path of `java` in JAVA_HOME, or in PATH if JAVA_HOME is not set."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if found is None:
@@ -54,7 +54,7 @@ def java() -> str:
 
 @functools.cache
 def jars(name: str) -> tuple[Path, ...]:
-    """Returns the jars of `tests/data/maven/NAME`; Maven downloads missing ones."""
+    """Returns the jars of `tests/data/maven/NAME`; Maven downloads missing jars."""
     pom = POMS / name / "pom.xml"
     return tuple(sorted(cached(name, pom, lambda folder: _bring(pom, folder)).glob("*.jar")))
 
@@ -103,7 +103,8 @@ def command(
 ) -> list[str]:
     """Returns the command line that runs `main_class` with the jars of `name`.
 
-    Log lines of level WARN and above go to standard error; `properties` are Java system properties.
+    Log lines of level WARN and above are written to standard error; `properties` are Java system
+    properties.
     """
     logging = (
         f"-Dlog4j.configuration=file:{POMS / KAFKA_OLD / 'log4j.properties'}"
@@ -142,26 +143,28 @@ def _classpath(name: str) -> str:
 
 
 def _archive(name: str, main_class: str) -> Path:
-    """Returns the class archive (AppCDS) of `main_class`.
+    """Returns the path of the class archive (AppCDS) for `main_class`.
 
-    It shortens a start from 1.7 s of CPU to 0.5 s. The JVM ignores an archive that does not fit.
+    The archive reduces the CPU time of a start from 1.7 s to 0.5 s. The JVM ignores an archive that
+    does not match its classes.
     """
     made_by = hashlib.sha256(os.path.realpath(java()).encode()).hexdigest()[:8]
     return jars(name)[0].parent / f"{main_class}-{made_by}.jsa"
 
 
 def archived(name: str, main_class: str) -> bool:
-    """Returns whether ``main_class`` has a class archive."""
+    """Returns True if ``main_class`` has a class archive."""
     return _archive(name, main_class).exists()
 
 
 _PARTIAL: dict[Path, Path] = {}
-"""The temporary file that is renamed to the archive, by archive."""
+"""For each archive, the temporary file that is later renamed to the archive."""
 
 
 @contextmanager
 def archiving(name: str, main_class: str) -> Iterator[None]:
-    """Lets a JVM that starts and ends in the block write a class archive, if none exists."""
+    """Lets a JVM that starts and ends in the block write a class archive if the archive does not
+    exist."""
     archive = _archive(name, main_class)
     if archive.exists():
         yield
@@ -185,12 +188,12 @@ def run(
     timeout_s: float = 180.0,
     own_jvm: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a tool to its end; the caller checks the exit code.
+    """Runs a tool until it ends; the caller checks the exit code.
 
     The tools of one release share a JVM of this test process (tests/tool_jvm.py). The JVM has the
-    working directory and the environment of the first run, so paths among the arguments are
-    absolute. ``own_jvm`` starts a JVM for one run, for a tool that leaves threads running. Each
-    tool of 0.10.2.2 also has its own JVM: it calls System.exit, which would end a shared one.
+    working directory and the environment of the first run, so paths in the arguments must be
+    absolute. ``own_jvm`` starts a separate JVM for a tool that leaves threads running. Each tool of
+    0.10.2.2 also gets a separate JVM, because it calls System.exit, which would end a shared JVM.
     """
     if own_jvm or name == KAFKA_OLD:
         return _run_alone(name, main_class, *arguments, text_in=text_in, timeout_s=timeout_s)
@@ -204,7 +207,7 @@ def run(
 
 
 _IDLE: defaultdict[str, list[ToolJvm]] = defaultdict(list)
-"""The JVMs that run no tool, by the name of their jars; a JVM in use is not in the list."""
+"""The idle JVMs, by the name of their jars. A JVM in use is not in the list."""
 
 
 @atexit.register

@@ -1,8 +1,9 @@
-"""The planted faults, the checker that must find each fault, and the run that includes it.
+"""Lists the planted faults: for each fault, the checker that must find it and the run that includes
+it.
 
-`python -m tests.planted` prints them. A planted fault is a test with the mark `planted`: it puts a
-faulty part into Muster, or passes wrong data to a checker, and fails when the checker does not
-fail.
+`python -m tests.planted` prints the list. A planted fault is a test with the mark `planted`. The
+test puts a faulty part into Muster, or passes wrong data to a checker, and fails if the checker
+reports no failure.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Fault(NamedTuple):
     checker: str
     node: str
     where: str
-    """`make test`, `slice N` of `make campaign`, or `make soak`."""
+    """The run that includes the fault: `make test`, `slice N` of `make campaign`, or `make soak`.
+    """
 
 
 class _Collector:
@@ -47,8 +49,8 @@ class _Collector:
 
 
 def planted() -> list[Fault]:
-    """Returns all planted faults, sorted by checker; it runs pytest, so it needs its own
-    process."""
+    """Returns all planted faults, sorted by checker. The function runs pytest and therefore needs a
+    separate process."""
     files = [str(file) for file in TESTS.rglob("test_*.py") if "mark.planted(" in file.read_text()]
     collector = _Collector()
     said = io.StringIO()
@@ -60,7 +62,7 @@ def planted() -> list[Fault]:
 
 
 def main() -> None:
-    """Prints checker, run and node id of each planted fault."""
+    """Prints checker, run and node id for each planted fault."""
     for fault in planted():
         print(fault.checker, fault.where, fault.node, sep=" | ")
 

@@ -1,4 +1,4 @@
-"""A minimal Kafka client for tests that check each byte that they send."""
+"""A minimal Kafka client for tests that check every byte they send."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_ANSWER_BYTES = 64 << 20
 
 
 def frame(name: str, version: int, correlation_id: int, value: dict[str, Any]) -> bytes:
-    """Returns the bytes of a request, with the length prefix."""
+    """Returns the bytes of a request, including the length prefix."""
     api = BY_NAME[name]
     head = encode_request_header(api.key, version, correlation_id, "raw")
     body = api.encode_request(version, value)
@@ -22,7 +22,7 @@ def frame(name: str, version: int, correlation_id: int, value: dict[str, Any]) -
 
 
 def answer(name: str, version: int, data: bytes) -> tuple[int, dict[str, Any]]:
-    """Returns the correlation id and the value of a response without its length prefix."""
+    """Returns correlation id and value of a response; ``data`` has no length prefix."""
     api = BY_NAME[name]
     correlation_id, position = decode_response_header(api.key, version, data)
     return correlation_id, api.decode_response(version, data, position)

@@ -1,9 +1,9 @@
-"""A file system in memory that loses power, fills up and fails on command.
+"""A file system in memory that loses power, becomes full and fails when a test requires it.
 
-`SimulatedFiles` are the in-memory files of a test broker, on a worse disk. After `kill` the next
-process finds all written bytes. After `lose_power` all fsynced bytes remain. Bytes after the last
-fsync of a file vanish or become zeros at random, and renames, new names and removals in a directory
-without a later fsync are undone at random, in reverse order.
+`SimulatedFiles` are the in-memory files of a test broker on an unreliable disk. After `kill` the
+next process finds all written bytes. After `lose_power` all fsynced bytes remain. Bytes after the
+last fsync of a file disappear or become zeros at random. Renames, new names and removals in a
+directory that were not followed by an fsync are undone at random, in reverse order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNBOUNDED = 1 << 40
 
 
 class Inode(MemoryInode):
-    """A file's bytes as processes see them, and the bytes of the last fsync."""
+    """The bytes of a file as processes see them, and its bytes at the last fsync."""
 
     __slots__ = ("synced",)
 
@@ -40,7 +40,7 @@ class Inode(MemoryInode):
 
 @dataclass
 class Fault:
-    """Fails the next ``count`` calls of ``operation`` on paths that end with ``suffix``.
+    """Makes the next ``count`` calls of ``operation`` fail on paths that end with ``suffix``.
 
     A failing write leaves ``partial_bytes`` of its data in the file.
     """
@@ -55,8 +55,9 @@ class Fault:
 class SimulatedFile(MemoryFile):
     """Implements log.files.filesystem.File.
 
-    The descriptor is always closed, as the cache of descriptors may do: after a rename or a
-    removal, use of the file fails unless `opened` or `keep` was called before.
+    The descriptor is always closed, because the cache of descriptors may close it at any time:
+    after a rename or a removal, each use of the file fails unless `opened` or `keep` was called
+    before.
     """
 
     __slots__ = ("_held",)
@@ -135,12 +136,13 @@ class SimulatedFiles(MemoryFiles):
         self.now_ms = now_ms
         super().__init__(Time())
         self.disk: threading.Event | None = None
-        """If set, no data is cached in memory: reads wait for the event."""
+        """If this event is set to an object, no data is cached in memory: reads wait for the event.
+        None means that all data is cached."""
         self.capacity_bytes = capacity_bytes
         self.calls: list[tuple[str, str]] = []
-        """(operation, path) of each call that changed a file or failed, in order."""
+        """Operation and path of each call that changed a file or failed, in order."""
         self.on_written: Callable[[str, Buffer], None] = lambda path, data: None
-        """Called after each write with the path and the data."""
+        """The function that is called after each write with the path and the data."""
         self._faults: list[Fault] = []
         self._unsynced: dict[str, list[Undo]] = {}
 
@@ -158,7 +160,8 @@ class SimulatedFiles(MemoryFiles):
         code: int = errno.EIO,
         partial_bytes: int = 0,
     ) -> None:
-        """Makes the next ``count`` calls fail; an operation is the name of a method."""
+        """Makes the next ``count`` calls of ``operation``, which is the name of a method, fail on
+        paths that end with ``suffix``."""
         self._faults.append(Fault(operation, suffix, count, code, partial_bytes))
 
     def heal(self) -> None:
@@ -171,8 +174,8 @@ class SimulatedFiles(MemoryFiles):
             inode.is_locked = False
 
     def as_killed(self) -> SimulatedFiles:
-        """Returns the files as the next process would find them after a kill now; this process
-        keeps running."""
+        """Returns the files that the next process would find if this process were killed now. This
+        process continues."""
         found = SimulatedFiles(self.now_ms, self.capacity_bytes)
         for path in sorted(self.directories):
             found.make_directory(path)
@@ -198,12 +201,12 @@ class SimulatedFiles(MemoryFiles):
         return bytes(self.names[path].data)
 
     def put(self, path: str, data: bytes) -> None:
-        """Creates a file that is already on the disk."""
+        """Creates a file whose content is already fsynced."""
         self.make_directory(os.path.dirname(path))
         self.enter(path, Inode(self.capacity, 0, data))
 
     def lose(self, path: str) -> None:
-        """Deletes a file without the broker's knowledge."""
+        """Deletes a file without calls of the broker."""
         self.leave(path)
 
     # -- calls of the files
@@ -223,8 +226,8 @@ class SimulatedFiles(MemoryFiles):
             raise OSError(fault.code, os.strerror(fault.code), path)
 
     def room(self, more: int) -> int:
-        """Returns the free bytes that would remain if a file grew by ``more``; negative when it
-        cannot."""
+        """Returns the free bytes that would remain if a file grew by ``more``; negative if the file
+        cannot grow by ``more``."""
         if more > 0 and self.capacity_bytes == UNBOUNDED:
             return UNBOUNDED - more  # a write only checks the limit
         inodes = {id(inode): inode for inode in list(self.names.values())}
@@ -297,7 +300,8 @@ class SimulatedFiles(MemoryFiles):
 
 
 def _after_power_loss(inode: Inode, chance: random.Random) -> bytes:
-    """Returns what remains of a file: the synced bytes, then some later ones, partly zeros."""
+    """Returns the remaining bytes of a file: the fsynced bytes, then some later bytes, partly
+    zeros."""
     synced, data = inode.synced, bytes(inode.data)
     if not data.startswith(synced):  # truncated or overwritten since: old or new bytes
         return synced if chance.random() < 0.5 else data

@@ -1,9 +1,9 @@
-"""A ZooKeeper in memory, and sessions whose failures a test commands.
+"""A ZooKeeper in memory, with sessions that fail when a test requires it.
 
-`Ensemble` has the nodes and sessions; `SimulatedZooKeeper` implements `ZooKeeper` for one process,
-with one session after another. Each response takes one turn of the event loop and no time.
-tests/broker/cluster/ test_zookeeper_conduct.py compares the simulation with a real ZooKeeper
-through kazoo.
+`Ensemble` contains the nodes and sessions; `SimulatedZooKeeper` implements `ZooKeeper` for one
+process, with successive sessions. Each response takes one turn of the event loop and no time.
+tests/broker/cluster/zookeeper/test_zookeeper_conduct.py compares the simulation with a real
+ZooKeeper accessed through kazoo.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Node:
     version: int = 0
     children: set[str] = field(default_factory=set)
     born: int = 0
-    """The number of children ever created; the next sequential child gets this number."""
+    """The number of children ever created. The next sequential child gets this number."""
 
     @property
     def stat(self) -> Stat:
@@ -57,20 +57,20 @@ class _Node:
 
 
 class Ensemble:
-    """The nodes, and the sessions that own them."""
+    """The nodes of a ZooKeeper, and the sessions that own ephemeral nodes."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, _Node] = {"/": _Node(None, 0, 0, 0, 0)}
         self.zxid = 0
         self.now_ms = 1_700_000_000_000
-        """The server's wall clock in ms; only a test changes it."""
+        """The wall clock of the server in ms. Only a test changes it."""
         self.sessions: dict[int, SimulatedZooKeeper] = {}
         self.writes: list[Operation] = []
         """All applied operations, in order."""
         self._last_session = 0
         self._undo: list[Callable[[], None]] = []
         self._changed: list[tuple[str, str]] = []
-        """The kind of watch and the path of each change of the present write."""
+        """The kind of watch and the path for each change of the current write."""
 
     def begin_session(self, client: SimulatedZooKeeper) -> int:
         """Begins a session and returns its id."""
@@ -79,20 +79,21 @@ class Ensemble:
         return self._last_session
 
     def end_session(self, session: int) -> None:
-        """Removes the ephemeral nodes of a session and calls their watches."""
+        """Removes the ephemeral nodes of a session and calls the watches of these nodes."""
         if self.sessions.pop(session, None) is None:
             return
         for path in [path for path, node in self.nodes.items() if node.owner == session]:
             self.do([Delete(path)], session)
 
     def node(self, path: str) -> _Node:
-        """Returns a node. Raises NoNode when the node does not exist."""
+        """Returns a node. Raises NoNode if the node does not exist."""
         if path not in self.nodes:
             raise NoNode(f"{path}: there is none")
         return self.nodes[path]
 
     def do(self, operations: Sequence[Operation], session: int) -> list[Done]:
-        """Applies all operations, or none. Raises MultiFailed."""
+        """Applies either all operations or no operation. Raises MultiFailed if an operation
+        fails."""
         self.zxid += 1
         self._undo, self._changed = [], []
         done: list[Done] = []
@@ -177,7 +178,7 @@ def _split(path: str) -> tuple[str, str]:
 
 
 class SimulatedZooKeeper:
-    """Implements `ZooKeeper`; it is connected from the start."""
+    """Implements `ZooKeeper`. The client is connected from its creation on."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.ensemble = ensemble
@@ -203,7 +204,7 @@ class SimulatedZooKeeper:
                 self._call(watch)
 
     def resume(self) -> None:
-        """Reconnects, with a new session when the old one has expired."""
+        """Reconnects, with a new session if the old session has expired."""
         if self.session not in self.ensemble.sessions:
             self.session = 0
             self._connected.set()  # wake the waiting requests
@@ -214,29 +215,26 @@ class SimulatedZooKeeper:
         self._connected.set()
 
     def lose_connection(self) -> None:
-        """Disconnects and reconnects at once, with the same session."""
+        """Disconnects and immediately reconnects with the same session."""
         self.suspend()
         self.resume()
 
     def expire(self) -> None:
-        """Ends the session and begins another one at once."""
+        """Ends the session and immediately begins another session."""
         self.ensemble.end_session(self.session)
         self.lose_connection()
 
     def lose_answers(self, count: int) -> None:
-        """Applies the next ``count`` writes but loses their responses, so that they are sent
-        again."""
+        """Applies the next ``count`` writes but loses their responses, so that the client sends the
+        writes again."""
         self._answers_lost = count
 
     # -- ZooKeeper
 
     def on_session(self, call: Callable[[Connection], None]) -> None:
-        """Implements `ZooKeeper.on_session`."""
         self._listeners.append(call)
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        """Implements `ZooKeeper.get`."""
-
         def read() -> tuple[bytes, Stat]:
             node = self.ensemble.node(path)
             self._watch("data", path, watch)
@@ -245,8 +243,6 @@ class SimulatedZooKeeper:
         return await self._answered(read)
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """Implements `ZooKeeper.exists`."""
-
         def read() -> Stat | None:
             self._watch("data", path, watch)
             node = self.ensemble.nodes.get(path)
@@ -255,8 +251,6 @@ class SimulatedZooKeeper:
         return await self._answered(read)
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Implements `ZooKeeper.children`."""
-
         def read() -> list[str]:
             node = self.ensemble.node(path)
             self._watch("children", path, watch)
@@ -267,23 +261,19 @@ class SimulatedZooKeeper:
     async def create(
         self, path: str, data: bytes | None, *, ephemeral: bool = False, sequence: bool = False
     ) -> tuple[str, Stat]:
-        """Implements `ZooKeeper.create`."""
         made = await self._one(Create(path, data, ephemeral, sequence))
         assert isinstance(made, str)
         return made, self.ensemble.nodes[made].stat
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        """Implements `ZooKeeper.set`."""
         stat = await self._one(Set(path, data, version))
         assert isinstance(stat, Stat)
         return stat
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """Implements `ZooKeeper.delete`."""
         await self._one(Delete(path, version))
 
     async def multi(self, operations: Sequence[Operation]) -> list[Done]:
-        """Implements `ZooKeeper.multi`."""
         unsure = False
         while True:
             try:
@@ -298,7 +288,6 @@ class SimulatedZooKeeper:
             self.lose_connection()
 
     async def close(self) -> None:
-        """Implements `ZooKeeper.close`."""
         if not self._closed:
             self._closed = True
             self._connected.set()  # wake the waiting requests
@@ -311,8 +300,8 @@ class SimulatedZooKeeper:
             raise failed.error from None
 
     async def _answered(self, request: Callable[[], Result]) -> Result:
-        """Returns the result of a request in a later turn of the event loop. Raises SessionExpired,
-        Closed."""
+        """Returns the result of a request in a later turn of the event loop. Raises SessionExpired
+        or Closed."""
         session = self.session
         while True:
             await self._connected.wait()

@@ -1,4 +1,4 @@
-"""Runs a generator without its pauses between steps."""
+"""Runs a generator to its end without pausing between its steps."""
 
 from __future__ import annotations
 

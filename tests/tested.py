@@ -1,4 +1,4 @@
-"""A `muster serve --test` process and its HTTP verbs."""
+"""Runs a `muster serve --test` process and calls its HTTP verbs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ ENDS_WITHIN_S = 20
 
 
 class Answered(NamedTuple):
-    """An HTTP response."""
-
     status: int
     body: Any
 
 
 class Tested:
-    """The process; `start` returns when the process accepts connections."""
+    """A `muster serve --test` process; `start` returns when the process accepts connections."""
 
     __test__ = False
 
@@ -31,7 +29,7 @@ class Tested:
         self.words = words
         self.process: subprocess.Popen[str]
         self.told: dict[str, Any] = {}
-        """The JSON line that the process prints when it starts."""
+        """The JSON line that the process printed at its start."""
         self._stderr: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._http: HTTPConnection
 
@@ -53,7 +51,7 @@ class Tested:
         return self
 
     def ask_at(self, address: str) -> None:
-        """Sets the HTTP address, HOST:PORT."""
+        """Sets the HTTP address HOST:PORT to which requests are sent."""
         self._http = HTTPConnection(address, timeout=60)
 
     @property
@@ -65,20 +63,20 @@ class Tested:
         return int(self.bootstrap.rpartition(":")[2])
 
     def stderr(self) -> str:
-        """Returns all bytes that the process has written to standard error, as text."""
+        """Returns the complete standard error of the process as text."""
         self._stderr.seek(0)
         return self._stderr.read()
 
     def asked(self, method: str, path: str, body: object = None, **headers: str) -> Answered:
-        """Sends a request and returns the HTTP response; ``body`` is sent as JSON, bytes
-        unchanged."""
+        """Sends a request and returns the HTTP response. ``body`` is encoded as JSON, except bytes,
+        which are sent unchanged."""
         sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         self._http.request(method, path, sent, headers)
         with self._http.getresponse() as response:
             return Answered(response.status, json.loads(response.read()))
 
     def post(self, path: str, **arguments: object) -> Any:
-        """Calls a verb, which must succeed, and returns the response."""
+        """Calls a verb, which must succeed, and returns the decoded response."""
         return self._done(self.asked("POST", f"/test{path}", arguments))
 
     def get(self, path: str) -> Any:
@@ -92,14 +90,14 @@ class Tested:
         return answered.body
 
     def refused(self, method: str, path: str, body: object = None) -> tuple[int, str]:
-        """Calls a verb, which must be refused, and returns status and message."""
+        """Calls a verb, which must be refused, and returns status and error message."""
         answered = self.asked(method, f"/test{path}", body)
         assert answered.status != 200, answered
         assert list(answered.body) == ["error"]
         return answered.status, answered.body["error"]
 
     def end(self) -> int:
-        """Closes standard input of the process and returns its exit code."""
+        """Closes the standard input of the process and returns the exit code."""
         if self.process.poll() is None:
             self._http.close()
             assert self.process.stdin is not None
@@ -114,7 +112,8 @@ class Tested:
 
 @contextmanager
 def tested(*words: str) -> Iterator[Tested]:
-    """Yields a process with these options, in memory by default; ends it with the block."""
+    """Yields a process with these options, which has its data in memory by default; ends the
+    process when the block ends."""
     started = Tested(*words)
     try:
         yield started.start()

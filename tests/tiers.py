@@ -1,14 +1,14 @@
 """The tiers of tests: `make test`, the slices of `make campaign`, and `make soak`.
 
 A test is in the tier `campaign` if it runs another program (`interop`, `faults`, `pipeline`) or has
-the mark `campaign`; other tests are in the tier `test`. The mark `smoke` keeps one test of each
+the mark `campaign`; other tests are in the tier `test`. The mark `smoke` keeps one test for each
 kind of program in `make test`. The mark `soak` is for tests that take hours, and overrides the
 other marks.
 
-A slice is the part of the campaign that one run of CI adds to `make test`. `tests/durations.json`
-has the slice of each recorded test, so that all slices take equally long. A new test is in the
-slice of its file, and the slice of a new file is a hash of its name. `make durations` runs the
-campaign and distributes the tests again.
+A slice is the part of the campaign that one CI run adds to `make test`. `tests/durations.json`
+contains the slice of each recorded test, so that all slices take equally long. A new test is in the
+slice of its file; the slice of a new file is a hash of its name. `make durations` runs the campaign
+and distributes the tests again.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from _pytest.mark import ParameterSet
 TIERS = ("test", "campaign", "soak")
 SLICES = 6
 RECORDED = Path(__file__).parent / "durations.json"
-"""The file with slice and seconds (including set-up and tear-down) by node id, for the tier
-`campaign`."""
+"""A file with slice and duration in seconds (including set-up and tear-down) by node id, for the
+tier `campaign`."""
 RECORDINGS = RECORDED.parent.parent / "build" / "durations"
-"""The folder with one file for each slice that was run with `--record-durations`."""
+"""The folder that contains one file for each slice that was run with `--record-durations`."""
 LONG_S = 20.0
-"""A test above this duration starts first, so that no worker runs alone at the end."""
+"""A duration in seconds. Longer tests start first, so that no worker runs alone at the end."""
 SPLIT_S = 120.0
-"""The tests of a file above this duration go to several slices; a shorter file stays whole, for its
-fixtures."""
+"""A duration in seconds. The tests of a file that takes longer are distributed over several slices;
+a shorter file is not split, because its tests share fixtures."""
 SPLIT = "tests/simulation/"
-"""The folder of files without shared fixtures: each slice has a part of their seeds and planted
+"""The folder whose files have no shared fixtures: each slice runs a part of their seeds and planted
 faults."""
 OTHER_PROGRAMS = ("interop", "faults", "pipeline")
 T = TypeVar("T")
@@ -49,7 +49,7 @@ INSTALL = re.compile(r"apt-get install -y ([a-z0-9 .+-]+)")
 
 
 def tier_of(item: pytest.Item) -> str:
-    """Returns the tier of a test: one of `TIERS`."""
+    """Returns the tier of a test, which is one of `TIERS`."""
     marks = {mark.name for mark in item.iter_markers()}
     if "soak" in marks:
         return "soak"
@@ -59,7 +59,8 @@ def tier_of(item: pytest.Item) -> str:
 
 
 def sampled(values: Iterable[T], sample: Container[T]) -> list[T | ParameterSet]:
-    """Returns parameters of a test: ``sample`` runs in `make test`, the others in the campaign."""
+    """Returns the parameters of a test: the values in ``sample`` run in `make test`, the other
+    values in the campaign."""
     in_campaign = pytest.mark.campaign
     return [
         value if value in sample else pytest.param(value, marks=in_campaign) for value in values
@@ -72,10 +73,10 @@ def recorded() -> dict[str, tuple[int, float]]:
 
 
 def deal(seconds: Mapping[str, float]) -> dict[str, int]:
-    """Returns the slice by node id: the longest file first, each into the slice with the least
-    time.
+    """Returns the slice by node id. The longest file is assigned first; each file is assigned to
+    the slice with the least time.
 
-    A file is in one slice, unless it is longer than `SPLIT_S` or in `SPLIT`.
+    A file is in one slice, unless it takes longer than `SPLIT_S` or is in `SPLIT`.
     """
     files: defaultdict[str, list[str]] = defaultdict(list)
     for node in seconds:
@@ -96,7 +97,7 @@ def deal(seconds: Mapping[str, float]) -> dict[str, int]:
 
 @functools.cache
 def _slices() -> dict[str, int]:
-    """Returns the slice by node id, and by file if one slice has all tests of the file."""
+    """Returns the slice by node id, and also by file if all tests of the file are in one slice."""
     by_node = {node: number for node, (number, _) in recorded().items()}
     by_file: defaultdict[str, set[int]] = defaultdict(set)
     for node, number in by_node.items():
@@ -105,19 +106,19 @@ def _slices() -> dict[str, int]:
 
 
 def file_of(node: str) -> str:
-    """Returns the file of a node id."""
+    """Returns the file that contains the test of a node id."""
     return node.partition("::")[0]
 
 
 def slice_of(node: str) -> int:
-    """Returns the slice of a test in the tier `campaign`: 1 to `SLICES`."""
+    """Returns the slice of a test in the tier `campaign`, a number from 1 to `SLICES`."""
     file = file_of(node)
     new = node if file.startswith(SPLIT) else file
     return _slices().get(node) or _slices().get(file) or zlib.crc32(new.encode()) % SLICES + 1
 
 
 def record(number: int, seconds: Mapping[str, float]) -> None:
-    """Writes the durations of the tests of slice ``number``, for `fold`."""
+    """Writes the durations of the tests in slice ``number``, which `fold` reads."""
     _recording(number).parent.mkdir(parents=True, exist_ok=True)
     _recording(number).write_text(json.dumps(seconds))
 
@@ -144,10 +145,10 @@ def _recording(number: int) -> Path:
 
 
 def in_order(nodes: Sequence[T], workers: int, is_long: Callable[[T], object]) -> list[T]:
-    """Returns the tests in an order in which each worker begins with its share of the long tests.
+    """Returns the tests in an order in which each worker starts with its share of the long tests.
 
-    A worker runs its part of the list in order, and then takes tests from the end of another
-    worker's part. A long test at the end would run alone for minutes.
+    A worker runs its part of the list in order, and then takes tests from the end of the part of
+    another worker. A long test at the end of a part would run alone for minutes.
     """
     long = [node for node in nodes if is_long(node)]
     short = [node for node in nodes if not is_long(node)]
@@ -173,7 +174,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 class Tiers:
-    """The plugin that selects the tests of one tier and prints a summary of a run."""
+    """A plugin that selects the tests of one tier and prints a summary of a run."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._tier: str | None = config.getoption("--tier")
@@ -194,7 +195,7 @@ class Tiers:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Selects the tests, and orders them for the workers."""
+        """Selects the tests, and sorts them for the workers."""
         chosen: list[pytest.Item] = []
         left_out: list[pytest.Item] = []
         for item in items:
@@ -221,7 +222,7 @@ class Tiers:
         self._seconds[report.nodeid] += report.duration
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Records the durations of a complete slice, with `--record-durations`."""
+        """Records the durations of a complete slice if `--record-durations` is set."""
         has_run = self._seconds and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         if self._records and not self._is_worker and self._slice is not None and has_run:
             record(self._slice, self._seconds)
@@ -229,7 +230,7 @@ class Tiers:
     def pytest_terminal_summary(
         self, terminalreporter: pytest.TerminalReporter, config: pytest.Config
     ) -> None:
-        """Prints the skipped tests, and after a failure the command that repeats the slice."""
+        """Prints the skipped tests and, after a failure, the command that repeats the slice."""
         for line in summary(terminalreporter.stats.get("skipped", [])):
             terminalreporter.write_line(line)
         failed = terminalreporter.stats.get("failed", []) + terminalreporter.stats.get("error", [])

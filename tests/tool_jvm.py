@@ -1,4 +1,4 @@
-"""A JVM that runs Java tools one after another.
+"""A JVM that runs Java tools in sequence.
 
 Its program is `tests/data/java/ToolHost.java`, which describes requests and frames.
 """
@@ -16,13 +16,13 @@ from time import monotonic
 
 HOST = Path(__file__).parent / "data" / "java" / "ToolHost.java"
 ENDS_WITHIN_S = 5.0
-"""The seconds in which a JVM must end after its standard input is closed."""
+"""The time in seconds in which a JVM must end after its standard input is closed."""
 _NUMBER = struct.Struct(">i")
 _FRAME = struct.Struct(">ci")
 
 
 class ToolJvm:
-    """One JVM; it ends when this process ends and thereby closes the JVM's standard input."""
+    """One JVM. It ends when this process ends, because its standard input is then closed."""
 
     def __init__(self, command: list[str]) -> None:
         """Starts the JVM; ``command`` is the command line of ``HOST``."""
@@ -39,17 +39,17 @@ class ToolJvm:
 
     @property
     def usable(self) -> bool:
-        """Whether the JVM can run another tool: it lives, and the last tool has left no thread."""
+        """Returns True if the JVM can run another tool: the JVM is alive, and the last tool has
+        left no running thread."""
         return self._clean and self._process.poll() is None
 
     def run(
         self, main_class: str, *arguments: str, text_in: str, timeout_s: float
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a tool to its end.
+        """Runs a tool until it ends.
 
-        A tool that calls System.exit ends the JVM; the JVM's exit code is then the result. A tool
-        that does not end in time is killed with its JVM, and ``subprocess.TimeoutExpired`` is
-        raised.
+        A tool that calls System.exit ends the JVM; the exit code of the JVM is then the result. If
+        a tool does not end in time, the JVM is killed and ``subprocess.TimeoutExpired`` is raised.
         """
         self._send(text_in, main_class, *arguments)
         called = [main_class, *arguments]
@@ -77,7 +77,7 @@ class ToolJvm:
         return subprocess.CompletedProcess(called, code, out_text, err_text)
 
     def kill(self) -> None:
-        """Ends the JVM at once."""
+        """Ends the JVM immediately."""
         self._process.kill()
         self._process.wait()
         assert self._process.stdin is not None
@@ -96,7 +96,7 @@ class ToolJvm:
             self._process.stdin.flush()
 
     def _frame(self, until: float) -> tuple[bytes, bytes] | None:
-        """Returns kind and payload of the next frame; None when the JVM has ended."""
+        """Returns kind and payload of the next frame, or None if the JVM has ended."""
         head = self._exactly(_FRAME.size, until)
         if head is None:
             return None

@@ -1,6 +1,8 @@
-"""Measurements without Python's garbage collector, whose full collections can start at any time.
+"""Disables Python's garbage collection during measurements, because a full collection can start at
+any time.
 
-A broker reports collections apart from its work, and disables the collector while it loads.
+A broker reports garbage collections separately from its work, and disables the collector during its
+load.
 """
 
 from __future__ import annotations

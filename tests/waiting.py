@@ -1,4 +1,4 @@
-"""Waits for conditions in tests, with a deadline."""
+"""Functions that wait for conditions in tests, with a deadline."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def until(
     within_s: float = 60.0,
     tolerate: type[Exception] | tuple[()] = Exception,
 ) -> T:
-    """Calls `condition` until it returns a true value, and returns that value.
+    """Calls `condition` until it returns a true value, and returns this value.
 
-    It is for conditions that can only be polled (a broker, a file). It fails with `what` after
-    `within_s` seconds. An exception of type `tolerate` counts as false; the last such exception is
-    shown as the cause.
+    The function is for conditions that can only be polled (a broker, a file). It fails with the
+    text `what` after `within_s` seconds. An exception of type `tolerate` counts as false; the last
+    such exception is shown as the cause.
     """
     deadline = time.monotonic() + within_s
     pause = threading.Event()
@@ -43,7 +43,8 @@ def until(
 
 
 class Watch:
-    """Waits for changes by other threads: they call `changed`, and the test calls `until`."""
+    """Waits for changes that other threads make. They call `changed`, and the test calls
+    `until`."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -60,8 +61,8 @@ class Watch:
         within_s: float = 60.0,
         show: Callable[[], str] = lambda: "",
     ) -> T:
-        """Waits until `condition` is true and returns its value; fails with `what` after
-        `within_s`."""
+        """Waits until `condition` returns a true value and returns this value; fails with the text
+        `what` after `within_s` seconds."""
         deadline = time.monotonic() + within_s
         with self._condition:
             while not (answer := condition()):

@@ -1,4 +1,4 @@
-"""A client with one connection that sends exact requests: any API in any version."""
+"""A client with one connection that sends exact requests of any API in any version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMEOUT_S = 20.0
 
 
 class Wire:
-    """One blocking connection; `call` sends a request and waits for its response."""
+    """One blocking connection. `call` sends a request and waits for the response."""
 
     def __init__(self, port: int, client_id: str = "wire", host: str = "127.0.0.1") -> None:
         self.socket = socket.create_connection((host, port), TIMEOUT_S)
@@ -64,7 +64,7 @@ class Wire:
         return answer
 
     def is_closed(self) -> bool:
-        """Returns whether the broker closes the connection without another response."""
+        """Returns True if the broker closes the connection without another response."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
@@ -81,13 +81,13 @@ class Wire:
 
 
 def batch(*values: bytes | None, timestamp: int = 1_000, **fields: Any) -> bytes:
-    """Returns one batch of magic 2 with these values, null keys, and offsets from 0."""
+    """Returns one batch of magic 2 with these values, null keys, and offsets that start at 0."""
     records = [Record(i, timestamp + i, None, value) for i, value in enumerate(values)]
     return encode_batch(records, base_offset=0, **fields)
 
 
 def values_of(records: bytes | None) -> list[bytes | None]:
-    """Returns the values in batches of magic 2, in order of offsets."""
+    """Returns the values in batches of magic 2, in offset order."""
     data = records or b""
     return [
         record.value

@@ -1,4 +1,4 @@
-"""Starts a ZooKeeper from the jars of the last Kafka release that includes ZooKeeper."""
+"""Starts a ZooKeeper from the jars of the last Kafka release that contains ZooKeeper."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 def start_zookeeper(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """Starts a ZooKeeper with its files in ``folder``; returns its process and its port.
+    """Starts a ZooKeeper that stores its files in ``folder``; returns process and port.
 
     ZooKeeper does not accept connections yet when the function returns.
     """
@@ -44,7 +44,7 @@ def zookeeper(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def zookeeper_process(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Like `zookeeper`, but also yields the process of ZooKeeper."""
+    """Yields the address of a ZooKeeper like `zookeeper`, and the process of ZooKeeper."""
     process, port = start_zookeeper(folder)
     try:
         waiting.until("ZooKeeper answers", lambda: _answers(port), 180, OSError)

@@ -46,8 +46,7 @@ MODULES = {"SCRAM-SHA-512": "scram.ScramLoginModule", "PLAIN": "plain.PlainLogin
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Makes the folder of the properties files the current folder, because their paths are
-    relative."""
+    """Changes to the folder of the properties files, because the files contain relative paths."""
     Authority(tmp_path).issue("broker")
     (tmp_path / "server.properties").write_text(SERVER)
     for mechanism, module in MODULES.items():
@@ -126,7 +125,7 @@ def test_properties_file_logs_in_and_a_wrong_password_is_rejected(
 
 
 @pytest.mark.campaign
-def test_group_load_tool_gets_100_commits_acknowledged_over_tls(files: Path) -> None:
+def test_group_load_tool_commits_100_times_over_tls(files: Path) -> None:
     access = access_by("SCRAM-SHA-512")
     process = Process(files / "data", access)
     process.data.mkdir()

@@ -1,1 +1,1 @@
-"""The errors of a cluster's brokers, each asked: a table of requests, and how to ask them."""
+"""Requests to the brokers of a cluster, and the error codes of their responses."""

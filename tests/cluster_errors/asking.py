@@ -1,4 +1,4 @@
-"""All cells, asked of a cluster that is ready for them."""
+"""Sends the requests of all cells to a cluster that is prepared for them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from tests.cluster_errors.cell import (
 from tests.wire import Wire
 
 OF_KAFKA = Path(__file__).parents[1] / "data" / "cluster" / "errors_of_kafka_3_9_2.json"
-"""The answers of a cluster of Apache Kafka 3.9.2."""
+"""The recorded error codes of a cluster of Apache Kafka 3.9.2."""
 NOBODY = b'{"version":1,"brokerid":9,"timestamp":"1"}'
-"""`/controller` names a broker that is not there."""
+"""A value of `/controller` that names a broker that does not exist."""
 
 CELLS = [
     *of_partitions.cells(),
@@ -76,22 +76,22 @@ DIFFERS = {
         "the topic is looked for first"
     ),
 }
-"""Cells in which Muster answers otherwise, with the reason."""
+"""The cells for which Muster returns another error than Kafka, each with the reason."""
 
 
 def written() -> dict[str, Codes]:
-    """Kafka's answers when OF_KAFKA was written."""
+    """Returns Kafka's error codes that are recorded in OF_KAFKA."""
     found: dict[str, Codes] = json.loads(OF_KAFKA.read_text())
     return found
 
 
 def ask(cluster: Cluster, cells: Iterable[Cell]) -> dict[str, Codes]:
-    """The answers to cells, by their names; blocks."""
+    """Sends the requests of cells and returns the error codes by cell name; blocks."""
     return {cell.name: cell.ask(cluster) for cell in cells}
 
 
 def make_lost(cluster: Cluster) -> None:
-    """Makes the topic that will be without a leader."""
+    """Creates the topic that later has no leader."""
     placed = [{"partition_index": 0, "broker_ids": [3]}]
     counts = {"num_partitions": -1, "replication_factor": -1}
     topic = {"name": LOST, **counts, "assignments": placed, "configs": []}
@@ -102,7 +102,7 @@ def make_lost(cluster: Cluster) -> None:
 
 
 def until_lost(cluster: Cluster) -> None:
-    """Waits until broker 1 knows that it has no leader."""
+    """Waits until broker 1 knows that the topic LOST has no leader."""
     _until_led_by(cluster, -1)
 
 
@@ -117,7 +117,7 @@ def _until_led_by(cluster: Cluster, leader: int) -> None:
 
 
 def until_nobody_is_controller(cluster: Cluster) -> None:
-    """Waits until brokers 1 and 2 both say that they are not the controller."""
+    """Waits until brokers 1 and 2 both return errors that say that they are not the controller."""
 
     def is_so() -> bool:
         asked = {"topics": None, "timeout_ms": 1000}
@@ -131,7 +131,8 @@ def until_nobody_is_controller(cluster: Cluster) -> None:
 
 
 def prepared(ports: Mapping[int, int]) -> Cluster:
-    """Makes the topic, the group and what coordinators need; waits until each can be asked."""
+    """Creates the topic, the group and the coordinators' topics; waits until each is ready for
+    requests."""
 
     def at(broker: int, api: str, version: int, value: Value) -> Value:
         with Wire(ports[broker]) as wire:

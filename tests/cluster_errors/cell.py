@@ -1,6 +1,6 @@
-"""One cell: a request to one broker of a cluster, and the error codes of its answer.
+"""A cell: one request to one broker of a cluster, and the error codes of the response.
 
-The topic `orders` has a leader, a second replica, and a broker without any, for each partition:
+For each partition of the topic `orders`, the brokers have these roles:
 
 | partition | leader | follower | no replica |
 |---|---|---|---|
@@ -19,9 +19,9 @@ from tests.wire import Wire
 
 Value = dict[str, Any]
 Codes = list[list[Any]]
-"""Places in the answer, each with its code; sorted."""
+"""Pairs of a path in the response and the error code at this path; sorted."""
 CLOSED: Codes = [["closed", -2]]
-"""The broker closes the connection without an answer."""
+"""The result when the broker closes the connection without a response."""
 
 TOPIC, NOWHERE = "orders", "nowhere"
 ASSIGNED = {0: [1, 2], 1: [2, 3], 2: [3, 1]}
@@ -34,31 +34,31 @@ PLACES = {
 }
 """The role of broker 1 for each partition."""
 LOST = "lost"
-"""A topic whose one replica, at broker 3, is away."""
+"""A topic whose only replica is at broker 3, which is down."""
 GROUP, TRANSACTION = "billing", "payments"
 TOPIC_ID = b"the topic's id  "
-"""In place of the id that the cluster has given to TOPIC."""
+"""A placeholder for the id that the cluster generated for TOPIC."""
 DIRECTORY = "the directory of broker 1"
-"""In place of the directory of broker 1."""
+"""A placeholder for the data directory of broker 1."""
 STRANGE_ID = bytes(range(16))
 WAIT_MS = 5_000
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The roles of the brokers in the cluster that is asked."""
+    """The roles of the brokers in the tested cluster."""
 
     ports: Mapping[int, int]
     controller: int
     of_group: int
     """The coordinator of GROUP, which has committed offsets and no members."""
     of_transaction: int
-    """That of TRANSACTION, which has not been used."""
+    """The coordinator of TRANSACTION, which has not been used."""
     stands_for: Mapping[Any, Any]
-    """The values to use in place of TOPIC_ID and DIRECTORY."""
+    """The values that replace TOPIC_ID and DIRECTORY in requests."""
 
     def other_than(self, broker: int) -> int:
-        """Another broker."""
+        """Returns the id of a broker other than ``broker``."""
         return broker % len(self.ports) + 1
 
 
@@ -66,13 +66,13 @@ Place = Callable[[Cluster], int]
 
 
 def at_1(_: Cluster) -> int:
-    """Broker 1, whatever it is."""
+    """Returns broker 1, whatever its role is."""
     return 1
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One request; the first word of its name is its API."""
+    """One request; the first word of the cell's name is the API."""
 
     name: str
     version: int
@@ -80,7 +80,7 @@ class Cell:
     at: Place = at_1
 
     def ask(self, cluster: Cluster) -> Codes:
-        """The codes of its answer."""
+        """Sends the request and returns the error codes of the response."""
         api = self.name.split()[0].rstrip(",")
         with Wire(cluster.ports[self.at(cluster)]) as wire:
             try:
@@ -93,7 +93,8 @@ class Cell:
 def there_and_elsewhere(
     what: str, there: Place, name: str, version: int, value: Value
 ) -> Iterator[Cell]:
-    """A request at the one broker of a kind, ``what``, and at one that is not it."""
+    """Yields two cells with the same request: one to the broker with the role ``what``, one to
+    another broker."""
     yield Cell(f"{name} at the {what}", version, value, there)
     yield Cell(
         f"{name} at another broker", version, value, lambda each: each.other_than(there(each))
@@ -109,7 +110,7 @@ def _filled(value: Any, stands_for: Mapping[Any, Any]) -> Any:
 
 
 def codes_of(answer: Any, path: str = "") -> Codes:
-    """All error codes of an answer."""
+    """Returns all error codes of a response."""
     found: Codes = []
     if isinstance(answer, dict):
         for key, value in answer.items():

@@ -1,6 +1,6 @@
-"""Requests that the controller answers, at the controller and at another broker.
+"""Requests to the controller, sent to the controller and to another broker.
 
-None of them changes anything.
+The requests change nothing.
 """
 
 from __future__ import annotations
@@ -124,12 +124,11 @@ def _of_brokers() -> Iterator[Said]:
 
 
 def requests() -> Iterator[Said]:
-    """All of them."""
     for group in (_created, _grown, _deleted, _elected, _moved, _of_brokers):
         yield from group()
 
 
 def cells() -> Iterator[Cell]:
-    """All of them, at the controller and elsewhere."""
+    """Yields each request twice: to the controller and to another broker."""
     for said in requests():
         yield from there_and_elsewhere("controller", lambda each: each.controller, *said)

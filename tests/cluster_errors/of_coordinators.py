@@ -65,7 +65,6 @@ def _of_transaction() -> Iterator[Said]:
 
 
 def cells() -> Iterator[Cell]:
-    """All of them."""
     for said in _of_group():
         yield from there_and_elsewhere("coordinator", lambda each: each.of_group, *said)
     yield Cell(

@@ -1,4 +1,4 @@
-"""Requests to broker 1 for partitions that it leads, follows, or has nothing of."""
+"""Requests to broker 1 for partitions of which it is the leader, a follower, or not a replica."""
 
 from __future__ import annotations
 
@@ -78,7 +78,6 @@ def of_partition(topic: str, index: int) -> Iterator[tuple[str, int, Value]]:
 
 
 def cells() -> Iterator[Cell]:
-    """All of them."""
     for place, (topic, index) in PLACES.items():
         for name, version, value in of_partition(topic, index):
             yield Cell(f"{name} at {place}", version, value)

@@ -1,4 +1,4 @@
-"""Settings of brokers and topics at broker 1, which are checked and not changed; and metadata."""
+"""Requests to broker 1 that validate settings without changing them, and Metadata requests."""
 
 from __future__ import annotations
 
@@ -51,7 +51,6 @@ def _operations(kind: int) -> Iterator[tuple[str, Operation]]:
 
 
 def cells() -> Iterator[Cell]:
-    """All of them."""
     for said, (kind, name) in _RESOURCES.items():
         resource = {"resource_type": kind, "resource_name": name}
         asked = {"resources": [{**resource, "configuration_keys": None}]}

@@ -1,7 +1,7 @@
-"""Requests for a partition without a leader, and for a controller that is not there.
+"""Requests for a partition without a leader, and requests when no controller exists.
 
-They are asked when broker 3 is away, which has the one replica of LOST, at its leader and at the
-controller of before; then when the cluster has no controller.
+The first requests are sent when broker 3, which has the only replica of LOST, is down. The other
+requests are sent to the former controller when the cluster has no controller.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.cluster_errors.of_partitions import of_partition
 
 
 def leaderless() -> Iterator[Cell]:
-    """At broker 1, which is the controller and has no replica of it."""
+    """Yields requests to broker 1, which is the controller and has no replica of LOST."""
     for name, version, value in of_partition(LOST, 0):
         yield Cell(f"{name} of a leaderless partition", version, value)
     for version in (0, 1, 8, 12):
@@ -35,7 +35,7 @@ def leaderless() -> Iterator[Cell]:
 
 
 def without_controller() -> Iterator[Cell]:
-    """At broker 1, which was it before."""
+    """Yields requests to broker 1, which was the controller before."""
     for name, version, value in requests():
         yield Cell(f"{name} without a controller", version, value)
     for version in (1, 12):

@@ -40,7 +40,7 @@ class Prometheus:
         }
 
     def ready(self) -> bool:
-        """Returns whether Prometheus has scraped a target four times in the last minute."""
+        """Returns True if Prometheus has scraped a target four times in the last minute."""
         with suppress(httpx.TransportError):
             scrapes = self.client.get(
                 "/api/v1/query", params={"query": "count_over_time(up[1m]) >= 4"}

@@ -80,7 +80,6 @@ class Busy(threading.Thread):
         self.failure: Exception | None = None
 
     def run(self) -> None:
-        """Repeats `round` until `done` is set."""
         try:
             with Wire(self.port, "busy") as wire:
                 topic = {"name": "orders", "num_partitions": 2, "replication_factor": 1}
@@ -285,13 +284,13 @@ def left_without_data(prometheus: Prometheus, wanted: list[str]) -> list[str]:
 
 
 def needs_cluster(expression: str) -> bool:
-    """Returns whether a query reads a metric that only brokers in a cluster have."""
+    """Returns True if a query reads a metric that only brokers in a cluster have."""
     names = re.findall(r"\b(muster_\w+)", expression)
     return any(name.removesuffix("_bucket") in ONLY_IN_A_CLUSTER for name in names)
 
 
 def is_of_the_pipeline(expression: str) -> bool:
-    """Returns whether a query reads a metric that the pipeline writes."""
+    """Returns True if a query reads a metric that the pipeline writes."""
     return "muster_pipeline_" in expression
 
 

@@ -45,12 +45,12 @@ class Alerts:
         self._brokers = {address: broker for broker, address in cluster.http.items()}
 
     def of(self, name: str) -> set[int]:
-        """Returns the ids of the brokers for which the alert ``name`` fires."""
+        """Returns the ids of the brokers on which the alert ``name`` fires."""
         firing = self._prometheus.firing()
         return {self._brokers[where] for alert, where in firing if alert == f"Muster{name}"}
 
     def until_fires(self, name: str, brokers: set[int]) -> None:
-        """Waits until the alert fires for exactly ``brokers``."""
+        """Waits until the alert fires on exactly ``brokers``."""
 
         def is_so() -> bool:
             found = self.of(name)
@@ -60,7 +60,7 @@ class Alerts:
         until(f"{name} fires", is_so, WITHIN_S)
 
     def until_clear(self, *names: str) -> None:
-        """Waits until these alerts fire for no broker."""
+        """Waits until these alerts fire on no broker."""
 
         def are_clear() -> bool:
             found = {name: self.of(name) for name in names}

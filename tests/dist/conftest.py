@@ -1,7 +1,8 @@
-"""Fixtures: the output of `make dist`, and environments with it, made once for all pytest workers.
+"""Fixtures: the output of `make dist`, and environments in which it is installed. All pytest
+workers share them.
 
-The packages that Muster needs are hard links to the installed ones: an environment has exactly the
-packages that the wheel requires, and needs no network.
+The packages that Muster needs are hard links to the installed packages: an environment has exactly
+the packages that the wheel requires, and needs no network.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from tools import installed
 
 UV = Path(sys.executable).parent / "uv"
 CLASHING = ("broker", "cli", "log", "offsets", "pipeline", "protocol")
-"""Names that modules of other projects are likely to have."""
+"""Names that modules of other projects probably have."""
 
 
 def once(shared: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """Returns the folder with this name; the first test process that needs the folder makes it."""
+    """Returns the folder with this name; the first test process that needs the folder creates it.
+    """
     folder = shared / name
     with open(shared / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -39,7 +41,7 @@ def once(shared: Path, name: str, make: Callable[[Path], None]) -> Path:
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that the processes of this test run share with each other only."""
+    """A folder that is shared only by the processes of this test run."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
@@ -56,7 +58,7 @@ test here needs."""
 
 @pytest.fixture(scope="session")
 def dist(shared: Path) -> Path:
-    """The output of `make dist`, without the container's image."""
+    """The output of `make dist`, without the container image."""
 
     def make(folder: Path) -> None:
         command = [sys.executable, "tools/make_dist.py", str(folder)]
@@ -86,23 +88,24 @@ def project(shared: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def clean(shared: Path, wheel: Path, project: Path) -> Environment:
-    """An environment after `pip install dist/musterd-*.whl pytest confluent-kafka`, in which the
-    other project runs."""
+    """An environment after `pip install dist/musterd-*.whl pytest confluent-kafka`. The other
+    project's modules are importable in it."""
     wanted = ("musterd", "pytest", "confluent-kafka")
     return Environment(_installed(shared, "clean", wheel, wanted), project)
 
 
 @pytest.fixture(scope="session")
 def with_pipeline(shared: Path, wheel: Path, project: Path) -> Environment:
-    """An environment after `pip install 'dist/musterd-*.whl[pipeline]'`, in which the other project
-    runs."""
+    """An environment after `pip install 'dist/musterd-*.whl[pipeline]'`. The other project's
+    modules are importable in it."""
     wanted = ("musterd[pipeline]",)
     return Environment(_installed(shared, "with-pipeline", wheel, wanted), project)
 
 
 @pytest.fixture(scope="session")
 def of_git(shared: Path, project: Path) -> Environment:
-    """An environment after `pip install git+URL`, with the URL of a clone of this checkout."""
+    """Returns an environment after `pip install git+URL`, with the URL of a clone of this checkout.
+    """
 
     def make(folder: Path) -> None:
         clone = ["git", "clone", "--quiet", "--no-hardlinks", str(CHECKOUT), str(folder)]
@@ -114,8 +117,8 @@ def of_git(shared: Path, project: Path) -> Environment:
 
 
 def _installed(shared: Path, name: str, source: Path | str, wanted: tuple[str, ...]) -> Path:
-    """Makes an environment with the packages ``wanted``, and with Muster from a wheel or a git
-    URL."""
+    """Makes an environment with the packages ``wanted`` and with Muster installed from a wheel or a
+    git URL."""
     # `once` renames its folder, but an environment contains its own path.
     folder = shared / name
     with open(shared / f"{name}.lock", "w") as lock:
@@ -151,6 +154,6 @@ def _install(folder: Path, source: Path | str, wanted: tuple[str, ...]) -> None:
 
 
 def uv(words: list[str]) -> None:
-    """Runs uv; the assertion shows its output when it fails."""
+    """Runs uv; raises AssertionError with its output when uv fails."""
     done = subprocess.run([UV, *words], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

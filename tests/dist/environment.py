@@ -1,4 +1,4 @@
-"""An environment with Muster installed, and the checks that a working Muster passes."""
+"""An environment in which Muster is installed, and checks that Muster works."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ KEYS = 5
 
 @dataclass
 class Environment:
-    """A folder of programs, which run with the project's folder as current folder and in
-    PYTHONPATH."""
+    """A folder of programs, which run in the project's folder; PYTHONPATH contains that folder too.
+    """
 
     folder: Path
     project: Path
 
     def line(self, words: list[str], **variables: str) -> list[str]:
-        """Returns the command line of a program of the environment, run in the other project's
+        """Returns the command line that runs a program of the environment in the other project's
         folder."""
         told = {"PYTHONPATH": str(self.project), **variables}
         return [
@@ -56,8 +56,8 @@ def run(command: list[str], within_s: float = 60) -> str:
 
 
 def serves_and_cleans(command: list[str], data: Path) -> None:
-    """Starts a broker with this command; checks that the broker serves clients, commands and a
-    browser, and that the process that it starts cleans logs."""
+    """Starts a broker with this command. Checks that the broker serves clients, commands and a
+    browser, and that its child process cleans logs."""
     http = f"127.0.0.1:{free_port()}"
     broker = Broker(data, {"log.cleaner.backoff.ms": "50"}, http)
     broker.command = command

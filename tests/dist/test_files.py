@@ -1,4 +1,4 @@
-"""The files of the wheel and of the sdist; a build of the same sources has the same bytes."""
+"""Tests of the files in the wheel and the sdist, and of reproducible builds."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ BUILD_WHEEL = "import sys, hatchling.build as b; print(b.build_wheel(sys.argv[1]
 
 
 def sources(name: str) -> set[str]:
-    """The Python files of a package in the source tree."""
+    """Returns the Python files of a package in the source tree."""
     found = (path.relative_to(CHECKOUT) for path in (CHECKOUT / name).rglob("*.py"))
     return {str(path) for path in found}
 
 
 def data_files() -> set[str]:
-    """The files that the broker serves over HTTP."""
+    """Returns the files that the broker serves over HTTP."""
     web = CHECKOUT / "broker" / "web"
     kinds = ("page/*", "runbooks/*.md", "openapi.json")
     return {str(path.relative_to(CHECKOUT)) for kind in kinds for path in web.glob(kind)}
@@ -83,7 +83,7 @@ def test_sdist_contains_the_sources_and_builds_the_same_wheel(
     assert (tmp_path / made).read_bytes() == wheel.read_bytes()
 
 
-def test_build_is_identical_from_other_paths_times_and_modes(dist: Path, tmp_path: Path) -> None:
+def test_build_is_identical_when_paths_times_and_file_modes_differ(dist: Path, tmp_path: Path) -> None:
     copy = tmp_path / "elsewhere"
     copy.mkdir()
     for name in (*ROOMS, "musterd", "tools"):

@@ -53,8 +53,8 @@ def test_project_that_imports_musterd_keeps_its_own_modules(clean: Environment) 
 
 @pytest.mark.smoke
 def test_readme_example_takes_less_than_three_seconds(clean: Environment, tmp_path: Path) -> None:
-    """Measures CPU time, start included, and takes the smaller of two runs, because other programs
-    can empty the caches."""
+    """The test measures CPU time, including the start, and uses the smaller value of two runs,
+    because other programs can evict the caches."""
     (text,) = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)
     assert len(text.splitlines()) <= 20
     (tmp_path / "test_readme.py").write_text(text)

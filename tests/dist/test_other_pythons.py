@@ -1,5 +1,5 @@
-"""The wheel on other Python versions, with packages from the registry: needs a network, `make
-soak`."""
+"""Tests of the wheel on other Python versions, with packages from the registry. `make soak` runs
+them, because they need a network."""
 
 from __future__ import annotations
 

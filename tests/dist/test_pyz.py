@@ -1,4 +1,4 @@
-"""`muster.pyz`: one file that runs with Python, without installed packages."""
+"""Tests of `muster.pyz`: one file that needs Python and no installed packages."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.interop
 
 SAID = f"muster {__version__}\n"
 BASE = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
-"""The Python from which the environments are made, without installed packages."""
+"""The Python interpreter from which the environments are made; no packages are installed in it."""
 
 
 @pytest.fixture
 def pyz(dist: Path, project: Path, tmp_path: Path) -> Callable[..., list[str]]:
-    """Returns a function that makes the command line of a muster.pyz, with a cache for this test
-    only."""
+    """Returns a function that makes the command line of a muster.pyz whose cache only this test
+    uses."""
 
     def line(
         *flags: str, archive: Path = dist / "muster.pyz", packages: Path = project
@@ -40,7 +40,7 @@ def pyz(dist: Path, project: Path, tmp_path: Path) -> Callable[..., list[str]]:
 
 
 def unpacked(tmp_path: Path) -> Path:
-    """Returns the unpacked folder, which is alone in the cache with a lock file."""
+    """Returns the unpacked folder; the cache contains only this folder and a lock file."""
     lock, folder = sorted((tmp_path / "cache" / "muster").iterdir(), key=Path.is_dir)
     assert lock.name == f"{folder.name}.lock"
     return folder
@@ -59,7 +59,7 @@ def test_pyz_runs_broker_and_commands(pyz: Callable[..., list[str]], tmp_path: P
     assert output_of(pyz("-I")) == SAID
 
 
-def test_concurrent_first_starts_unpack_once(pyz: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_pyz_is_unpacked_once_when_first_starts_are_concurrent(pyz: Callable[..., list[str]], tmp_path: Path) -> None:
     line = [*pyz(), "--version"]
     starts = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(4)]
 
@@ -116,7 +116,7 @@ def write_over(folder: Path) -> Path:
     return file
 
 
-def test_pyz_unpacks_once_and_again_when_its_cache_is_damaged(
+def test_pyz_is_unpacked_again_only_when_its_cache_is_damaged(
     pyz: Callable[..., list[str]], tmp_path: Path
 ) -> None:
     assert output_of(pyz()) == SAID

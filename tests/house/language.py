@@ -46,8 +46,6 @@ RIDDLES = re.compile(
 
 
 class Finding(NamedTuple):
-    """One use of an avoided word."""
-
     file: str
     line: int
     kind: str
@@ -56,7 +54,8 @@ class Finding(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The top folder of the file, two levels in broker/, cli/ and tests/; `.` for the root."""
+        """Returns the top folder of the file, with two levels in broker/, cli/ and tests/; `.` for
+        the root."""
         parts = self.file.split("/")[:-1]
         return "/".join(parts[: 2 if parts[:1] in (["broker"], ["tests"], ["cli"]) else 1]) or "."
 

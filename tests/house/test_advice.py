@@ -1,4 +1,4 @@
-"""Suggested commands are harmless: they do not delete, and need no --execute or --force."""
+"""Suggested commands are harmless: they delete nothing and do not need --execute or --force."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ ROOMS = (
 HARMS = re.compile(r"--execute|--yes|--force|\bgroups delete\b|--delete\b|\btopics delete\b")
 """Options and commands that a suggested command must not have."""
 UNCLEAR = re.compile(r"behind (it|its|the record|that)\b|\banew\b|\bin vain\b|\bmend\b")
-"""Ambiguous or avoided words; "behind" an offset, for example, means before the offset."""
+"""Ambiguous or avoided words, such as "behind" an offset, which in English means before the offset.
+"""
 
 ANSWERS = {
     "cli/groups/evict.py": "a plan that names a member by its number",
@@ -43,7 +44,7 @@ def test_advice_of_verdicts_is_harmless(facts: GroupFacts) -> None:
         assert not UNCLEAR.search(finding.advice)
 
 
-def test_table_of_facts_causes_every_verdict() -> None:
+def test_facts_in_the_table_lead_to_every_verdict_except_ok() -> None:
     found = {finding.verdict for each in TABLE for finding in judged(each[1]).findings}
     assert found == set(Verdict) - {Verdict.OK}
 

@@ -1,4 +1,5 @@
-"""Files and code named in ARCHITECTURE.md and in "Where to change" lists of rooms exist."""
+"""Checks that files and code named in ARCHITECTURE.md and in the "Where to change" lists of rooms
+exist."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ LISTS = {
     for path in (ROOT / room).rglob("__init__.py")
     if "Where to change:" in (text := ast.get_docstring(ast.parse(path.read_text())) or "")
 }
-"""The list "Where to change" in the docstring of each room, by the path of its __init__.py."""
+"""The list "Where to change" of each room's docstring, by the path of the room's __init__.py."""
 TEXT = "\n".join((PAGE, *LISTS.values()))
 
 PLACES = sorted(set(re.findall(r"`([a-z_/]+\.py):([A-Za-z_.]+)`", PAGE)))
@@ -37,7 +38,8 @@ FOLDERS = sorted(set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*/)`|`(tests/[a-z_/]+)`",
 
 
 def files(name: str) -> list[Path]:
-    """The file with this path from the root; else all files of rooms whose path ends so."""
+    """Returns the file with this path from the root; if none exists, all files of rooms whose path
+    ends with it."""
     if (ROOT / name).is_file():
         return [ROOT / name]
     return [path for room in CODE for path in (ROOT / room).rglob(name.rpartition("/")[2])
@@ -46,7 +48,7 @@ def files(name: str) -> list[Path]:
 
 @cache
 def names(path: Path) -> frozenset[str]:
-    """The names of the classes, functions and methods (`Class.method`) of a module."""
+    """Returns the names of the classes, functions and methods (`Class.method`) of a module."""
     found = set()
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -87,7 +89,7 @@ def test_each_document_named_in_architecture_exists(document: str) -> None:
     assert (ROOT / document).is_file()
 
 
-def test_where_to_change_lists_name_a_place_and_a_next_step_per_change() -> None:
+def test_each_entry_of_where_to_change_has_a_file_and_a_next_step() -> None:
     assert len(LISTS) > 20
     assert "coordinator/__init__.py" in LISTS
     rows = [row for text in LISTS.values() for row in re.split(r"^- ", text, flags=re.M)[1:]]

@@ -1,4 +1,4 @@
-"""Builds and runs the container file with buildah, which needs no daemon. This takes minutes.
+"""Builds the container file with buildah, which needs no daemon, and runs it. This takes minutes.
 
 The base image must be in buildah's storage: `buildah pull python:3.12-slim`.
 """
@@ -33,7 +33,8 @@ def buildah(*words: str, within_s: float = 600) -> str:
 
 @pytest.fixture(scope="module")
 def container() -> Iterator[str]:
-    """The name of a container of the image, which is built as docs/operate/operating.md says."""
+    """Yields the name of a container of the image, which is built as docs/operate/operating.md
+    says."""
     if not buildah("images", "--filter", f"reference={BASE}", "--quiet"):
         absent(f"this test builds on {BASE}: buildah pull {BASE}")
     in_place = ("--isolation", "chroot", "--network", "host", "--pull=never")
@@ -50,7 +51,7 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def test_image_runs_a_broker_without_root(container: str, tmp_path: Path) -> None:
+def test_container_image_runs_a_broker_without_root(container: str, tmp_path: Path) -> None:
     run = [program("buildah", "buildah"), "run", "--isolation", "chroot", "--network", "host"]
     address = f"127.0.0.1:{free_port()}"
     listen = ["--listen", address, "--http", f"127.0.0.1:{free_port()}"]
@@ -82,7 +83,7 @@ def test_image_runs_a_broker_without_root(container: str, tmp_path: Path) -> Non
 
 
 def is_serving(process: Path, address: str) -> bool:
-    """Whether a process in /proc is the broker, not the chroot process that started it."""
+    """Returns True if a process in /proc is the broker, not the chroot process that started it."""
     try:
         words = (process / "cmdline").read_bytes().decode().split("\0")
     except OSError:

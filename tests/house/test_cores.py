@@ -26,7 +26,8 @@ HIDDEN = {
 
 
 def reads_of_cores(tree: ast.AST) -> set[str]:
-    """The attributes read from an attribute ``core``, except a ``core`` of settings."""
+    """Returns the attributes that are read from an attribute ``core``, except from a ``core`` of
+    settings."""
     return {
         node.attr
         for node in ast.walk(tree)
@@ -51,7 +52,7 @@ def test_modules_read_a_core_only_through_its_view(path: Path) -> None:
 
 
 @pytest.mark.planted("what cores read")
-def test_reads_of_cores_finds_an_attribute_of_a_core() -> None:
+def test_planted_read_of_a_core_attribute_is_detected() -> None:
     assert reads_of_cores(ast.parse("hosted.core.groups; settings.core.x")) == {"groups"}
     assert {"handle", "replay", "unload", "view"} <= VERBS
     assert {"handle", "work", "next_deadline"} <= OF_THE_CONTROLLER

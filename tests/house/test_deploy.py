@@ -85,7 +85,7 @@ def test_systemd_analyze_accepts_the_unit(tmp_path: Path) -> None:
     assert "mixt" in said["wrong"], "systemd-analyze did not report the wrong value"
 
 
-def test_all_settings_of_the_systemd_unit_are_supported() -> None:
+def test_broker_supports_all_settings_of_the_systemd_unit() -> None:
     rows = rows_of(DEPLOY / "server.properties")
     assert rows
     assert {row["verdict"] for row in rows} == {HONOURED}
@@ -138,7 +138,7 @@ def test_files_copied_by_the_container_file_exist() -> None:
 
 
 def locked(name: str) -> dict[str, str]:
-    """The version of each package in ``requirements/NAME.txt``."""
+    """Returns the version of each package in ``requirements/NAME.txt``."""
     text = (ROOT / "requirements" / f"{name}.txt").read_text()
     assert "://" not in text, "the file must not name an index"
     assert text.count("--hash=") >= text.count("==") > 0
@@ -194,7 +194,7 @@ def test_validator_accepts_the_manifest_and_rejects_a_planted_fault(
 
 
 def serves(words: list[str], environment: dict[str, str], data: Path) -> str:
-    """Start a broker with these options and variables, and return its first output line."""
+    """Starts a broker with these options and variables, and returns its first output line."""
     names = ("PATH", "HOME", "LANG")
     inherited = {name: os.environ[name] for name in names if name in os.environ}
     broker = subprocess.Popen(

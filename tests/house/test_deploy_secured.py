@@ -1,7 +1,7 @@
 """Each secured deployment starts a broker that accepts only its administrator.
 
-The test does the work of a container runtime: it appends the arguments to the ENTRYPOINT, sets
-environment variables, replaces the container's folders by local folders, and uses free ports.
+The test acts as a container runtime: it appends the arguments to the ENTRYPOINT, sets environment
+variables, replaces the container's folders by local folders, and uses free ports.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from tests.waiting import until
 SETTINGS = (DEPLOY / "secured.properties").read_text()
 PASSWORD, TOKEN = "hers, and nobody else's", "the-token-of-Prometheus"
 GIVEN = {"MUSTER_HOST": "broker.example", "MUSTER_HTTP_METRICS_TOKEN": TOKEN}
-"""Environment variables that an operator sets for compose-secured.yaml."""
+"""The environment variables that an operator sets for compose-secured.yaml."""
 
 
 class Way(NamedTuple):
-    """The parts of a deployment that a container runtime uses."""
+    """The settings of a deployment that a container runtime uses."""
 
     words: list[str]
-    """The arguments that follow the arguments of the ENTRYPOINT."""
+    """The arguments that are appended to those of the ENTRYPOINT."""
     environment: dict[str, str]
     settings: str
     adds_admin: list[str]
@@ -57,7 +57,7 @@ class Way(NamedTuple):
 
 
 def by_docker() -> Way:
-    """Read the `docker run` commands of docs/operate/operating.md."""
+    """Reads the `docker run` commands of docs/operate/operating.md."""
     page = (ROOT / "docs" / "operate" / "operating.md").read_text().replace("\\\n", "")
     [adds] = re.findall(r"^    docker run (.* users add .*)$", page, re.MULTILINE)
     [runs] = re.findall(r"^    docker run (.*secured\.properties)$", page, re.MULTILINE)
@@ -70,7 +70,7 @@ def by_docker() -> Way:
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """The words of a `docker run` command before and after the image name."""
+    """Returns the words of a `docker run` command before and after the image name."""
     at = len(words) - words[::-1].index("muster") - 1
     return words[:at], words[at + 1 :]
 
@@ -104,7 +104,7 @@ def by_kubernetes() -> Way:
 
 
 class Placed:
-    """The files of a container, in local folders; `of` replaces container paths by local paths."""
+    """The files of a container in local folders; `of` replaces container paths by local paths."""
 
     def __init__(self, folder: Path, settings: str) -> None:
         self._folder = folder
@@ -129,7 +129,7 @@ class Placed:
 
 
 def started(command: list[str], more: Mapping[str, str], **pipes: Any) -> subprocess.Popen[str]:
-    """Start a command with `muster` and `python` on its PATH, as in the container."""
+    """Starts a command with `muster` and `python` on its PATH, as in the container."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {"PATH": path, "HOME": os.environ["HOME"], **more}
     return subprocess.Popen(command, env=environment, cwd=ROOT, text=True, **pipes)
@@ -179,7 +179,8 @@ def test_each_secured_deployment_accepts_its_administrator(
 
 
 def check_logins(placed: Placed, bootstrap: str) -> None:
-    """Assert that Kafka's protocol and HTTP accept PASSWORD and reject another password."""
+    """Checks that the Kafka listener and the HTTP listener accept PASSWORD and reject another
+    password."""
     for password, code in ((PASSWORD, 0), ("wrong", 1)):
         client = placed.etc / "client.properties"
         client.write_text(

@@ -1,4 +1,4 @@
-"""The install commands of the docs work although Muster is not on a package index."""
+"""The install commands of the docs work, although Muster is not in a package index."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from tests.house.test_links import PAGES
 
 _BY_NAME = re.compile(r"pip install [^\n`]*?(?<![/\w])musterd(\[\w+\])?(?![\w\[-]| @ git\+)")
-"""A `pip install` command that would look for Muster on a package index."""
+"""A pattern of `pip install` commands that would look for Muster in a package index."""
 _ADDS = "installed already, `pip install 'musterd[light]'` adds the extra."
-"""An allowed command: Muster is installed, so pip does not look for it on an index."""
+"""An allowed command: Muster is installed already, so pip does not look for it in an index."""
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,9 @@ _ADDS = "installed already, `pip install 'musterd[light]'` adds the extra."
         ("pip install git+URL", False),
     ],
 )
-def test_by_name_matches_an_install_command_that_needs_an_index(line: str, expected: bool) -> None:
+def test_pattern_matches_install_commands_that_need_a_package_index(
+    line: str, expected: bool
+) -> None:
     assert bool(_BY_NAME.search(line)) is expected
 
 

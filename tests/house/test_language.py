@@ -1,4 +1,5 @@
-"""Texts follow "Language" of CONTRIBUTING: the findings per folder stay within a limit."""
+"""Texts follow "Language" of CONTRIBUTING: the number of findings per folder does not exceed its
+limit."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def test_findings_per_folder_do_not_exceed_the_limits() -> None:
         ("it is no broker", ["is no"]),
     ],
 )
-def test_words_finds_avoided_words(text: str, expected: list[str]) -> None:
+def test_function_words_finds_avoided_words(text: str, expected: list[str]) -> None:
     assert list(words(text)) == expected
 
 

@@ -1,8 +1,8 @@
 """Only one module per package uses clocks, timers, threads, processes and random numbers.
 
-A test that needs another time, or two equal runs, replaces this module: `broker/time.py` in the
-broker. The pure packages have no such module. The tests read syntax trees. Calculations with times
-are allowed.
+A test that needs another time, or two equal runs, replaces this module; in the broker, it is
+`broker/time.py`. The pure packages have no such module. The tests read syntax trees. Calculations
+with times are allowed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ONE_PLACE = {
 """The only module of each package that may use `FORBIDDEN`; None: no module may."""
 
 ALSO = {"broker/test_mode/clock/mock_time.py": {"self.call_later", "_real.call_later"}}
-"""Another module that implements `Time`, with the calls that it may make."""
+"""Other modules that implement `Time`, with the calls that they may make."""
 
 FORBIDDEN = (
     "time",
@@ -72,7 +72,7 @@ FORBIDDEN = (
     "asyncio.create_subprocess_exec",
     "asyncio.create_subprocess_shell",
 )
-"""Modules and functions; the name of a module includes all its functions."""
+"""The forbidden functions and modules; a module's name includes all its functions."""
 
 LOOPS_OWN = ("call_at", "call_later", "run_in_executor", "subprocess_exec", "subprocess_shell")
 """Methods of an event loop, forbidden on any variable except those in `TIMES`."""
@@ -85,7 +85,8 @@ WAITING = ("acquire", "as_completed", "get", "join", "result", "wait")
 
 
 def uses(tree: ast.AST) -> list[str]:
-    """The forbidden uses in a module as ``LINE: FULL NAME``; import statements do not count."""
+    """Returns the forbidden uses in a module as ``LINE: FULL NAME``; import statements do not
+    count."""
     names = dict(_imported(tree))
     names.update(_assigned(tree, names))
     found = set()
@@ -103,7 +104,7 @@ def _is_forbidden(name: str) -> bool:
 
 
 def _by_shape(node: ast.AST, names: dict[str, str]) -> str | None:
-    """The forbidden use in a node that needs no import statement, or None."""
+    """Returns the forbidden use in a node if the use needs no import statement, or None."""
     if isinstance(node, ast.Attribute):
         owner = _last_name(node.value)
         if node.attr in LOOPS_OWN and owner not in TIMES:
@@ -128,7 +129,7 @@ def _last_name(node: ast.AST) -> str:
 
 
 def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield the local name and the full name of each import of a module."""
+    """Yields the local name and the full name of each import of a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for each in node.names:
@@ -139,7 +140,7 @@ def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _assigned(tree: ast.AST, names: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield variables that are assigned an imported name, each with the full name."""
+    """Yields each variable to which an imported name is assigned, with the full name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and (full := _full_name(node.value, names)) is not None:
             for target in node.targets:
@@ -148,7 +149,7 @@ def _assigned(tree: ast.AST, names: dict[str, str]) -> Iterator[tuple[str, str]]
 
 
 def _without_annotations(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes except type annotations, which call no function."""
+    """Yields all nodes except those of type annotations, which call no function."""
     yield tree
     for field, value in ast.iter_fields(tree):
         if field not in ("annotation", "returns"):
@@ -184,7 +185,7 @@ def test_only_one_module_per_package_uses_clocks_and_random_numbers(package: str
 
 
 @pytest.mark.parametrize("name", ALSO)
-def test_calls_allowed_in_other_modules_are_used(name: str) -> None:
+def test_each_exception_for_a_clock_call_is_still_used(name: str) -> None:
     found = {use.partition(": ")[2] for use in uses(ast.parse((ROOT / name).read_text()))}
     assert found == ALSO[name]
 
@@ -226,7 +227,7 @@ def test_calls_allowed_in_other_modules_are_used(name: str) -> None:
         ("def f(self):\n    return self.loop.time()", "loop.time"),
     ],
 )  # fmt: skip
-def test_planted_use_of_a_clock_is_found(planted: str, name: str) -> None:
+def test_planted_use_of_a_clock_is_detected(planted: str, name: str) -> None:
     assert any(name in use for use in uses(ast.parse(planted)))
 
 
@@ -244,5 +245,5 @@ def test_planted_use_of_a_clock_is_found(planted: str, name: str) -> None:
         "import asyncio\nasyncio.get_running_loop().call_soon(print)\nasyncio.wait(tasks)",
     ],
 )
-def test_use_without_a_clock_is_allowed(fine: str) -> None:
+def test_code_that_reads_no_clock_is_allowed(fine: str) -> None:
     assert uses(ast.parse(fine)) == []

@@ -1,6 +1,6 @@
-"""Every planted fault is found, and `make test` proves each checker once.
+"""A test detects each planted fault, and `make test` detects one fault of each checker.
 
-`python -m tests.planted` prints the test that finds each fault. When a fault is added, or moves
+`python -m tests.planted` prints the test that detects each fault. When a fault is added, or moves
 between `make test` and the campaign, MUSTER_GOLDEN=write rewrites the list. Remove a fault from the
 list only if another fault replaces it.
 """
@@ -21,7 +21,8 @@ LIST = Path(__file__).parent.parent / "data" / "planted_faults.txt"
 
 @pytest.fixture(scope="module")
 def found() -> list[list[str]]:
-    """For each fault: the checker, `make test` or the slice, and the node id of the test."""
+    """For each fault: the checker, the run that detects it (`make test` or a slice), and the node
+    id of the test."""
     ran = subprocess.run(
         [sys.executable, "-m", "tests.planted"],
         cwd=CHECKOUT,
@@ -33,7 +34,7 @@ def found() -> list[list[str]]:
     return [line.split(" | ") for line in ran.stdout.splitlines()]
 
 
-def test_planted_faults_equal_the_list(found: list[list[str]]) -> None:
+def test_list_of_planted_faults_is_up_to_date(found: list[list[str]]) -> None:
     lines = [
         f"{checker} | {'make test' if where == 'make test' else 'campaign'} | {node}"
         for checker, where, node in found

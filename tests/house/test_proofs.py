@@ -23,7 +23,8 @@ MENTIONS = {
     "security": r"rap[_ ](\d+)(?:_| of security)",
     "clusters": r"\b[Tt]rap (\d+)(?! of security)",
 }
-"""The pattern with which test names and docstrings refer to a statement, by topic."""
+"""The pattern with which test names and docstrings refer to a statement, by topic of the statement.
+"""
 
 
 def test_proofs_page_equals_the_generated_page() -> None:
@@ -54,7 +55,7 @@ def test_tests_mention_only_known_statements(topic: str, mention: str) -> None:
     assert sorted(mentioned - set(known)) == []
 
 
-def test_tests_named_by_a_trap_of_security_are_marked() -> None:
+def test_each_test_with_a_security_trap_number_has_a_proves_mark() -> None:
     marked = set(make_proofs.proofs())
     unmarked = [
         f"{file}::{test}"

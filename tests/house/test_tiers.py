@@ -1,4 +1,4 @@
-"""How tests are distributed to `make test` and to slices, and the summary of a run."""
+"""Tests of the distribution of tests to `make test` and to slices, and of the summary of a run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def pytest_configure(config):
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A pytest project with one test per combination of marks."""
+    """Returns a pytest project with one test per combination of marks."""
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_kinds=TESTS)
     return pytester
@@ -73,7 +73,7 @@ def test_tier_option_runs_only_tests_of_the_tier(
     assert not failed
 
 
-def test_each_test_of_the_campaign_is_in_one_slice(project: pytest.Pytester) -> None:
+def test_each_campaign_test_is_executed_in_exactly_one_slice(project: pytest.Pytester) -> None:
     ran: Counter[str] = Counter()
     for number in range(1, tiers.SLICES + 1):
         passed, _, _ = project.inline_run(
@@ -83,7 +83,7 @@ def test_each_test_of_the_campaign_is_in_one_slice(project: pytest.Pytester) -> 
     assert ran == {"test_slow": 1, "test_with_clients": 1}
 
 
-def test_slices_have_equal_recorded_durations() -> None:
+def test_recorded_durations_of_all_slices_are_nearly_equal() -> None:
     seconds: defaultdict[int, float] = defaultdict(float)
     for node, (number, each) in tiers.recorded().items():
         assert tiers.slice_of(node) == number
@@ -108,7 +108,7 @@ def test_fold_merges_the_durations_of_all_slices(
     assert tiers.recorded() == {f"test_{n}.py::test_a": [7 - n, float(n)] for n in range(1, 7)}
 
 
-def test_deal_splits_only_long_files_and_simulations_over_slices() -> None:
+def test_only_long_files_and_simulations_are_split_over_slices() -> None:
     seconds = {"a.py::x": 50.0, "a.py::y": 50.0, "b.py::x": 70.0, "b.py::y": 60.0}
     simulated = {"tests/simulation/s.py::x": 1.0, "tests/simulation/s.py::y": 1.0}
     dealt = tiers.deal(seconds | simulated)
@@ -141,7 +141,7 @@ def test_durations_of_a_partial_slice_are_not_recorded(
     done.stderr.fnmatch_lines(["*a whole slice is recorded"])
 
 
-def test_in_order_gives_each_worker_long_tests_first() -> None:
+def test_each_worker_gets_its_long_tests_first() -> None:
     order = tiers.in_order(["a", "long", "b", "c", "longer"], 2, lambda node: "long" in node)
     assert order == ["long", "a", "b", "longer", "c"]
 

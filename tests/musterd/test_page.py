@@ -1,4 +1,4 @@
-"""The examples of docs/test/testing-with-muster.md pass unchanged."""
+"""The examples in docs/test/testing-with-muster.md pass unchanged."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SHARED = "# conftest.py\n"
 
 
 def blocks(page: str) -> list[str]:
-    """The Python code blocks of a page, up to its section "Over HTTP"."""
+    """Returns the Python code blocks of a page before its section "Over HTTP"."""
     return BLOCK.findall((CHECKOUT / page).read_text().split("\n## Over HTTP\n")[0])
 
 
 def run(folder: Path, *files: str) -> str:
-    """Run test files with pytest in ``folder``; returns the last line of pytest's output."""
+    """Runs test files with pytest in ``folder``, and returns the last line of pytest's output."""
     for number, text in enumerate(files):
         name = "conftest.py" if text.startswith(SHARED) else f"test_example_{number}.py"
         (folder / name).write_text(text)

@@ -1,4 +1,4 @@
-"""The pytest plugin: its fixtures and options, in pytest runs of their own."""
+"""The fixtures and options of the pytest plugin, each tested in a separate pytest run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def topics(broker):
 
 @pytest.fixture
 def run(pytester: pytest.Pytester) -> Run:
-    """A function that runs a test file in a pytest process and returns the result."""
+    """Returns a function that runs a test file in a pytest process and returns the result."""
 
     def go(tests: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(test_user=CLIENT + dedent(tests))
@@ -119,7 +119,7 @@ def test_muster_server_fixture_starts_a_broker_per_test(run: Run) -> None:
 
 
 @pytest.mark.campaign
-def test_muster_topic_fixture_has_a_unique_name_and_the_marker_settings(run: Run) -> None:
+def test_muster_topic_fixture_has_a_unique_name_and_settings_of_the_marker(run: Run) -> None:
     done = run(
         """
         import pytest

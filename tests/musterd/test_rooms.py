@@ -1,4 +1,4 @@
-"""musterd imports its own packages even if other modules have the same names."""
+"""musterd imports its own packages even when other modules have the same names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ CLASHING = ("log", "cli", "broker", "protocol", "offsets", "typer", "signal")
 
 @pytest.fixture
 def strangers(tmp_path: Path) -> Path:
-    """A folder with modules named like packages of Muster and modules that Muster imports."""
+    """Returns a folder with modules that have the names of Muster's packages and of modules that
+    Muster imports."""
     for name in CLASHING:
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('a stranger: {name}')\n")
     return tmp_path

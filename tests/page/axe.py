@@ -1,4 +1,4 @@
-"""Runs axe-core, which finds accessibility violations of a page."""
+"""Runs axe-core, a program that finds accessibility violations of a page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ RUN = """
 
 @functools.cache
 def script() -> str:
-    """The source of axe-core, which npm downloads in the version and hash of package-lock.json."""
+    """Returns the source of axe-core, which npm downloads in the version and with the hash of
+    package-lock.json."""
     lock = DESCRIBED / "package-lock.json"
     return (cached("axe-core", lock, _bring) / "node_modules/axe-core/axe.min.js").read_text()
 
@@ -37,7 +38,7 @@ def _bring(folder: Path) -> None:
 
 
 def violations(browser: Browser) -> list[str]:
-    """Axe-core's violations on the shown page, one line per element."""
+    """Returns the violations that axe-core finds on the shown page, one line per element."""
     if not browser.ask("return 'axe' in window"):
         browser.driver.execute_script(script())
     found = browser.driver.execute_async_script(RUN)

@@ -30,9 +30,10 @@ class Browser:
     def open(
         self, place: str = "#/groups", *, size: tuple[int, int] = DESK, dark: bool = False
     ) -> None:
-        """Load ``place`` on a screen of ``size``, with the system's theme light or ``dark``.
+        """Loads ``place`` on a screen of ``size``. The theme of the system is dark if ``dark`` is
+        True, and light otherwise.
 
-        A ``place`` that starts with # is a view of the page; any other is a path.
+        A ``place`` that starts with # is a view of the page. Any other ``place`` is a path.
         """
         self.system(dark)
         self.screen(size)
@@ -43,14 +44,14 @@ class Browser:
         until("the view is drawn", lambda: self.find("main h1"))
 
     def screen(self, size: tuple[int, int]) -> None:
-        """Set width and height of the screen in pixels, without the frame of the window."""
+        """Sets the width and height of the page area in pixels, without the frame of the window."""
         self._command(
             "Emulation.setDeviceMetricsOverride",
             width=size[0], height=size[1], deviceScaleFactor=1, mobile=size[0] < 700,
         )  # fmt: skip
 
     def system(self, dark: bool) -> None:
-        """Set the system's preference for a light or dark theme."""
+        """Sets the color theme of the system to dark or light."""
         value = "dark" if dark else "light"
         feature = {"name": "prefers-color-scheme", "value": value}
         self._command("Emulation.setEmulatedMedia", features=[feature])
@@ -59,25 +60,27 @@ class Browser:
         return self.driver.execute_cdp_cmd(name, arguments)
 
     def find(self, selector: str) -> list[WebElement]:
-        """The elements that match a CSS selector."""
+        """Returns the elements that match a CSS selector."""
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str = "main") -> str:
-        """The visible text of the first element that matches a CSS selector, or ""."""
+        """Returns the visible text of the first element that matches a CSS selector, or "" if no
+        element matches."""
         script = "const e = document.querySelector(arguments[0]); return e ? e.innerText : ''"
         return str(self.ask(script, selector))
 
     def ask(self, script: str, *arguments: Any) -> Any:
-        """Run ``script`` in the page and return its result."""
+        """Runs ``script`` in the page and returns its result."""
         return self.driver.execute_script(script, *arguments)
 
     def press(self, *keys: str) -> None:
-        """Press and release each key in the focused element."""
+        """Presses and releases each key in the focused element."""
         for key in keys:
             ActionChains(self.driver, duration=0).send_keys(key).perform()
 
     def focused(self) -> str:
-        """The label or the text of the focused element; BODY: no element has the focus."""
+        """Returns the label or the text of the focused element, or BODY if no element has the
+        focus."""
         script = (
             "const e = document.activeElement;"
             "if (e === document.body) return e.tagName;"  # the text of BODY is the whole page
@@ -87,7 +90,8 @@ class Browser:
 
     @contextmanager
     def processor_time(self) -> Iterator[Callable[[], float]]:
-        """Yield a function that returns the CPU time in ms of the page's main thread."""
+        """Yields a function that returns the CPU time in ms that the main thread of the page has
+        used."""
 
         def used_ms() -> float:
             metrics = self._command("Performance.getMetrics")["metrics"]
@@ -103,13 +107,14 @@ class Browser:
         return str(self.ask("return document.title"))
 
     def complaints(self) -> list[str]:
-        """The console messages since the last call, such as content security policy violations."""
+        """Returns the console messages since the last call, such as violations of the content
+        security policy."""
         return [json.dumps(entry) for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
 
 
 @contextmanager
 def browsing(address: str) -> Iterator[Browser]:
-    """Yield a headless browser, which ends at the end of the block."""
+    """Yields a headless browser, and closes the browser after the block."""
     options = webdriver.ChromeOptions()
     options.binary_location = program("chromium", "chromium")
     options.add_argument("--headless=new")

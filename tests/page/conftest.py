@@ -1,4 +1,5 @@
-"""A broker with two topics, a browser that shows its page, and functions that read the page."""
+"""Fixtures with a broker and a browser that shows the page of this broker, and functions that read
+the page."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def chromium(broker: PageBroker) -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(chromium: Browser) -> Iterator[Browser]:
-    """The shared browser; a test fails if the console has a message at its end."""
+    """Yields the shared browser. The test fails if the browser's console has a message after the
+    test."""
     chromium.complaints()
     yield chromium
     assert chromium.complaints() == []
@@ -56,7 +58,7 @@ def asked(broker: PageBroker, path: str) -> Any:
 
 
 def rows(browser: Browser, heading: str) -> list[str]:
-    """The text of each row of the table whose caption is ``heading``."""
+    """Returns the text of each row of the table with the caption ``heading``."""
     script = """
         const table = [...document.querySelectorAll('table')].find(
             (each) => each.caption && each.caption.textContent === arguments[0]);
@@ -67,7 +69,8 @@ def rows(browser: Browser, heading: str) -> list[str]:
 
 
 def cells(browser: Browser, heading: str, key: str) -> dict[str, str]:
-    """The cells by column title of the row ``key`` of a table; empty if the row is missing."""
+    """Returns the cells of the row ``key`` of a table by column title, or an empty dict if the row
+    is missing."""
     script = """
         const table = [...document.querySelectorAll('table')].find(
             (each) => each.caption && each.caption.textContent === arguments[0]);
@@ -79,7 +82,7 @@ def cells(browser: Browser, heading: str, key: str) -> dict[str, str]:
 
 
 def settled(group: Group, broker: PageBroker, members: int) -> None:
-    """Wait until a group is stable with ``members`` members and each member owns a partition."""
+    """Waits until a group is stable with ``members`` members and each member owns a partition."""
     path = f"/api/groups/{quote(group.name, safe='')}"
     until(
         f"{group.name} is stable with {members}",

@@ -1,4 +1,4 @@
-"""`make pictures`: takes the pictures for docs of the page of a broker with problems."""
+"""`make pictures`: takes pictures of the page of a broker with problems, for the documentation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LOOK = "document.querySelector('.findings [data-look]').click()"
 
 
 def main() -> None:
-    """Run the fleet of scene.py for about a minute and write docs/images/*.png."""
+    """Runs the fleet of scene.py for about a minute and writes docs/images/*.png."""
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, fleet(Path(folder) / "data") as (broker, life):
         life.open()
@@ -75,9 +75,9 @@ def main() -> None:
 
 
 def take(browser: Browser, path: Path, **about: str) -> None:
-    """Write a picture of the page to ``path``, with ``about`` as text in its metadata.
+    """Writes a picture of the page to ``path``, with ``about`` as text in the metadata of the file.
 
-    It has 256 colours, which make the file a third as large as the browser's picture.
+    The picture has 256 colours, so that the file is a third as large as the browser's picture.
     """
     told = PngInfo()
     for name, text in about.items():
@@ -88,7 +88,7 @@ def take(browser: Browser, path: Path, **about: str) -> None:
 
 
 def pause(seconds: float) -> None:
-    """Wait, so that the shop produces and consumes."""
+    """Waits, so that the shop can produce and consume records."""
     time.sleep(seconds)
 
 

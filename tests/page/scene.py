@@ -1,4 +1,5 @@
-"""A broker with producers and groups of a small shop, for the pictures in README and docs."""
+"""A broker with the producers and groups of a small shop, for the pictures in the README and in the
+documentation."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ GROUPS = {
     "recommendations": "clicks", "clickstream-archive": "clicks",
 }  # fmt: skip
 SLOW = {"shipping": 4, "clickstream-archive": 9}
-"""Groups that commit only in every n-th round: the group and n."""
+"""By group: the group commits only in every n-th round."""
 
 # The fleet: the groups of the shop and two more groups, with problems.
 FLEET = {**GROUPS, "mailer": "payments", "reports": "clicks"}
@@ -32,11 +33,11 @@ IN_TROUBLE = {
     "fraud-check": "ABANDONED",
     "clickstream-archive": "LAGGING",
 }
-"""The expected verdict of each group with a problem; the other groups are OK."""
+"""The expected verdict of each group that has a problem. The verdict of all other groups is OK."""
 NEVER = 1 << 30
 SLOW_FLEET = {"clickstream-archive": 24, "recommendations": NEVER}
 STANDS_AT = ("orders", 3, 250)
-"""Topic, partition and offset of the record that group billing can't process."""
+"""Topic, partition and offset of the record that the group billing cannot process."""
 SOON = {
     "group.verdict.blocked.ms": "3000",
     "group.verdict.stalled.ms": "20000",
@@ -44,11 +45,11 @@ SOON = {
     "group.verdict.abandoned.ms": "10000",
     "group.verdict.lagging.ms": "3000",
 }
-"""Short thresholds of verdicts. With the default thresholds a verdict takes up to a minute."""
+"""Short thresholds of verdicts. With the default thresholds a verdict needs up to a minute."""
 
 
 class Sales(Feed):
-    """Produces the shop's records as JSON; the record at STANDS_AT is invalid."""
+    """Produces the records of the shop as JSON. The record at STANDS_AT is invalid."""
 
     def send(self, records: int, within_s: float = 20.0) -> list[str]:
         values = []
@@ -75,7 +76,7 @@ class Sales(Feed):
 
 
 class PageBroker(Broker):
-    """A broker whose HTTP listener keeps the address `http` after a restart."""
+    """A broker whose HTTP listener has the same address `http` after a restart."""
 
     def __init__(self, data: Path, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(data, settings, http=f"127.0.0.1:{free_port()}")
@@ -90,7 +91,8 @@ class PageBroker(Broker):
 def commit(
     broker: PageBroker, group: str, offset: int = 1, topic: str = "orders", partition: int = 0
 ) -> None:
-    """Commit ``offset`` for a group without members; retries until the coordinator accepts it."""
+    """Commits ``offset`` for a group without members, and retries until the coordinator accepts the
+    commit."""
     read = {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""}
     topics = [{"name": topic, "partitions": [read]}]
     cluster = Cluster(broker.bootstrap)
@@ -106,7 +108,8 @@ def commit(
 
 
 class Shop:
-    """The groups of the shop; a thread makes the running ``members`` commit regularly."""
+    """The groups of the shop. A thread makes the running ``members`` commit at regular
+    intervals."""
 
     def __init__(
         self,
@@ -136,7 +139,7 @@ class Shop:
         return member
 
     def kill(self, group: str) -> None:
-        """Kill the newest member of ``group`` by SIGKILL."""
+        """Kills the newest member of ``group`` with SIGKILL."""
         self.members[group].pop().kill()
 
     def _commit(self) -> None:
@@ -150,7 +153,7 @@ class Shop:
 
 
 class Fleet(Shop):
-    """A shop whose groups have the problems of IN_TROUBLE after `go_wrong`."""
+    """A shop whose groups have the problems of IN_TROUBLE after a call of `go_wrong`."""
 
     def __init__(self, broker: PageBroker, stack: ExitStack) -> None:
         super().__init__(broker, stack, FLEET, SLOW_FLEET)
@@ -168,7 +171,7 @@ class Fleet(Shop):
         self.start("billing", name, stands_at=[STANDS_AT])
 
     def go_wrong(self) -> None:
-        """Cause the problems of the groups; the verdicts change some seconds later."""
+        """Causes the problems of the groups. The verdicts change some seconds later."""
         self.members["fraud-check"].pop().leave()
         commit(self.broker, "audit", 60_000, "orders", 1)
         cluster = Cluster(self.broker.bootstrap)
@@ -182,14 +185,15 @@ class Fleet(Shop):
 
 @contextmanager
 def shop(data: Path, port: int = 0) -> Iterator[tuple[PageBroker, Shop]]:
-    """Yield a broker, on ``port`` or a free one, and a shop; both end with the block."""
+    """Yields a broker and a shop, and stops both after the block. The broker listens on ``port``,
+    or on a free port if ``port`` is 0."""
     with ExitStack() as stack:
         yield (broker := _selling(data, {}, stack, port)), Shop(broker, stack)
 
 
 @contextmanager
 def fleet(data: Path) -> Iterator[tuple[PageBroker, Fleet]]:
-    """Yield a broker with short verdict thresholds and a fleet; both end with the block."""
+    """Yields a broker with short verdict thresholds and a fleet, and stops both after the block."""
     with ExitStack() as stack:
         yield (broker := _selling(data, SOON, stack)), Fleet(broker, stack)
 
@@ -197,7 +201,8 @@ def fleet(data: Path) -> Iterator[tuple[PageBroker, Fleet]]:
 def _selling(
     data: Path, settings: Mapping[str, str], stack: ExitStack, port: int = 0
 ) -> PageBroker:
-    """Start a broker and the producers of the shop; ``stack`` ends them."""
+    """Starts a broker and the producers of the shop. ``stack`` stops the broker and the producers
+    when it is closed."""
     broker = PageBroker(data, {"group.initial.rebalance.delay.ms": "300", **settings})
     broker.port = port
     broker.start()

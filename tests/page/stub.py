@@ -1,4 +1,5 @@
-"""A server of the page's files and of made-up API responses, for tests of how values are shown."""
+"""A server of the page's files and of invented API responses, for tests of how the page shows
+values."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ Watched = Mapping[str, Any]
 
 
 class Stub(ThreadingHTTPServer):
-    """Serves the page; a test sets ``watched``, the event per watched object, and opens a view."""
+    """Serves the page. A test sets ``watched``, which has the event for each watched object, and
+    then opens a view."""
 
     daemon_threads = True
 
@@ -78,11 +80,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Discard the access log."""
+        pass
 
 
 def now_ms() -> int:
-    """The time of the stub in ms since 1970, from which the page computes durations."""
+    """Returns the time of the stub in ms since 1970. The page computes durations from this time."""
     return int(time.time() * 1000)
 
 

@@ -1,4 +1,4 @@
-"""Axe-core finds no violation in any view: both themes, desktop and phone."""
+"""axe-core finds no violation in any view, with both themes, on a desktop and on a phone."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ def test_page_views_have_no_accessibility_violations(
             assert violations(browser) == [], view
 
 
-def test_axe_finds_planted_violations(browser: Browser) -> None:
-    """The check is repeated, because a redraw of the page may remove the planted heading."""
+def test_axe_reports_planted_accessibility_violations(browser: Browser) -> None:
+    """The check is repeated, because the page may remove the planted heading when it redraws a
+    view."""
     browser.open()
 
     def found() -> set[str]:

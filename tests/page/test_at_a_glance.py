@@ -1,4 +1,4 @@
-"""How the page shows causes, deadlines, durations and charts, tested with made-up data."""
+"""The page shows causes, deadlines, durations and charts correctly for invented data."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def shown(
     rows: list[Any],
     size: tuple[int, int] = LAPTOP,
 ) -> None:
-    """Open the view of ``watch`` with these values of ``head`` and ``rows``."""
+    """Opens the view of ``watch`` with the given values of ``head`` and ``rows``."""
     stub.watched = {watch: {"head": head, "rows": rows}}
     browser.open(f"#/{watch}", size=size)
 
@@ -175,8 +175,8 @@ def test_group_view_shows_the_cause_of_the_last_rebalance_at_the_top(
 
 
 def waiting(**awaited: Any) -> tuple[dict[str, Any], list[Any]]:
-    """Head and rows of a group in a join phase: its deadline is in 4 min, and the session of the
-    awaited member expires in 13 s."""
+    """Returns head and rows of a group in the join phase. The deadline is in 4 min, and the session
+    of the awaited member expires in 13 s."""
     at_ms = now_ms()
     who = {"member": "a-1", "instance": None, "client": "a", "host": "127.0.0.1"}
     ends_ms = at_ms + 13_000
@@ -209,7 +209,7 @@ def waiting(**awaited: Any) -> tuple[dict[str, Any], list[Any]]:
     return head, rows
 
 
-def test_join_phase_is_shown_with_its_earliest_deadline_only(stub: Stub, browser: Browser) -> None:
+def test_join_phase_is_shown_with_only_its_earliest_deadline(stub: Stub, browser: Browser) -> None:
     shown(stub, browser, "groups/billing", *waiting())
     told = browser.text()
     deadlines = re.findall(r"for at most (\d+) s", told)
@@ -235,7 +235,7 @@ def test_banner_shows_the_last_heartbeat_of_the_awaited_member(
     assert told in banner
 
 
-def test_members_in_a_join_phase_are_shown_as_waits_or_awaited(
+def test_members_in_a_join_phase_are_shown_as_waiting_or_awaited(
     stub: Stub, browser: Browser
 ) -> None:
     head, rows = waiting()
@@ -249,7 +249,7 @@ def test_members_in_a_join_phase_are_shown_as_waits_or_awaited(
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT")
 
 
-def test_group_view_shows_durations_and_the_instants_as_tooltips(
+def test_group_view_shows_durations_with_their_instants_as_tooltips(
     stub: Stub, browser: Browser
 ) -> None:
     head, rows = waiting()

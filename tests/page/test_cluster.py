@@ -1,4 +1,4 @@
-"""The cluster view of the page; a standalone broker's page has no link to the view."""
+"""The cluster view of the page. The page of a standalone broker has no link to this view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The page with 2000 groups: the time of a key in the filter, and the rows that are drawn."""
+"""The page with 2000 groups: the time for a keystroke in the filter, and the number of rows in the
+table."""
 
 from __future__ import annotations
 
@@ -72,17 +73,18 @@ def _two_thousand(broker: PageBroker) -> None:
 
 
 def keys(*texts: str) -> Iterator[str]:
-    """Yield each content of the filter while texts are typed and deleted key by key."""
+    """Yields each content of the filter while the texts are typed and deleted one key at a time."""
     for text in texts:
         there = [text[:end] for end in range(1, len(text) + 1)]
         yield from [*there, *there[-2::-1], ""]
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-def test_key_in_the_filter_of_2000_groups_takes_less_than_100_ms(
+def test_keystroke_in_the_filter_of_2000_groups_takes_less_than_100_ms(
     browser: Browser, size: tuple[int, int]
 ) -> None:
-    """The test measures the CPU time of the page: a busy machine does not change it."""
+    """The test measures the CPU time of the page, because other load on the machine does not change
+    it."""
     browser.open(size=size)
     until("all are there", lambda: f"{GROUPS:,} groups" in browser.text(".sub"))
     took = []
@@ -96,7 +98,7 @@ def test_key_in_the_filter_of_2000_groups_takes_less_than_100_ms(
     assert took[len(took) * 9 // 10] < A_KEY_MS, took
 
 
-def test_groups_table_draws_50_of_2000_groups_and_more_on_request(
+def test_groups_table_shows_50_of_2000_groups_and_more_when_requested(
     browser: Browser, broker: PageBroker
 ) -> None:
     browser.open()

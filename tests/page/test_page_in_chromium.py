@@ -1,4 +1,5 @@
-"""The page in Chromium with real clients: live updates, keys, themes, width of a phone."""
+"""The page in Chromium with real clients: live updates, keyboard, themes, and the width of a
+phone."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ TOO_WIDE = """
 
 
 @pytest.mark.smoke
-def test_page_shows_joined_members_and_the_expired_session_of_a_killed_one(
+def test_page_shows_joined_members_and_an_expired_session(
     browser: Browser, broker: PageBroker
 ) -> None:
     browser.open(group_page("billing"))
@@ -126,7 +127,7 @@ def test_content_security_policy_blocks_added_scripts_and_markup(chromium: Brows
     assert chromium.complaints() != []
 
 
-def test_every_view_is_reachable_by_keys(browser: Browser, broker: PageBroker) -> None:
+def test_every_view_is_reachable_with_the_keyboard(browser: Browser, broker: PageBroker) -> None:
     for name in ("keys-a", "keys-b"):
         commit(broker, name)
     browser.open()
@@ -275,7 +276,7 @@ def test_page_reports_a_killed_broker_and_reconnects(chromium: Browser, tmp_path
         chromium.complaints()
 
 
-def test_rebalances_from_before_a_broker_restart_are_marked(
+def test_rebalances_older_than_the_broker_start_are_marked(
     chromium: Browser, tmp_path: Path
 ) -> None:
     other = PageBroker(tmp_path / "data")

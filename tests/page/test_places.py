@@ -1,4 +1,5 @@
-"""The page's URL has filter, order and number of rows; sorting, filtering and scroll keys."""
+"""The URL of the page contains the filter, the sort order and the number of rows. Tests of sorting,
+filtering and scroll keys."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def address(browser: Browser) -> str:
 
 
 def sort(browser: Browser, caption: str, title: str) -> str:
-    """Click the header of a column and return the new order, ascending or descending."""
+    """Clicks the header of a column and returns the new sort order, ascending or descending."""
     pressed = browser.ask(
         """
         const table = [...document.querySelectorAll('table')].find(
@@ -78,7 +79,7 @@ def test_filter_and_sort_order_are_in_the_url(browser: Browser) -> None:
     assert names(browser) == ["place-a"], "invalid parameters are ignored"
 
 
-def test_back_button_undoes_filter_sort_and_opened_group(browser: Browser) -> None:
+def test_back_button_undoes_a_filter_a_sort_order_and_an_opened_group(browser: Browser) -> None:
     browser.open()
     browser.press("/", *"place-")
     until("filtered", lambda: sorted(names(browser)) == BY_LAG)
@@ -135,7 +136,7 @@ def test_every_table_column_sorts_ascending_and_descending(
         assert pressed > 35
 
 
-def test_order_of_rows_with_unknown_values_does_not_change_when_sorted(browser: Browser) -> None:
+def test_rows_with_unknown_values_keep_their_order_when_sorted(browser: Browser) -> None:
     browser.open("#/groups?q=place-")
     until("three", lambda: sorted(names(browser)) == BY_LAG)
     # None of these groups has rebalanced, so the order of the rows does not change.

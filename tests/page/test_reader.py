@@ -1,4 +1,4 @@
-"""The page of a secured broker in Chromium: users see only what their ACLs allow."""
+"""The page of a secured broker in Chromium shows a user only what the ACLs of the user allow."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ ALICES = (
 
 
 def filled(bootstrap: str) -> None:
-    """Create two topics and two groups; alice may describe topic orders and group billing."""
+    """Creates two topics and two groups. The user alice may describe the topic orders and the group
+    billing."""
     admin: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "security.protocol": "SASL_PLAINTEXT",
@@ -150,7 +151,8 @@ def rows_of(browser: Browser, heading: str, word: str) -> list[str]:
 
 
 def log_in(browser: Browser, who: str) -> None:
-    """Open the page with a name and password in the URL; the browser keeps them."""
+    """Opens the page with a name and a password in the URL. The browser uses them for later
+    requests too."""
     browser.driver.get(f"http://{who}:{who}-secret@{browser.address}/")
     until("the page is there", lambda: browser.find("#link"))
     browser.complaints()

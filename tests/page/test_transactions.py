@@ -1,4 +1,5 @@
-"""The page's views of transactions: open and ended ones, held back partitions and groups."""
+"""The views of transactions on the page: open and ended transactions, and the partitions and groups
+that they block."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ IDS = "Transactional ids"
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
-    """A broker without transaction verification, on which a transaction may hang."""
+    """Yields a broker without transaction verification, on which a transaction can hang."""
     broker = PageBroker(
         tmp_path_factory.mktemp("transactions") / "data",
         {"transaction.partition.verification.enable": "false"},
@@ -50,7 +51,7 @@ def chromium(broker: PageBroker) -> Iterator[Browser]:
 
 
 def opened(broker: PageBroker, name: str, partition: int) -> Producer:
-    """A producer with an open transaction of three records."""
+    """Returns a producer with an open transaction of three records."""
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap, "transactional.id": name, "client.id": "till-2"}
     )
@@ -62,7 +63,7 @@ def opened(broker: PageBroker, name: str, partition: int) -> Producer:
     return producer
 
 
-def test_transactions_view_shows_held_back_groups_until_the_transaction_ends(
+def test_transactions_view_shows_blocked_groups_until_the_transaction_ends(
     browser: Browser, broker: PageBroker
 ) -> None:
     browser.open("#/transactions")
@@ -113,7 +114,7 @@ def test_hanging_transaction_is_shown_with_its_abort_command(
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_transaction_views_are_accessible_and_fit_the_screen(
+def test_transaction_views_are_accessible_and_fit_the_screen_width(
     browser: Browser, broker: PageBroker, size: tuple[int, int], dark: bool
 ) -> None:
     name = f"wide-{size[0]}-{dark}-" + "x" * 120
@@ -126,7 +127,7 @@ def test_transaction_views_are_accessible_and_fit_the_screen(
     producer.abort_transaction(30)
 
 
-def test_transactions_view_and_its_rows_are_reachable_by_keys(
+def test_transactions_view_and_its_rows_are_reachable_with_the_keyboard(
     browser: Browser, broker: PageBroker
 ) -> None:
     opened(broker, "by-keys", 3).abort_transaction(30)

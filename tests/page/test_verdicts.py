@@ -1,4 +1,4 @@
-"""How the page shows verdicts, findings with their commands, and the record of a finding."""
+"""The page shows verdicts, findings with their commands, and the record of a finding."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ LETTERS = "letters"
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
-    """A broker with short verdict thresholds, three groups with problems and 60 groups without."""
+    """Yields a broker with short verdict thresholds, three groups with problems, and 60 groups
+    without problems."""
     broker = PageBroker(tmp_path_factory.mktemp("verdicts") / "data", SOON)
     broker.start()
     for topic in (TOPIC, LETTERS):
@@ -55,7 +56,7 @@ def verdict(browser: Browser, group: str) -> str:
 
 
 def judged(browser: Browser) -> None:
-    """Wait until the page shows the verdicts of the three groups with problems."""
+    """Waits until the page shows the verdicts of the three groups with problems."""
     for group, word in ((OUT, "OUT_OF_RANGE"), (STUCK, "STALLED"), (LEFT, "ABANDONED")):
         until(f"{group} is {word}", lambda: verdict(browser, group).startswith(word))  # noqa: B023
 
@@ -103,8 +104,8 @@ def test_finding_has_advice_and_a_command_that_can_be_copied(
     until("and is ready again", lambda: browser.text(".findings [data-copy]") == "Copy")
 
 
-def test_command_is_selected_when_the_clipboard_is_not_available(browser: Browser) -> None:
-    """A page that is loaded over plain HTTP from another machine can't use the clipboard."""
+def test_command_is_selected_as_text_when_the_clipboard_is_not_available(browser: Browser) -> None:
+    """A page that was loaded over HTTP from another machine cannot use the clipboard."""
     browser.open(group_page(STUCK))
     until("it is found", lambda: browser.find(".findings [data-copy]"))
     browser.ask("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
@@ -149,7 +150,7 @@ RECORDS = [
 
 @pytest.fixture(scope="module")
 def letters(broker: PageBroker) -> None:
-    """Produce records with JSON, markup, bytes, a tombstone and a large value to partition 1."""
+    """Produces records with JSON, markup, bytes, a tombstone and a large value to partition 1."""
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for key, value, headers in RECORDS:
         producer.produce(LETTERS, value, key, partition=1, headers=headers)
@@ -157,7 +158,7 @@ def letters(broker: PageBroker) -> None:
 
 
 def look(browser: Browser, broker: PageBroker, offset: int) -> str:
-    """Open the dialog that shows the record at ``offset`` and return the dialog's text."""
+    """Opens the dialog that shows the record at ``offset``, and returns the text of the dialog."""
     group = f"reader-{offset}"
     commit(broker, group, offset, LETTERS, 1)
     browser.open(group_page(group))
@@ -267,7 +268,7 @@ def test_members_with_equal_client_id_and_host_have_different_numbers(
 
 
 def unquoted_by_bash(command: str) -> list[str]:
-    """The words into which bash splits a command."""
+    """Returns the words into which bash splits a command."""
     script = f"set -- {command}; printf '%s\\0' \"$@\""
     done = subprocess.run(["bash", "-c", script], capture_output=True, check=True, timeout=10)
     return done.stdout.decode().split("\0")[:-1]

@@ -1,6 +1,6 @@
 """Prints the functions that handle a request: `python -m tests.walks OffsetCommit`.
 
-Without a name it prints the number of functions and files of each request.
+Without a name it prints the number of functions and files for each request.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from tests.walks.requests import WALKS, walk
 
 
 def main(names: list[str]) -> int:
-    """Print the walk of each name, or the counts of all walks; returns the exit code."""
+    """Prints the walk of each name, or the counts of all walks if ``names`` is empty; returns the
+    exit code."""
     unknown = [name for name in names if name not in WALKS]
     if unknown:
         print(f"unknown walk: {unknown[0]}; there are {', '.join(WALKS)}", file=sys.stderr)

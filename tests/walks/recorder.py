@@ -1,8 +1,8 @@
 """Records the functions of Muster that run for a request, in the order of their calls (a walk).
 
-A walk leaves out constructors, comprehensions, lambdas, generated code, background tasks, and the
-files that only count (`broker/metrics`, `broker/loop`) or simulate (`broker/test_mode`). A reader
-who follows the request through the code reads the remaining functions.
+A walk omits constructors, comprehensions, lambdas, generated code, background tasks, and the files
+that only count (`broker/metrics`, `broker/loop`) or simulate (`broker/test_mode`). The remaining
+functions are those that a reader reads to follow the request through the code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from tests.brokers import CHECKOUT
 LEFT_OUT = ("broker/loop/", "broker/metrics/", "broker/test_mode/", "protocol/generated/")
 NOT_WALKED = ("bench", "cli", "client", "musterd", "pipeline", "tests", "tools", ".venv")
 CONSTRUCTORS = ("_init",)
-"""Omitted functions in addition to ``__init__`` etc.; `_init` is in `protocol/slotted.py`."""
+"""The omitted functions in addition to ``__init__`` and similar ones; `_init` is in
+`protocol/slotted.py`."""
 BACKGROUND = frozenset(
     [
         each.__code__
@@ -37,7 +38,7 @@ BACKGROUND = frozenset(
         )
     ]
 )
-"""Background tasks, which a walk omits together with all functions that they call."""
+"""The background tasks, which a walk omits together with all functions that they call."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Step:
 
 
 class Walk:
-    """The calls that were made in the block of `recorded`, in order."""
+    """The calls that were made in the block of `recorded`, in the order in which they were made."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -62,17 +63,17 @@ class Walk:
 
     @property
     def functions(self) -> int:
-        """The number of different functions."""
+        """Returns the number of different functions."""
         return len({(step.file, step.line) for step in self.steps})
 
     @property
     def files(self) -> int:
-        """The number of different files."""
+        """Returns the number of different files."""
         return len({step.file for step in self.steps})
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """Record the calls that are made in this block."""
+        """Records the calls that are made in this block."""
         sys.setprofile(self._profile)
         try:
             yield
@@ -80,7 +81,8 @@ class Walk:
             sys.setprofile(None)
 
     def page(self) -> str:
-        """One line per call: file, line, and the function, indented by its depth."""
+        """Returns one line per call: the file, the line number, and the function, indented by its
+        depth."""
         wide = max(len(f"{step.file}:{step.line}") for step in self.steps)
         lines: list[str] = []
         for step in self.steps:
@@ -109,7 +111,7 @@ class Walk:
 
 
 def _place(code: CodeType) -> tuple[str, str, int] | None:
-    """Function, file and line of ``code``; None if a walk leaves the function out."""
+    """Returns the function, file and line number of ``code``; None if a walk omits the function."""
     if not Path(code.co_filename).is_relative_to(CHECKOUT):
         return None
     file = str(Path(code.co_filename).relative_to(CHECKOUT))

@@ -28,7 +28,7 @@ Value = dict[str, Any]
 
 
 class WalkedBroker(LivingWorld):
-    """A simulated broker with one connection and no faults; a request arrives in one read."""
+    """A simulated broker with one connection and no faults; it receives a request in one read."""
 
     def __init__(self, **settings: str) -> None:
         super().__init__(seed=1)
@@ -45,7 +45,8 @@ class WalkedBroker(LivingWorld):
         self._correlation_id = 0
 
     def ask(self, name: str, version: int, walk: Walk | None = None, **value: Any) -> Value:
-        """Send a request and return the response; ``walk`` records the broker's calls for it."""
+        """Sends a request and returns the response; ``walk`` records the broker's calls for this
+        request."""
         api = BY_NAME[name]
         self._correlation_id += 1
         body = encode_request_header(api.key, version, self._correlation_id, CLIENT)
@@ -67,7 +68,7 @@ class WalkedBroker(LivingWorld):
         raise AssertionError("no answer")
 
     def warm(self) -> None:
-        """Load the group's shard and create the topic."""
+        """Loads the group's shard and creates the topic."""
         while self.ask("FindCoordinator", 2, key=GROUP, key_type=0)["error_code"]:
             self.run(0.5)
         topic = {
@@ -111,7 +112,7 @@ def _sync(broker: WalkedBroker, joined: Value, walk: Walk | None = None) -> Valu
 
 
 def _joined(broker: WalkedBroker) -> Value:
-    """Create a group whose only member has joined and synced; returns the JoinGroup response."""
+    """Creates a group whose only member has joined and synced; returns the JoinGroup response."""
     joined = _join(broker, member_id=_join(broker)["member_id"])
     assert _sync(broker, joined)["error_code"] == 0
     broker.run(1.0)
@@ -228,7 +229,7 @@ def _fetch(broker: WalkedBroker, walk: Walk) -> int:
 
 
 def _end_txn(broker: WalkedBroker, walk: Walk) -> int:
-    """Record EndTxn of a second transaction, and the calls in the 0.1 s after its response."""
+    """Records EndTxn of a second transaction, and the calls in the 0.1 s after its response."""
     code = -1
     while code:  # until the shard of the transactional id is loaded
         asked = {"transactional_id": PRODUCER, "transaction_timeout_ms": 60_000}
@@ -286,7 +287,7 @@ WALKS: dict[str, tuple[str, Callable[[WalkedBroker, Walk], int], int]] = {
 
 
 def walk(name: str) -> Walk:
-    """Record the walk of a request in `WALKS`."""
+    """Records and returns the walk of a request in `WALKS`."""
     _, record, code = WALKS[name]
     broker = WalkedBroker(**(DENIES if name == "denied" else {}))
     try:

@@ -1,4 +1,5 @@
-"""Fixtures of the recipes: topic `orders`, and members of group `billing` in client processes."""
+"""Fixtures of the recipes: the topic `orders`, and members of the group `billing` that run in child
+processes."""
 
 from __future__ import annotations
 
@@ -12,12 +13,13 @@ from tests.musterd.recipes.driven import CLIENTS, Member, Pool, Worker, workers
 
 JAVA = pytest.mark.interop
 SESSION_MS = 50_000
-"""Less than the minute by which tests advance the clock, more than a busy machine's delays."""
+"""The session timeout in ms. It is shorter than the minute by which tests advance the clock, and
+longer than the delays of a busy machine."""
 
 
 @pytest.fixture(scope="session")
 def pool() -> Iterator[Pool]:
-    """The workers that all tests of a test process share."""
+    """Yields the workers that all tests of a test process share."""
     with workers() as made:
         yield made
 
@@ -26,13 +28,13 @@ def pool() -> Iterator[Pool]:
     params=[pytest.param(each, marks=JAVA if each == "java" else ()) for each in CLIENTS]
 )
 def client(request: pytest.FixtureRequest) -> str:
-    """The name of a client library; a test runs once per library."""
+    """Returns the name of a client library. Each test runs once per library."""
     name: str = request.param
     return name
 
 
 class Shop:
-    """An empty broker with topic `orders`, and the workers of one client library."""
+    """An empty broker with the topic `orders`, and the workers of one client library."""
 
     def __init__(self, muster: Muster, pool: Pool, client: str) -> None:
         self.muster = muster
@@ -40,7 +42,8 @@ class Shop:
         self.client = client
 
     def orders(self, *values: str, within_s: float = 30.0) -> int:
-        """Produce orders; returns the number of orders acknowledged during this call."""
+        """Produces orders, and returns the number of orders that were acknowledged during this
+        call."""
         acknowledged: int = self._worker("first").ask(
             "produce",
             bootstrap=self.muster.bootstrap_servers,
@@ -60,7 +63,7 @@ class Shop:
         reset: str = "earliest",
         role: str = "first",
     ) -> Member:
-        """Start a member of `billing`; each ``role`` has its own process."""
+        """Starts a member of `billing`. Each ``role`` has a process of its own."""
         asked: dict[str, Any] = {
             "careful": careful,
             "batch": batch,

@@ -1,6 +1,6 @@
-"""Child processes with consumers of one client library each, which a test controls step by step.
+"""Child processes with the consumers of one client library, which a test controls in single steps.
 
-The commands are in workers/worker.py. Because the test chooses each step, it knows which records
+workers/worker.py documents the commands. The test determines each step, so it knows which records
 were polled, processed and committed at the time of a fault.
 """
 
@@ -23,7 +23,7 @@ Partition = tuple[str, int]
 
 
 class Refused(Exception):
-    """A command failed in the worker; ``name`` is the client library's name of the error."""
+    """A command failed in the worker. ``name`` is the name of the error in the client library."""
 
     def __init__(self, name: str, says: str) -> None:
         super().__init__(f"{name}: {says}")
@@ -31,7 +31,7 @@ class Refused(Exception):
 
 
 def command_of(client: str) -> list[str]:
-    """The command line that starts a worker of the client library ``client``."""
+    """Returns the command line that starts a worker of the client library ``client``."""
     match client:
         case "java":
             return java.source(java.KAFKA_NEW, SCRIPTS / "JavaWorker.java")
@@ -56,11 +56,12 @@ class Worker:
 
     @property
     def runs(self) -> bool:
-        """Whether the process runs."""
+        """True if the process runs."""
         return self._process.poll() is None
 
     def ask(self, verb: str, **words: Any) -> Any:
-        """Send a command to the worker and return its result; raises `Refused` if it fails."""
+        """Sends a command to the worker and returns its result. Raises `Refused` if the command
+        fails."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"verb": verb, **words}) + "\n")
@@ -73,18 +74,18 @@ class Worker:
         return answer["ok"]
 
     def _said(self) -> str:
-        """The last 3000 characters of the worker's standard error."""
+        """Returns the last 3000 characters of the standard error of the worker."""
         self._errors.seek(0)
         return self._errors.read()[-3000:]
 
     def kill(self) -> None:
-        """Kill the process by SIGKILL, so that its members do not leave their group."""
+        """Kills the process with SIGKILL, so that its members do not leave their group."""
         self._process.kill()
         self._process.communicate()
 
 
 class Member:
-    """A member of a group; its consumer is in a worker."""
+    """A member of a group. Its consumer runs in a worker."""
 
     def __init__(self, worker: Worker, name: str, **asked: Any) -> None:
         self.worker = worker
@@ -92,22 +93,22 @@ class Member:
         worker.ask("open", name=name, **asked)
 
     def fetch(self, within_s: float = 0.05) -> list[Any]:
-        """Poll once; returns the batch, which must be processed before the next poll."""
+        """Polls once and returns the batch, which must be processed before the next poll."""
         batch: list[Any] = self.worker.ask("fetch", name=self.name, within_s=within_s)
         return batch
 
     def next_batch(self) -> list[Any]:
-        """Poll until a batch has records; returns the batch."""
+        """Polls until a batch contains records, and returns this batch."""
         return waiting.until(f"{self.name} has records", self.fetch, tolerate=())
 
     def work(self, count: int = 1000, *, and_commit: bool = False) -> list[str]:
-        """Process at most ``count`` records of the current batch; returns their values."""
+        """Processes at most ``count`` records of the current batch, and returns their values."""
         done: list[str] = self._work(count, and_commit)["done"]
         return done
 
     def work_and_commit(self, count: int = 1000) -> tuple[list[str], str | None]:
-        """Process records and commit after each; returns their values and the error of a rejected
-        commit, or None."""
+        """Processes records and commits after each record. Returns the values of the records, and
+        the error of a rejected commit or None."""
         answer = self._work(count, True)
         return answer["done"], answer["refused"]
 
@@ -123,14 +124,15 @@ class Member:
 
     @property
     def events(self) -> list[tuple[str, list[Partition]]]:
-        """The events so far: assigned, revoked or lost, each with its partitions."""
+        """Returns all events that the member has had: assigned, revoked or lost, each with its
+        partitions."""
         told = self.worker.ask("events", name=self.name)
         return [(what, [(topic, number) for topic, number in pairs]) for what, pairs in told]
 
 
 @contextmanager
 def workers() -> Iterator[Pool]:
-    """Yield a pool of workers, which are killed at the end of the block."""
+    """Yields a pool of workers, and kills the workers after the block."""
     pool = Pool()
     try:
         yield pool
@@ -139,13 +141,14 @@ def workers() -> Iterator[Pool]:
 
 
 class Pool:
-    """The workers by client library and role, started when they are first used or were killed."""
+    """The workers by client library and role. A worker is started at its first use, and again after
+    it was killed."""
 
     def __init__(self) -> None:
         self._workers: dict[tuple[str, str], Worker] = {}
 
     def worker(self, client: str, role: str = "first") -> Worker:
-        """The running worker of a client library; each ``role`` has its own process."""
+        """Returns a running worker of a client library. Each ``role`` has a process of its own."""
         found = self._workers.get((client, role))
         if found is None or not found.runs:
             found = self._workers[client, role] = Worker(client)

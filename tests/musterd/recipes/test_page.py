@@ -1,4 +1,5 @@
-"""Recipes of docs/test/testing-with-muster.md pass, and fail without the tested behaviour."""
+"""The recipes in docs/test/testing-with-muster.md pass, and fail when the tested behaviour is
+removed."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tests.brokers import CHECKOUT
 PAGE = (CHECKOUT / "docs" / "test" / "testing-with-muster.md").read_text()
 RECIPES = PAGE.split("\n## Recipes\n")[1]
 RECIPES_S_MAX = 900
-"""Time limit in seconds for all recipes; on an idle machine the recipes take 20 s."""
+"""The time limit in seconds for all recipes. On an idle machine the recipes need 20 s."""
 WITHOUT = {
     "Commit before partitions are revoked": (", on_revoke=self.give_up", ""),
     "A poison record": ("except ValueError as error", "except KeyError as error"),
@@ -28,11 +29,12 @@ WITHOUT = {
     "An offset that expires": (", on_assign=self.begin", ""),
     "A disk that is full for a minute": ("with muster.disk_full():", "if True:"),
 }
-"""By recipe: the code that has the tested behaviour, and a replacement without it."""
+"""By recipe: the code that has the tested behaviour, and a replacement that does not have this
+behaviour."""
 
 
 def blocks(language: str) -> dict[str, list[str]]:
-    """The code blocks in ``language`` of each recipe, by the title of the recipe."""
+    """Returns the code blocks in ``language`` of each recipe, by the title of the recipe."""
     found = {}
     for section in RECIPES.split("\n### ")[1:]:
         code = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
@@ -42,7 +44,8 @@ def blocks(language: str) -> dict[str, list[str]]:
 
 
 def run_pytest(folder: Path, files: dict[str, str]) -> dict[str, str]:
-    """Run the files with pytest in ``folder``; returns "passed" or the failure of each."""
+    """Runs the files with pytest in ``folder``, and returns "passed" or the failure of each
+    file."""
     names = {}
     for number, (title, code) in enumerate(files.items()):
         names[f"test_{number}"] = title
@@ -74,7 +77,7 @@ def test_each_python_recipe_passes(tmp_path: Path) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(RECIPES_S_MAX + 60)
-def test_each_python_recipe_fails_without_its_tested_behaviour(tmp_path: Path) -> None:
+def test_each_python_recipe_fails_when_its_tested_behaviour_is_removed(tmp_path: Path) -> None:
     without = {}
     for title, [code] in blocks("python").items():
         has, has_not = WITHOUT[title]

@@ -1,7 +1,7 @@
 """The recipes of docs/test/testing-with-muster.md with each of the four clients.
 
-A recipe about the behaviour of a worker is also run with a careless worker, which shows the damage.
-A recipe about the behaviour of the broker fails if the broker behaves otherwise.
+A recipe about the behaviour of a worker also runs with a careless worker, which shows the damage. A
+recipe about the behaviour of the broker fails if the broker behaves differently.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ REFUSED = {
     "kafka-python": "CommitFailedError",
     "java": "CommitFailedException",
 }
-"""The error of each client for a commit by a member that is no longer in the group."""
+"""By client: the error of a commit by a member that is no longer in the group."""
 NO_OFFSET = {
     "confluent-kafka": "_AUTO_OFFSET_RESET",
     "aiokafka": "NoOffsetForPartitionError",
     "kafka-python": "NoOffsetForPartitionError",
     "java": "NoOffsetForPartitionException",
 }
-"""The error of each client without a committed offset and with auto.offset.reset=none."""
+"""By client: the error when no offset is committed and auto.offset.reset is none."""
 TELLS_OF_LOSS = {"confluent-kafka", "kafka-python", "java"}
-"""Clients that report lost partitions; aiokafka reports them as revoked."""
+"""The clients that report lost partitions. aiokafka reports these partitions as revoked."""
 
 
 def bill(member: Member, count: int) -> list[str]:
-    """Poll and process until ``count`` records are processed; returns their values."""
+    """Polls and processes until ``count`` records are processed, and returns their values."""
     done: list[str] = []
     while len(done) < count:
         member.next_batch()
@@ -42,7 +42,8 @@ def bill(member: Member, count: int) -> list[str]:
 
 
 def polls_until(member: Member, what: str) -> None:
-    """Poll until the member has the event ``what``; asserts that no record arrives before."""
+    """Polls until the member has the event ``what``, and asserts that no record arrives before the
+    event."""
 
     def told() -> bool:
         polled = member.fetch()
@@ -55,7 +56,7 @@ def polls_until(member: Member, what: str) -> None:
 
 
 def fetches_until(shop: Shop, member: Member) -> None:
-    """Poll until the member has sent a Fetch, which means that it knows its position."""
+    """Polls until the member has sent a Fetch request. The member then knows its position."""
 
     def asked() -> bool:
         assert member.fetch() == []
@@ -183,9 +184,7 @@ def test_worker_finds_a_moved_coordinator_without_a_rebalance(shop: Shop) -> Non
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("reset", ["none", "earliest", "latest"])
-def test_worker_without_its_expired_offset_follows_auto_offset_reset(
-    shop: Shop, reset: str
-) -> None:
+def test_worker_whose_offset_expired_follows_auto_offset_reset(shop: Shop, reset: str) -> None:
     shop.orders(*ORDERS[:3])
     first = shop.member("first")
     bill(first, 2)
@@ -211,7 +210,7 @@ def test_worker_without_its_expired_offset_follows_auto_offset_reset(
             assert bill(second, 1) == ORDERS[3:4], "one order is never processed"
 
 
-def test_records_produced_while_the_disk_is_full_are_written_once_later(shop: Shop) -> None:
+def test_records_produced_on_a_full_disk_are_written_later_and_once(shop: Shop) -> None:
     assert shop.orders(ORDERS[0]) == 1
     with shop.muster.disk_full():
         assert shop.orders(*ORDERS[1:5], within_s=0.2) == 0

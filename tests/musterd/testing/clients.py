@@ -13,7 +13,7 @@ from musterd.testing import Muster
 
 
 def produce(broker: Muster, topic: str, *values: str | None, partition: int = -1) -> None:
-    """Produce records and wait until the broker has acknowledged all."""
+    """Produces records and waits until the broker has acknowledged all of them."""
     producer = Producer(client(broker, "producer"))
     for value in values:
         producer.produce(topic, value, partition=partition)
@@ -21,7 +21,7 @@ def produce(broker: Muster, topic: str, *values: str | None, partition: int = -1
 
 
 def consumed(broker: Muster, topic: str, count: int) -> list[bytes | None]:
-    """The values of the first ``count`` records of partition 0."""
+    """Returns the values of the first ``count`` records of partition 0."""
     consumer = Consumer({**client(broker, "reader"), "group.id": "reader"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     try:
@@ -32,7 +32,7 @@ def consumed(broker: Muster, topic: str, count: int) -> list[bytes | None]:
 
 
 def client(broker: Muster, name: str) -> dict[str, Any]:
-    """Settings of a client with short backoffs and refresh intervals."""
+    """Returns the settings of a client with short backoffs and refresh intervals."""
     return {
         "bootstrap.servers": broker.bootstrap_servers,
         "client.id": name,
@@ -48,7 +48,8 @@ def client(broker: Muster, name: str) -> dict[str, Any]:
 def consuming(
     broker: Muster, group: str, topic: str = "orders", name: str = "", **settings: Any
 ) -> Iterator[Consumer]:
-    """Yield a consumer in a group; a thread polls it, and it commits automatically."""
+    """Yields a consumer in a group. A thread polls the consumer, and the consumer commits
+    automatically."""
     given = {
         key if key.endswith("_cb") else key.replace("_", "."): value
         for key, value in settings.items()

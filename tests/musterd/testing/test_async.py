@@ -1,4 +1,4 @@
-"""`AsyncMuster` has the interface of `Muster` and does not block the event loop."""
+"""`AsyncMuster` has the same interface as `Muster` and does not block the event loop."""
 
 from __future__ import annotations
 

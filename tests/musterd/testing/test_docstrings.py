@@ -1,4 +1,4 @@
-"""The examples in the docstrings of `musterd.testing` run and print what they show."""
+"""The examples in the docstrings of `musterd.testing` print the output that they show."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ KNOWN = {
     "AsyncMuster": AsyncMuster, "Muster": Muster, "asyncio": asyncio, "consuming": consuming,
     "produce": produce,
 }  # fmt: skip
-"""The names that the examples use without importing them."""
+"""The names that the examples use but do not import."""
 
 
 def examples() -> list[doctest.DocTest]:
-    """The docstrings with examples of all modules of `musterd.testing`."""
+    """Returns all docstrings of `musterd.testing` that contain examples."""
     names = ["musterd.testing"] + [
         f"musterd.testing.{each.name}" for each in pkgutil.iter_modules(musterd.testing.__path__)
     ]
@@ -36,7 +36,7 @@ def examples() -> list[doctest.DocTest]:
     return sorted(found, key=lambda each: each.name)
 
 
-def test_examples_finds_docstrings_with_examples() -> None:
+def test_check_finds_the_docstrings_that_have_examples() -> None:
     assert len(examples()) > 5
 
 

@@ -1,4 +1,4 @@
-"""Injected faults: their effect on real clients, and when they end."""
+"""The effect of injected faults on real clients, and the end of the faults."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from tests.musterd.testing.clients import client, consumed, consuming, produce
 from tests.waiting import until
 
 LIBRDKAFKA_S = 120.0
-"""Librdkafka 2.16 retries a commit for 45 s if NOT_COORDINATOR arrives while a Fetch waits."""
+"""The time in seconds that a test waits for a commit. librdkafka 2.16 retries a commit for 45 s if
+NOT_COORDINATOR arrives when a Fetch waits."""
 
 
 def committing(broker: Muster) -> Consumer:
-    """A consumer that commits for group `billing` without joining it."""
+    """Returns a consumer that commits offsets for the group `billing` but does not join the
+    group."""
     return Consumer({**client(broker, "committer"), "group.id": "billing"})
 
 
@@ -31,7 +33,7 @@ def error_of(consumer: Consumer, offset: int) -> int:
     return code
 
 
-def test_fail_affects_the_given_number_of_requests(muster: Muster) -> None:
+def test_fail_makes_the_given_number_of_requests_fail(muster: Muster) -> None:
     muster.create_topic("orders")
     consumer = committing(muster)
     fault = muster.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", times=2, group="billing")
@@ -46,7 +48,7 @@ def test_fail_affects_the_given_number_of_requests(muster: Muster) -> None:
     consumer.close()
 
 
-def test_fault_ends_at_the_end_of_its_block_or_by_end_or_reset(muster: Muster) -> None:
+def test_fault_ends_with_its_block_or_when_end_or_reset_is_called(muster: Muster) -> None:
     muster.create_topic("orders")
     consumer = committing(muster)
     with muster.fail("offsetcommit", "group_authorization_failed") as fault:
@@ -67,7 +69,7 @@ def test_fault_ends_at_the_end_of_its_block_or_by_end_or_reset(muster: Muster) -
     consumer.close()
 
 
-def test_end_of_a_fault_on_a_closed_broker_keeps_the_exception_of_the_block() -> None:
+def test_exception_of_a_fault_block_is_raised_when_the_broker_is_closed() -> None:
     def story(broker: Muster) -> None:
         with broker.fail("Fetch", "NOT_LEADER_OR_FOLLOWER"):
             broker.close()
@@ -77,7 +79,7 @@ def test_end_of_a_fault_on_a_closed_broker_keeps_the_exception_of_the_block() ->
         story(broker)
 
 
-def test_unknown_api_or_error_name_gets_a_suggestion(
+def test_error_about_an_unknown_api_or_error_name_has_a_suggestion(
     muster: Muster,
 ) -> None:
     with pytest.raises(MusterError, match="OffsetCommit"):
@@ -190,7 +192,7 @@ def test_fence_fences_a_static_member(muster: Muster) -> None:
         until("its client is told", lambda: "FENCED_INSTANCE_ID" in errors())
 
 
-def test_clients_find_a_moved_coordinator_again(muster: Muster) -> None:
+def test_clients_find_the_coordinator_again_when_it_has_moved(muster: Muster) -> None:
     muster.create_topic("orders")
     produce(muster, "orders", "one")
     with consuming(muster, "billing"):

@@ -1,4 +1,4 @@
-"""Methods that read the state of a broker, and the errors of waits that time out."""
+"""Methods that return the state of a broker, and the errors of waits that time out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.musterd.testing.clients import client, consuming, produce
 from tests.waiting import until
 
 
-def test_groups_members_and_committed_describe_the_group(muster: Muster) -> None:
+def test_methods_groups_members_and_committed_describe_the_group(muster: Muster) -> None:
     muster.create_topic("orders", partitions=2)
     produce(muster, "orders", "one", "two", partition=0)
     with consuming(muster, "billing", name="till"):
@@ -71,7 +71,7 @@ def test_requests_returns_requests_in_order_with_their_responses(muster: Muster)
     assert any(each.error for each in muster.requests(client_id="other", api="Metadata"))
 
 
-def test_requests_returns_more_requests_than_one_response_holds(muster: Muster) -> None:
+def test_requests_returns_all_requests_when_one_response_is_too_small(muster: Muster) -> None:
     client_of_admin = AdminClient(client(muster, "asking"))
     for _ in range(1100):
         client_of_admin.list_topics(timeout=30)
@@ -99,7 +99,7 @@ def test_records_returns_keys_values_headers_and_timestamps(muster: Muster) -> N
     assert muster.records("orders", 1) == [one, two]
 
 
-def test_records_returns_more_records_than_one_response_holds(muster: Muster) -> None:
+def test_records_returns_all_records_when_one_response_is_too_small(muster: Muster) -> None:
     muster.create_topic("orders")
     produce(muster, "orders", *map(str, range(3000)))
 
@@ -146,7 +146,7 @@ def test_error_of_a_timed_out_wait_mentions_a_frozen_clock(muster: Muster) -> No
         muster.wait_for("billing", timeout_s=0).stable()
 
 
-def test_caught_up_waits_for_a_commit_at_the_end_of_each_used_partition(
+def test_caught_up_waits_until_each_used_partition_is_committed_to_its_end(
     muster: Muster,
 ) -> None:
     muster.create_topic("orders", partitions=3)

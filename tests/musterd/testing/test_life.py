@@ -1,4 +1,4 @@
-"""A broker keeps its addresses when it is stopped, killed, restarted or reset."""
+"""A broker keeps its addresses after a stop, a kill, a restart or a reset."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.musterd.testing.clients import consumed, produce
 
 
 def topics(broker: Muster) -> list[str]:
-    """The topics that a client sees, without internal topics."""
+    """Returns the topics that a client sees, without internal topics."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     found = admin.list_topics(timeout=30).topics
     return sorted(name for name in found if not name.startswith("__"))
@@ -72,7 +72,7 @@ def test_stopped_or_killed_broker_restarts_with_its_data(
         assert consumed(broker, "orders", 2) == [b"one", b"two"]
 
 
-def test_running_broker_keeps_its_records_after_a_restart(muster: Muster) -> None:
+def test_records_of_a_running_broker_are_kept_when_it_is_restarted(muster: Muster) -> None:
     produce(muster, "orders", "one")
 
     muster.restart()
@@ -107,7 +107,7 @@ def test_advanced_or_frozen_clock_is_kept_after_a_kill_and_restart(tmp_path: Pat
         assert broker.time.now() == frozen
 
 
-def test_data_directory_is_read_by_the_next_broker(
+def test_next_broker_reads_the_data_directory_of_the_previous_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -119,7 +119,7 @@ def test_data_directory_is_read_by_the_next_broker(
         assert consumed(broker, "orders", 1) == [b"one"]
 
 
-def test_data_in_memory_are_lost_with_the_process() -> None:
+def test_data_in_memory_are_lost_when_the_process_ends() -> None:
     with Muster() as broker:
         produce(broker, "orders", "one")
         os.kill(broker.pid, signal.SIGKILL)

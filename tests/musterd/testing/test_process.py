@@ -1,4 +1,5 @@
-"""The process of the broker: its start in any environment, errors of a start, and its end."""
+"""The process of the broker: its start in any environment, the errors of a failed start, and its
+end."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ CLASHING = ("log", "cli", "broker", "protocol", "offsets", "typer", "musterd", "
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process runs; a zombie does not run."""
+    """True if the process runs and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -42,7 +43,7 @@ def test_broker_accepts_connections_only_between_start_and_close() -> None:
         socket.create_connection((host, int(port)))
 
 
-def test_two_brokers_have_different_addresses_and_processes(tmp_path: Path) -> None:
+def test_brokers_have_different_addresses_and_processes(tmp_path: Path) -> None:
     with Muster() as one, Muster() as two:
         assert len({one.bootstrap_servers, two.bootstrap_servers, one.http, two.http}) == 4
         assert one.pid != two.pid
@@ -85,7 +86,7 @@ def test_error_of_a_start_on_a_used_port_names_the_port() -> None:
             Muster(port=port).start()
 
 
-def test_start_fails_after_start_timeout_s() -> None:
+def test_start_fails_when_start_timeout_s_is_exceeded() -> None:
     broker = Muster(start_timeout_s=0.01)
 
     with pytest.raises(BrokerDied, match=r"did not accept connections within 0\.01 s"):
@@ -127,7 +128,7 @@ def test_broker_ignores_settings_from_the_environment(
     assert told["log.retention.ms"].value is None
 
 
-def test_broker_ignores_foreign_modules_and_python_variables(
+def test_broker_ignores_python_variables_and_modules_of_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in CLASHING:
@@ -143,13 +144,13 @@ def test_broker_ignores_foreign_modules_and_python_variables(
         broker.create_topic("orders")
 
 
-def test_lines_contains_the_log_lines_of_the_broker() -> None:
+def test_attribute_lines_contains_the_log_lines_of_the_broker() -> None:
     with Muster() as broker:
         broker.create_topic("orders")
         until("its line is there", lambda: any("topic=orders" in line for line in broker.lines))
 
 
-def test_lines_keeps_the_last_1000_log_lines() -> None:
+def test_attribute_lines_contains_only_the_last_1000_log_lines() -> None:
     lines = Lines()
     for number in range(1500):
         lines.add(str(number))
@@ -246,7 +247,8 @@ assert files() <= before, os.listdir("/proc/self/fd")
 
 @pytest.mark.campaign
 def test_closed_broker_leaves_no_threads_or_files_in_the_test_process() -> None:
-    """The test runs in a child process, because clients of other tests open files in this one."""
+    """The test runs in a child process, because the clients of other tests open files in this
+    process."""
     command = [sys.executable, "-c", LEAVES_NOTHING]
     done = subprocess.run(
         command, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=240

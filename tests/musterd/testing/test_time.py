@@ -1,4 +1,4 @@
-"""The broker's clock: set by the test, or following the test's own clock."""
+"""The clock of the broker, which a test sets or which follows the clock of the test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def real_now() -> datetime:
 
 
 def asked(broker: Muster) -> dict[str, object]:
-    """The broker's clocks, read over HTTP without `Muster`."""
+    """Returns the clocks of the broker, read over HTTP without `Muster`."""
     with urllib.request.urlopen(f"{broker.http}/test/time") as answer:
         told: dict[str, object] = json.load(answer)
         return told
@@ -112,7 +112,9 @@ def test_broker_clock_follows_time_machine(muster: Muster) -> None:
 
 
 @pytest.mark.parametrize("library", ["freezegun", "time-machine"])
-def test_broker_clock_follows_a_shifted_test_clock_that_ticks(muster: Muster, library: str) -> None:
+def test_broker_clock_follows_a_shifted_test_clock_that_advances(
+    muster: Muster, library: str
+) -> None:
     moved = (
         freeze_time(NEW_YEAR, tick=True)
         if library == "freezegun"

@@ -20,12 +20,13 @@ LOOP = asyncio.new_event_loop()
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the background loop, which also sends heartbeats; returns its result."""
+    """Runs a coroutine on the background loop, which also sends heartbeats, and returns its
+    result."""
     return asyncio.run_coroutine_threadsafe(coroutine, LOOP).result()
 
 
 class Listener(ConsumerRebalanceListener):
-    """Records rebalance events; aiokafka awaits its methods before it rejoins."""
+    """Records rebalance events. aiokafka awaits the methods of the listener before it rejoins."""
 
     def __init__(self, member: AiokafkaMember) -> None:
         self.member = member

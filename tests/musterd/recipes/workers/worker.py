@@ -1,11 +1,11 @@
 """A worker: a process with members of groups that use one client library.
 
 The worker behaves like the code of a user: it polls a batch, processes its records in order, and
-commits. A test sends each command as one line of JSON. The worker answers `{"ok": ...}`, or
-`{"error": ...}` with the library's name of the error. The scripts in this folder implement poll,
-commit and produce, one script per library.
+commits. A test sends each command as one line of JSON. The worker responds with `{"ok": ...}`, or
+with `{"error": ...}` and the library's name of the error. Each script in this folder implements
+poll, commit and produce with one library.
 
-A *careful* member behaves as the recipes show; a careless member does not.
+A *careful* member behaves as the recipes recommend; a careless member does not.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ class Poison(Exception):
 
 
 class Record(NamedTuple):
-    """A consumed record."""
-
     topic: str
     partition: int
     offset: int
@@ -33,7 +31,8 @@ class Record(NamedTuple):
 
 
 class Member:
-    """A consumer in a group and its current batch; a subclass per library implements the client."""
+    """A consumer in a group with its current batch. A subclass for each library implements the
+    client."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         self.asked = asked
@@ -41,12 +40,12 @@ class Member:
         self.batch: list[Record] = []
         """The polled records that are not yet processed."""
         self.next: dict[Key, int] = {}
-        """The offset to commit per partition: one after the last processed record."""
+        """The offset to commit for each partition: the offset after the last processed record."""
         self.events: list[list[Any]] = []
         """The rebalance events that the library has reported, oldest first."""
 
     def poll(self, within_s: float) -> Iterable[Record]:
-        """Poll for at most ``within_s``; returns at most `asked["batch"]` records."""
+        """Polls for at most ``within_s`` seconds, and returns at most `asked["batch"]` records."""
         raise NotImplementedError
 
     def commit(self, offsets: dict[Key, int]) -> None:
@@ -62,19 +61,20 @@ class Member:
         raise NotImplementedError
 
     def gave_up(self, what: str, partitions: Iterable[Any]) -> dict[Key, int]:
-        """Record that partitions are revoked or lost; returns their offsets that are not committed
-        yet."""
+        """Records that partitions are revoked or lost. Returns the offsets of these partitions that
+        are not yet committed."""
         keys = sorted((each.topic, each.partition) for each in partitions)
         self.events.append([what, keys])
         return {key: self.next.pop(key) for key in keys if key in self.next}
 
     def was_given(self, partitions: Iterable[Any]) -> None:
-        """Record that partitions are assigned to this member."""
+        """Records that partitions are assigned to this member."""
         keys = sorted((each.topic, each.partition) for each in partitions)
         self.events.append(["assigned", keys])
 
     def work(self, count: int, and_commit: bool) -> dict[str, Any]:
-        """Process at most ``count`` records of the batch; ``and_commit``: commit after each."""
+        """Processes at most ``count`` records of the batch. Commits after each record if
+        ``and_commit`` is True."""
         done: list[str] = []
         refused = None
         while self.batch and len(done) < count:
@@ -101,14 +101,15 @@ class Member:
 
 
 def name_of(error: Exception) -> str:
-    """The library's name of an error: librdkafka's error code, else the name of the class."""
+    """Returns the library's name of an error: the error code of librdkafka, or the name of the
+    class."""
     code = error.args[0] if error.args else None
     named = getattr(code, "name", None)
     return str(named()) if callable(named) else type(error).__name__
 
 
 class Worker:
-    """The members of this process; each public method implements a command."""
+    """The members of this process. Each public method implements a command."""
 
     def __init__(self, member: type[Member], producer: Any) -> None:
         self.member = member
@@ -120,7 +121,7 @@ class Worker:
         self.members[name] = self.member({"name": name, **asked})
 
     def fetch(self, name: str, within_s: float) -> list[Record]:
-        """Poll once; returns the next batch. The previous batch must be processed."""
+        """Polls once and returns the next batch. The previous batch must already be processed."""
         member = self.members[name]
         assert not member.batch, "the previous batch is not processed"
         member.batch = list(member.poll(within_s))
@@ -134,17 +135,19 @@ class Worker:
         self.members[name].commit(dict(self.members[name].next))
 
     def events(self, name: str) -> list[list[Any]]:
-        """The partitions assigned, revoked and lost so far."""
+        """Returns the partitions that were assigned, revoked and lost since the start of the
+        member."""
         return self.members[name].events
 
     def close(self, name: str) -> None:
         self.members.pop(name).close()
 
     def produce(self, bootstrap: str, topic: str, values: list[str], within_s: float) -> int:
-        """Produce with an idempotent producer; returns how many records were acknowledged.
+        """Produces values with an idempotent producer, and returns the number of acknowledged
+        records.
 
-        Records that are not acknowledged within ``within_s`` stay in flight; the next call waits
-        for them too.
+        Records that are not acknowledged within ``within_s`` seconds stay in flight, and the next
+        call waits for these records too.
         """
         if bootstrap not in self.producers:
             self.producers[bootstrap] = self.producer(bootstrap)
@@ -152,7 +155,7 @@ class Worker:
         return acknowledged
 
     def end(self) -> None:
-        """Close all members and producers: the next test may use the same addresses."""
+        """Closes all members and producers, because the next test may use the same addresses."""
         for name in list(self.members):
             self.close(name)
         for bootstrap in list(self.producers):
@@ -160,13 +163,13 @@ class Worker:
 
 
 def commands() -> Iterator[dict[str, Any]]:
-    """Yield the test's commands until the test closes standard input."""
+    """Yields the commands of the test until the test closes standard input."""
     for line in sys.stdin:
         yield json.loads(line)
 
 
 def serve(member: type[Member], producer: Any) -> None:
-    """Execute commands and print their results until standard input ends."""
+    """Executes commands and prints their results until standard input ends."""
     worker = Worker(member, producer)
     for command in commands():
         verb = command.pop("verb")
