@@ -126,16 +126,24 @@ class _GroupRetention:
         if self._dropped:
             step.events.append(OffsetsExpired(group.group_id, self._dropped, Cause.EXPIRED))
         warn_of_expiry(step, group, self._soon, self._soonest_ms)
+        if not _is_removable(group):
+            return
         cache = step.state.cache
         if cache.has_more_than(group.group_id, self._unreplayed):
             return
         if group.group_id in cache.pending.groups():
             return
         if isinstance(group, ConsumerGroup):
-            if not group.members:
-                remove(step, group, Cause.EXPIRED)
-        elif group.state is State.EMPTY and not group.pending:
+            remove(step, group, Cause.EXPIRED)
+        else:
             forget(step, group, Cause.EXPIRED, "the group is empty and has no offsets")
+
+
+def _is_removable(group: Group | ConsumerGroup) -> bool:
+    """True if the group has no members and no pending member ids."""
+    if isinstance(group, ConsumerGroup):
+        return not group.members
+    return group.state is State.EMPTY and not group.pending
 
 
 def _is_dead(group: Group | ConsumerGroup) -> bool:

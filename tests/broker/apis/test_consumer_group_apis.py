@@ -3,7 +3,6 @@ groups of KIP-848."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,8 @@ from protocol.errors import (
     UNSUPPORTED_VERSION,
 )
 from tests.broker.serving import asked, serving
+from tests.broker.transactional_calls import GROUP, find
+from tests.waiting import until
 from tests.wire import Wire
 
 SETTINGS = {"group.consumer.assignment.interval.ms": "0"}
@@ -60,21 +61,15 @@ def create(wire: Wire, name: str, partitions: int) -> None:
     wire.call("CreateTopics", 5, {"topics": [topic], "timeout_ms": 5000, "validate_only": False})
 
 
-def found(wire: Wire) -> None:
-    """Creates the offsets topic."""
-    for _ in range(200):
-        value = {"key": "", "key_type": 0, "coordinator_keys": ["g"]}
-        reply = wire.call("FindCoordinator", 4, value)
-        if not reply["coordinators"][0]["error_code"]:
-            return
-        time.sleep(0.01)
-    raise AssertionError("no coordinator")
-
-
 def owned(reply: dict[str, Any]) -> list[int]:
     """Returns the numbers of the assigned partitions of all topics in a response."""
     given = reply["assignment"]["topic_partitions"]
     return sorted(each for topic in given for each in topic["partitions"])
+
+
+def assigned(reply: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns a response that has an assignment, otherwise None."""
+    return reply if reply["assignment"] is not None else None
 
 
 async def on_broker(directory: Path, work: Any, **settings: str) -> None:
@@ -84,7 +79,7 @@ async def on_broker(directory: Path, work: Any, **settings: str) -> None:
 
 def _prepared(wire: Wire, broker: Broker, work: Any) -> None:
     create(wire, "t", 2)
-    found(wire)
+    find(wire, "g", GROUP)
     work(wire)
 
 
@@ -128,11 +123,7 @@ async def test_subscribed_regex_is_resolved_after_the_heartbeat_response(tmp_pat
         member = Member(wire, "m")
         reply = member.join(subscribed_topic_names=None, subscribed_topic_regex="t.?")
         assert (reply["error_code"], owned(reply)) == (NONE, [])
-        for _ in range(200):
-            reply = member.beat()
-            if reply["assignment"] is not None:
-                break
-            time.sleep(0.01)
+        reply = until("an assignment", lambda: assigned(member.beat()))
         assert owned(reply) == [0, 1]
         bad = Member(wire, "n").join(subscribed_topic_names=None, subscribed_topic_regex="(")
         assert bad["error_code"] == INVALID_REGULAR_EXPRESSION
