@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from broker.apis.tables.cluster import SERVED_IN_CLUSTER
+from broker.apis.tables.cluster import SERVED_IN_CLUSTER, SERVED_WITH_CONSUMER_GROUPS
 from broker.apis.tables.without_transactions import SERVED_WITHOUT_TRANSACTIONS
 from broker.broker_mode import BrokerMode, Coordination, Stop
 from broker.cluster.cluster_broker import ClusterBroker
 from broker.cluster.coordinators.coordinators import Coordinators
+from broker.cluster.membership.feature_levels import FeatureLevels
 from broker.cluster.membership.joining import join as join_cluster
 from broker.cluster.membership.registration_fence import RegistrationFence
 from broker.cluster.membership.settings import cluster_settings
@@ -20,6 +21,7 @@ from broker.cluster.replicas.replica_hooks import ReplicaHooks
 from broker.cluster.zookeeper.zookeeper import Connect
 from broker.cluster_connections import reaching_brokers
 from broker.cluster_stores import ClusterStores, open_stores
+from broker.config.config_table import GROUP_VERSION
 from broker.config.listeners import Endpoint
 from broker.cores.duties import Superseded
 from broker.cores.hosted_shard import HostedShard, Phase
@@ -78,8 +80,12 @@ class InCluster(BrokerMode):
         self.registry = member.registry
         self.controller = member.host
         self.topics = member.topics
-        has_transactions = member.settings.spoken.has_magic_2
-        self.served = SERVED_IN_CLUSTER if has_transactions else SERVED_WITHOUT_TRANSACTIONS
+        if GROUP_VERSION in member.settings.features:
+            self.served = SERVED_WITH_CONSUMER_GROUPS
+        elif member.settings.spoken.has_magic_2:
+            self.served = SERVED_IN_CLUSTER
+        else:
+            self.served = SERVED_WITHOUT_TRANSACTIONS
         self.old_offsets = member.old_offsets
         self.registration_fence = RegistrationFence(
             member.joined.zookeeper,
@@ -90,6 +96,13 @@ class InCluster(BrokerMode):
         )
         services = member.partition_services(
             lambda name: self.logs.settings(name),  # noqa: PLW0108 - `logs` is set after it
+        )
+        self.feature_levels = FeatureLevels(
+            member.joined.zookeeper,
+            member.registry,
+            member.settings.features,
+            startup.background.spawn,
+            startup.errors,
         )
         self.logs = LogManager(startup.fs, startup.directory, startup.config, services)
         self.remote_end_offsets = member.remote_end_offsets(self.logs)
@@ -145,13 +158,13 @@ class InCluster(BrokerMode):
         await self.member.registration.until_free()
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
-        """Registers the broker in the cluster; requests wait until the broker is registered."""
+        """Registers the broker in the cluster; requests wait until then."""
+        await self.feature_levels.open()
         await self.member.start(endpoints)
 
     def first_stops(self) -> Sequence[Stop]:
-        """Returns the steps that hand over leaderships; they run first, when the partitions are
-        still served."""
-        return (self.member.hand_over, self.member.stop, self.stores.stop)
+        """Returns the stops that hand over leaderships while the partitions are still served."""
+        return (self.member.hand_over, self.member.stop, self.stores.stop, self.feature_levels.stop)
 
     def last_stops(self) -> Sequence[Stop]:
         """Implements `BrokerMode.last_stops`."""

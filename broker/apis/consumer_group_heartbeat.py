@@ -40,7 +40,7 @@ def _handle(services: Services, request: Request) -> Steps | None:
     request.encode = _answer
     if services.authorizer.judges:
         if not is_allowed(services, request, _READ, decoded[0]):
-            _refuse(request, GROUP_AUTHORIZATION_FAILED)
+            refuse(request, GROUP_AUTHORIZATION_FAILED, TEXTS[GROUP_AUTHORIZATION_FAILED])
             return None
         names = decoded[_NAMES] or ()
         if not are_known(services, request, _DESCRIBE_TOPIC, names):
@@ -53,13 +53,15 @@ def _heartbeat_if_allowed(services: Services, request: Request, decoded: Any) ->
     """Refuses the request if the client may not describe one of the topics that it names."""
     refused = yield from denied(services, request, _DESCRIBE_TOPIC, decoded[_NAMES])
     if refused:
-        _refuse(request, TOPIC_AUTHORIZATION_FAILED)
+        refuse(request, TOPIC_AUTHORIZATION_FAILED, TEXTS[TOPIC_AUTHORIZATION_FAILED])
     else:
         _heartbeat(services, request, decoded)
 
 
-def _refuse(request: Request, error_code: int) -> None:
-    request.take(ConsumerHeartbeatReply(error_code, TEXTS[error_code]))
+def refuse(request: Request, error_code: int, text: str) -> None:
+    """Ends the request with an error that does not depend on the group."""
+    request.encode = _answer
+    request.take(ConsumerHeartbeatReply(error_code, text))
 
 
 def _heartbeat(services: Services, request: Request, decoded: Any) -> None:

@@ -392,9 +392,9 @@ class ClusterBroker:
         await self.joined.zookeeper.close()
 
     def _registered(self) -> brokers.Registration:
+        rack, wall_ms = self._startup.config["broker.rack"], self._startup.time.now().wall_ms
+        endpoints = tuple(brokers.Endpoint(*each) for each in self._endpoints)
+        features = self.settings.features
         return brokers.Registration(
-            self.joined.node_id,
-            tuple(brokers.Endpoint(*each) for each in self._endpoints),
-            self._startup.config["broker.rack"],
-            self._startup.time.now().wall_ms,
+            self.joined.node_id, endpoints, rack, wall_ms, features=features
         )

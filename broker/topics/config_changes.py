@@ -383,3 +383,20 @@ def fitting_topic(config: Config, name: str, configs: Mapping[str, str]) -> dict
                 reason=str(error),
             )
     return keep_compact(name, kept)
+
+
+def fitting_group(config: Config, group_id: str, configs: Mapping[str, str]) -> dict[str, str]:
+    """Returns a group's own settings without invalid settings, which are logged.
+
+    Another program may have written the settings.
+    """
+    kept: dict[str, str] = {}
+    for key, text in configs.items():
+        try:
+            group_values(config, {**kept, key: text})
+            kept[key] = text
+        except BadValue as error:
+            logger.error(
+                "group config ignored", group=group_id, setting=key, value=text, reason=str(error)
+            )
+    return kept

@@ -3,7 +3,8 @@ ids."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from protocol.znodes.fields import INT32_MAX, INT64_MAX, BadNode, Fields, encode
 
@@ -12,6 +13,9 @@ CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
 PRODUCER_IDS = "/latest_producer_id_block"
 FEATURE = "/feature"
+_ONE_LEVEL = 2
+"""The first version of ``/feature`` with one level for each feature."""
+_NO_LEVELS: Mapping[str, int] = {}
 
 AT_START = (
     "/brokers/ids",
@@ -111,12 +115,29 @@ def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
     )
 
 
-def encode_feature(version: int, is_enabled: bool) -> bytes:
-    """Returns the data of ``/feature`` without finalized features: in version 1 before Kafka 3.3,
-    in version 2 since then."""
-    return encode({"version": version, "status": int(is_enabled), "features": {}})
+def encode_feature(version: int, is_enabled: bool, levels: Mapping[str, int] = _NO_LEVELS) -> bytes:
+    """The data of ``/feature`` with the finalized level of each feature.
+
+    Kafka before 3.3 writes version 1 with a minimum and a maximum level, later version 2 with one
+    level.
+    """
+    features: Mapping[str, Any] = levels
+    if version < _ONE_LEVEL:
+        features = {
+            name: {"min_version_level": 1, "max_version_level": level}
+            for name, level in levels.items()
+        }
+    return encode({"version": version, "status": int(is_enabled), "features": features})
 
 
-def has_finalized_features(data: bytes) -> bool:
-    """Whether ``/feature`` has at least one finalized feature. Raises BadNode."""
-    return bool(Fields(FEATURE, data).all.get("features"))
+def decode_feature(data: bytes) -> dict[str, int]:
+    """The finalized levels in ``/feature``, by feature name. Raises BadNode."""
+    fields = Fields(FEATURE, data)
+    features = fields.all.get("features") or {}
+    try:
+        return {
+            name: int(level["max_version_level"] if isinstance(level, dict) else level)
+            for name, level in features.items()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise fields.bad("features", "an object with the level of each feature") from None

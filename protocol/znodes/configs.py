@@ -10,10 +10,14 @@ from protocol.znodes.fields import BadNode, Fields, encode
 
 CONFIG = "/config"
 TOPICS, BROKERS, CLIENTS, USERS, IPS = "topics", "brokers", "clients", "users", "ips"
+GROUPS = "groups"
+"""Consumer groups; only Muster writes their nodes, since Kafka has their settings only in KRaft."""
 DEFAULT = "<default>"
 """The name of the default entity of a type, whose settings apply to all entities of the type."""
 CLIENT_KINDS = (CLIENTS, USERS, IPS)
-"""The types that have quotas and credentials; their names are percent-encoded in paths."""
+"""The types that have quotas and credentials."""
+ENCODED_KINDS = (*CLIENT_KINDS, GROUPS)
+"""The types whose names are percent-encoded in paths."""
 _NOUNS = {CLIENTS: "client-id", USERS: "user", IPS: "ip"}
 
 
@@ -38,7 +42,7 @@ class ClientEntity(NamedTuple):
 
 def entity(kind: str, name: str) -> str:
     """An entity's path below ``/config``, as in change notices."""
-    if kind in CLIENT_KINDS and name != DEFAULT:
+    if kind in ENCODED_KINDS and name != DEFAULT:
         name = sanitized(name)
     return f"{kind}/{name}"
 
@@ -55,7 +59,7 @@ def path(kind: str, name: str) -> str:
 
 def name_of(kind: str, node: str) -> str:
     """The name of an entity, from the last part of a path."""
-    return unquote(node) if kind in CLIENT_KINDS else node
+    return unquote(node) if kind in ENCODED_KINDS else node
 
 
 def client_entity(entity_path: str) -> ClientEntity:

@@ -11,11 +11,13 @@ from broker.apis.controlled_shutdown import SERVED as CONTROLLED_SHUTDOWN
 from broker.apis.in_cluster.alter_partition_reassignments import (
     SERVED as ALTER_PARTITION_REASSIGNMENTS,
 )
+from broker.apis.in_cluster.consumer_groups import DESCRIBE, HEARTBEAT
 from broker.apis.in_cluster.elect_leaders import SERVED as ELECT_LEADERS
 from broker.apis.in_cluster.list_partition_reassignments import (
     SERVED as LIST_PARTITION_REASSIGNMENTS,
 )
 from broker.apis.in_cluster.offset_fetch import SERVED as OFFSET_FETCH
+from broker.apis.in_cluster.update_features import SERVED as UPDATE_FEATURES
 from broker.apis.leader_and_isr import SERVED as LEADER_AND_ISR
 from broker.apis.stop_replica import SERVED as STOP_REPLICA
 from broker.apis.tables.standalone import SERVED_WITHOUT_CONSUMER_GROUPS, by_key
@@ -34,6 +36,7 @@ _BY_THE_CONTROLLER = (
     ALTER_PARTITION_REASSIGNMENTS,
     ELECT_LEADERS,
     LIST_PARTITION_REASSIGNMENTS,
+    UPDATE_FEATURES,
 )
 """APIs of the controller; they replace the handlers of a standalone broker."""
 
@@ -43,4 +46,7 @@ SERVED_IN_CLUSTER = by_key(
     *_AMONG_BROKERS,
     *_BY_THE_CONTROLLER,
 )
-"""The served APIs by API key of a broker in a cluster, including the APIs for other brokers."""
+"""Rows by API key, for a broker in a cluster that serves only classic groups; other brokers send
+requests too."""
+SERVED_WITH_CONSUMER_GROUPS = by_key(*SERVED_IN_CLUSTER.values(), DESCRIBE, HEARTBEAT)
+"""The same for a broker that serves consumer groups too."""

@@ -61,6 +61,7 @@ from broker.apis.sasl_authenticate import SERVED as SASL_AUTHENTICATE
 from broker.apis.sasl_handshake import SERVED as SASL_HANDSHAKE
 from broker.apis.sync_group import SERVED as SYNC_GROUP
 from broker.apis.txn_offset_commit import SERVED as TXN_OFFSET_COMMIT
+from broker.apis.update_features import SERVED as UPDATE_FEATURES
 from broker.apis.write_txn_markers import SERVED as WRITE_TXN_MARKERS
 from broker.net.request import ServedApi
 
@@ -118,6 +119,7 @@ _ROWS = (
     SASL_HANDSHAKE,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
+    UPDATE_FEATURES,
     WRITE_TXN_MARKERS,
 )
 

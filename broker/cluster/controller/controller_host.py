@@ -9,16 +9,20 @@ Only the event loop's thread may use this module.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 import structlog
 
 from broker.cluster.controller.controller_term import HostServices, Observe, Term
 from broker.cluster.controller.election import Elected, controller_of, elect
+from broker.cluster.controller.feature_changes import change_levels
 from broker.cluster.zookeeper.zookeeper import Closed, Connection, NoNode, SessionExpired
+from broker.topics.feature_updates import FeatureUpdate, RefusedUpdate
 from broker.topics.ticket import deliver
 from controller.calls import Call
 from controller.controller import refusal
+from protocol.errors import NOT_CONTROLLER
 from protocol.znodes import cluster
 from protocol.znodes.fields import BadNode
 
@@ -73,6 +77,17 @@ class ControllerHost:
             deliver(call.ticket, refusal(call), self._services.errors)
         else:
             self._term.handle(call)
+
+    async def change_levels(self, updates: Sequence[FeatureUpdate], validate_only: bool) -> None:
+        """Changes the finalized feature levels of the cluster, if this broker is the controller.
+
+        Raises RefusedUpdate, ZooKeeperError, and BadNode if a node does not parse.
+        """
+        if self._term is None:
+            raise RefusedUpdate(NOT_CONTROLLER, "This broker is not the controller.")
+        zookeeper, spoken = self._services.zookeeper, self._services.channels.spoken
+        fence = self._term.writes.fence
+        await change_levels(zookeeper, spoken, fence, updates, validate_only=validate_only)
 
     def settings_changed(self, topic: str) -> None:
         """Handles changed settings of a topic, or of this broker if ``topic`` is ""."""

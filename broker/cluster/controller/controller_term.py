@@ -114,7 +114,7 @@ class Term:
         self._time = services.time
         zookeeper = services.zookeeper
         self._reads = ControllerReads(zookeeper, self._spare_id)
-        self._writes = ControllerWrites(zookeeper, elected.epoch_version, services.topic_version)
+        self.writes = ControllerWrites(zookeeper, elected.epoch_version, services.topic_version)
         self.channels = Channels(services.channels, self._time, services.spawn, self.handle)
         self._registrations = ANY_VERSION
         """The version of `/brokers/ids` that the core has read."""
@@ -289,10 +289,10 @@ class Term:
             self._failed(error)
 
     async def _write(self, write: Write) -> None:
-        self._done([await self._writes.do(write)])
+        self._done([await self.writes.do(write)])
 
     async def _write_states(self, writes: Sequence[StateWrite], registrations: int) -> None:
-        results = await self._writes.do_states(writes, registrations)
+        results = await self.writes.do_states(writes, registrations)
         if any(each.result is Result.OUTDATED for each in results):
             self._watched("brokers")
         self._done(results)
@@ -346,7 +346,7 @@ class Term:
             return await read(watch)
         except BadNode as error:
             logger.error("deleting a ZooKeeper node that can't be parsed", reason=str(error))
-        done = await self._writes.do(DeleteNodes(NO_TICKET, [path]))
+        done = await self.writes.do(DeleteNodes(NO_TICKET, [path]))
         if done.result is Result.FENCED and not self._over:
             self._ended(self, "another broker has been elected controller")
         return nothing

@@ -88,7 +88,8 @@ class ControllerWrites:
     def __init__(self, zookeeper: ZooKeeper, epoch_version: int, topic_version: int) -> None:
         """``topic_version`` is the version of the format in which topics' nodes are written."""
         self._zookeeper = zookeeper
-        self._fence = Check(cluster.CONTROLLER_EPOCH, epoch_version)
+        self.fence = Check(cluster.CONTROLLER_EPOCH, epoch_version)
+        """The operation that makes a multi fail once another broker was elected."""
         self._topic_version = topic_version
 
     async def do(
@@ -183,7 +184,7 @@ class ControllerWrites:
 
         Raises _Fenced, _Outdated, or the error of the failed operation.
         """
-        fences = [self._fence]
+        fences = [self.fence]
         if registrations != ANY_VERSION:
             fences.append(Check(brokers.IDS, registrations))
         try:

@@ -95,7 +95,7 @@ async def write_feature(zookeeper: ZooKeeper, spoken: InterBroker) -> None:
             await zookeeper.create(cluster.FEATURE, wanted)
         return
     try:
-        has_some = cluster.has_finalized_features(data)
+        has_some = bool(cluster.decode_feature(data))
     except BadNode as error:
         logger.error("ZooKeeper node can't be parsed, ignored", reason=str(error))
         return

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import structlog
 
 from broker.cluster.membership import registration
+from broker.cluster.membership.feature_levels import check_levels
 from broker.cluster.membership.settings import ClusterSettings
 from broker.cluster.topics.config_nodes import ConfigNodes
 from broker.cluster.zookeeper.zookeeper import Connect, NoNode, SessionExpired, ZooKeeper
@@ -100,6 +101,7 @@ async def _joined(
     keep_identity(fs, directory, identity, node_id, cluster_id)
     nodes = ConfigNodes(zookeeper, config)
     config.adopt(await nodes.broker(node_id))
+    await check_levels(zookeeper, settings.features)
     here = _here(fs.list(directory))
 
     def of_disk(name: str) -> Topic:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from broker.cluster.controller.channels import ChannelSettings
+from broker.cluster.membership.feature_levels import supported_features
 from broker.cluster.peers.inter_broker import BadVersionText, InterBroker, parse
 from broker.cluster.peers.peer import Connect, connect
 from broker.cluster.zookeeper.zookeeper import Where
 from broker.config.config import BadConfig, Config
 from broker.config.listeners import Endpoint
+from broker.topics.feature_updates import SupportedLevels
 from controller.config import ControllerConfig
 from log.config import format_magic
 from protocol.records.batch import MAGIC
@@ -32,6 +34,8 @@ class ClusterSettings:
     configured_id: int | None
     generates_ids: bool
     reserved_id_max: int
+    features: SupportedLevels = field(default_factory=dict)
+    """The feature levels that this broker supports."""
 
 
 def cluster_settings(config: Config, connect: Connect = connect) -> ClusterSettings:
@@ -70,6 +74,7 @@ def cluster_settings(config: Config, connect: Connect = connect) -> ClusterSetti
         config.configured_id,
         config["broker.id.generation.enable"],
         config["reserved.broker.max.id"],
+        supported_features(config, spoken),
     )
 
 

@@ -28,6 +28,7 @@ from broker.cluster.zookeeper.zookeeper import (
     in_time,
 )
 from broker.config.config import Config
+from broker.config.config_table import GROUP_VERSION
 from broker.config.protection import without_secrets
 from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
@@ -85,8 +86,9 @@ class ClusterConfigs:
         """This broker's default for unclean elections that was last passed to the controller."""
         self._unread: set[str] = set()
         """The topics whose settings must be read from ZooKeeper."""
-        self._clients_unread = True
-        """True if the settings of all clients must be read, as after each new connection."""
+        self._others_unread = True
+        """Whether the settings of all clients and groups must be read, as after each new
+        connection."""
         self._notices = FollowedNotices(
             notices.CONFIG_CHANGES, zookeeper, time, errors, self._handle
         )
@@ -112,7 +114,7 @@ class ClusterConfigs:
 
     def _session_changed(self, connection: Connection) -> None:
         if connection is Connection.CONNECTED:
-            self._clients_unread = True
+            self._others_unread = True
             self._look()
 
     def _look(self) -> None:
@@ -129,9 +131,10 @@ class ClusterConfigs:
                 with suppress(SessionExpired, Closed):  # repeated in the next session
                     await self._notices.follow(self._look)
                     await asyncio.gather(*[self._read_topic(name) for name in [*self._unread]])
-                    if self._clients_unread:
-                        self._clients_unread = False
+                    if self._others_unread:
+                        self._others_unread = False
                         await self.clients.read_all()
+                        await self._read_groups()
         except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
             self._errors.caught("observer", error)
         finally:
@@ -154,6 +157,20 @@ class ClusterConfigs:
             logger.info("topic settings read", topic=name, configs=dict(own))
         if before.get(UNCLEAN) != own.get(UNCLEAN):
             self._unclean_changed(name)
+
+    async def _read_groups(self) -> None:
+        self._registry.group_configs = await self.nodes.groups()
+        self._applied()
+
+    def _take_group(self, group_id: str, own: Mapping[str, str]) -> None:
+        """Applies the settings of a group that were read from ZooKeeper."""
+        known = self._registry.group_configs
+        before = known.pop(group_id, {})
+        if own:
+            known[group_id] = dict(own)
+        if before != own:
+            self._applied()
+            logger.info("settings changed", group=group_id, configs=dict(own))
 
     async def _read_broker(self) -> None:
         self._config.adopt(await self.nodes.broker(self._registry.node_id))
@@ -178,6 +195,9 @@ class ClusterConfigs:
             await self.clients.read(configs.client_entity(entity))
         elif kind == configs.TOPICS:
             await self._read_topic(name)
+        elif kind == configs.GROUPS:
+            group_id = configs.name_of(kind, name)
+            self._take_group(group_id, await self.nodes.group(group_id))
         elif kind != configs.BROKERS:
             raise BadNode(path, f"names an entity that can't have settings: {entity[:100]!r}")
         elif name in (configs.DEFAULT, str(self._registry.node_id)):
@@ -202,13 +222,19 @@ class ClusterConfigs:
         self._take_topic(name, topic.configs)
 
     async def stored_group(self, group_id: str) -> Mapping[str, str]:
-        """Implements `SettingsStore.stored_group`; consumer groups need a standalone broker."""
-        raise CannotChange(f"the group {group_id} has no settings in a cluster with ZooKeeper")
+        """Implements `SettingsStore.stored_group`."""
+        if GROUP_VERSION not in self._registry.features.levels:
+            raise CannotChange(
+                f"the group {group_id} can't have settings while the feature {GROUP_VERSION} of"
+                " this cluster is at level 0"
+            )
+        return await self._sure(self.nodes.group(group_id))
 
     async def alter_group(self, group_id: str, settings: Mapping[str, str]) -> None:
-        """Implements `SettingsStore.alter_group`; never called, since `stored_group` raises
-        first."""
-        raise AssertionError(f"{group_id}: {settings}")
+        """Implements `SettingsStore.alter_group`."""
+        known = await self.stored_group(group_id)
+        await self._sure(self.nodes.write(configs.GROUPS, group_id, known, settings))
+        self._take_group(group_id, settings)
 
     async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
         """Implements `SettingsStore.alter_broker`."""

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import structlog
 
-from broker.cluster.zookeeper.zookeeper import NodeExists, NoNode, ZooKeeper
+from broker.cluster.zookeeper.zookeeper import (
+    NodeExists,
+    NoNode,
+    ZooKeeper,
+    children_of,
+    ensure_path,
+    slices,
+)
 from broker.config.config import Config
-from broker.topics.config_changes import fitting_topic, with_fitting
+from broker.topics.config_changes import fitting_group, fitting_topic, with_fitting
 from protocol.znodes import configs, notices
 from protocol.znodes.fields import BadNode
 
@@ -33,6 +41,20 @@ class ConfigNodes:
         own = await self._stored(configs.BROKERS, str(node_id))
         return with_fitting(self._config, every, own)
 
+    async def group(self, group_id: str) -> dict[str, str]:
+        """Returns a group's own settings without the invalid ones."""
+        return fitting_group(self._config, group_id, await self._stored(configs.GROUPS, group_id))
+
+    async def groups(self) -> dict[str, dict[str, str]]:
+        """Returns the own settings of all groups that have some, by group id."""
+        nodes = await children_of(self._zookeeper, f"{configs.CONFIG}/{configs.GROUPS}")
+        names = [configs.name_of(configs.GROUPS, node) for node in nodes]
+        found: dict[str, dict[str, str]] = {}
+        for some in slices(names):
+            own = await asyncio.gather(*[self.group(name) for name in some])
+            found.update(zip(some, own, strict=True))
+        return {name: own for name, own in found.items() if own}
+
     async def write(
         self, kind: str, name: str, known: Mapping[str, str], wanted: Mapping[str, str]
     ) -> None:
@@ -47,6 +69,8 @@ class ConfigNodes:
         try:
             await zookeeper.set(path, data)
         except NoNode:
+            if kind == configs.GROUPS:  # Kafka does not create the parent
+                await ensure_path(zookeeper, f"{configs.CONFIG}/{kind}")
             try:
                 await zookeeper.create(path, data)
             except NodeExists:

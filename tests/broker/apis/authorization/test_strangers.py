@@ -59,6 +59,7 @@ SAY_NOTHING = {
     "RenewDelegationToken": "nobody has the token's secret",
     "SaslAuthenticate": "clients send this request to authenticate",
     "SaslHandshake": "clients send this request to authenticate",
+    "UpdateFeatures": "settings determine the feature levels of a standalone broker",
 }
 """APIs whose responses never depend on existing objects. The value is the reason."""
 

@@ -77,6 +77,7 @@ async def test_cluster_requests_of_clients_are_throttled_and_return_the_time(
         "ElectLeaders",
         "ListPartitionReassignments",
         "OffsetFetch",
+        "UpdateFeatures",
     }
     async with cluster_broker_with_quotas(tmp_path) as bound:
         for row in OF_CLIENTS:

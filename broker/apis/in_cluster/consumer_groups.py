@@ -1,0 +1,67 @@
+"""ConsumerGroupHeartbeat (68) and ConsumerGroupDescribe (69) in a cluster, where the feature
+group.version decides whether brokers may write the records of consumer groups (KIP-584).
+
+At level 0 both return UNSUPPORTED_VERSION, as in Kafka. A broker that has not received the topics
+from the controller yet returns COORDINATOR_LOAD_IN_PROGRESS: otherwise a group would lose its
+partitions, as if all topics were deleted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from broker.apis.consumer_group_describe import SERVED as DESCRIBE_ALONE
+from broker.apis.consumer_group_heartbeat import SERVED as HEARTBEAT_ALONE
+from broker.apis.consumer_group_heartbeat import refuse
+from broker.apis.shared.to_controller import cache_of
+from broker.config.config_table import GROUP_VERSION
+from broker.net.request import Request, Steps
+from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, UNSUPPORTED_VERSION
+
+if TYPE_CHECKING:
+    from broker.apis.shared.services import Services
+
+_OFF = (
+    "The feature group.version of this cluster is at level 0. Raise it with kafka-features.sh"
+    " upgrade --feature group.version=1, or use group.protocol=classic."
+)
+_NO_METADATA = "The broker has not received the cluster's topics yet."
+_NO_CONTROLLER = -1
+"""The controller's id before the first metadata from a controller."""
+
+
+def _error(services: Services) -> tuple[int, str] | None:
+    """Returns the error for all requests for consumer groups; None if the broker serves them."""
+    if GROUP_VERSION not in services.registry.features.levels:
+        return UNSUPPORTED_VERSION, _OFF
+    if cache_of(services).controller_id == _NO_CONTROLLER:
+        return COORDINATOR_LOAD_IN_PROGRESS, _NO_METADATA
+    return None
+
+
+def _heartbeat(services: Services, request: Request) -> Steps | None:
+    error = _error(services)
+    if error is None:
+        return HEARTBEAT_ALONE.handle(services, request)
+    refuse(request, *error)
+    return None
+
+
+def _describe(services: Services, request: Request) -> Steps | None:
+    error = _error(services)
+    if error is None:
+        return DESCRIBE_ALONE.handle(services, request)
+    return _described(request, *error)
+
+
+def _described(request: Request, error_code: int, text: str) -> Steps:
+    groups = request.array("groups")
+    for group_id in dict.fromkeys(request.value["group_ids"]):
+        groups.append({"error_code": error_code, "error_message": text, "group_id": group_id})
+        yield None
+    request.respond({"throttle_time_ms": 0, "groups": groups}, error_code)
+
+
+HEARTBEAT = replace(HEARTBEAT_ALONE, handle=_heartbeat)
+DESCRIBE = replace(DESCRIBE_ALONE, handle=_describe)

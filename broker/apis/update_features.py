@@ -1,0 +1,93 @@
+"""UpdateFeatures (57) of a standalone broker, whose settings determine feature levels (KIP-584).
+
+Versions: v1 types of updates and validation only; v2 without results of single features. A request
+for the current levels succeeds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.apis.shared.authorization import error_fields, is_allowed
+from broker.config.config_table import GROUP_VERSION, TRANSACTION_VERSION
+from broker.net.request import Request, ServedApi
+from broker.net.required_acls import Rights, cluster
+from broker.topics.feature_updates import (
+    SAFE_DOWNGRADE,
+    UPGRADE,
+    FeatureUpdate,
+    RefusedUpdate,
+    refused,
+)
+from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
+from protocol.messages.update_features import API
+from security.acls.model import Operation
+
+if TYPE_CHECKING:
+    from broker.apis.shared.services import Services
+
+ALTER = cluster(Operation.ALTER)
+_FIRST_WITH_TYPES = 1
+_SETTINGS = {
+    GROUP_VERSION: "group.coordinator.rebalance.protocols",
+    TRANSACTION_VERSION: TRANSACTION_VERSION,
+}
+"""The setting that determines the level of a feature."""
+
+
+def updates_of(request: Request) -> list[FeatureUpdate]:
+    """Returns the updates of a request, the last of several for one feature.
+
+    The flag of v0 that allows a downgrade counts as a safe downgrade.
+    """
+    named = {update["feature"]: update for update in request.value["feature_updates"]}
+    typed = request.api_version >= _FIRST_WITH_TYPES
+    return [
+        FeatureUpdate(
+            name,
+            update["max_version_level"],
+            update["upgrade_type"]
+            if typed
+            else (UPGRADE, SAFE_DOWNGRADE)[update["allow_downgrade"]],
+        )
+        for name, update in named.items()
+    ]
+
+
+def respond(request: Request, error: RefusedUpdate | None = None) -> None:
+    """Ends the request with the error, or with a result for each feature."""
+    code, text = (NONE, None) if error is None else (error.error_code, str(error))
+    results = [
+        {"feature": update["feature"], "error_code": NONE, "error_message": None}
+        for update in request.value["feature_updates"]
+        if error is None
+    ]
+    request.respond({"error_code": code, "error_message": text, "results": results}, code)
+
+
+def is_refused(services: Services, request: Request) -> bool:
+    """Whether the client may not alter the cluster; then the request has been answered."""
+    if is_allowed(services, request, ALTER):
+        return False
+    request.respond(
+        {**error_fields(CLUSTER_AUTHORIZATION_FAILED), "results": []}, CLUSTER_AUTHORIZATION_FAILED
+    )
+    return True
+
+
+def _handle(services: Services, request: Request) -> None:
+    if is_refused(services, request):
+        return
+    levels = services.registry.features.levels
+    for update in updates_of(request):
+        if update.name not in _SETTINGS:
+            respond(request, refused(update, "The broker does not support this feature."))
+            return
+        if update.level != levels.get(update.name, 0):
+            reason = f"Set {_SETTINGS[update.name]} on this standalone broker, and restart it."
+            respond(request, refused(update, reason))
+            return
+    respond(request)
+
+
+SERVED = ServedApi(API, 0, 2, _handle, rights=Rights((ALTER,)))

@@ -1,0 +1,78 @@
+"""The controller changes the finalized feature levels at UpdateFeatures (KIP-584).
+
+A level is written to ``/feature`` only if every registered broker supports it. The write is fenced
+by the controller's epoch and by the version of ``/feature``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from broker.cluster.peers.inter_broker import InterBroker
+from broker.cluster.zookeeper.zookeeper import (
+    BadVersion,
+    Check,
+    MultiFailed,
+    NoNode,
+    Set,
+    ZooKeeper,
+    children_of,
+)
+from broker.topics.feature_updates import FeatureUpdate, RefusedUpdate, SupportedLevels, updated
+from protocol.errors import FEATURE_UPDATE_FAILED, NOT_CONTROLLER
+from protocol.znodes import brokers, cluster
+
+_FENCE = 0
+"""The position of the check of the controller's epoch in the multi."""
+
+
+async def change_levels(
+    zookeeper: ZooKeeper,
+    spoken: InterBroker,
+    fence: Check,
+    updates: Sequence[FeatureUpdate],
+    *,
+    validate_only: bool,
+) -> None:
+    """Changes the finalized levels; writes nothing if ``validate_only``.
+
+    Raises RefusedUpdate, ZooKeeperError, and BadNode if a node does not parse.
+    """
+    if not spoken.has_features:
+        raise RefusedUpdate(
+            FEATURE_UPDATE_FAILED,
+            "inter.broker.protocol.version is below 2.7: brokers do not register their features",
+        )
+    while True:
+        data, stat = await zookeeper.get(cluster.FEATURE)
+        levels = cluster.decode_feature(data)
+        fresh = updated(levels, updates, await _supported(zookeeper))
+        if validate_only or fresh == levels:
+            return
+        data = cluster.encode_feature(spoken.feature_version, True, fresh)
+        try:
+            await zookeeper.multi([fence, Set(cluster.FEATURE, data, stat.version)])
+        except MultiFailed as failed:
+            if not isinstance(failed.error, BadVersion):
+                raise failed.error from None
+            if failed.index == _FENCE:
+                raise RefusedUpdate(NOT_CONTROLLER, "Another broker is the controller.") from None
+            continue  # the node has changed, or a lost connection hid that the write succeeded
+        return
+
+
+async def _supported(zookeeper: ZooKeeper) -> dict[int, SupportedLevels]:
+    """Returns the supported levels of each registered broker, by broker id."""
+    names = [name for name in await children_of(zookeeper, brokers.IDS) if name.isdecimal()]
+    found = await asyncio.gather(*[_registered(zookeeper, int(name)) for name in names])
+    return {broker_id: levels for broker_id, levels in found if levels is not None}
+
+
+async def _registered(zookeeper: ZooKeeper, broker_id: int) -> tuple[int, SupportedLevels | None]:
+    """Returns the levels that a broker has registered; None if it is not registered any more."""
+    try:
+        data, _ = await zookeeper.get(brokers.path(broker_id))
+    except NoNode:
+        return broker_id, None
+    return broker_id, brokers.decode_registration(broker_id, data).features

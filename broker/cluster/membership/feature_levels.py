@@ -1,0 +1,149 @@
+"""The finalized feature levels of a cluster, in the node ``/feature`` (KIP-584).
+
+Each broker registers the levels that it supports. UpdateFeatures lets the controller change the
+finalized levels (`broker/cluster/controller/feature_changes.py`); every broker follows the node. A
+broker that does not support a finalized level can't join the cluster, since it could not read the
+records that the other brokers write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import structlog
+
+from broker.cluster.peers.inter_broker import InterBroker
+from broker.cluster.protection.followed_nodes import Spawn
+from broker.cluster.topics.cluster_registry import ClusterRegistry
+from broker.cluster.zookeeper.zookeeper import Closed, Connection, NoNode, SessionExpired, ZooKeeper
+from broker.config.config import Config
+from broker.config.config_table import GROUP_VERSION, GROUP_VERSION_MAX
+from broker.config.group_rules import serves_consumer_groups
+from broker.loop.internal_errors import InternalErrors
+from broker.topics.feature_updates import SupportedLevels
+from broker.topics.registry import NO_FEATURES, Features
+from broker.topics.startup_parts import CannotJoin
+from protocol.znodes import cluster
+from protocol.znodes.fields import BadNode
+
+logger = structlog.get_logger(__name__)
+
+
+def supported_features(config: Config, spoken: InterBroker) -> SupportedLevels:
+    """Returns the feature levels that this broker supports.
+
+    The lowest level is 1, because Kafka 2.7 to 3.2 can't read a registration with level 0. Consumer
+    groups need topic ids, hence an inter.broker.protocol.version of 2.8 or later.
+    """
+    if spoken.has_topic_ids and serves_consumer_groups(config):
+        return {GROUP_VERSION: (1, GROUP_VERSION_MAX)}
+    return {}
+
+
+def unsupported(levels: Mapping[str, int], supported: SupportedLevels) -> list[str]:
+    """Returns the names of the features whose level is not supported, sorted."""
+    return sorted(
+        name
+        for name, level in levels.items()
+        if name not in supported or not supported[name][0] <= level <= supported[name][1]
+    )
+
+
+async def check_levels(zookeeper: ZooKeeper, supported: SupportedLevels) -> None:
+    """Raises CannotJoin if this broker does not support a finalized level of the cluster.
+
+    Raises BadNode if the node does not parse.
+    """
+    levels = (await read_levels(zookeeper)).levels
+    for name in unsupported(levels, supported):
+        advice = "use a version of Muster that supports this level"
+        if name == GROUP_VERSION and levels[name] <= GROUP_VERSION_MAX:
+            advice = (
+                "add consumer to group.coordinator.rebalance.protocols, and set"
+                " inter.broker.protocol.version to 2.8 or later"
+            )
+        raise CannotJoin(
+            f"the cluster has the feature {name} at level {levels[name]}, which this broker does"
+            f" not support: {advice}, or lower the level with kafka-features.sh"
+        )
+
+
+async def read_levels(zookeeper: ZooKeeper, changed: Callable[[], None] | None = None) -> Features:
+    """Reads the finalized levels; ``changed`` is called once after the next change.
+
+    Raises BadNode.
+    """
+    try:
+        data, stat = await zookeeper.get(cluster.FEATURE, changed)
+    except NoNode:
+        if changed is not None and await zookeeper.exists(cluster.FEATURE, changed) is not None:
+            return await read_levels(zookeeper, changed)
+        return NO_FEATURES
+    return Features(stat.version, cluster.decode_feature(data))
+
+
+class FeatureLevels:
+    """Follows the finalized levels; only the event loop's thread may use it."""
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        registry: ClusterRegistry,
+        supported: SupportedLevels,
+        spawn: Spawn,
+        errors: InternalErrors,
+    ) -> None:
+        self._zookeeper = zookeeper
+        self._registry = registry
+        self._supported = supported
+        self._spawn = spawn
+        self._errors = errors
+        self._looking = False
+        self._again = False
+        self._stopped = False
+
+    async def open(self) -> None:
+        """Reads the levels and starts to follow their changes."""
+        self._zookeeper.on_session(self._session_changed)
+        self._again = self._looking = True
+        await self._follow()
+
+    def stop(self) -> None:
+        """Stops following changes."""
+        self._stopped = True
+
+    def _session_changed(self, connection: Connection) -> None:
+        if connection is Connection.CONNECTED:
+            self._look()
+
+    def _look(self) -> None:
+        """Starts a read. Watches that fire during the read cause one more read."""
+        self._again = True
+        if not self._looking and not self._stopped:
+            self._looking = True
+            self._spawn(self._follow(), "settings")
+
+    async def _follow(self) -> None:
+        try:
+            while self._again and not self._stopped:
+                self._again = False
+                with suppress(SessionExpired, Closed):  # repeated in the next session
+                    self._take(await read_levels(self._zookeeper, self._look))
+        except BadNode as error:
+            logger.error("ZooKeeper node can't be parsed, ignored", reason=str(error))
+        except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
+            self._errors.caught("observer", error)
+        finally:
+            self._looking = False
+
+    def _take(self, features: Features) -> None:
+        before, self._registry.features = self._registry.features, features
+        if before.levels != features.levels:
+            logger.info("feature levels changed", levels=dict(features.levels))
+        for name in unsupported(features.levels, self._supported):
+            logger.error(
+                "this broker does not support a feature level of the cluster",
+                feature=name,
+                level=features.levels[name],
+            )

@@ -1,0 +1,80 @@
+"""The rules of UpdateFeatures: which finalized feature levels may change (KIP-584, KIP-1022).
+
+The order of the checks and the texts are those of Kafka 4.3 ``FeatureControlManager``. One refused
+update refuses the whole request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from protocol.errors import INVALID_UPDATE_VERSION
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+"""The types of an update, as in UpdateFeatures."""
+SupportedLevels = Mapping[str, tuple[int, int]]
+"""The lowest and the highest level above 0 that a broker supports, by feature name."""
+
+
+class FeatureUpdate(NamedTuple):
+    """One change that a request asks for."""
+
+    name: str
+    level: int
+    """The wanted level; 0 turns the feature off."""
+    type: int
+
+
+class RefusedUpdate(Exception):
+    """An update of feature levels is refused; the exception has the response's error."""
+
+    def __init__(self, error_code: int, text: str) -> None:
+        super().__init__(text)
+        self.error_code = error_code
+
+
+def updated(
+    levels: Mapping[str, int],
+    updates: Iterable[FeatureUpdate],
+    brokers: Mapping[int, SupportedLevels],
+) -> dict[str, int]:
+    """Returns the levels after ``updates``; features of level 0 are omitted.
+
+    ``brokers`` has the supported levels of each registered broker. Raises RefusedUpdate.
+    """
+    fresh = dict(levels)
+    for update in updates:
+        if reason := _refusal(update, levels.get(update.name, 0), brokers):
+            raise refused(update, reason)
+        fresh[update.name] = update.level
+    return {name: level for name, level in fresh.items() if level > 0}
+
+
+def refused(update: FeatureUpdate, reason: str) -> RefusedUpdate:
+    """Returns the error of an invalid update, with Kafka's words around ``reason``."""
+    return RefusedUpdate(
+        INVALID_UPDATE_VERSION,
+        "The update failed for all features since the following feature had an error: Invalid"
+        f" update version {update.level} for feature {update.name}. {reason}",
+    )
+
+
+def _refusal(update: FeatureUpdate, before: int, brokers: Mapping[int, SupportedLevels]) -> str:
+    """Returns why an update is refused; "" if it is allowed."""
+    if update.level < 0:
+        return "A feature version cannot be less than 0."
+    if update.type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    for broker_id, supported in sorted(brokers.items()):
+        if update.name not in supported:
+            return f"Broker {broker_id} does not support this feature."
+        low, high = supported[update.name]
+        if update.level and not low <= update.level <= high:
+            return f"Broker {broker_id} only supports versions 0-{high}."
+    if update.level < before and update.type == UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to"
+            " either safe or unsafe downgrade."
+        )
+    return ""
