@@ -600,8 +600,8 @@ _KAFKA: Final = (
         "classic,consumer",
         "[consumer, classic, share, unknown]",
         "The enabled group protocols: classic for classic groups, consumer for consumer groups"
-        " (KIP-848), which a standalone broker serves. The broker does not start with a value other"
-        " than classic or classic,consumer.",
+        " (KIP-848), which a cluster serves from group.version 1 on. The broker does not start"
+        " with a value other than classic or classic,consumer.",
     ),
     S(
         "group.coordinator.threads",
