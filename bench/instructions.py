@@ -107,6 +107,22 @@ def heartbeat(_wire: RawConnection, member: dict[str, Any]) -> bytes:
     return frame("Heartbeat", 3, 1, member)
 
 
+def consumer_heartbeat(wire: RawConnection, _member: dict[str, Any]) -> bytes:
+    """Join a consumer group (KIP-848); return its member's heartbeat without a change."""
+    member: dict[str, Any] = {
+        "group_id": "counted-too",
+        "member_id": "q7fz0bVIQ0qXr6bKq3fzAA",
+        "member_epoch": 0,
+        "rebalance_timeout_ms": 60_000,
+        "subscribed_topic_names": TOPICS,
+        "topic_partitions": [],
+    }
+    answer = wire.call("ConsumerGroupHeartbeat", 1, **member)
+    fields = {**member, "member_epoch": answer["member_epoch"], "rebalance_timeout_ms": -1}
+    fields |= {"subscribed_topic_names": None, "topic_partitions": None}
+    return frame("ConsumerGroupHeartbeat", 1, 1, fields)
+
+
 def commit_value(topics: Sequence[str], member: dict[str, Any]) -> dict[str, Any]:
     """Return an OffsetCommit request with one offset in each topic."""
     partition = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1}
@@ -192,6 +208,7 @@ def fetch(wire: RawConnection, _member: dict[str, Any]) -> bytes:
 SCENARIOS: dict[str, tuple[Callable[[RawConnection, dict[str, Any]], bytes], int]] = {
     "heartbeat": (heartbeat, 1),
     "heartbeat-d16": (heartbeat, 16),
+    "consumer-heartbeat": (consumer_heartbeat, 1),
     "commit-1": (commit, 1),
     "commit-10": (commit_ten, 1),
     "join": (join, 1),

@@ -1,6 +1,6 @@
 """API keys by Kafka's names, and the first flexible version of each API (KIP-482).
 
-The module is small, because every request header imports it. Written by ``tools/make_messages.py``.
+A small module, since every request header needs it. Written by ``tools/make_messages.py``.
 """
 
 from __future__ import annotations
@@ -194,5 +194,4 @@ FIRST_FLEXIBLE: Final[dict[int, int]] = {
     ALTER_SHARE_GROUP_OFFSETS: 0,
     DELETE_SHARE_GROUP_OFFSETS: 0,
 }
-"""The first version of each API with compact types and tagged fields, by API key. An API that has
-no such version is missing."""
+"""The first version with compact types and tagged fields; keys without one are missing."""

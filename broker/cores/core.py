@@ -213,6 +213,8 @@ class Kind(Generic[CoreT]):
     counted: type
     """The type of calls that are counted. If the settings allow it, such calls are answered before
     their records are written."""
+    often_idle: type | None = None
+    """The type of calls that set a deadline only together with records or events."""
     snapshot: SnapshotForm[CoreT] | None = None
     """The format of snapshots; None if a load always replays the whole log."""
     long_runs: LongRuns | None = None

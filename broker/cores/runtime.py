@@ -74,7 +74,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self._kind = kind
         self._counted = kind.counted
         self._not_stable = kind.not_stable
-        self._sets_no_deadline = kind.sets_no_deadline
+        self._sets_no_deadline, self._often_idle = kind.sets_no_deadline, kind.often_idle
         self._hooks = hooks
         self._by_key: dict[object, HostedShard[CoreT]] = {}
         self._by_key_characters = 0
@@ -182,9 +182,9 @@ class Runtime(Generic[CoreT, DutiesT]):
                     ticket.take(reply)
                 except Exception as error:  # noqa: BLE001 - `deliver`, inlined
                     self.errors.caught("reply", error)
-        # A call of another type may set a deadline; the end of the turn checks this.
-        if not hosted.touched and kind not in self._sets_no_deadline:
-            self._touch(hosted)
+        is_idle = kind is self._often_idle and not (records or events)
+        if not (hosted.touched or is_idle or kind in self._sets_no_deadline):
+            self._touch(hosted)  # the end of the turn checks for a new deadline
         if events:
             self.life.emit(events)
 

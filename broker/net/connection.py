@@ -121,6 +121,7 @@ class Connection(asyncio.Protocol):
         "peer",
         "principal",
         "read_ns",
+        "repeated",
         "requests",
         "sending",
         "server",
@@ -179,6 +180,9 @@ class Connection(asyncio.Protocol):
         set it."""
         self.verdicts: object | None = None
         """The authorizer's data about `principal`; no other code reads or writes it."""
+        self.repeated: object | None = None
+        """The heartbeat that the client repeats without a change; only
+        `broker/apis/consumer_group_heartbeat.py` uses it."""
         self.authorization_cache: AuthorizationCache | None = None
         """The names that the principal is known to be allowed to access; only
         `broker/apis/shared/authorization.py` uses this cache."""

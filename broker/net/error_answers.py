@@ -68,6 +68,7 @@ _SOURCES: Mapping[str, Sequence[str]] = {
     "groups": ("group_ids",),
     "results": (
         "resources",
+        "feature_updates",
         "topics",
         "groups_names",
         "creations",
@@ -90,7 +91,7 @@ repeats the elements."""
 _IDENTITY = (
     "name", "topic", "topic_id", "partition", "partition_index", "index", "partition_id",
     "group_id", "member_id", "group_instance_id", "transactional_id", "producer_id", "key",
-    "resource_type", "resource_name", "entity", "user",
+    "resource_type", "resource_name", "entity", "user", "feature",
 )  # fmt: skip
 """The fields by which an element of a response identifies the corresponding element of the request.
 """

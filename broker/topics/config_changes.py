@@ -386,10 +386,7 @@ def fitting_topic(config: Config, name: str, configs: Mapping[str, str]) -> dict
 
 
 def fitting_group(config: Config, group_id: str, configs: Mapping[str, str]) -> dict[str, str]:
-    """Returns a group's own settings without invalid settings, which are logged.
-
-    Another program may have written the settings.
-    """
+    """Returns a group's own settings without invalid settings, which are logged."""
     kept: dict[str, str] = {}
     for key, text in configs.items():
         try:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Set
 
 from coordinator.config import GroupConfig
 from coordinator.consumer.states import ConsumerGroupState, MemberState
+from coordinator.outcome import ConsumerHeartbeatReply
 from coordinator.timers import GroupTimer
 from coordinator.topics_image import Topic, TopicsImage
 from offsets.consumer_records import (
@@ -50,7 +51,15 @@ NO_ASSIGNMENT = CurrentAssignment()
 class ConsumerMember:
     """A member of a consumer group."""
 
-    __slots__ = ("current", "encoded", "member_id", "metadata", "rebalance", "session")
+    __slots__ = (
+        "current",
+        "encoded",
+        "idle_reply",
+        "member_id",
+        "metadata",
+        "rebalance",
+        "session",
+    )
 
     def __init__(self, group_id: str, member_id: str) -> None:
         self.member_id = member_id
@@ -60,6 +69,8 @@ class ConsumerMember:
         self.encoded: tuple[CurrentAssignment, bytes] | None = None
         """The cached result of `ConsumerMemberView.assignment`, with the assignment that was
         encoded."""
+        self.idle_reply: ConsumerHeartbeatReply | None = None
+        """The last reply to a heartbeat that changed nothing; equal replies are the same object."""
         self.session = GroupTimer(group_id, member_id)
         """The timer of the session, armed by every accepted heartbeat. The member is removed when
         the timer is due."""

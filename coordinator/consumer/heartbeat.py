@@ -76,8 +76,11 @@ def idle_heartbeat(
         return None
     settings = state.config.of_group(call.group_id)
     member.session.due_ms = now.mono_ms + settings.session_timeout_ms
-    interval_ms = settings.heartbeat_interval_ms
-    return ConsumerHeartbeatReply(NONE, None, call.member_id, epoch, interval_ms)
+    interval_ms, reply = settings.heartbeat_interval_ms, member.idle_reply
+    if reply is None or reply.member_epoch != epoch or reply.heartbeat_interval_ms != interval_ms:
+        reply = ConsumerHeartbeatReply(NONE, None, call.member_id, epoch, interval_ms)
+        member.idle_reply = reply
+    return reply
 
 
 def heartbeat(step: Step, call: ConsumerHeartbeat) -> None:

@@ -8,7 +8,14 @@ from broker.cores.core import Kind, LongRuns, SnapshotForm
 from broker.cores.groups.records import GroupReader, check_owner
 from broker.topics.partition import NotYetStable
 from broker.topics.registry import OFFSETS_TOPIC
-from coordinator.calls import DescribeGroup, Heartbeat, ListGroups, OffsetCommit, OffsetFetch
+from coordinator.calls import (
+    ConsumerHeartbeat,
+    DescribeGroup,
+    Heartbeat,
+    ListGroups,
+    OffsetCommit,
+    OffsetFetch,
+)
 from coordinator.outcome import Reply
 from coordinator.refusal import loading_error, not_served, refusal, timed_out, write_failed
 from coordinator.shard import GroupShard
@@ -175,6 +182,7 @@ GROUPS = Kind(
     needs_no_record=(Heartbeat, *_READS),
     sets_no_deadline=(Heartbeat, OffsetFetch),
     counted=OffsetCommit,
+    often_idle=ConsumerHeartbeat,
     long_runs=LongRuns(OffsetTombstones, pieces, TOMBSTONES_PER_RUN),
     snapshot=SnapshotForm(IMAGE, blocks_of, restore),
     own_batches={TransactionalRun: own_batch, MarkerRun: own_batch},

@@ -317,7 +317,7 @@ async def test_failed_fsync_is_fatal(tmp_path: Path) -> None:
         disk.broken = True
         assert await increment(runtime, "ab") == (NOT_COORDINATOR, 0)
         await eventually(lambda: reasons)
-        assert reasons[0].startswith(f"{TOPIC}-0 can't be written safely any more")
+        assert reasons[0].startswith(f"{TOPIC}-0 can no longer be written safely")
         disk.broken = False
 
 

@@ -266,7 +266,7 @@ async def test_failed_fsync_stops_the_broker_when_logging_fails_too(
         await asyncio.wait_for(broker.stopped.wait(), 30)
         monkeypatch.undo()
         assert broker.fatal is not None
-        assert "can't be written safely any more" in broker.fatal
+        assert "can no longer be written safely" in broker.fatal
 
 
 async def test_other_callbacks_of_a_topic_deletion_run_when_a_callback_fails(

@@ -307,7 +307,7 @@ async def test_failed_flush_of_the_state_log_stops_the_broker_without_markers() 
         await eventually("it stops", broker.stopped.is_set)
         assert [reply.error_code for reply in replies] == [NOT_COORDINATOR]
         assert broker.fatal is not None
-        assert f"{TRANSACTION_TOPIC}-0 can't be written safely any more" in broker.fatal
+        assert f"{TRANSACTION_TOPIC}-0 can no longer be written safely" in broker.fatal
         assert not markers(broker, 0)
         fs.heal()
 

@@ -191,7 +191,7 @@ async def test_failed_fsync_stops_the_broker_with_the_reason() -> None:
         [refused] = await client(lambda: produce(broker, "orders", b"lost", **ONCE))
         assert refused != ""
         await eventually("it stops", broker.stopped.is_set)
-        assert "orders-0 can't be written safely" in str(broker.fatal)
+        assert "orders-0 can no longer be written safely" in str(broker.fatal)
         assert "Input/output error" in str(broker.fatal)
         assert fault.hits == 1
     async with disk.broker() as again:

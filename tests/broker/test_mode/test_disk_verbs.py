@@ -110,7 +110,7 @@ def test_fail_fsync_fault_stops_the_broker_until_the_start_verb_runs(muster: Tes
         return str(answered.body.get("error", ""))
 
     until("the broker says why it stopped", lambda: "Input/output error" in why(), within_s=20)
-    assert "orders-0 can't be written safely" in why()
+    assert "orders-0 can no longer be written safely" in why()
     muster.delete("/faults/all")
     muster.post("/start")
     assert produced(muster, b"after") == ""

@@ -188,7 +188,7 @@ async def test_failed_flush_stops_the_broker(tmp_path: Path) -> None:
         assert answer["error_code"] == KAFKA_STORAGE_ERROR
         assert broker.stopped.is_set()
         assert broker.fatal is not None
-        assert "t-0 can't be written safely any more" in broker.fatal
+        assert "t-0 can no longer be written safely" in broker.fatal
         assert broker.health()["state"] == "poisoned"
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
