@@ -3,12 +3,12 @@
 The state of a partition changes only in ``Partition.transition_to``, and the state of a replica
 only in ``Partition.move_replica``. These functions check the tables below.
 
-                        state node written             leader lost, none can follow
+                        state node written             leader lost, no replica may lead
     NON_EXISTENT -> NEW -------------------> ONLINE <------------------------------> OFFLINE
          ^                                                  elected                     |
          +------------------------- its topic is being deleted -------------------------+
 
-                                                          broker, disk or ISR is lost
+                                                          broker or disk has failed
     NON_EXISTENT -> NEW -> ONLINE <-----------------------------> OFFLINE <----+
          ^                                                           |         |
          |                                   StopReplica with delete |         | refused, or lost

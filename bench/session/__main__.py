@@ -1,4 +1,4 @@
-"""Measures a session of 100 tests on Muster, and on Apache Kafka 4.3.1 in a process.
+"""Measures a session of 100 tests on Muster, and on an Apache Kafka 4.3.1 in its own process.
 
     .venv/bin/python -m bench.session [--tests 100] [--rounds 5] [--only muster]
 

@@ -62,7 +62,8 @@ class NativeView(View):
             "muster_consumergroup_lag_seconds", "Age of the first unread record."
         )
         self._seconds_max = family(
-            "muster_consumergroup_lag_seconds_max", "Largest age of a first unread record."
+            "muster_consumergroup_lag_seconds_max",
+            "Largest age of the first unread record of a partition.",
         )
         self._approximate = family(
             "muster_consumergroup_lag_seconds_approximate",

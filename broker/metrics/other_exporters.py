@@ -197,7 +197,7 @@ class LagExporter(_View):
             f"{group}max_lag", "Largest lag of a partition of the group, in records."
         )
         self._max_seconds = family(
-            f"{group}max_lag_seconds", "Largest age of a first unread record of the group."
+            f"{group}max_lag_seconds", "Largest age of the first unread record of a partition."
         )
         self._sum = family(f"{group}sum_lag", "Sum of the group's lags.")
         self._topic_sum = family(f"{group}topic_sum_lag", "Sum of the group's lags in the topic.")

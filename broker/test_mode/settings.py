@@ -35,8 +35,9 @@ def check(config: Config) -> None:
         raise WrongUse(f"--test: the HTTP address {where} is not on loopback; {_LOOPBACK}")
     if is_protected(config) or config["http.security.protocol"] != "PLAINTEXT":
         raise WrongUse(
-            "--test: /test is served over plain HTTP to every process of this machine; remove"
-            " http.authentication, http.metrics.token and http.security.protocol"
+            "--test can't be combined with http.authentication, http.metrics.token or"
+            " http.security.protocol, because /test has neither a login nor TLS; remove these"
+            " settings"
         )
 
 

@@ -86,7 +86,10 @@ class Peek:
         except OffsetOutOfRange as error:
             return refused(416, f"{found.name}: {error}")
         except (OverBudget, DecompressedTooLarge) as error:
-            return refused(422, f"the record at offset {wanted} of {found.name}: {error.message}")
+            return refused(
+                422,
+                f"the record at offset {wanted} of {found.name} can't be shown: {error.message}",
+            )
         except (CorruptLog, CorruptRecords) as error:
             return refused(422, f"the batch at offset {wanted} of {found.name} is damaged: {error}")
         except OSError as error:

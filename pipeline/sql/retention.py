@@ -28,7 +28,7 @@ NO_MEMBERS_EVER: Final = "its group has no members of its own"
 NOT_SUBSCRIBED: Final = "no member subscribes to the topic"
 SUBSCRIBED: Final = "kept: a member subscribes to the topic"
 HAS_MEMBERS: Final = "kept: its group has members"
-PENDING: Final = "kept: an open transaction has committed another"
+PENDING: Final = "kept: an open transaction has a pending commit for it"
 GROUP_NOT_KNOWN: Final = "not known: records of its group were not understood"
 TOPICS_NOT_KNOWN: Final = "not known: the subscriptions of its members"
 

@@ -79,7 +79,10 @@ def _opened(data: memoryview, header: BatchHeader, limit: int) -> memoryview:
 
 def _check_passed(passed: int) -> None:
     if passed >= PASSED_MAX:
-        raise OverBudget(f"More than {PASSED_MAX:,} records precede this record in its batch.")
+        raise OverBudget(
+            f"More than {PASSED_MAX:,} records precede this record in its batch, and the broker"
+            " skips no more than that."
+        )
 
 
 # --------------------------------------------------------------------------------------- magic 2

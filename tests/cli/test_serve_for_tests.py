@@ -112,7 +112,7 @@ def test_serve_test_exits_0_on_a_signal(number: signal.Signals) -> None:
         assert muster.process.wait(20) == 0
 
 
-def test_serve_test_with_data_marks_a_clean_shutdown(tmp_path: Path) -> None:
+def test_test_broker_with_a_data_directory_marks_a_clean_shutdown(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with tested("--data", str(data)) as muster:
         muster.post("/topics", topics=[{"name": "orders"}])
@@ -171,8 +171,9 @@ def test_serve_test_with_two_listeners_keeps_its_port_after_a_reset() -> None:
         (
             ["--set", "http.authentication=basic"],
             2,
-            "--test: /test is served over plain HTTP to every process of this machine;"
-            " remove http.authentication, http.metrics.token and http.security.protocol",
+            "--test can't be combined with http.authentication, http.metrics.token or"
+            " http.security.protocol, because /test has neither a login nor TLS; remove these"
+            " settings",
         ),
         (
             ["--http", "off"],

@@ -123,7 +123,7 @@ def test_refusal_long_after_the_previous_refusal_starts_a_new_count() -> None:
     assert (kept.since_ms, kept.times, kept.count) == (1_200_001, 1, 3)
 
 
-def test_oldest_refused_client_is_dropped_when_a_group_has_too_many() -> None:
+def test_journal_drops_the_oldest_of_too_many_refused_clients() -> None:
     journal = Journal()
     for number in range(1000):
         host = f"/10.1.{number // 256}.{number % 256}"

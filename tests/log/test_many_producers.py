@@ -196,7 +196,7 @@ def test_producer_snapshot_has_the_state_at_the_roll() -> None:
 
 @pytest.mark.usefixtures("_every_log_has_many")
 @pytest.mark.parametrize("cut_to", [4, 3, 0])
-def test_snapshot_of_a_truncated_log_is_not_written(cut_to: int) -> None:
+def test_unwritten_snapshot_is_dropped_when_the_log_is_truncated(cut_to: int) -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     image = log.image

@@ -1,4 +1,4 @@
-"""A source with given rows, for any engine, and the tables of a run."""
+"""A source whose rows the test passes, and a function that reads a table that a run wrote."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ class World:
                 self.checkers.accepted(data)
 
     def _accept_own(self, runs: list[Any]) -> None:
-        """Makes one batch per run, for runs that must not share a batch."""
+        """Writes each run of records in a separate batch, which has the producer id of the run."""
         for run in runs:
             self.checkers.before_replay(run)
             data, _ = own_batch(run, PLAIN_FORM, self.accepted, 0, self.wall_ms)

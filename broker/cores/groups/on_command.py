@@ -7,5 +7,5 @@ from coordinator.on_command import OnStep
 
 
 def do(groups: GroupRuntime, hosted: HostedGroups, work: OnStep) -> None:
-    """Executes ``work`` on an active shard in one of the shard's turns."""
+    """Queues ``work`` for an active shard, which executes the work as it does a request."""
     groups.life.work(hosted, lambda: hosted.core.do(work, groups.time.now()))

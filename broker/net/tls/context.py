@@ -160,10 +160,10 @@ def check_change(
         )
     if is_inter_broker:
         # During a rolling change some brokers have the old certificate, others the new one.
-        for server, client in ((old, new), (new, old)):
+        for server, client, which in ((old, new, "new"), (new, old, "old")):
             if client.as_client is not None:
                 _shake_hands(
-                    server.context, client.as_client, "a broker with the other certificate"
+                    server.context, client.as_client, f"a broker with the {which} certificate"
                 )
 
 

@@ -146,7 +146,7 @@ async def test_invalid_line_of_the_cleaner_process_fails_the_cleaning(line: byte
 
 
 @pytest.mark.parametrize("error", [ValueError("a bug"), CorruptLog("f", 5, "zeros")])
-async def test_exception_during_a_segment_exchange_stops_the_broker(
+async def test_exception_during_a_segment_swap_stops_the_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     with opened(tmp_path) as broker:

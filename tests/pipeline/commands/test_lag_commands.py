@@ -55,7 +55,7 @@ def lag(archive: Path, out: Path) -> Lag:
     return ran
 
 
-def test_textfile_has_the_values_of_each_row_of_table_catch_up(
+def test_textfile_has_the_values_of_each_row_of_the_catch_up_table(
     lag: Lag, archive: Path, out: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "lag.prom"

@@ -108,7 +108,7 @@ def test_open_transaction_keeps_the_offset_from_expiring(tmp_path: Path) -> None
     history.commit(5, "pending-only", 7, producer_id=1)
 
     assert [(row[0], *row[3:]) for row in expiring(tmp_path / "e", history, 5000)] == [
-        ("a", None, None, False, "kept: an open transaction has committed another"),
+        ("a", None, None, False, "kept: an open transaction has a pending commit for it"),
         ("b", 2, 1002, True, "its group has no members of its own"),
     ]
     assert [row[0] for row in dead(tmp_path / "d", history)] == ["b"]

@@ -400,7 +400,7 @@ def test_every_offset_expires_by_the_rule_of_its_group(made: Made) -> None:
     for where, row in rows.items():
         group = where[0]
         if where in pending:
-            assert row["rule"] == "kept: an open transaction has committed another"
+            assert row["rule"] == "kept: an open transaction has a pending commit for it"
         elif told.listed[group] == "Stable":
             assert row["rule"] == "kept: a member subscribes to the topic"
         else:
