@@ -1,0 +1,215 @@
+"""Kafka's VerifiableConsumer as a member of a group, and groups as ConsumerGroupDescribe shows
+them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests import java, waiting
+from tests.interop.cluster import Cluster, Key
+from tests.interop.programs import Program
+from tests.waiting import Watch
+
+QUICK = {
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.assignment.interval.ms": "0",
+}
+"""Settings of a broker whose consumer groups rebalance within a second."""
+WITHIN_S = 60.0
+
+
+class VerifiableConsumer(Program):
+    """A process of VerifiableConsumer, which commits after each poll, and what it has reported."""
+
+    def __init__(self, name: str, command: list[str], watch: Watch) -> None:
+        self.assigned: set[Key] = set()
+        self.moves = 0
+        """The number of times that the member gained or lost partitions."""
+        self.seen: list[tuple[str, int, int]] = []
+        """Topic, partition and offset of each consumed record."""
+        self.committed: dict[Key, int] = {}
+        super().__init__(name, command, watch)
+
+    def _said(self, line: str) -> None:
+        super()._said(line)
+        if not line.startswith("{"):
+            return
+        event = json.loads(line)
+        name = event["name"]
+        if name in ("partitions_assigned", "partitions_revoked", "partitions_lost"):
+            keys = {(each["topic"], each["partition"]) for each in event["partitions"]}
+            self.assigned = (
+                self.assigned | keys if name == "partitions_assigned" else self.assigned - keys
+            )
+            self.moves += bool(keys)
+        elif name == "records_consumed":
+            for each in event["partitions"]:
+                offsets = range(each["minOffset"], each["maxOffset"] + 1)
+                self.seen += [(each["topic"], each["partition"], offset) for offset in offsets]
+        elif name == "offsets_committed" and event["success"]:
+            self.committed |= {
+                (each["topic"], each["partition"]): each["offset"] for each in event["offsets"]
+            }
+
+
+class VerifiableGroup:
+    """The VerifiableConsumers of one group; the end of the `with` block kills them."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, folder: Path) -> None:
+        self.bootstrap = bootstrap
+        self.group = group
+        self.topic = topic
+        self.cluster = Cluster(bootstrap)
+        self.watch = Watch()
+        self.members: list[VerifiableConsumer] = []
+        self._folder = folder
+
+    def __enter__(self) -> VerifiableGroup:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.members:
+            member.kill()
+
+    def start(
+        self, name: str, *options: str, protocol: str = "consumer", **config: str
+    ) -> VerifiableConsumer:
+        """Starts a member with ``name`` as its client id."""
+        file = self._folder / f"{self.group}-{name}.properties"
+        ours = {"client.id": name, "metadata.max.age.ms": "1000", **dotted(config)}
+        file.write_text("".join(f"{key}={value}\n" for key, value in ours.items()))
+        command = java.command(
+            java.KAFKA_NEW,
+            "org.apache.kafka.tools.VerifiableConsumer",
+            *("--bootstrap-server", self.bootstrap),
+            *("--topic", self.topic),
+            *("--group-id", self.group),
+            *("--group-protocol", protocol),
+            *("--command-config", str(file)),
+            *options,
+        )
+        self.members.append(VerifiableConsumer(name, command, self.watch))
+        return self.members[-1]
+
+    def balanced(self, *sizes: int, within_s: float = WITHIN_S) -> Described:
+        """Waits until the group is Stable and its members own ``sizes`` partitions, fewest
+        first, by its own account and by their reports."""
+
+        def look() -> Described | None:
+            found = described(self.cluster, self.group)
+            held = [member.assigned for member in self.members if member.runs]
+            told = sorted(len(keys) for keys in held if keys)
+            wanted = sorted(sizes)
+            fits = found.sizes() == wanted and told == [size for size in wanted if size]
+            return found if found.state == "Stable" and fits else None
+
+        try:
+            return waiting.until(f"{self.group} is Stable with {sizes}", look, within_s)
+        except AssertionError as error:
+            found = described(self.cluster, self.group)
+            raise AssertionError(f"{error}; now {found}\n{self.story()}") from None
+
+    def until_read(self, ends: Mapping[Key, int], within_s: float = WITHIN_S) -> None:
+        """Waits until each record below the offsets ``ends`` was consumed, and its consumption
+        committed."""
+        wanted = {(*key, offset) for key, end in ends.items() for offset in range(end)}
+        self.watch.until(
+            f"{self.group} consumes {len(wanted)} records",
+            lambda: wanted <= set(self.seen()),
+            within_s,
+            lambda: f"missing {sorted(wanted - set(self.seen()))[:20]}\n{self.story()}",
+        )
+        waiting.until(
+            f"{self.group} has committed them",
+            lambda: self.cluster.committed(self.group) == dict(ends),
+            within_s,
+        )
+
+    def seen(self) -> list[tuple[str, int, int]]:
+        """Returns the records that the members have consumed, with repetitions."""
+        return [record for member in self.members for record in list(member.seen)]
+
+    def story(self) -> str:
+        """Returns the last lines of all members, for a failed test."""
+        return "\n".join(member.story() for member in self.members)
+
+
+def dotted(config: Mapping[str, str]) -> dict[str, str]:
+    """Returns settings with dots in place of the underscores of Python's names."""
+    return {key.replace("_", "."): value for key, value in config.items()}
+
+
+class DescribedMember(NamedTuple):
+    """A member of a consumer group in the response to ConsumerGroupDescribe."""
+
+    client_id: str
+    instance_id: str | None
+    epoch: int
+    names: tuple[str, ...]
+    regex: str | None
+    assigned: frozenset[Key]
+    target: frozenset[Key]
+    member_type: int
+    rack_id: str | None
+    client_host: str
+
+
+class Described(NamedTuple):
+    """The response to ConsumerGroupDescribe, with the members by member id."""
+
+    state: str
+    epoch: int
+    assignment_epoch: int
+    assignor: str
+    members: dict[str, DescribedMember]
+
+    def sizes(self) -> list[int]:
+        """Returns the partition counts of the members, ascending."""
+        return sorted(len(member.assigned) for member in self.members.values())
+
+    def epochs(self) -> dict[str, int]:
+        """Returns the member epochs by client id."""
+        return {member.client_id: member.epoch for member in self.members.values()}
+
+
+def described(cluster: Cluster, group: str) -> Described:
+    """Returns the description of a consumer group; raises AssertionError if it has none."""
+    asked = {"group_ids": [group], "include_authorized_operations": False}
+    [found] = cluster.call("ConsumerGroupDescribe", 1, **asked)["groups"]
+    assert found["error_code"] == 0, found
+    members = {
+        each["member_id"]: DescribedMember(
+            each["client_id"],
+            each["instance_id"],
+            each["member_epoch"],
+            tuple(sorted(each["subscribed_topic_names"])),
+            each["subscribed_topic_regex"],
+            _keys(each["assignment"]),
+            _keys(each["target_assignment"]),
+            each["member_type"],
+            each["rack_id"],
+            each["client_host"],
+        )
+        for each in found["members"]
+    }
+    return Described(
+        found["group_state"],
+        found["group_epoch"],
+        found["assignment_epoch"],
+        found["assignor_name"],
+        members,
+    )
+
+
+def _keys(assignment: dict[str, Any]) -> frozenset[Key]:
+    return frozenset(
+        (each["topic_name"], partition)
+        for each in assignment["topic_partitions"]
+        for partition in each["partitions"]
+    )
