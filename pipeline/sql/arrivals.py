@@ -26,7 +26,8 @@ _BUCKET_MS: Final = 600_000
 used."""
 
 _KEY: Final = "topic, partition"
-_PLACE: Final = f"PARTITION BY {_KEY} ORDER BY base_offset, last_offset, seen"
+_PLACE: Final = f"PARTITION BY {_KEY} ORDER BY base_offset, last_offset, seen, last_ms"
+"""SQL: the order of a log. The same log end offset may have been seen at several times."""
 _BEFORE: Final = f"{_PLACE} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
 _UP_TO: Final = f"{_PLACE} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 _FROM_HERE: Final = f"{_PLACE} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"
@@ -152,7 +153,7 @@ def _told(p: Params) -> str:
             least({p.written_by_ms}, min(CASE WHEN seen THEN last_ms END) OVER by_end) AS by_ms
         FROM numbered
         WINDOW up_to AS ({_UP_TO}),
-            by_end AS (PARTITION BY {_KEY} ORDER BY last_offset, seen
+            by_end AS (PARTITION BY {_KEY} ORDER BY last_offset, seen, last_ms
                 ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
     ),
     arrival_rows AS (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -165,6 +166,25 @@ def test_log_of_only_copies_has_unknown_lag_in_seconds(
     found = ages(tmp_path, monkeypatch, *cases)
 
     assert found == [dict.fromkeys(SOURCES, Age(None, None))] * 3
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_copies_arrived_before_their_log_end_was_first_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    """An archive saw the log end twice: at the read, and 9 s before the read."""
+    log = Log().copy(500, every_ms=1_000).read_after(20_000)
+    rows = over_the_wire(monkeypatch, {("wire", 0): log}, {("wire", 0): [300]})
+    earlier = dict.fromkeys(rows[0])
+    earlier |= {"topic": "wire", "partition": 0, "base_offset": 500, "last_offset": 499}
+    earlier["last_at"] = datetime.fromtimestamp(READ_MS / 1000 - 9, UTC)
+    history = History()
+    history.commit((READ_MS - 5_000) / 1000 - EPOCH_S, "g", 300, topic="wire", partition=0)
+    stretches = [earlier, *rows] if first else [*rows, earlier]
+
+    made = Relations(tmp_path, history.rows, stretches, as_of=0, since=-120)
+
+    assert made.rows("lag", "lag_s", "lag_precision_s", by="minute")[-1] == (9.0, None)
 
 
 def test_lag_of_an_idle_log_is_known_when_a_commit_precedes_the_pause(
