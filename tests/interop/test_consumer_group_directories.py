@@ -187,7 +187,7 @@ def write(client: Client) -> dict[str, Any]:
     """Writes groups of every kind; returns the ids and epochs with which their members
     continue."""
     told: dict[str, Any] = {}
-    # One member has been told to give up partitions for which another waits.
+    # One member must give up partitions for which another waits.
     client.join("moving", "a", "apples")
     client.join("moving", "b", "apples", server_assignor="range")
     offsets = {("apples", 0): (7, "of a"), ("apples", 3): (8, "")}

@@ -4,12 +4,13 @@ them."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tests import java, waiting
 from tests.interop.cluster import Cluster, Key
+from tests.interop.cluster import Described as ClassicGroup
 from tests.interop.programs import Program
 from tests.waiting import Watch
 
@@ -22,6 +23,7 @@ QUICK = {
 }
 """Settings of a broker whose consumer groups rebalance within a second."""
 WITHIN_S = 60.0
+T = TypeVar("T", "Described", ClassicGroup)
 
 
 class VerifiableConsumer(Program):
@@ -101,19 +103,23 @@ class VerifiableGroup:
         """Waits until the group is Stable and its members own ``sizes`` partitions, fewest
         first, by its own account and by their reports."""
 
-        def look() -> Described | None:
-            found = described(self.cluster, self.group)
-            held = [member.assigned for member in self.members if member.runs]
-            told = sorted(len(keys) for keys in held if keys)
-            wanted = sorted(sizes)
-            fits = found.sizes() == wanted and told == [size for size in wanted if size]
+        return self._settled(lambda: described(self.cluster, self.group), sizes, within_s)
+
+    def classic_balanced(self, *sizes: int, within_s: float = WITHIN_S) -> ClassicGroup:
+        """Waits for the same as `balanced`, in a classic group."""
+        return self._settled(lambda: self.cluster.describe(self.group), sizes, within_s)
+
+    def _settled(self, look: Callable[[], T], sizes: Sequence[int], within_s: float) -> T:
+        def settled() -> T | None:
+            found = look()
+            told = sorted(len(member.assigned) for member in self.members if member.runs)
+            fits = found.sizes() == sorted(sizes) == told
             return found if found.state == "Stable" and fits else None
 
         try:
-            return waiting.until(f"{self.group} is Stable with {sizes}", look, within_s)
+            return waiting.until(f"{self.group} is Stable with {sizes}", settled, within_s)
         except AssertionError as error:
-            found = described(self.cluster, self.group)
-            raise AssertionError(f"{error}; now {found}\n{self.story()}") from None
+            raise AssertionError(f"{error}\n{self.story()}") from None
 
     def until_read(self, ends: Mapping[Key, int], within_s: float = WITHIN_S) -> None:
         """Waits until each record below the offsets ``ends`` was consumed, and its consumption
