@@ -38,6 +38,8 @@ GROUPS = ("moving", "away", "matched", "left", "upgraded", "downgraded", "simple
 KINDS = ("muster", "kafka")
 UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH = 25, 27, 113
 SESSION_MS = 45_000
+CLEANED_AT_BYTES = 9 * 1024 * 1024
+"""The size at which Muster cleans a partition of groups immediately."""
 
 
 class Client:
@@ -400,3 +402,35 @@ def test_members_of_consumer_groups_continue_when_the_other_broker_opens_the_dir
     assert_same(client.state(), wanted)
     assert client.beat("moving", "a", 3, told["kept"]) == (3, None)
     assert client.beat("left", "back", described(client.cluster, "left").epoch)[1] is None
+
+
+def test_members_continue_in_kafka_after_muster_cleaned_the_records_of_their_groups(
+    kinds: dict[str, Broker],
+) -> None:
+    muster, kafka = kinds["muster"], kinds["kafka"]
+    kafka.stop()
+    client = started(muster)
+    told = write(client)
+    for _ in range(10):  # tombstones of members, and epochs that later epochs replace
+        client.join("left", "passing", "pears")
+        client.beat("left", "passing", -1)
+    every = [(topic, number) for topic, count in TOPICS.items() for number in range(count)]
+    folder = muster.partition_folder("__consumer_offsets", 0)
+    for number in range(CLEANED_AT_BYTES // (4000 * len(every))):
+        assert not any(client.commit("simple", "", -1, dict.fromkeys(every, (number, "." * 4000))))
+    until("the records are cleaned", lambda: size_of(folder) < CLEANED_AT_BYTES // 4, 30)
+    wanted = client.state()
+    muster.stop()
+
+    client = started(kafka)
+    assert_same(client.state(), wanted)
+    go_on(client, told)
+    wanted = client.state()
+    kafka.stop()
+
+    assert_same(started(muster).state(), wanted)
+
+
+def size_of(folder: Path) -> int:
+    """Returns the bytes of a partition's segments."""
+    return sum(file.stat().st_size for file in folder.glob("*.log"))
