@@ -4,7 +4,7 @@ ids."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from protocol.znodes.fields import INT32_MAX, INT64_MAX, BadNode, Fields, encode
 
@@ -13,8 +13,8 @@ CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
 PRODUCER_IDS = "/latest_producer_id_block"
 FEATURE = "/feature"
-_ONE_LEVEL = 2
-"""The first version of ``/feature`` with one level for each feature."""
+_WITHOUT_MINIMUM = 2
+"""The first version of ``/feature`` without minimum levels."""
 _NO_LEVELS: Mapping[str, int] = {}
 
 AT_START = (
@@ -118,15 +118,10 @@ def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
 def encode_feature(version: int, is_enabled: bool, levels: Mapping[str, int] = _NO_LEVELS) -> bytes:
     """The data of ``/feature`` with the finalized level of each feature.
 
-    Kafka before 3.3 writes version 1 with a minimum and a maximum level, later version 2 with one
-    level.
+    Kafka before 3.3 writes version 1, which also has a minimum level for each feature.
     """
-    features: Mapping[str, Any] = levels
-    if version < _ONE_LEVEL:
-        features = {
-            name: {"min_version_level": 1, "max_version_level": level}
-            for name, level in levels.items()
-        }
+    least = {"min_version_level": 1} if version < _WITHOUT_MINIMUM else {}
+    features = {name: {**least, "max_version_level": level} for name, level in levels.items()}
     return encode({"version": version, "status": int(is_enabled), "features": features})
 
 
@@ -135,9 +130,6 @@ def decode_feature(data: bytes) -> dict[str, int]:
     fields = Fields(FEATURE, data)
     features = fields.all.get("features") or {}
     try:
-        return {
-            name: int(level["max_version_level"] if isinstance(level, dict) else level)
-            for name, level in features.items()
-        }
+        return {name: int(level["max_version_level"]) for name, level in features.items()}
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise fields.bad("features", "an object with the level of each feature") from None
+        raise fields.bad("features", "an object with max_version_level for each feature") from None

@@ -21,8 +21,10 @@ from protocol.znodes.cluster import (
     ProducerIdBlock,
     decode_controller,
     decode_epoch,
+    decode_feature,
     decode_producer_ids,
     encode_controller,
+    encode_feature,
     encode_producer_ids,
 )
 from protocol.znodes.configs import decode_config, encode_config, entity, name_of, path
@@ -130,6 +132,19 @@ def test_nodes_of_the_cluster_have_kafkas_form() -> None:
     assert decode_producer_ids(b"") is None
 
 
+@pytest.mark.parametrize(
+    ("version", "level"),
+    [
+        (1, b'{"min_version_level":1,"max_version_level":1}'),  # Kafka 2.7 to 3.2
+        (2, b'{"max_version_level":1}'),
+    ],
+)
+def test_feature_levels_have_kafkas_form(version: int, level: bytes) -> None:
+    data = encode_feature(version, True, {"group.version": 1})
+    assert data == b'{"version":%d,"status":1,"features":{"group.version":%b}}' % (version, level)
+    assert decode_feature(data) == {"group.version": 1}
+
+
 @pytest.mark.proves("clusters 18")
 @given(
     st.integers(0, INT32_MAX),
@@ -212,6 +227,10 @@ def test_nodes_of_the_old_zookeeper_consumer_are_decoded() -> None:
             "has leader='2147483648', not a number",
         ),
         (lambda: decode_state("t", 0, b"{}"), "/brokers/topics/t/partitions/0/state has leader"),
+        (
+            lambda: decode_feature(b'{"features":{"group.version":1}}'),
+            "not an object with max_version_level for each feature",
+        ),
         (lambda: decode_epoch(b"x"), "/controller_epoch has b'x', which is not a number"),
         (lambda: decode_config_change("/c", b'{"version":3}'), "version='3', not 1 or 2"),
         (lambda: decode_offset("/o", b""), "which is not an offset"),
