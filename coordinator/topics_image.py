@@ -2,7 +2,8 @@
 
 All shards of a broker share one image. The broker changes the image between two calls, and then
 passes the name of the changed topic to each shard. The coordinator identifies topics by id: a topic
-that is deleted and created again has another id, and counts as another topic.
+that is deleted and created again has another id, and counts as another topic. A topic without an id
+(inter.broker.protocol.version below 2.8) is not in the image.
 """
 
 from __future__ import annotations

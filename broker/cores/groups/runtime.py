@@ -19,6 +19,7 @@ from broker.topics.registry import Registry, Topic
 from coordinator.shard import GroupShard
 from coordinator.topics_image import Topic as SeenTopic
 from coordinator.topics_image import TopicsImage
+from protocol.schema import ZERO_UUID
 
 GroupRuntime = Runtime[GroupShard, DroppedOffsets]
 HostedGroups = HostedShard[GroupShard]
@@ -52,7 +53,8 @@ class TopicsOfGroups:
     """Keeps the coordinator's image of the topics equal to the registry."""
 
     def __init__(self, registry: Registry) -> None:
-        self.image = TopicsImage(map(_as_seen, registry.topics.values()))
+        topics = [each for each in registry.topics.values() if each.topic_id != ZERO_UUID]
+        self.image = TopicsImage(map(_as_seen, topics))
         self._registry = registry
         self._groups: GroupRuntime
 
@@ -62,7 +64,7 @@ class TopicsOfGroups:
         self._registry.on_changed = self._changed
 
     def _changed(self, name: str, topic: Topic | None) -> None:
-        if topic is None:
+        if topic is None or topic.topic_id == ZERO_UUID:
             self.image.remove(name)
         else:
             seen = _as_seen(topic)

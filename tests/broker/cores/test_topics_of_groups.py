@@ -1,0 +1,30 @@
+"""The image of the topics that the coordinators of consumer groups use."""
+
+from __future__ import annotations
+
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.topics.cluster_registry import ClusterRegistry
+from broker.cores.groups.runtime import TopicsOfGroups
+from tests.broker.cluster.told import deleted, tell, topic
+
+ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
+
+
+class NoGroups:
+    """A runtime without groups."""
+
+    hosted_shards = ()
+
+
+def test_topics_of_groups_follow_topics_without_an_id_that_get_an_id_or_are_deleted() -> None:
+    """Topics have no id until inter.broker.protocol.version is 2.8 or later."""
+    cache = MetadataCache(1)
+    registry = ClusterRegistry(1, "cluster", cache)
+    topics = TopicsOfGroups(registry)
+    topics.follow(NoGroups())  # type: ignore[arg-type]
+    registry.learnt(tell(cache, *[topic(name, [1]) for name in "abcd"]))
+    assert topics.image.names == {}
+    registry.learnt(tell(cache, topic("a", [1], ID), topic("b", [1], OTHER_ID)))
+    assert topics.image.names == {ID: "a", OTHER_ID: "b"}
+    registry.learnt(tell(cache, deleted("c", 1), deleted("d", 1)))
+    assert topics.image.names == {ID: "a", OTHER_ID: "b"}
