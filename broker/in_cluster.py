@@ -18,6 +18,7 @@ from broker.cluster.membership.registration_fence import RegistrationFence
 from broker.cluster.membership.settings import cluster_settings
 from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.replicas.replica_hooks import ReplicaHooks
+from broker.cluster.topics.missed_topic_deletions import expect_topics
 from broker.cluster.zookeeper.zookeeper import Connect
 from broker.cluster_connections import reaching_brokers
 from broker.cluster_stores import ClusterStores, open_stores
@@ -160,6 +161,7 @@ class InCluster(BrokerMode):
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
         """Registers the broker in the cluster; requests wait until then."""
         await self.feature_levels.open()
+        await expect_topics(self.member.joined.zookeeper, self.member.cache)
         await self.member.start(endpoints)
 
     def first_stops(self) -> Sequence[Stop]:

@@ -38,10 +38,10 @@ def _handle(services: Services, request: Request) -> None:
         protocols,
         reason,
     ) = request.context or DECODE_REQUEST[version](request.buffer, request.position)
-    request.encode = _answer
     if services.authorizer.judges and not is_allowed(services, request, _READ, group_id):
-        request.take(JoinReply(GROUP_AUTHORIZATION_FAILED, ""))
+        refuse(request, GROUP_AUTHORIZATION_FAILED)
         return
+    request.encode = _answer
     request.park()
     request.connection.on_close = services.groups.connection_closed
     services.groups.submit(
@@ -64,6 +64,12 @@ def _handle(services: Services, request: Request) -> None:
             request.connection,
         ),
     )
+
+
+def refuse(request: Request, error_code: int) -> None:
+    """Ends the request with an error that does not depend on the group."""
+    request.encode = _answer
+    request.take(JoinReply(error_code, ""))
 
 
 def _uuid_text(uuid: bytes) -> str:

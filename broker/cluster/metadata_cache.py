@@ -55,6 +55,9 @@ class MetadataCache:
         self.doubted: set[str] = set()
         """The topics that no update has named since the last `doubt_all`; these topics may have
         been deleted."""
+        self.missing: set[str] = set()
+        """The topics that were in ZooKeeper when this broker started, and that no update has named
+        yet; they have not been deleted."""
         self._awaited: list[tuple[Callable[[], bool], asyncio.Event]] = []
         """The conditions for which callers of `until` wait, each with the event that wakes the
         caller."""
@@ -70,6 +73,7 @@ class MetadataCache:
         changed: list[str] = []
         for topic in told.topics:
             self.doubted.discard(topic.name)
+            self.missing.discard(topic.name)
             known = self.topics.setdefault(topic.name, KnownTopic())
             self._note_id(topic.name, known, topic.topic_id)
             for each in topic.partitions:

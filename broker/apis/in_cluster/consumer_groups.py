@@ -1,9 +1,9 @@
 """ConsumerGroupHeartbeat (68) and ConsumerGroupDescribe (69) in a cluster, where the feature
 group.version decides whether brokers may write the records of consumer groups (KIP-584).
 
-At level 0 both return UNSUPPORTED_VERSION, as in Kafka. A broker that has not received the topics
-from the controller yet returns COORDINATOR_LOAD_IN_PROGRESS: otherwise a group would lose its
-partitions, as if all topics were deleted.
+At level 0 both return UNSUPPORTED_VERSION, as in Kafka. A broker that has not received all topics
+from the controller yet returns COORDINATOR_LOAD_IN_PROGRESS, also for JoinGroup: otherwise a group
+would lose the partitions of these topics, as if they were deleted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from broker.apis.consumer_group_describe import SERVED as DESCRIBE_ALONE
 from broker.apis.consumer_group_heartbeat import SERVED as HEARTBEAT_ALONE
 from broker.apis.consumer_group_heartbeat import refuse
+from broker.apis.join_group import SERVED as JOIN_ALONE
+from broker.apis.join_group import refuse as refuse_join
 from broker.apis.shared.to_controller import cache_of
 from broker.config.config_table import GROUP_VERSION
 from broker.net.request import Request, Steps
@@ -26,16 +28,14 @@ _OFF = (
     "The feature group.version of this cluster is at level 0. Raise it with kafka-features.sh"
     " upgrade --feature group.version=1, or use group.protocol=classic."
 )
-_NO_METADATA = "The broker has not received the cluster's topics yet."
-_NO_CONTROLLER = -1
-"""The controller's id before the first metadata from a controller."""
+_NO_METADATA = "The broker has not received all topics of the cluster yet."
 
 
 def _error(services: Services) -> tuple[int, str] | None:
     """Returns the error for all requests for consumer groups; None if the broker serves them."""
     if GROUP_VERSION not in services.registry.features.levels:
         return UNSUPPORTED_VERSION, _OFF
-    if cache_of(services).controller_id == _NO_CONTROLLER:
+    if cache_of(services).missing:
         return COORDINATOR_LOAD_IN_PROGRESS, _NO_METADATA
     return None
 
@@ -63,5 +63,14 @@ def _described(request: Request, error_code: int, text: str) -> Steps:
     request.respond({"throttle_time_ms": 0, "groups": groups}, error_code)
 
 
+def _join(services: Services, request: Request) -> Steps | None:
+    """A classic member may join a consumer group, which then computes its assignment."""
+    if cache_of(services).missing and GROUP_VERSION in services.registry.features.levels:
+        refuse_join(request, COORDINATOR_LOAD_IN_PROGRESS)
+        return None
+    return JOIN_ALONE.handle(services, request)
+
+
+JOIN = replace(JOIN_ALONE, handle=_join)
 HEARTBEAT = replace(HEARTBEAT_ALONE, handle=_heartbeat)
 DESCRIBE = replace(DESCRIBE_ALONE, handle=_describe)

@@ -11,7 +11,7 @@ from broker.apis.controlled_shutdown import SERVED as CONTROLLED_SHUTDOWN
 from broker.apis.in_cluster.alter_partition_reassignments import (
     SERVED as ALTER_PARTITION_REASSIGNMENTS,
 )
-from broker.apis.in_cluster.consumer_groups import DESCRIBE, HEARTBEAT
+from broker.apis.in_cluster.consumer_groups import DESCRIBE, HEARTBEAT, JOIN
 from broker.apis.in_cluster.elect_leaders import SERVED as ELECT_LEADERS
 from broker.apis.in_cluster.list_partition_reassignments import (
     SERVED as LIST_PARTITION_REASSIGNMENTS,
@@ -48,5 +48,5 @@ SERVED_IN_CLUSTER = by_key(
 )
 """Rows by API key, for a broker in a cluster that serves only classic groups; other brokers send
 requests too."""
-SERVED_WITH_CONSUMER_GROUPS = by_key(*SERVED_IN_CLUSTER.values(), DESCRIBE, HEARTBEAT)
+SERVED_WITH_CONSUMER_GROUPS = by_key(*SERVED_IN_CLUSTER.values(), DESCRIBE, HEARTBEAT, JOIN)
 """The same for a broker that serves consumer groups too."""

@@ -34,7 +34,7 @@ class ClusterRegistry(TopicLookups):
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.features: Features = NO_FEATURES
-        """The features of the cluster, which are always empty: a cluster with ZooKeeper has no
+        """The finalized feature levels (`FeatureLevels`). A cluster with ZooKeeper has no
         transaction.version, so that producers use version 1."""
         self._cache = cache
         self._configs: dict[str, Mapping[str, str]] = {}

@@ -1,10 +1,14 @@
-"""Removes from the metadata cache the topics that were deleted while this broker was not
-registered.
+"""Compares the metadata cache with ZooKeeper when this broker registers: which topics were deleted
+while it was not registered, and which topics has the controller not sent yet?
 
 The controller announces a deletion only to registered brokers, and only while the deletion is in
 progress. A broker that registers receives all existing topics. If metadata then lacks a topic that
 the broker knew before, this module reads the topic's node in ZooKeeper until metadata has the topic
 or the node does not exist. This works with controllers of any Kafka version.
+
+A broker that starts may become coordinator before it receives all topics: LeaderAndIsr may precede
+UpdateMetadata. The coordinator of consumer groups must not treat these topics as deleted, so it
+waits for them (`MetadataCache.missing`), but at most `MISSING_S_MAX`.
 """
 
 from __future__ import annotations
@@ -29,10 +33,21 @@ FIRST_LOOK_S = 1.0
 LOOK_S_MAX = 60.0
 """The maximum pause in seconds between two checks, which doubles after each check: metadata may
 omit a topic for a long time if the topic can't have a leader."""
+MISSING_S_MAX = 15.0
+"""The time in seconds after which consumer groups no longer wait for topics."""
+
+
+async def expect_topics(zookeeper: ZooKeeper, cache: MetadataCache) -> None:
+    """Marks all topics in ZooKeeper as missing. Called before the broker registers, since the
+    controller announces later topics to it."""
+    while True:
+        with suppress(SessionExpired):  # repeated in the new session
+            cache.missing = set(await children_of(zookeeper, TOPICS))
+            return
 
 
 class MissedTopicDeletions:
-    """Finds deleted topics in ZooKeeper; only the event loop's thread may use this class."""
+    """Finds deleted and missing topics; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -52,10 +67,10 @@ class MissedTopicDeletions:
 
     def registered(self, _epoch: int) -> None:
         """Starts to check the known topics, since some may have been deleted before this
-        registration."""
+        registration, and the missing topics."""
         self.stop()
         self._cache.doubt_all()
-        if self._cache.doubted:
+        if self._cache.doubted or self._cache.missing:
             self._looking = self._spawn(self._look(), "unheard deletions")
 
     def stop(self) -> None:
@@ -65,15 +80,17 @@ class MissedTopicDeletions:
             self._looking = None
 
     async def _look(self) -> None:
-        pause_s = FIRST_LOOK_S
+        pause_s, passed_s = FIRST_LOOK_S, 0.0
         with suppress(SessionExpired, Closed):  # repeated after the next registration
             while True:
                 await self._time.sleep(pause_s)
+                passed_s += pause_s
                 pause_s = min(2 * pause_s, LOOK_S_MAX)
-                if not self._cache.doubted:
+                if not (self._cache.doubted or self._cache.missing):
                     return
-                gone = self._cache.doubted.difference(await children_of(self._zookeeper, TOPICS))
-                gone &= self._cache.doubted  # a topic may have been recreated during the read
+                existing = await children_of(self._zookeeper, TOPICS)
+                self._check_missing(existing, passed_s)
+                gone = self._cache.doubted.difference(existing)
                 if gone:
                     logger.info(
                         "topics deleted while this broker was not registered",
@@ -81,3 +98,15 @@ class MissedTopicDeletions:
                         count=len(gone),
                     )
                     self._forget(gone)
+
+    def _check_missing(self, existing: Collection[str], passed_s: float) -> None:
+        """Removes deleted topics from the missing topics; after `MISSING_S_MAX` all topics."""
+        missing = self._cache.missing
+        missing.intersection_update(existing)
+        if missing and passed_s >= MISSING_S_MAX:
+            logger.warning(
+                "consumer groups no longer wait for topics that the controller has not sent",
+                topics=sorted(missing)[:NAMED_MAX],
+                count=len(missing),
+            )
+            missing.clear()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.broker import Broker
+from broker.cluster.replicas.replicas import ReplicaManager
 from broker.topics.registry import OFFSETS_TOPIC
 from broker.topics.startup_parts import CannotJoin
+from controller.requests import UpdateMetadataRequest
 from offsets.partitioner import partition_for
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -104,6 +108,57 @@ async def test_consumer_group_survives_the_failure_of_its_coordinator(tmp_path: 
         assert other["member_epoch"] == epoch + 1
         old = await heartbeat(cluster, member_epoch=epoch - 1)
         assert old["error_code"] == FENCED_MEMBER_EPOCH
+
+
+async def test_consumer_group_keeps_its_partitions_when_its_topic_arrives_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After all brokers restart, LeaderAndIsr makes a broker the coordinator before UpdateMetadata
+    has the topic of the group."""
+    late: list[Callable[[], int]] = []
+    update_metadata = ReplicaManager.update_metadata
+
+    def delayed(replicas: ReplicaManager, request: UpdateMetadataRequest) -> int:
+        if any(each.name == "orders" for each in request.topics):
+            late.append(partial(update_metadata, replicas, request))
+        kept = [each for each in request.topics if each.name != "orders"]
+        return update_metadata(replicas, request._replace(topics=kept))
+
+    async with members(tmp_path, SETTINGS) as cluster:
+        await cluster.create("orders", 3)
+        assert (await set_level(cluster, 1))["error_code"] == NONE
+        epoch = (await heartbeat(cluster))["member_epoch"]
+        for node_id in (1, 2, 3):
+            await cluster.stop(node_id)
+        monkeypatch.setattr(ReplicaManager, "update_metadata", delayed)
+        for node_id in (1, 2, 3):
+            await cluster.start(node_id)
+        await cluster.settled()
+        coordinator = await cluster.coordinator("g", GROUP)
+        await eventually("the group is loaded", lambda: coordinator.groups.view_of("g") is not None)
+        request = joining(member_epoch=epoch)
+        early = await asked(
+            coordinator, lambda wire: wire.call("ConsumerGroupHeartbeat", 1, request)
+        )
+        assert early["error_code"] == COORDINATOR_LOAD_IN_PROGRESS
+        classic = {
+            "group_id": "g",
+            "session_timeout_ms": 30_000,
+            "rebalance_timeout_ms": 30_000,
+            "member_id": "classic",
+            "group_instance_id": None,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+        }
+        joined = await asked(coordinator, lambda wire: wire.call("JoinGroup", 5, classic))
+        assert joined["error_code"] == COORDINATOR_LOAD_IN_PROGRESS
+        await eventually("the topic was sent", lambda: len(late) >= len(cluster.brokers))
+        monkeypatch.undo()
+        for update in late:
+            update()
+        same = await heartbeat(cluster, member_epoch=epoch, topic_partitions=None)
+        assert (same["error_code"], same["member_epoch"]) == (NONE, epoch)
+        assert same["assignment"] is None
 
 
 async def test_consumer_groups_are_off_until_group_version_is_raised(tmp_path: Path) -> None:

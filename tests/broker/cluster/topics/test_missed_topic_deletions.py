@@ -15,7 +15,7 @@ import pytest
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.topics import missed_topic_deletions
-from broker.cluster.topics.missed_topic_deletions import MissedTopicDeletions
+from broker.cluster.topics.missed_topic_deletions import MissedTopicDeletions, expect_topics
 from broker.cluster.zookeeper.zookeeper import ensure_path
 from broker.loop.background import Background
 from broker.loop.watchdog import Watchdog
@@ -118,6 +118,23 @@ async def test_first_registration_starts_no_checks_for_deleted_topics() -> None:
     there = Scene()
     there.unheard.registered(1)
     assert not there.background.tasks
+
+
+async def test_consumer_groups_wait_for_topics_that_the_controller_has_not_sent() -> None:
+    there = Scene()
+    for name in ("a", "b", "c"):
+        await ensure_path(there.zookeeper, topic_path(name))
+    await expect_topics(there.zookeeper, there.cache)
+    there.unheard.registered(1)
+    assert there.cache.missing == {"a", "b", "c"}
+    tell(there.cache, topic("a", [2], ID))
+    await there.zookeeper.delete(topic_path("b"))
+    await there.passes(2)
+    assert there.cache.missing == {"c"}
+    await there.passes(3)
+    assert there.cache.missing == {"c"}
+    await there.passes(4)
+    assert there.cache.missing == set()
 
 
 async def test_broker_with_an_expired_session_removes_a_deleted_topic(
