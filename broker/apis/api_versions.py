@@ -23,6 +23,7 @@ from broker.net.required_acls import nothing
 from protocol.errors import INVALID_REQUEST
 from protocol.headers import response_header
 from protocol.messages.api_versions import API
+from protocol.messages.consumer_group_heartbeat import API as CONSUMER_GROUP_HEARTBEAT
 
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
@@ -30,10 +31,13 @@ if TYPE_CHECKING:
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """The format of a client's name and version (KIP-511)."""
 
-_SUPPORTED = [
-    {"name": GROUP_VERSION, "min_version": 0, "max_version": GROUP_VERSION_MAX},
-    {"name": TRANSACTION_VERSION, "min_version": 0, "max_version": TRANSACTION_VERSION_MAX},
-]
+_STANDALONE = (
+    (GROUP_VERSION, GROUP_VERSION_MAX),
+    (TRANSACTION_VERSION, TRANSACTION_VERSION_MAX),
+)
+"""The features of a standalone broker, each with its highest level."""
+_CLUSTER = _STANDALONE[:1]
+"""The features of a broker in a cluster, where producers use transaction.version 0."""
 _KNOWS_MINIMUM_0 = 4
 """The first version whose clients can parse a supported feature with minimum 0."""
 
@@ -50,16 +54,22 @@ def _handle(services: Services, request: Request) -> None:
         name, its_version = value["client_software_name"], value["client_software_version"]
         request.connection.software = f"{name} {its_version}"
     features = services.registry.features
-    body = _body(
-        version, tuple(services.served.values()), features.epoch, tuple(features.levels.items())
-    )
+    supported = _STANDALONE
+    if services.controller is not None:
+        supported = _CLUSTER if CONSUMER_GROUP_HEARTBEAT.key in services.served else ()
+    rows = tuple(services.served.values())
+    body = _body(version, rows, supported, features.epoch, tuple(features.levels.items()))
     header = response_header(API.key, version, request.correlation_id)
     request.complete(b"".join((struct.pack(">i", len(header) + len(body)), header, body)))
 
 
 @cache
 def _body(
-    version: int, rows: tuple[ServedApi, ...], epoch: int, levels: tuple[tuple[str, int], ...]
+    version: int,
+    rows: tuple[ServedApi, ...],
+    supported: tuple[tuple[str, int], ...],
+    epoch: int,
+    levels: tuple[tuple[str, int], ...],
 ) -> bytes:
     keys = [
         {"api_key": row.api.key, "min_version": row.min_version, "max_version": row.max_version}
@@ -76,7 +86,11 @@ def _body(
         {
             "error_code": 0,
             "api_keys": keys,
-            "supported_features": _SUPPORTED if version >= _KNOWS_MINIMUM_0 else [],
+            "supported_features": [
+                {"name": name, "min_version": 0, "max_version": most}
+                for name, most in supported
+                if version >= _KNOWS_MINIMUM_0
+            ],
             "finalized_features_epoch": epoch,
             "finalized_features": finalized,
         },

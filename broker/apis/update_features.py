@@ -9,7 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.shared.authorization import error_fields, is_allowed
-from broker.config.config_table import GROUP_VERSION, TRANSACTION_VERSION
+from broker.config.config_table import (
+    GROUP_VERSION,
+    GROUP_VERSION_MAX,
+    TRANSACTION_VERSION,
+    TRANSACTION_VERSION_MAX,
+)
 from broker.net.request import Request, ServedApi
 from broker.net.required_acls import Rights, cluster
 from broker.topics.feature_updates import (
@@ -18,6 +23,7 @@ from broker.topics.feature_updates import (
     FeatureUpdate,
     RefusedUpdate,
     refused,
+    updated,
 )
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
 from protocol.messages.update_features import API
@@ -28,6 +34,10 @@ if TYPE_CHECKING:
 
 ALTER = cluster(Operation.ALTER)
 _FIRST_WITH_TYPES = 1
+_SUPPORTED = {
+    GROUP_VERSION: (1, GROUP_VERSION_MAX),
+    TRANSACTION_VERSION: (1, TRANSACTION_VERSION_MAX),
+}
 _SETTINGS = {
     GROUP_VERSION: "group.coordinator.rebalance.protocols",
     TRANSACTION_VERSION: TRANSACTION_VERSION,
@@ -58,7 +68,7 @@ def respond(request: Request, error: RefusedUpdate | None = None) -> None:
     """Ends the request with the error, or with a result for each feature."""
     code, text = (NONE, None) if error is None else (error.error_code, str(error))
     results = [
-        {"feature": update["feature"], "error_code": NONE, "error_message": None}
+        {"feature": update["feature"], "error_code": NONE, "error_message": "NONE"}
         for update in request.value["feature_updates"]
         if error is None
     ]
@@ -78,16 +88,17 @@ def is_refused(services: Services, request: Request) -> bool:
 def _handle(services: Services, request: Request) -> None:
     if is_refused(services, request):
         return
-    levels = services.registry.features.levels
-    for update in updates_of(request):
-        if update.name not in _SETTINGS:
-            respond(request, refused(update, "The broker does not support this feature."))
-            return
-        if update.level != levels.get(update.name, 0):
-            reason = f"Set {_SETTINGS[update.name]} on this standalone broker, and restart it."
-            respond(request, refused(update, reason))
-            return
-    respond(request)
+    levels, updates = services.registry.features.levels, updates_of(request)
+    try:
+        updated(levels, updates, {f"Local controller {services.registry.node_id}": _SUPPORTED})
+        for update in updates:
+            if update.level != levels.get(update.name, 0):
+                reason = f"Set {_SETTINGS[update.name]} on this standalone broker, and restart it."
+                raise refused(update, reason)
+    except RefusedUpdate as error:
+        respond(request, error)
+    else:
+        respond(request)
 
 
 SERVED = ServedApi(API, 0, 2, _handle, rights=Rights((ALTER,)))

@@ -37,15 +37,16 @@ class RefusedUpdate(Exception):
 def updated(
     levels: Mapping[str, int],
     updates: Iterable[FeatureUpdate],
-    brokers: Mapping[int, SupportedLevels],
+    nodes: Mapping[str, SupportedLevels],
 ) -> dict[str, int]:
     """Returns the levels after ``updates``; features of level 0 are omitted.
 
-    ``brokers`` has the supported levels of each registered broker. Raises RefusedUpdate.
+    ``nodes`` has the levels that each broker supports, by the broker's name in error texts. Raises
+    RefusedUpdate.
     """
     fresh = dict(levels)
     for update in updates:
-        if reason := _refusal(update, levels.get(update.name, 0), brokers):
+        if reason := _refusal(update, levels.get(update.name, 0), nodes):
             raise refused(update, reason)
         fresh[update.name] = update.level
     return {name: level for name, level in fresh.items() if level > 0}
@@ -60,21 +61,25 @@ def refused(update: FeatureUpdate, reason: str) -> RefusedUpdate:
     )
 
 
-def _refusal(update: FeatureUpdate, before: int, brokers: Mapping[int, SupportedLevels]) -> str:
+def _refusal(update: FeatureUpdate, before: int, nodes: Mapping[str, SupportedLevels]) -> str:
     """Returns why an update is refused; "" if it is allowed."""
-    if update.level < 0:
-        return "A feature version cannot be less than 0."
     if update.type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
-    for broker_id, supported in sorted(brokers.items()):
-        if update.name not in supported:
-            return f"Broker {broker_id} does not support this feature."
-        low, high = supported[update.name]
+    if update.level < 0:
+        return "A feature version cannot be less than 0."
+    for node, supported in nodes.items():
+        low, high = supported.get(update.name, (0, 0))
+        if update.level and not high:
+            return f"{node} does not support this feature."
         if update.level and not low <= update.level <= high:
-            return f"Broker {broker_id} only supports versions 0-{high}."
+            return f"{node} only supports versions 0-{high}"
+    if not before and not any(update.name in supported for supported in nodes.values()):
+        return f"Feature {update.name} not found."
     if update.level < before and update.type == UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to"
             " either safe or unsafe downgrade."
         )
+    if update.level > before and update.type != UPGRADE:
+        return "Can't downgrade to a newer version."
     return ""

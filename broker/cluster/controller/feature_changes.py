@@ -62,11 +62,12 @@ async def change_levels(
         return
 
 
-async def _supported(zookeeper: ZooKeeper) -> dict[int, SupportedLevels]:
-    """Returns the supported levels of each registered broker, by broker id."""
+async def _supported(zookeeper: ZooKeeper) -> dict[str, SupportedLevels]:
+    """Returns the supported levels of each registered broker, in the order of broker ids."""
     names = [name for name in await children_of(zookeeper, brokers.IDS) if name.isdecimal()]
     found = await asyncio.gather(*[_registered(zookeeper, int(name)) for name in names])
-    return {broker_id: levels for broker_id, levels in found if levels is not None}
+    there = sorted((broker_id, levels) for broker_id, levels in found if levels is not None)
+    return {f"Broker {broker_id}": levels for broker_id, levels in there}
 
 
 async def _registered(zookeeper: ZooKeeper, broker_id: int) -> tuple[int, SupportedLevels | None]:

@@ -176,15 +176,19 @@ async def test_consumer_groups_are_off_until_group_version_is_raised(tmp_path: P
         assert versions["finalized_features"] == [
             {"name": "group.version", "max_version_level": 1, "min_version_level": 1}
         ]
+        supported = [{"name": "group.version", "min_version": 0, "max_version": 1}]
+        assert versions["supported_features"] == supported
         assert owned(await heartbeat(cluster)) == [0]
 
 
 @pytest.mark.parametrize(
     ("level", "kind", "name", "reason"),
     [
-        (2, UPGRADE, "group.version", "Broker 1 only supports versions 0-1."),
+        (2, UPGRADE, "group.version", "Broker 1 only supports versions 0-1"),
         (-1, UPGRADE, "group.version", "A feature version cannot be less than 0."),
         (1, UPGRADE, "share.version", "Broker 1 does not support this feature."),
+        (0, UPGRADE, "nope", "Feature nope not found."),
+        (1, SAFE_DOWNGRADE, "group.version", "Can't downgrade to a newer version."),
         (1, 4, "group.version", "The controller does not support the given upgrade type."),
     ],
 )
