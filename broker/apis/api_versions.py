@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """The format of a client's name and version (KIP-511)."""
 
-_STANDALONE = (
+_STANDALONE: tuple[tuple[str, int], ...] = (
     (GROUP_VERSION, GROUP_VERSION_MAX),
     (TRANSACTION_VERSION, TRANSACTION_VERSION_MAX),
 )

@@ -80,7 +80,7 @@ class Member(Thread):
             if message.error():
                 self.errors.append(str(message.error()))
                 continue
-            self.values.append(message.value())
+            self.values.append(message.value() or b"")
             try:
                 done = self._consumer.commit(message=message, asynchronous=False)
             except KafkaException:
