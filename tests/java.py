@@ -26,7 +26,8 @@ from tests.tool_jvm import HOST, ToolJvm
 POMS = Path(__file__).parent / "data" / "maven"
 INSTALL = "apt-get install -y default-jdk-headless maven"
 
-KAFKA_NEW = "kafka-4.3.1"
+KAFKA_NEW = f"kafka-{os.environ.get('KAFKA_RELEASE', '4.3.1')}"
+"""The newest Kafka under test; KAFKA_RELEASE selects a set of jars, as in ``4.4.0``."""
 KAFKA_LAST_TO_SERVE_OLD_CLIENTS = "kafka-3.9.2"
 KAFKA_OLD = "kafka-0.10.2.2"
 

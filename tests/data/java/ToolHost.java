@@ -12,6 +12,8 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -19,7 +21,7 @@ import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import org.apache.kafka.common.utils.Exit;
+import java.util.function.Consumer;
 
 /**
  * Runs main classes one after another in this JVM. tests/tool_jvm.py has the other end.
@@ -50,9 +52,9 @@ public final class ToolHost {
     System.setOut(new PrintStream(OUT, true, StandardCharsets.UTF_8));
     System.setErr(new PrintStream(ERR, true, StandardCharsets.UTF_8));
     Runtime.getRuntime().addShutdownHook(new Thread(ToolHost::send));
-    Exit.setExitProcedure((code, message) -> Run.exit(code));
-    Exit.setHaltProcedure((code, message) -> Run.exit(code));
-    Exit.setShutdownHookAdder((name, hook) -> Run.ofThisThread().hooks.add(hook));
+    onExit("setExitProcedure", given -> Run.exit((int) given[0]));
+    onExit("setHaltProcedure", given -> Run.exit((int) given[0]));
+    onExit("setShutdownHookAdder", given -> Run.ofThisThread().hooks.add((Runnable) given[1]));
     try {
       while (true) {
         String[] words = new String[requests.readInt()];
@@ -66,6 +68,30 @@ public final class ToolHost {
       }
     } catch (EOFException over) {
       Runtime.getRuntime().halt(0);
+    }
+  }
+
+  /** Gives Kafka's class Exit, which 4.4 moved, a procedure through one of its setters. */
+  private static void onExit(String setter, Consumer<Object[]> procedure) throws Exception {
+    Class<?> exit;
+    try {
+      exit = Class.forName("org.apache.kafka.common.utils.internals.Exit");
+    } catch (ClassNotFoundException before44) {
+      exit = Class.forName("org.apache.kafka.common.utils.Exit");
+    }
+    for (Method method : exit.getMethods()) {
+      if (method.getName().equals(setter)) {
+        Class<?> type = method.getParameterTypes()[0];
+        Object proxy =
+            Proxy.newProxyInstance(
+                type.getClassLoader(),
+                new Class<?>[] {type},
+                (self, called, given) -> {
+                  procedure.accept(given);
+                  return null;
+                });
+        method.invoke(null, proxy);
+      }
     }
   }
 
