@@ -149,7 +149,7 @@ class OffsetFetch:
 
 @slotted
 class TxnOffsetCommit:
-    """TxnOffsetCommit v0 to v5, checked by the transaction coordinator; the reply is a CommitReply.
+    """TxnOffsetCommit v0 to v6, checked by the transaction coordinator; the reply is a CommitReply.
 
     A client that is not a member sends a negative ``generation_id``, no member id and no instance
     id; below v3 every client does so. ``topics`` has only topics and partitions that exist.
@@ -165,6 +165,8 @@ class TxnOffsetCommit:
     topics: Sequence[TopicOffsets]
     client_id: str = ""
     client_host: str = ""
+    knows_member_epochs: bool = False
+    """True from v6 on: the client knows GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH."""
 
 
 @slotted

@@ -26,6 +26,7 @@ from offsets.pending import PendingOffsets
 from offsets.runs import MarkerRun, OffsetRun, TransactionalRun
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
+    GROUP_ID_NOT_FOUND,
     ILLEGAL_GENERATION,
     INVALID_COMMIT_OFFSET_SIZE,
     INVALID_GROUP_ID,
@@ -99,7 +100,9 @@ def _check(group: Group | None, call: TxnOffsetCommit) -> int:
     if not call.group_id:
         return INVALID_GROUP_ID
     if group is None:
-        return NONE if call.generation_id < 0 else ILLEGAL_GENERATION
+        if call.generation_id < 0:
+            return NONE
+        return GROUP_ID_NOT_FOUND if call.knows_member_epochs else ILLEGAL_GENERATION
     match group.state:
         case State.DEAD:
             return COORDINATOR_NOT_AVAILABLE

@@ -1,6 +1,6 @@
 """Kafka's error codes, and the error for invalid bytes.
 
-The table is Apache Kafka 4.3.1's (``Errors.java``); a test compares it with
+The table is Apache Kafka 4.4.0's (``Errors.java``); a test compares it with
 ``tests/data/schema/errors.json``. On the wire an error code is an INT16, in decoded values an int.
 """
 
@@ -151,6 +151,9 @@ STREAMS_INVALID_TOPOLOGY: Final = 130
 STREAMS_INVALID_TOPOLOGY_EPOCH: Final = 131
 STREAMS_TOPOLOGY_FENCED: Final = 132
 SHARE_SESSION_LIMIT_REACHED: Final = 133
+GROUP_DELETION_FAILED: Final = 134
+STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED: Final = 135
+CONTROLLER_ID_NOT_REGISTERED: Final = 136
 
 NAMES: Final[dict[int, str]] = {
     -1: "UNKNOWN_SERVER_ERROR",
@@ -288,6 +291,9 @@ NAMES: Final[dict[int, str]] = {
     131: "STREAMS_INVALID_TOPOLOGY_EPOCH",
     132: "STREAMS_TOPOLOGY_FENCED",
     133: "SHARE_SESSION_LIMIT_REACHED",
+    134: "GROUP_DELETION_FAILED",
+    135: "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED",
+    136: "CONTROLLER_ID_NOT_REGISTERED",
 }
 """The name of every known code, in Kafka's spelling."""
 

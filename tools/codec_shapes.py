@@ -520,7 +520,7 @@ TXN_OFFSET_COMMIT = Shape(
     api="TxnOffsetCommit",
     types={
         "Column": "tuple[int, ...]",
-        "Topic": "tuple[str, Column, Column, Column, tuple[str | None, ...] | None, None]",
+        "Topic": "tuple[Any, Column, Column, Column, tuple[str | None, ...] | None, None]",
         "Request": "tuple[str, str, int, int, int, str, str | None, list[Topic]]",
     },
     result=row(
@@ -541,7 +541,7 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
         metadata = tuple([part["committed_metadata"] for part in parts])
         topics.append(
             (
-                topic["name"],
+                topic["topic_id" if version >= 6 else "name"],
                 tuple([part["partition_index"] for part in parts]),
                 tuple([part["committed_offset"] for part in parts]),
                 tuple([part["committed_leader_epoch"] for part in parts]),
@@ -563,16 +563,19 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
     rows={
         "topics": (
             "Topic",
-            row("topic_name", "partitions", "offsets", "leader_epochs", "metadata", "None"),
+            row(
+                ("topic_topic_id", 6, "topic_name"),
+                "partitions",
+                "offsets",
+                "leader_epochs",
+                "metadata",
+                "None",
+            ),
         )
     },
     columns=("topic_partitions",),
     arguments=OFFSET_COMMIT.arguments,
-    names={
-        "topics[]": "topic, partitions, codes",
-        "topics.name": "topic",
-        "topics.partitions[]": "codes",
-    },
+    names=OFFSET_COMMIT.names,
 )
 
 SHAPES = {

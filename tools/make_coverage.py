@@ -40,7 +40,7 @@ HEAD = """\
 `make coverage` writes this page from the broker's table of APIs
 (`broker/apis/tables/standalone.py`), which also determines the response to ApiVersions. Every field
 of a served version takes effect, except the fields in the column "left out". The column "known" has
-all versions up to Apache Kafka 4.3.1. The last column has the operations that a principal must be
+all versions up to Apache Kafka 4.4.0. The last column has the operations that a principal must be
 allowed if the broker has an authorizer ([security.md](../operate/security.md#rights)).
 
 | key | API | served | known | left out | needs |

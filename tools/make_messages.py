@@ -181,7 +181,7 @@ def records_module(records: dict[str, Any], facts: dict[str, Any]) -> str:
     return f'''"""The records of Kafka's internal topics as tables: groups, transactions, shares.
 
 A key begins with its type (int16), a value with its version (int16); ``decode`` and ``encode``
-handle the bytes after these two. The module is longer than the limit, since it is one list.
+handle the bytes after these two. The module exceeds the length limit, because it is one list.
 Written by ``tools/make_messages.py``.
 """
 
@@ -200,12 +200,13 @@ BY_NAME: Final[dict[str, LogRecord]] = {{record.name: record for record in (
 
 
 def decode(name: str, version: int, buffer: Buffer, position: int = 0) -> dict[str, Any]:
-    """The fields of a key or value; ProtocolError unless it fills the bytes exactly."""
+    """Returns the fields of a key or value; raises ProtocolError unless the key or value fills the
+    bytes exactly."""
     return _find(name).message(version).decode(buffer, position)
 
 
 def encode(name: str, version: int, value: dict[str, Any]) -> bytes:
-    """The bytes of a key or value, without the two bytes before them."""
+    """Returns the bytes of a key or value, without its type or version in the first two bytes."""
     return _find(name).message(version).encode(value)
 
 
@@ -231,7 +232,7 @@ def keys_module(apis: dict[str, Any]) -> str:
     listed = "".join(f"    {snake(names[k]).upper()}: {v},\n" for k, v in first.items())
     return f'''"""API keys by Kafka's names, and the first flexible version of each API (KIP-482).
 
-A small module, since every request header needs it. Written by ``tools/make_messages.py``.
+The module is small, because every request header imports it. Written by ``tools/make_messages.py``.
 """
 
 from __future__ import annotations
@@ -241,7 +242,8 @@ from typing import Final
 {constants}
 FIRST_FLEXIBLE: Final[dict[int, int]] = {{
 {listed}}}
-"""The first version with compact types and tagged fields; keys without one are missing."""
+"""The first version of each API with compact types and tagged fields, by API key. An API that has
+no such version is missing."""
 '''
 
 
@@ -269,7 +271,7 @@ Key = TypeVar("Key")
 
 
 class Tables(Mapping[Key, Api], Generic[Key]):
-    """A read-only dict of APIs that imports each one's module on first use."""
+    """A read-only dict of APIs that imports the module of an API on its first use."""
 
     def __init__(self, modules: dict[Key, str]) -> None:
         self._modules = modules

@@ -1,8 +1,9 @@
 """ApiVersions (18): the APIs and versions that this broker serves, from the table of served APIs.
 
 Versions: v0; v1 throttle time; v3 flexible, the client's name and version, features (KIP-584); v4
-supported features whose minimum is 0, which Java clients of v3 can't parse (KAFKA-17011). The
-connection answers an unknown version with version 0 and UNSUPPORTED_VERSION, before any handler.
+supported features whose minimum is 0, which Java clients of v3 can't parse (KAFKA-17011); v5 the
+cluster and the node that the client means to talk to (KIP-1242). The connection answers an unknown
+version with version 0 and UNSUPPORTED_VERSION, before any handler.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 import struct
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from broker.config.config_table import (
     GROUP_VERSION,
@@ -20,7 +21,7 @@ from broker.config.config_table import (
 )
 from broker.net.request import Request, ServedApi
 from broker.net.required_acls import nothing
-from protocol.errors import INVALID_REQUEST
+from protocol.errors import INVALID_REQUEST, NONE, REBOOTSTRAP_REQUIRED
 from protocol.headers import response_header
 from protocol.messages.api_versions import API
 from protocol.messages.consumer_group_heartbeat import API as CONSUMER_GROUP_HEARTBEAT
@@ -38,6 +39,8 @@ _STANDALONE: tuple[tuple[str, int], ...] = (
 """The features of a standalone broker, each with its highest level."""
 _CLUSTER = _STANDALONE[:1]
 """The features of a broker in a cluster, where producers use transaction.version 0."""
+_ANY_NODE = -1
+"""The node id of a request that is for any broker, such as the first to a bootstrap address."""
 _KNOWS_MINIMUM_0 = 4
 """The first version whose clients can parse a supported feature with minimum 0."""
 
@@ -47,10 +50,10 @@ def _handle(services: Services, request: Request) -> None:
     request.connection.lookups += 1
     if version >= 3:
         value = request.value
-        for name in ("client_software_name", "client_software_version"):
-            if not _SOFTWARE.fullmatch(value[name]):
-                request.respond({"error_code": INVALID_REQUEST, "api_keys": []})
-                return
+        error_code = _error(services, value)
+        if error_code:
+            request.respond({"error_code": error_code, "api_keys": []})
+            return
         name, its_version = value["client_software_name"], value["client_software_version"]
         request.connection.software = f"{name} {its_version}"
     features = services.registry.features
@@ -61,6 +64,22 @@ def _handle(services: Services, request: Request) -> None:
     body = _body(version, rows, supported, features.epoch, tuple(features.levels.items()))
     header = response_header(API.key, version, request.correlation_id)
     request.complete(b"".join((struct.pack(">i", len(header) + len(body)), header, body)))
+
+
+def _error(services: Services, value: dict[str, Any]) -> int:
+    """Returns the error of the whole request, or NONE.
+
+    A client that reached a broker of another cluster, or another node of its own cluster, has an
+    outdated address, and must start again from its bootstrap addresses.
+    """
+    names = value["client_software_name"], value["client_software_version"]
+    cluster_id, node_id = value["cluster_id"], value["node_id"]
+    if not all(map(_SOFTWARE.fullmatch, names)) or (cluster_id is None) != (node_id == _ANY_NODE):
+        return INVALID_REQUEST
+    registry = services.registry
+    if cluster_id is None or (cluster_id, node_id) == (registry.cluster_id, registry.node_id):
+        return NONE
+    return REBOOTSTRAP_REQUIRED
 
 
 @cache
@@ -100,7 +119,7 @@ def _body(
 SERVED = ServedApi(
     API,
     0,
-    4,
+    5,
     _handle,
     rights=nothing("clients send ApiVersions before the login; the response has only API versions"),
 )

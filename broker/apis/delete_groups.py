@@ -1,6 +1,7 @@
 """DeleteGroups (42): deletes groups without members, with their offsets.
 
-Versions: v0; v1 the same; v2 flexible. An empty group id is allowed, as in Kafka.
+Versions: v0; v1 the same; v2 flexible; v3 error messages, which are null, as in Kafka 4.4.0 for
+groups of the types that this broker serves. An empty group id is allowed, as in Kafka.
 """
 
 from __future__ import annotations
@@ -47,4 +48,4 @@ def _handle(services: Services, request: Request) -> Steps:
     request.respond({"throttle_time_ms": 0, "results": results}, worst)
 
 
-SERVED = ServedApi(API, 0, 2, _handle, rights=Rights(each=_DELETE))
+SERVED = ServedApi(API, 0, 3, _handle, rights=Rights(each=_DELETE))

@@ -3,7 +3,8 @@ commits.
 
 Versions: v1 the same on the wire; v2 committed leader epoch; v3 generation, member and instance
 (KIP-447), flexible; v4 TRANSACTION_ABORTABLE; v5 the offsets' partition need not have been added to
-the transaction before (KIP-890).
+the transaction before (KIP-890); v6 topic ids in place of names, and the errors GROUP_ID_NOT_FOUND
+and STALE_MEMBER_EPOCH in place of ILLEGAL_GENERATION (KIP-1319).
 
 As in Kafka the topics are checked first, then the coordinator of the group, then the transaction,
 and then the group itself.
@@ -11,8 +12,7 @@ and then the group itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import itemgetter
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.add_partitions_on_write import NOT_ASKED, Answered, Enlisted
@@ -49,6 +49,7 @@ _WRITE, _READ_GROUP = transactional_id(Operation.WRITE), group(Operation.READ)
 _FIRST_WITH_LOADING = 2
 _FIRST_WITH_ABORTABLE = 4
 _FIRST_OF_TV2 = 5
+_FIRST_WITH_IDS = 6
 _TOPICS = CommitTopics(ENCODE_RESPONSE)
 
 
@@ -64,14 +65,23 @@ def _handle(services: Services, request: Request) -> Steps | None:
         if not is_allowed(services, request, _READ_GROUP, group_id):
             _TOPICS.refuse(request, topics, GROUP_AUTHORIZATION_FAILED)
             return None
-        if not are_known(services, request, READ_TOPIC, [topic[0] for topic in topics]):
-            return _handle_allowed(services, request, decoded)
+        by_id = request.api_version >= _FIRST_WITH_IDS
+        name_of = services.registry.topic_name if by_id else str
+        if not are_known(services, request, READ_TOPIC, [name_of(topic[0]) for topic in topics]):
+            return _handle_allowed(services, request, decoded, name_of)
     _look_up(services, request, decoded)
     return None
 
 
-def _handle_allowed(services: Services, request: Request, decoded: Any) -> Steps:
-    topics, denied = yield from split(services, request, READ_TOPIC, decoded[-1], itemgetter(0))
+def _handle_allowed(
+    services: Services,
+    request: Request,
+    decoded: Any,
+    name_of: Callable[[Any], str | None],
+) -> Steps:
+    topics, denied = yield from split(
+        services, request, READ_TOPIC, decoded[-1], lambda topic: name_of(topic[0])
+    )
     _look_up(services, request, (*decoded[:-1], topics), denied)
 
 
@@ -84,7 +94,8 @@ def _look_up(
         transactional_id, group_id, producer_id, epoch, generation_id, member_id, instance_id,
         topics,
     ) = decoded  # fmt: skip
-    offsets = _TOPICS.take(services.registry, request, topics, denied=denied)
+    by_id = version >= _FIRST_WITH_IDS
+    offsets = _TOPICS.take(services.registry, request, topics, by_id=by_id, denied=denied)
     if not offsets:
         request.take(CommitReply(()))  # an empty commit is not checked further, as in OffsetCommit
         return
@@ -104,6 +115,7 @@ def _look_up(
         instance_id,
         offsets,
         *client,
+        knows_member_epochs=by_id,
     )
     hosted = services.groups.hosted_for(group_id)
     elsewhere = enlisted.is_elsewhere(services)
@@ -207,7 +219,7 @@ def _error(services: Services, enlisted: Enlisted, hosted: HostedGroups, answere
 SERVED = ServedApi(
     API,
     0,
-    5,
+    6,
     _handle,
     elements_max=10_000,
     decoders=DECODE_REQUEST,

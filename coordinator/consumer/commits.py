@@ -59,7 +59,8 @@ def check_txn_commit(
     member = group.members.get(call.member_id)
     if member is None:
         return _unknown(group, call)
-    return _check_epoch(member, call, image, ILLEGAL_GENERATION)
+    stale = STALE_MEMBER_EPOCH if call.knows_member_epochs else ILLEGAL_GENERATION
+    return _check_epoch(member, call, image, stale)
 
 
 def check_fetch(group: ConsumerGroup, call: OffsetFetch) -> int:

@@ -15,13 +15,14 @@ from protocol.columns import (
     count_prefix,
     slow,
     unsayable,
+    uuid,
 )
 from protocol.errors import ProtocolError
 from protocol.messages.txn_offset_commit import API
 from protocol.wire import read_varint
 
 Column = tuple[int, ...]
-Topic = tuple[str, Column, Column, Column, tuple[str | None, ...] | None, None]
+Topic = tuple[Any, Column, Column, Column, tuple[str | None, ...] | None, None]
 Request = tuple[str, str, int, int, int, str, str | None, list[Topic]]
 
 _codes = Packers("ih")
@@ -41,6 +42,7 @@ _unpack_iqiH = struct.Struct(">iqiH").unpack_from
 _unpack_iqih = struct.Struct(">iqih").unpack_from
 _unpack_qhi = struct.Struct(">qhi").unpack_from
 _unpack_qhiB = struct.Struct(">qhiB").unpack_from
+_unpack_uB = struct.Struct(">16sB").unpack_from
 _zeros = Packers("i2x")
 _zerosx = Packers("i2xx")
 
@@ -52,7 +54,7 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
         metadata = tuple([part["committed_metadata"] for part in parts])
         topics.append(
             (
-                topic["name"],
+                topic["topic_id" if version >= 6 else "name"],
                 tuple([part["partition_index"] for part in parts]),
                 tuple([part["committed_offset"] for part in parts]),
                 tuple([part["committed_leader_epoch"] for part in parts]),
@@ -396,6 +398,144 @@ def decode_request_v3(buffer: bytes, position: int) -> Request:
         return slow(API, 3, buffer, position, _shape)
 
 
+def decode_request_v6(buffer: bytes, position: int) -> Request:
+    """TxnOffsetCommit v6."""
+    p = position
+    try:
+        n = buffer[p]
+        p += 1
+        if n > 127:
+            n, p = read_varint(buffer, p - 1)
+        if n == 0 or n > 32768:
+            raise Unusual
+        e = p + n - 1
+        transactional_id = buffer[p:e].decode()
+        p = e
+        n = buffer[p]
+        p += 1
+        if n > 127:
+            n, p = read_varint(buffer, p - 1)
+        if n == 0 or n > 32768:
+            raise Unusual
+        e = p + n - 1
+        group_id = buffer[p:e].decode()
+        p = e
+        producer_id, producer_epoch, generation_id, n = _unpack_qhiB(buffer, p)
+        p += 15
+        if n > 127:
+            n, p = read_varint(buffer, p - 1)
+        if n == 0 or n > 32768:
+            raise Unusual
+        e = p + n - 1
+        member_id = buffer[p:e].decode()
+        p = e
+        n = buffer[p]
+        p += 1
+        if n > 127:
+            n, p = read_varint(buffer, p - 1)
+        if n == 0:
+            group_instance_id = None
+        elif n > 32768:
+            raise Unusual
+        else:
+            e = p + n - 1
+            group_instance_id = buffer[p:e].decode()
+            p = e
+        n = buffer[p]
+        p += 1
+        if n > 127:
+            n, p = read_varint(buffer, p - 1)
+        n -= 1
+        if n < 0 or n * 18 > len(buffer) - p:
+            raise Unusual
+        topics: list[Topic] = []
+        for _ in range(n):
+            topic_topic_id, n = _unpack_uB(buffer, p)
+            p += 17
+            if n > 127:
+                n, p = read_varint(buffer, p - 1)
+            n -= 1
+            if n < 0 or n * 18 > len(buffer) - p:
+                raise Unusual
+            count = n
+            e = p + n * 18
+            flat = None
+            if n == 1:
+                lone = _unpack_iqiH(buffer, p)
+                if lone[3] in (0, 256):
+                    flat = lone[:3]
+            elif n:
+                mark = buffer[p + 16]
+                if (
+                    mark in (0, 1)
+                    and buffer[p + 16 : e : 18].count(mark) == n
+                    and buffer[p + 17 : e : 18].count(0) == n
+                ):
+                    flat = _partitions_iqi[n](buffer, p)
+            if flat is not None:
+                partitions = flat[0::3]
+                offsets = flat[1::3]
+                leader_epochs = flat[2::3]
+                metadata = None
+                p = e
+            else:
+                partitions_list = []
+                offsets_list = []
+                leader_epochs_list = []
+                metadata_list = []
+                for _ in range(count):
+                    partition_index, committed_offset, committed_leader_epoch, n = _unpack_iqiB(
+                        buffer, p
+                    )
+                    p += 17
+                    if n > 127:
+                        n, p = read_varint(buffer, p - 1)
+                    if n == 0:
+                        committed_metadata = None
+                    elif n > 32768:
+                        raise Unusual
+                    else:
+                        e = p + n - 1
+                        committed_metadata = buffer[p:e].decode()
+                        p = e
+                    tags = buffer[p]
+                    p += 1
+                    if tags:
+                        raise Unusual
+                    partitions_list.append(partition_index)
+                    offsets_list.append(committed_offset)
+                    leader_epochs_list.append(committed_leader_epoch)
+                    metadata_list.append(committed_metadata)
+                partitions = tuple(partitions_list)
+                offsets = tuple(offsets_list)
+                leader_epochs = tuple(leader_epochs_list)
+                metadata = tuple(metadata_list) if any(metadata_list) else None
+            timestamps = None
+            topic_tags = buffer[p]
+            p += 1
+            if topic_tags:
+                raise Unusual
+            topics.append((topic_topic_id, partitions, offsets, leader_epochs, metadata, None))
+        tags = buffer[p]
+        p += 1
+        if tags:
+            raise Unusual
+        if p != len(buffer):
+            raise Unusual
+        return (
+            transactional_id,
+            group_id,
+            producer_id,
+            producer_epoch,
+            generation_id,
+            member_id,
+            group_instance_id,
+            topics,
+        )
+    except (Unusual, struct.error, IndexError, UnicodeDecodeError, ProtocolError):
+        return slow(API, 6, buffer, position, _shape)
+
+
 def encode_response_v0(
     correlation_id: int,
     throttle_time_ms: int,
@@ -442,6 +582,29 @@ def encode_response_v3(
         raise unsayable(API, 3, error) from None
 
 
+def encode_response_v6(
+    correlation_id: int,
+    throttle_time_ms: int,
+    topics: Sequence[tuple[Any, Sequence[int], int | Sequence[int]]],
+) -> bytes:
+    """TxnOffsetCommit v6."""
+    try:
+        pieces: list[bytes] = []
+        pieces += (_pack_i(throttle_time_ms), count_prefix(len(topics)))
+        for topic, partitions, codes in topics:
+            pieces += (
+                uuid(topic),
+                count_prefix(len(partitions)),
+                code_columns(_zerosx, _codesx, partitions, codes),
+                b"\x00",
+            )
+        pieces.append(b"\x00")
+        body = b"".join(pieces)
+        return _pack_iix(len(body) + 5, correlation_id) + body
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 6, error) from None
+
+
 DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = {
     0: decode_request_v0,
     1: decode_request_v0,
@@ -449,6 +612,7 @@ DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = {
     3: decode_request_v3,
     4: decode_request_v3,
     5: decode_request_v3,
+    6: decode_request_v6,
 }
 
 ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = {
@@ -458,4 +622,5 @@ ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = {
     3: encode_response_v3,
     4: encode_response_v3,
     5: encode_response_v3,
+    6: encode_response_v6,
 }

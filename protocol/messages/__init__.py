@@ -135,6 +135,8 @@ BY_KEY: Final[Tables[int]] = Tables(
         90: "describe_share_group_offsets",
         91: "alter_share_group_offsets",
         92: "delete_share_group_offsets",
+        93: "streams_group_topology_description_update",
+        94: "unregister_controller",
     }
 )
 """Every API by its key, ordered by key: BY_KEY[8]."""
@@ -226,9 +228,11 @@ BY_NAME: Final[Tables[str]] = Tables(
         "StopReplica": "stop_replica",
         "StreamsGroupDescribe": "streams_group_describe",
         "StreamsGroupHeartbeat": "streams_group_heartbeat",
+        "StreamsGroupTopologyDescriptionUpdate": "streams_group_topology_description_update",
         "SyncGroup": "sync_group",
         "TxnOffsetCommit": "txn_offset_commit",
         "UnregisterBroker": "unregister_broker",
+        "UnregisterController": "unregister_controller",
         "UpdateFeatures": "update_features",
         "UpdateMetadata": "update_metadata",
         "UpdateRaftVoter": "update_raft_voter",

@@ -9,10 +9,13 @@ from protocol.schema import BOOLEAN, INT16, INT32, INT64, STRING, Api, Array, Fi
 #     supported_features, finalized_features_epoch, finalized_features, zk_migration_ready;
 #     flexible
 # v4: the same on the wire
+# v5: request adds cluster_id, node_id
 
 REQUEST = (
     Field("client_software_name", STRING, "3+"),
     Field("client_software_version", STRING, "3+"),
+    Field("cluster_id", STRING, "5+", nullable="5+", default=None),
+    Field("node_id", INT32, "5+", default=-1),
 )
 
 RESPONSE = (
@@ -54,7 +57,7 @@ RESPONSE = (
 API = Api(
     key=18,
     name="ApiVersions",
-    versions="0-4",
+    versions="0-5",
     flexible="3+",
     request=REQUEST,
     response=RESPONSE,

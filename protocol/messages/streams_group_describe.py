@@ -1,12 +1,27 @@
 """StreamsGroupDescribe, API key 89."""
 
-from protocol.schema import BOOLEAN, INT16, INT32, INT64, STRING, UINT16, Api, Array, Field, Struct
+from protocol.schema import (
+    BOOLEAN,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    UINT16,
+    Api,
+    Array,
+    Field,
+    Struct,
+)
 
 # v0: the first known
+# v1: request adds include_topology_description; response adds groups.topology_description,
+#     groups.topology_description_status, groups.assignor_name
 
 REQUEST = (
     Field("group_ids", Array(STRING), "0+"),
     Field("include_authorized_operations", BOOLEAN, "0+"),
+    Field("include_topology_description", BOOLEAN, "1+"),
 )
 
 RESPONSE = (
@@ -185,6 +200,65 @@ RESPONSE = (
                 "0+",
             ),
             Field("authorized_operations", INT32, "0+", default=-2147483648),
+            Field(
+                "topology_description",
+                Struct(
+                    Field(
+                        "subtopologies",
+                        Array(
+                            Field("subtopology_id", STRING, "1+"),
+                            Field(
+                                "nodes",
+                                Array(
+                                    Field("name", STRING, "1+"),
+                                    Field("node_type", INT8, "1+"),
+                                    Field("source_topics", Array(STRING), "1+"),
+                                    Field("sink_topic", STRING, "1+", nullable="1+"),
+                                    Field("stores", Array(STRING), "1+"),
+                                    Field("successors", Array(STRING), "1+"),
+                                ),
+                                "1+",
+                            ),
+                        ),
+                        "1+",
+                    ),
+                    Field(
+                        "global_stores",
+                        Array(
+                            Field(
+                                "source",
+                                Struct(
+                                    Field("name", STRING, "1+"),
+                                    Field("node_type", INT8, "1+"),
+                                    Field("source_topics", Array(STRING), "1+"),
+                                    Field("sink_topic", STRING, "1+", nullable="1+"),
+                                    Field("stores", Array(STRING), "1+"),
+                                    Field("successors", Array(STRING), "1+"),
+                                ),
+                                "1+",
+                            ),
+                            Field(
+                                "processor",
+                                Struct(
+                                    Field("name", STRING, "1+"),
+                                    Field("node_type", INT8, "1+"),
+                                    Field("source_topics", Array(STRING), "1+"),
+                                    Field("sink_topic", STRING, "1+", nullable="1+"),
+                                    Field("stores", Array(STRING), "1+"),
+                                    Field("successors", Array(STRING), "1+"),
+                                ),
+                                "1+",
+                            ),
+                        ),
+                        "1+",
+                    ),
+                ),
+                "1+",
+                nullable="1+",
+                default=None,
+            ),
+            Field("topology_description_status", INT8, "1+"),
+            Field("assignor_name", STRING, "1+", nullable="1+", default=None),
         ),
         "0+",
     ),
@@ -193,7 +267,7 @@ RESPONSE = (
 API = Api(
     key=89,
     name="StreamsGroupDescribe",
-    versions="0-0",
+    versions="0-1",
     flexible="0+",
     request=REQUEST,
     response=RESPONSE,

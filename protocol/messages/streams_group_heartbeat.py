@@ -15,6 +15,7 @@ from protocol.schema import (
 )
 
 # v0: the first known
+# v1: response adds topology_description_required; response changes acceptable_recovery_lag
 
 REQUEST = (
     Field("group_id", STRING, "0+"),
@@ -169,8 +170,9 @@ RESPONSE = (
     Field("member_id", STRING, "0+"),
     Field("member_epoch", INT32, "0+"),
     Field("heartbeat_interval_ms", INT32, "0+"),
-    Field("acceptable_recovery_lag", INT32, "0+"),
+    Field("acceptable_recovery_lag", INT32, "0"),
     Field("task_offset_interval_ms", INT32, "0+"),
+    Field("acceptable_recovery_lag", INT64, "1+"),
     Field(
         "status",
         Array(
@@ -211,6 +213,7 @@ RESPONSE = (
         nullable="0+",
         default=None,
     ),
+    Field("topology_description_required", BOOLEAN, "1+"),
     Field("endpoint_information_epoch", INT32, "0+"),
     Field(
         "partitions_by_user_endpoint",
@@ -249,7 +252,7 @@ RESPONSE = (
 API = Api(
     key=88,
     name="StreamsGroupHeartbeat",
-    versions="0-0",
+    versions="0-1",
     flexible="0+",
     request=REQUEST,
     response=RESPONSE,

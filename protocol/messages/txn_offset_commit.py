@@ -1,6 +1,6 @@
 """TxnOffsetCommit, API key 28."""
 
-from protocol.schema import INT16, INT32, INT64, STRING, Api, Array, Field
+from protocol.schema import INT16, INT32, INT64, STRING, UUID, Api, Array, Field
 
 # v0: the first known
 # v1: the same on the wire
@@ -8,6 +8,8 @@ from protocol.schema import INT16, INT32, INT64, STRING, Api, Array, Field
 # v3: request adds generation_id, member_id, group_instance_id; flexible
 # v4: the same on the wire
 # v5: the same on the wire
+# v6: request adds topics.topic_id; request drops topics.name; response adds topics.topic_id;
+#     response drops topics.name
 
 REQUEST = (
     Field("transactional_id", STRING, "0+"),
@@ -20,7 +22,8 @@ REQUEST = (
     Field(
         "topics",
         Array(
-            Field("name", STRING, "0+"),
+            Field("topic_id", UUID, "6+"),
+            Field("name", STRING, "0-5"),
             Field(
                 "partitions",
                 Array(
@@ -41,7 +44,8 @@ RESPONSE = (
     Field(
         "topics",
         Array(
-            Field("name", STRING, "0+"),
+            Field("topic_id", UUID, "6+"),
+            Field("name", STRING, "0-5"),
             Field(
                 "partitions",
                 Array(
@@ -58,7 +62,7 @@ RESPONSE = (
 API = Api(
     key=28,
     name="TxnOffsetCommit",
-    versions="0-5",
+    versions="0-6",
     flexible="3+",
     request=REQUEST,
     response=RESPONSE,

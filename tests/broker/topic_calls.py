@@ -167,6 +167,13 @@ def metadata(wire: Wire, *names: str, version: int = 12, create: bool = True) ->
     )
 
 
+def topic_id(wire: Wire, name: str) -> bytes:
+    """Returns the id of a topic; 16 zero bytes if the topic does not exist."""
+    (entry,) = metadata(wire, name, create=False)["topics"]
+    found: bytes = entry["topic_id"]
+    return found
+
+
 def commit(wire: Wire, offset: int) -> int:
     """Commits ``offset`` of t-0 for group g and returns the error code."""
     partition = {"partition_index": 0, "committed_offset": offset}

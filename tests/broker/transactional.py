@@ -16,7 +16,7 @@ from protocol.errors import (
 from protocol.records.batch import records_of
 from protocol.records.stored import iter_stored
 from tests.broker import transactional_calls as calls
-from tests.broker.topic_calls import fetch
+from tests.broker.topic_calls import fetch, topic_id
 from tests.waiting import until
 from tests.wire import Wire, batch
 
@@ -174,12 +174,16 @@ class TransactionalProducer:
         for (name, partition), offset in offsets.items():
             entry = {"partition_index": partition, "committed_offset": offset}
             by_topic.setdefault(name, []).append({**entry, "committed_metadata": ""})
+
+        def named(name: str) -> dict[str, Any]:
+            return {"topic_id": topic_id(self.wire, name)} if version >= 6 else {"name": name}
+
         value = {
             "transactional_id": self.transactional_id,
             "group_id": group_id,
             "producer_id": self.producer_id,
             "producer_epoch": self.epoch,
-            "topics": [{"name": name, "partitions": data} for name, data in by_topic.items()],
+            "topics": [{**named(name), "partitions": data} for name, data in by_topic.items()],
             **fields,
         }
         answer = self.wire.call("TxnOffsetCommit", version, value)

@@ -182,10 +182,10 @@ def body_of(api: Api, version: int, frame: bytes) -> dict[str, Any]:
     return api.decode_response(version, frame[4:], position)
 
 
-def commit_arguments(version: int, value: dict[str, Any]) -> list[Any]:
+def commit_arguments(key: str, value: dict[str, Any]) -> list[Any]:
     topics = [
         (
-            topic["topic_id"] if version >= 10 else topic["name"],
+            topic[key],
             [part["partition_index"] for part in topic["partitions"]],
             [part["error_code"] for part in topic["partitions"]],
         )
@@ -245,7 +245,8 @@ def untagged(fields: Any, value: dict[str, Any]) -> dict[str, Any]:
 def response_arguments(api: Api, version: int, value: dict[str, Any]) -> list[Any]:
     """Returns the arguments with which the generated encoder encodes ``value``."""
     if api.name in ("OffsetCommit", "TxnOffsetCommit"):
-        return commit_arguments(version, value)
+        first_with_ids = 10 if api.name == "OffsetCommit" else 6
+        return commit_arguments("topic_id" if version >= first_with_ids else "name", value)
     if api.name == "OffsetFetch":
         return fetch_arguments(version, value)
     if api.name == "Produce":

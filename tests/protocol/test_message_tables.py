@@ -69,13 +69,13 @@ def test_table_of_a_log_record_equals_kafkas_schema(name: str) -> None:
 
 
 def test_apis_are_found_by_key_and_by_name() -> None:
-    assert list(BY_KEY) == sorted(BY_KEY) == list(range(93))
+    assert list(BY_KEY) == sorted(BY_KEY) == list(range(95))
     assert set(BY_NAME) == set(APIS)
     assert all(api.key == key for key, api in BY_KEY.items())
     assert BY_KEY[74].name == "ListConfigResources"
-    assert 93 not in BY_KEY
+    assert 95 not in BY_KEY
     with pytest.raises(KeyError):
-        BY_KEY[93]
+        BY_KEY[95]
 
 
 def test_each_api_key_has_a_name() -> None:

@@ -9,6 +9,7 @@ from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,
+    GROUP_ID_NOT_FOUND,
     ILLEGAL_GENERATION,
     INVALID_GROUP_ID,
     INVALID_PRODUCER_EPOCH,
@@ -16,18 +17,25 @@ from protocol.errors import (
     INVALID_TXN_STATE,
     NONE,
     OFFSET_METADATA_TOO_LARGE,
+    STALE_MEMBER_EPOCH,
     TRANSACTION_ABORTABLE,
     UNKNOWN_MEMBER_ID,
+    UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSTABLE_OFFSET_COMMIT,
 )
-from tests.broker.topic_calls import create_topic
+from tests.broker.topic_calls import create_topic, topic_id
 from tests.broker.transactional import TransactionalProducer, initialized
 from tests.waiting import until
 from tests.wire import Wire
 
-VERSIONS = range(6)
-WITH_MEMBERS = range(3, 6)
+VERSIONS = range(7)
+WITH_MEMBERS = range(3, 7)
+
+
+def unknown_topic(version: int) -> int:
+    """Returns the error of a topic that does not exist."""
+    return UNKNOWN_TOPIC_ID if version >= 6 else UNKNOWN_TOPIC_OR_PARTITION
 
 
 def producer_for_group(wire: Wire, name: str, version: int) -> TransactionalProducer:
@@ -77,7 +85,7 @@ def test_txn_offset_commit_refuses_only_unknown_partitions(
 
     codes = producer.commit_offsets(name, offsets, version)
 
-    assert codes == [NONE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_OR_PARTITION]
+    assert codes == [NONE, UNKNOWN_TOPIC_OR_PARTITION, unknown_topic(version)]
     assert producer.end(commit=True) == NONE
     until("it counts", lambda: fetched(wire, name)[0] == (7, NONE))
 
@@ -91,7 +99,7 @@ def test_txn_offset_commit_of_unknown_partitions_skips_the_other_checks(
 
     codes = producer.commit_offsets("", {(f"{name}-none", 0): 1}, version)
 
-    assert codes == [UNKNOWN_TOPIC_OR_PARTITION]
+    assert codes == [unknown_topic(version)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -160,7 +168,7 @@ def test_txn_offset_commit_of_an_outdated_member_is_refused(
 def test_txn_offset_commit_without_generation_creates_an_unknown_group(
     wire: Wire, name: str, version: int
 ) -> None:
-    """A commit with a generation gets ILLEGAL_GENERATION and creates no group."""
+    """A commit with a generation is refused and creates no group."""
     producer = producer_for_group(wire, name, version)
 
     def groups() -> list[str]:
@@ -170,10 +178,32 @@ def test_txn_offset_commit_without_generation_creates_an_unknown_group(
     if version in WITH_MEMBERS:
         member = {"generation_id": 3, "member_id": "m", "group_instance_id": None}
         codes = producer.commit_offsets(name, {(name, 0): 1}, version, **member)
-        assert (codes, groups()) == ([ILLEGAL_GENERATION], [])
+        refused = GROUP_ID_NOT_FOUND if version >= 6 else ILLEGAL_GENERATION
+        assert (codes, groups()) == ([refused], [])
     assert producer.commit_offsets(name, {(name, 0): 1}, version) == [NONE]
     assert producer.end(commit=True) == NONE
     until("the group is there", lambda: groups() == [name])
+
+
+@pytest.mark.parametrize("version", WITH_MEMBERS)
+def test_txn_offset_commit_checks_the_epoch_of_a_consumer_group_member(
+    wire: Wire, name: str, version: int
+) -> None:
+    producer = producer_for_group(wire, name, version)
+    heartbeat = {"group_id": name, "member_id": "m", "member_epoch": 0, "topic_partitions": []}
+    heartbeat |= {"subscribed_topic_names": [name], "rebalance_timeout_ms": 60_000}
+    joined = wire.call("ConsumerGroupHeartbeat", 1, heartbeat)
+    assert joined["error_code"] == NONE
+    epoch = joined["member_epoch"]
+
+    def commit(epoch: int, member_id: str = "m") -> int:
+        member = {"generation_id": epoch, "member_id": member_id}
+        [code] = producer.commit_offsets(name, {(name, 0): 1}, version, **member)
+        return code
+
+    assert commit(epoch) == NONE
+    assert commit(epoch + 1) == (STALE_MEMBER_EPOCH if version >= 6 else ILLEGAL_GENERATION)
+    assert commit(epoch, "nobody") == UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -217,7 +247,7 @@ def test_txn_offset_commit_refuses_only_partitions_with_long_metadata(
         "producer_epoch": producer.epoch,
         "topics": [
             {
-                "name": name,
+                **({"topic_id": topic_id(wire, name)} if version >= 6 else {"name": name}),
                 "partitions": [
                     {"partition_index": index, "committed_offset": 5, "committed_metadata": said}
                     for index, said in enumerate(("x" * 10_000, None))
@@ -276,4 +306,4 @@ def test_txn_offset_commit_of_600_partitions_commits_all_of_them(
 def test_txn_offset_commit_v0_v1_get_not_available_for_load_in_progress() -> None:
     loading, elsewhere = COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE
 
-    assert [_as_known(loading, version) for version in VERSIONS] == [elsewhere] * 2 + [loading] * 4
+    assert [_as_known(loading, version) for version in VERSIONS] == [elsewhere] * 2 + [loading] * 5

@@ -21,7 +21,7 @@ from protocol.errors import (
 )
 from tests.broker.partitions import partition_of
 from tests.broker.serving import asked, eventually, serving
-from tests.broker.topic_calls import create_topic, fetch, metadata, produce
+from tests.broker.topic_calls import create_topic, fetch, metadata, produce, topic_id
 from tests.broker.topics.test_broken_disks import commit, until_done
 from tests.simulated_files import SimulatedFiles
 from tests.wire import Wire, batch, values_of
@@ -41,12 +41,6 @@ def read(wire: Wire, name: str) -> list[bytes | None]:
     found: list[bytes | None] = []
     while values := values_of(fetch(wire, name, len(found))["records"]):
         found += values
-    return found
-
-
-def topic_id(wire: Wire, name: str) -> bytes:
-    (entry,) = metadata(wire, name, create=False)["topics"]
-    found: bytes = entry["topic_id"]
     return found
 
 
