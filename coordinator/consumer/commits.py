@@ -43,10 +43,10 @@ def check_commit(
     member = group.members.get(call.member_id)
     if member is None:
         return _unknown(group, call)
-    if not call.knows_member_epochs:
+    if not call.knows_member_epochs and member.metadata.classic is None:
         text = "the request's version has generations, but a member with epochs needs version 9"
         return CommitRefused(UNSUPPORTED_VERSION, text)
-    return _check_epoch(member, call, image, STALE_MEMBER_EPOCH)
+    return _check_epoch(member, call, image, _stale(member, call))
 
 
 def check_txn_commit(
@@ -59,8 +59,14 @@ def check_txn_commit(
     member = group.members.get(call.member_id)
     if member is None:
         return _unknown(group, call)
-    stale = STALE_MEMBER_EPOCH if call.knows_member_epochs else ILLEGAL_GENERATION
-    return _check_epoch(member, call, image, stale)
+    return _check_epoch(member, call, image, _stale(member, call))
+
+
+def _stale(member: ConsumerMember, call: OffsetCommit | TxnOffsetCommit) -> int:
+    """Returns the error of a commit with an outdated epoch. A member of the classic protocol sends
+    generations, in any version."""
+    knows = call.knows_member_epochs and member.metadata.classic is None
+    return STALE_MEMBER_EPOCH if knows else ILLEGAL_GENERATION
 
 
 def check_fetch(group: ConsumerGroup, call: OffsetFetch) -> int:

@@ -197,8 +197,10 @@ class Walk:
         )
 
     def _commit(self) -> tuple[str, Callable[[Side], Any]]:
-        member, version = self._member(), self.random.choice([8, 9])
-        epoch = self.epochs.get(member, 1) + self.random.choice([-1, 0, 0, 0, 1])
+        member, version = self.random.choice([self._member(), self._member(), "m9"]), 8
+        version += self.random.choice([0, 1])
+        known = self.classic if member == "m9" else self.epochs
+        epoch = known.get(member, 1) + self.random.choice([-1, 0, 0, 0, 1])
         partition = self.random.randrange(PARTITIONS)
         entry = {
             "partition_index": partition,

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from coordinator.calls import ConsumerHeartbeat, Heartbeat, JoinGroup, LeaveGroup, Leaver, SyncGroup
+from coordinator.calls import (
+    ConsumerHeartbeat,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    Leaver,
+    OffsetCommit,
+    SyncGroup,
+    TopicOffsets,
+    TxnOffsetCommit,
+)
 from coordinator.classic.states import State
 from coordinator.config import BIDIRECTIONAL, DISABLED, DOWNGRADE, UPGRADE
 from coordinator.outcome import JoinReply, Outcome, SyncReply
@@ -105,6 +116,21 @@ def test_consumer_member_upgrades_a_classic_group_in_one_batch() -> None:
     assert (member.current.epoch, member.current.assigned) == (1, {T: {0: 1, 1: 1}})
     assert member.metadata.classic is not None
     groups.check_loaded()
+
+
+def test_classic_member_commits_with_generations_in_any_version() -> None:
+    groups = Mixed()
+    classic = groups.one_classic_member()
+    groups.join("a")
+    offsets = [TopicOffsets("t", [0], [5], [-1], None, None)]
+    call = OffsetCommit("c", GROUP, 1, classic, None, -1, offsets)
+    for knows_member_epochs in (False, True):
+        call = replace(call, knows_member_epochs=knows_member_epochs)
+        assert groups.ask(call).errors == NONE
+        assert groups.ask(replace(call, generation_id=2)).errors == ILLEGAL_GENERATION
+    transactional = TxnOffsetCommit("c", GROUP, 1, 0, 2, classic, None, offsets)
+    transactional = replace(transactional, knows_member_epochs=True)
+    assert groups.ask(transactional).errors == ILLEGAL_GENERATION
 
 
 def test_classic_member_revokes_partitions_when_it_rejoins() -> None:
