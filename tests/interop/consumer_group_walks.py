@@ -274,7 +274,8 @@ class Walk:
             group["error_code"],
             group["group_state"],
             group["group_epoch"],
-            group["assignment_epoch"],
+            # 4.4 raises the epoch of the target when the last member leaves, 4.3.1 does not.
+            group["assignment_epoch"] if members else None,
             group["assignor_name"],
             sorted(members),
             classic["error_code"],
@@ -419,13 +420,25 @@ def group_records(side: Side, group: str) -> list[Any]:
         data = bytes(reply["responses"][0]["partitions"][0]["records"] or b"")
         headers = [header for header, _ in iter_stored(data, partial=True)]
         if not headers:
-            return _ordered(found)
+            return _ordered(_without_last_targets(found))
         for header in headers:
             for record in records_of(data, header):
                 decoded = decode(record.key or b"", record.value)
                 if decoded is not None and decoded[0] == group:
                     found.append(_plain(decoded[1], side.names))
             offset = header.last_offset + 1
+
+
+def _without_last_targets(records: list[Any]) -> list[Any]:
+    """Returns the records without the epochs of targets that 4.4 writes when the last member
+    leaves: directly after the group's epoch, which follows the deletion of the member."""
+    kept: list[Any] = []
+    for each in records:
+        names = [name for name, _, _ in kept[-2:]] + [each[0]]
+        if names[1:] == ["EpochRecord", "TargetEpochRecord"] and kept[-2][2] is None:
+            continue
+        kept.append(each)
+    return kept
 
 
 def _ordered(records: list[Any]) -> list[Any]:
