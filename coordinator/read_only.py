@@ -81,6 +81,11 @@ class MemberView(Protocol):
         preference."""
 
     @property
+    def subscription(self) -> Sequence[str] | None:
+        """Returns the topics to which a member of a consumer group subscribes; None for a member of
+        a classic group, whose ``protocols`` contain its topics."""
+
+    @property
     def assignment(self) -> bytes:
         """Returns the assignment that the leader computed, as bytes; meaningful only in STABLE."""
 

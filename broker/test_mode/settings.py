@@ -14,6 +14,9 @@ DEFAULTS: Mapping[str, Value] = {
     "http.listener": "127.0.0.1:0",
     "http.unprotected.allowed": True,  # `check` restricts HTTP to loopback
     "group.initial.rebalance.delay.ms": 0,
+    "group.consumer.assignment.interval.ms": 0,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+    "group.consumer.heartbeat.interval.ms": 100,
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
 }

@@ -85,6 +85,8 @@ class Member:
 
     reconciliation = None
     """Always None: only members of consumer groups have a reconciliation."""
+    subscription = None
+    """Always None: ``protocols`` contain the topics of a classic member."""
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """Returns the member's metadata for this protocol; empty if the member does not offer the

@@ -83,6 +83,13 @@ class ConsumerMemberView:
         return self._member.metadata.rebalance_timeout_ms
 
     @property
+    def subscription(self) -> list[str]:
+        """Returns the topics to which the member subscribes, by name or by resolved regex."""
+        metadata = self._member.metadata
+        resolved = self._group.regexes.get(metadata.subscribed_regex or "")
+        return sorted({*metadata.subscribed_topics, *(resolved.topics if resolved else ())})
+
+    @property
     def assignment(self) -> bytes:
         """Returns the member's assigned partitions in the classic consumer protocol, without
         deleted topics."""

@@ -20,6 +20,7 @@ from musterd.testing.views import (
     JournalEvent,
     Member,
     Offset,
+    Reconciliation,
     Record,
     SeenRequest,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "Muster",
     "MusterError",
     "Offset",
+    "Reconciliation",
     "Record",
     "SeenRequest",
     "WaitedInVain",

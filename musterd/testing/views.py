@@ -22,10 +22,12 @@ class Group:
 
     group: str
     kind: str
-    """Kafka's type of the group, such as `classic`."""
+    """Kafka's type of the group: `classic` or `consumer`."""
     state: str
-    """`Empty`, `PreparingRebalance`, `CompletingRebalance`, `Stable` or `Dead`."""
+    """`Empty`, `PreparingRebalance`, `CompletingRebalance`, `Stable` or `Dead`; of a consumer group
+    `Empty`, `Assigning`, `Reconciling` or `Stable`."""
     generation_id: int
+    """The generation; of a consumer group its epoch."""
     protocol_type: str
     protocol: str
     """The assignor that the members chose; empty as long as the members have not chosen an
@@ -47,6 +49,41 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Reconciliation:
+    """The progress of a member of a consumer group (KIP-848) towards its target assignment."""
+
+    epoch: int
+    """The member's epoch; -2 for a static member that has left temporarily."""
+    state: str
+    """`STABLE`, `UNREVOKED`, `UNRELEASED` or `UNKNOWN`."""
+    target: tuple[tuple[str, int], ...]
+    """The target assignment as (topic, partition), sorted."""
+    revoking: tuple[tuple[str, int], ...]
+    """The partitions that the member must give up and still owns."""
+    revoke_until_ms: int | None
+    """The time at which the member is removed unless it gives up these partitions, in milliseconds
+    since 1970 by the broker's clock; None without such partitions."""
+    waits_for: Mapping[tuple[str, int], str]
+    """The member that still holds each partition for which this member waits, by member id."""
+
+    @classmethod
+    def of(cls, told: Json | None) -> Reconciliation | None:
+        """Return the reconciliation that the broker's JSON describes."""
+        if told is None:
+            return None
+        return cls(
+            epoch=told["epoch"], state=told["state"], target=_partitions(told["target"]),
+            revoking=_partitions(told["revoking"]), revoke_until_ms=told["revoke_until_ms"],
+            waits_for={(each["topic"], each["partition"]): each["member"]
+                       for each in told["waits_for"]},
+        )  # fmt: skip
+
+
+def _partitions(told: Mapping[str, list[int]]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((topic, each) for topic, numbers in told.items() for each in numbers))
+
+
+@dataclass(frozen=True)
 class Member:
     """A member of a group."""
 
@@ -63,6 +100,9 @@ class Member:
     """The assigned partitions as (topic, partition), sorted."""
     subscription: tuple[str, ...]
     """The topics that the member subscribes to."""
+    reconciliation: Reconciliation | None = None
+    """The progress towards the target assignment in a consumer group (KIP-848); None in a classic
+    group."""
 
     @classmethod
     def of(cls, told: Json) -> Member:
@@ -73,6 +113,7 @@ class Member:
             session_timeout_ms=told["session_timeout_ms"], last_heard_ms=told["last_heard_ms"],
             assignment=tuple(sorted((topic, partition) for topic, partition in told["assignment"])),
             subscription=tuple(told["subscription"]),
+            reconciliation=Reconciliation.of(told.get("reconciliation")),
         )  # fmt: skip
 
 

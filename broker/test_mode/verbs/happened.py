@@ -18,8 +18,8 @@ from broker.test_mode.requests.decoded import record_view
 from broker.test_mode.tested_broker import TestedBroker
 from broker.test_mode.verbs.verb import Answer, Verb
 from broker.topics.partition import Partition
+from broker.web.views.groups import reconciliation
 from coordinator.classic.heartbeats import silent_ms
-from coordinator.classic.states import State
 from coordinator.read_only import GroupView, MemberView
 from coordinator.wording import plain_host
 from log.errors import OffsetOutOfRange
@@ -39,7 +39,7 @@ async def groups(tested: TestedBroker, group: str | None) -> Answer:
         "groups": [
             {
                 "group": each.group_id,
-                "kind": "classic",
+                "kind": each.type,
                 "state": each.state.value,
                 "generation_id": each.generation_id,
                 "protocol_type": each.protocol_type,
@@ -64,7 +64,8 @@ def _found(tested: TestedBroker, verb: str, group_id: str) -> tuple[HostedGroups
 
 
 async def members(tested: TestedBroker, group: str) -> Answer:
-    """Returns a group's members; a member has an assignment only if the group is stable."""
+    """Returns a group's members; a member of a classic group has an assignment only if the group is
+    stable."""
     found = _found(tested, "GET /test/members", group)
     if found is None:
         return {"members": []}
@@ -83,11 +84,12 @@ def _member(group: GroupView, member: MemberView, now: Now) -> dict[str, Any]:
         "last_heard_ms": now.wall_ms - silent,
         "assignment": _assignment(group, member),
         "subscription": _subscription(group, member),
+        "reconciliation": reconciliation(member.reconciliation, now),
     }
 
 
 def _assignment(group: GroupView, member: MemberView) -> list[list[Any]]:
-    if group.protocol_type != CONSUMER or group.state is not State.STABLE:
+    if group.protocol_type != CONSUMER or not group.is_assigned:
         return []
     try:
         assigned = assigned_partitions(member.assignment)
@@ -97,6 +99,8 @@ def _assignment(group: GroupView, member: MemberView) -> list[list[Any]]:
 
 
 def _subscription(group: GroupView, member: MemberView) -> list[str]:
+    if (subscribed := member.subscription) is not None:
+        return list(subscribed)
     topics: dict[str, None] = {}
     if group.protocol_type == CONSUMER:
         for _, metadata in member.protocols:

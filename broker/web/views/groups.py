@@ -254,12 +254,13 @@ def member_view(group: GroupView, member: MemberView, now: Now) -> View:
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
         "last_heard_ms_ago": silent_ms(member, now),
         "waits_with": waits,
-        "reconciliation": _reconciliation(member.reconciliation, now),
+        "reconciliation": reconciliation(member.reconciliation, now),
         **_owned(group.protocol_type, member.assignment),
     }
 
 
-def _reconciliation(found: Reconciliation | None, now: Now) -> View | None:
+def reconciliation(found: Reconciliation | None, now: Now) -> View | None:
+    """Returns the progress of a member of a consumer group; None for a member of a classic group."""
     if found is None:
         return None
     return {

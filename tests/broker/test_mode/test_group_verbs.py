@@ -380,3 +380,36 @@ def _produced(muster: Tested, topic: str = "orders") -> str | None:
     producer.produce(topic, b"1", on_delivery=lambda error, _: got.append(error))
     producer.flush(10)
     return None if got[0] is None else str(got[0].name())
+
+
+def test_members_verb_returns_who_waits_for_whom_in_a_consumer_group(orders: Tested) -> None:
+    settings = {"bootstrap.servers": orders.bootstrap, "group.id": "billing"}
+    new = {"group.protocol": "consumer", "client.id": "one"}
+    one = confluent_kafka.Consumer({**settings, **new})
+    two = confluent_kafka.Consumer({**settings, **new, "client.id": "two"})
+    one.subscribe(["orders"])
+    two.subscribe(["^ord.*"])
+    until("one has all", lambda: one.poll(0.02) is None and len(one.assignment()) == 4)
+    until(
+        "two waits", lambda: two.poll(0.02) is None and _reconciliation(orders, "two")["waits_for"]
+    )
+
+    first, second = members(orders)
+    (group,) = orders.get("/groups")["groups"]
+    one.close()
+    two.close()
+
+    given = first["reconciliation"]["revoking"]["orders"]
+    awaited = [{"topic": "orders", "partition": each, "member": first["member"]} for each in given]
+    assert (group["kind"], group["state"]) == ("consumer", "Reconciling")
+    assert second["reconciliation"]["waits_for"] == awaited
+    kept = [["orders", each] for each in range(4) if each not in given]
+    assert first["assignment"] == kept
+    assert len(kept) == 2
+    assert (first["subscription"], second["subscription"]) == (["orders"], ["orders"])
+    assert first["reconciliation"]["state"] == "UNREVOKED"
+
+
+def _reconciliation(muster: Tested, client_id: str) -> dict[str, Any]:
+    found = {each["client_id"]: each["reconciliation"] for each in members(muster)}
+    return found.get(client_id) or {"waits_for": []}
