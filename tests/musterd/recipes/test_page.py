@@ -28,6 +28,9 @@ WITHOUT = {
     "A coordinator that moves": ('        muster.move_coordinator("billing")\n', ""),
     "An offset that expires": (", on_assign=self.begin", ""),
     "A disk that is full for a minute": ("with muster.disk_full():", "if True:"),
+    "A removed member of a consumer group": (", on_lost=self.start_again", ""),
+    "A worker that does not give up its partition": ("slow.poll(1)  # revokes", "pass  # revokes"),
+    "An upgrade to the consumer protocol, and back": (", on_revoke=self.give_up", ""),
 }
 """By recipe: the code that has the tested behaviour, and a replacement that does not have this
 behaviour."""
