@@ -13,7 +13,7 @@ from typing import Any
 from cli import clock
 from cli.client.cluster import Cluster
 from cli.client.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Resource, describe
-from cli.client.group_reads import list_groups, read_group
+from cli.client.group_reads import TYPES, list_groups, read_group
 from cli.client.transaction_reads import list_transactions
 
 WITHIN_S = 1.0
@@ -89,6 +89,7 @@ _CHOICES = {
     "isolation": ["read_committed", "read_uncommitted"],
     "compression": ["none", "gzip", "snappy", "lz4", "zstd"],
     "acks": ["1", "all"],
+    "kind": list(TYPES),
 }
 
 

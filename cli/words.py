@@ -181,6 +181,7 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
         "--describe": "`muster groups describe GROUP`, `muster groups lag GROUP`",
         "--members": "`muster groups members GROUP`",
         "--state": "`muster groups list`",
+        "--type": "`muster groups list --type TYPE`",
         "--reset-offsets": "`muster groups reset`",
         "--delete": "`muster groups delete`",
         "--delete-offsets": "`muster offsets delete`",

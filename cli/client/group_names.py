@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cli.client.cluster import Cluster
-from cli.client.group_reads import GONE_STATES, SHARE, list_groups
+from cli.client.group_reads import GONE_STATES, SHARE, TYPES, list_groups
 from cli.errors import USAGE, CommandError, refused
 from cli.patterns import chosen, is_pattern, nearest, spelled
 from protocol.errors import GROUP_ID_NOT_FOUND
@@ -59,3 +59,11 @@ def states_named(texts: Sequence[str]) -> list[str]:
         if text.lower() not in known:
             raise CommandError(f"--state {text}: choose one of {', '.join(STATES)}", USAGE)
     return [known[text.lower()] for text in texts]
+
+
+def types_named(texts: Sequence[str]) -> list[str]:
+    """Return types of groups in lower case; raise CommandError for an unknown type."""
+    for text in texts:
+        if text.lower() not in TYPES:
+            raise CommandError(f"--type {text}: choose one of {', '.join(TYPES)}", USAGE)
+    return [text.lower() for text in texts]

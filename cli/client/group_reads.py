@@ -17,8 +17,8 @@ from protocol.consumer_protocol import assigned_partitions
 from protocol.errors import GROUP_ID_NOT_FOUND, ProtocolError
 from verdicts.spelling import plain_host
 
-CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
-"""Group types of ListGroups, without `streams`."""
+CLASSIC, CONSUMER, SHARE, STREAMS = TYPES = "classic", "consumer", "share", "streams"
+"""Group types of ListGroups."""
 GROUPS_AT_ONCE = 100
 """The maximum number of groups in one request."""
 GONE_STATES = ("Dead", "")
@@ -57,8 +57,11 @@ class Group(NamedTuple):
         return self.state not in GONE_STATES
 
 
-def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[output.Row]:
-    """Return every group of the cluster, ordered by id."""
+def list_groups(
+    cluster: Cluster, states: Collection[str] = (), kinds: Collection[str] = ()
+) -> list[output.Row]:
+    """Return the groups of the cluster in one of these states and of one of these types, ordered by
+    id; without states or types, all."""
     calls = []
     for broker in cluster.brokers():
         if states and broker.version_of("ListGroups") < 4:
@@ -67,7 +70,7 @@ def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[output.R
             )
         calls.append(
             Call(broker, "ListGroups", {"states_filter": list(states), "types_filter": []})
-        )
+        )  # before Kafka 3.8 a broker can't filter by type, so the rows are filtered here
     rows: dict[str, output.Row] = {}
     for answer in at_once(cluster, calls):
         check("groups", answer)
@@ -78,7 +81,7 @@ def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[output.R
                 "type": group["group_type"].lower() or CLASSIC,
                 "protocol_type": group["protocol_type"] or None,
             }
-    return [rows[group] for group in sorted(rows)]
+    return [rows[group] for group in sorted(rows) if not kinds or rows[group]["type"] in kinds]
 
 
 # ------------------------------------------------------------------------------------- groups

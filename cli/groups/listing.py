@@ -9,8 +9,8 @@ import typer
 
 from cli import output
 from cli.client.cluster import Cluster
-from cli.client.group_names import STATES, states_named
-from cli.client.group_reads import CLASSIC, SHARE, groups_with_offsets
+from cli.client.group_names import STATES, states_named, types_named
+from cli.client.group_reads import CLASSIC, SHARE, TYPES, groups_with_offsets
 from cli.client.group_reads import list_groups as all_of_them
 from cli.errors import CommandError
 from cli.groups.judging import Manner
@@ -40,6 +40,12 @@ def list_groups(
             "--state", metavar="STATE", help=f"Show groups in this state: {', '.join(STATES)}."
         ),
     ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type", metavar="TYPE", help=f"Show groups of this type: {', '.join(TYPES)}."
+        ),
+    ] = None,
     sort: Sort = None,
     top: Top = None,
     wide: Wide = False,
@@ -49,9 +55,9 @@ def list_groups(
     json: Json = False,
 ) -> None:
     """List groups with their verdicts, worst first."""
-    states = states_named(state or [])
+    states, kinds = states_named(state or []), types_named(kind or [])
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    rows = all_of_them(cluster, states)
+    rows = all_of_them(cluster, states, kinds)
     if patterns:
         names = set(chosen(patterns, [row["group"] for row in rows]).names)
         rows = [row for row in rows if row["group"] in names]
@@ -61,7 +67,7 @@ def list_groups(
     rows = in_order(rows, sort, top, _COLUMNS)
     if not (json or wide):
         rows = [_in_short(row) for row in rows]
-    empty = "No group matches" if patterns or states else "No groups yet"
+    empty = "No group matches" if patterns or states or kinds else "No groups yet"
     output.show(rows, [*_COLUMNS, "sentence"], empty, json, wide=wide)
 
 

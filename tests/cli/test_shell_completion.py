@@ -110,6 +110,7 @@ def test_completion_uses_the_bootstrap_option_of_the_line(broker: Broker, name: 
 def test_completion_of_option_choices_needs_no_broker() -> None:
     assert completed("muster consume t --isolation ") == ["read_committed", "read_uncommitted"]
     assert completed("muster produce t --compression z") == ["zstd"]
+    assert completed("muster groups list --type co") == ["consumer"]
 
 
 def test_completion_is_empty_when_no_broker_answers() -> None:
