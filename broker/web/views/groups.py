@@ -260,7 +260,7 @@ def member_view(group: GroupView, member: MemberView, now: Now) -> View:
 
 
 def reconciliation(found: Reconciliation | None, now: Now) -> View | None:
-    """Returns the progress of a member of a consumer group; None for a member of a classic group."""
+    """Returns the progress of a member of a consumer group; None in a classic group."""
     if found is None:
         return None
     return {
