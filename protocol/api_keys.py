@@ -1,6 +1,6 @@
 """API keys by Kafka's names, and the first flexible version of each API (KIP-482).
 
-A small module, since every request header needs it. Written by ``tools/make_messages.py``.
+The module is small, because every request header imports it. Written by ``tools/make_messages.py``.
 """
 
 from __future__ import annotations
@@ -198,4 +198,5 @@ FIRST_FLEXIBLE: Final[dict[int, int]] = {
     STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: 0,
     UNREGISTER_CONTROLLER: 0,
 }
-"""The first version with compact types and tagged fields; keys without one are missing."""
+"""The first version of each API with compact types and tagged fields, by API key. An API that has
+no such version is missing."""

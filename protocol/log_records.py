@@ -1,7 +1,7 @@
 """The records of Kafka's internal topics as tables: groups, transactions, shares.
 
 A key begins with its type (int16), a value with its version (int16); ``decode`` and ``encode``
-handle the bytes after these two. The module is longer than the limit, since it is one list.
+handle the bytes after these two. The module exceeds the length limit, because it is one list.
 Written by ``tools/make_messages.py``.
 """
 
@@ -853,12 +853,13 @@ BY_NAME: Final[dict[str, LogRecord]] = {
 
 
 def decode(name: str, version: int, buffer: Buffer, position: int = 0) -> dict[str, Any]:
-    """The fields of a key or value; ProtocolError unless it fills the bytes exactly."""
+    """Returns the fields of a key or value; raises ProtocolError unless the key or value fills the
+    bytes exactly."""
     return _find(name).message(version).decode(buffer, position)
 
 
 def encode(name: str, version: int, value: dict[str, Any]) -> bytes:
-    """The bytes of a key or value, without the two bytes before them."""
+    """Returns the bytes of a key or value, without its type or version in the first two bytes."""
     return _find(name).message(version).encode(value)
 
 

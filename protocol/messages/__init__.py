@@ -16,7 +16,7 @@ Key = TypeVar("Key")
 
 
 class Tables(Mapping[Key, Api], Generic[Key]):
-    """A read-only dict of APIs that imports each one's module on first use."""
+    """A read-only dict of APIs that imports the module of an API on its first use."""
 
     def __init__(self, modules: dict[Key, str]) -> None:
         self._modules = modules
