@@ -65,9 +65,8 @@ def _classic_group(step: Step, group: ConsumerGroup, left: list[ConsumerMember])
         metadata, classic = each.metadata, each.metadata.classic
         assert classic is not None
         subscription = dict(classic.protocols)[protocol]
-        target = group.target_of(each.member_id).items()
         assignment = encode_assignment(
-            {names[topic_id]: numbers for topic_id, numbers in target if topic_id in names},
+            {names[id_]: numbers for id_, numbers in _held(each).items() if id_ in names},
             read_subscription(subscription).version,
         )
         members.append(
@@ -89,3 +88,16 @@ def _classic_group(step: Step, group: ConsumerGroup, left: list[ConsumerMember])
     for each, offer in zip(left, offers, strict=True):
         restored.set_protocols(restored.members[each.member_id], offer)
     return restored
+
+
+def _held(member: ConsumerMember) -> dict[bytes, list[int]]:
+    """Returns the partitions that the member may own: assigned, or not yet given up.
+
+    Kafka writes the member's target. If the group is upgraded again before the member has rejoined,
+    another member then receives partitions that this member still owns.
+    """
+    held: dict[bytes, list[int]] = {}
+    for side in (member.current.assigned, member.current.revoking):
+        for topic_id, epochs in side.items():
+            held[topic_id] = sorted({*held.get(topic_id, ()), *epochs})
+    return held

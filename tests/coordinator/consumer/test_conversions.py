@@ -229,6 +229,17 @@ def test_group_is_classic_again_when_the_last_consumer_member_leaves(policy: str
     groups.check_loaded()
 
 
+def test_member_keeps_what_it_did_not_give_up_when_a_downgraded_group_is_upgraded() -> None:
+    groups = Mixed()
+    classic = groups.one_classic_member()
+    assert groups.join("a").assignment == {}  # its target is t-1, which the classic member owns
+    groups.send("a", -1)
+    assert groups.shard.view.groups[GROUP].state is State.PREPARING_REBALANCE
+    assert groups.join("b").assignment == {}
+    assert groups.group.members[classic].current.assigned.keys() == {T}
+    assert groups.group.holders == {(T, 0): classic, (T, 1): classic}
+
+
 @pytest.mark.parametrize("policy", [DISABLED, UPGRADE])
 def test_group_is_not_downgraded_when_the_policy_forbids_downgrades(policy: str) -> None:
     groups = Mixed()
