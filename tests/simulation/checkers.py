@@ -10,7 +10,7 @@ invariants with their checkers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from coordinator.classic.group import Group
@@ -161,7 +161,7 @@ class Checkers(ReplyChecks):
 
     def check_all(self) -> None:
         self.steps += 1
-        groups = self.world.shard.view.groups
+        groups = self.classic_groups()
         look_at_all = self._look_at_all or self.steps % ALL_EVERY == 0
         self._look_at_all = False
         self.check_cache(None if look_at_all else self.touched)
@@ -177,6 +177,10 @@ class Checkers(ReplyChecks):
             model = self.model
             found = (again.offsets, again.groups, again.pending)
             assert found == (model.offsets, model.groups, model.pending)
+
+    def classic_groups(self) -> Mapping[str, Group]:
+        """Returns the groups whose waiting and counters are checked."""
+        return self.world.shard.view.groups
 
     def check_cache(self, groups: Collection[str] | None) -> None:
         """Checks that the cache equals the log's bytes (law of state 1), for ``groups`` or for

@@ -102,6 +102,15 @@ def a_snapshot_leaves_out_what_is_pending(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(simulated_log, "blocks_of", blocks_of)
 
 
+def a_snapshot_leaves_out_consumer_groups(patch: pytest.MonkeyPatch) -> None:
+    real = simulated_log.blocks_of
+
+    def blocks_of(shard: GroupShard, *more: Any) -> Iterator[bytes]:
+        return real(_seen_as(shard, consumer_groups={}), *more)
+
+    patch.setattr(simulated_log, "blocks_of", blocks_of)
+
+
 def a_snapshot_ahead_of_the_log_is_believed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimulatedLog, "opened", lambda _: None)
 

@@ -199,6 +199,10 @@ class ReplyChecks:
         else:
             self._check_fence(call)
             assert self.before.state in (State.STABLE, State.PREPARING_REBALANCE)
+        self._check_stored(call, errors)
+
+    def _check_stored(self, call: OffsetCommit, errors: Any) -> None:
+        """Checks that the accepted offsets of a commit are stored."""
         cache = self.world.shard.view.offsets
         for i, topic in enumerate(call.topics):
             codes = errors if isinstance(errors, int) else errors[i]
@@ -279,7 +283,7 @@ class ReplyChecks:
             (group.group_id, group.state.value)
             for group in self.world.shard.view.groups.values()
             if (not wanted or group.state.value.lower() in wanted)
-            and (not call.types or "classic" in call.types)
+            and (not call.types or group.type in call.types)
         }
         self.count("list")
 

@@ -10,15 +10,16 @@ the same seed repeats a failure.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import accumulate
 from random import Random
 from typing import Any
 
-from coordinator.calls import Call, Heartbeat, JoinGroup, SyncGroup
+from coordinator.calls import Call, ConsumerHeartbeat, Heartbeat, JoinGroup, SyncGroup
 from coordinator.classic.sweeps import EVERY_LOG_OFFSET
 from coordinator.config import GroupConfig
-from coordinator.outcome import Outcome, Reply
+from coordinator.outcome import Outcome
 from coordinator.refusal import refusal
 from coordinator.shard import GroupShard
 from offsets.own_batches import own_batch
@@ -29,29 +30,8 @@ from protocol.now import Now
 from protocol.records.batch import PLAIN_FORM, assemble_batch
 from tests.simulation.checkers import Checkers
 from tests.simulation.clients import GROUPS, TOPICS, Admin, Member, Transactor
+from tests.simulation.requests import Client, Held, Request
 from tests.simulation.simulated_log import Batch, SimulatedLog
-
-Client = Member | Admin | Transactor
-
-
-@dataclass
-class Request:
-    """One request in flight."""
-
-    ticket: int
-    client: Client
-    call: Call
-    sent_ms: int
-    """The monotonic time at which the request was sent, in ms, minus the earlier leaps of time."""
-
-
-@dataclass
-class Held:
-    """A reply that is released when the log is stable up to ``log_offset``."""
-
-    log_offset: int
-    request: Request
-    reply: Reply
 
 
 class World:
@@ -63,22 +43,13 @@ class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rng = Random(seed)
-        rng = self.rng
-        self.config = GroupConfig(
-            initial_rebalance_delay_ms=rng.choice([0, 300, 3_000]),
-            max_size=rng.choice([2**31 - 1, 2**31 - 1, 3]),
-            new_member_join_timeout_ms=rng.choice([20_000, 300_000]),
-            offset_metadata_max_bytes=50,
-            offsets_retention_ms=rng.choice([20_000, 10**9]),
-            offsets_retention_check_interval_ms=7_000,
-            max_record_bytes=rng.choice([1_048_588, 1_048_588, 900]),
-        )
+        self.config = self.choose_config(self.rng)
         self.mono_ms = 1_000
         self.wall_ms = 1_700_000_000_000
         self.leapt_ms = 0
         """The total length in ms of the leaps of time, in which no code ran: timers that expire in
         a leap are late without a fault."""
-        self.log = SimulatedLog(flushes=rng.random() < 0.4)
+        self.log = SimulatedLog(flushes=self.rng.random() < 0.4)
         self.unappended: list[Batch] = []
         self.accepted = 0
         """The offset after the last replayed record."""
@@ -89,19 +60,43 @@ class World:
         self.connections: Counter[str] = Counter()
         """The number of the current connection of each client."""
         self.happened: Counter[str] = Counter()
-        self.clients: list[Client] = [
+        self.clients = self.make_clients(self.rng)
+        self.happenings = self.choose_happenings(self.rng)
+        self._weights = list(accumulate(weight for _, weight in self.happenings))
+        self.checkers = self.make_checkers()
+        self.shard = self.loaded_shard(with_snapshot=False)
+        self._take(self.shard.loaded(self.now))
+
+    def choose_config(self, rng: Random) -> GroupConfig:
+        return GroupConfig(
+            initial_rebalance_delay_ms=rng.choice([0, 300, 3_000]),
+            max_size=rng.choice([2**31 - 1, 2**31 - 1, 3]),
+            new_member_join_timeout_ms=rng.choice([20_000, 300_000]),
+            offset_metadata_max_bytes=50,
+            offsets_retention_ms=rng.choice([20_000, 10**9]),
+            offsets_retention_check_interval_ms=7_000,
+            max_record_bytes=rng.choice([1_048_588, 1_048_588, 900]),
+        )
+
+    def make_clients(self, rng: Random) -> list[Any]:
+        clients: list[Client] = [
             Admin("admin", Random(rng.random())),
             Admin("simple consumer", Random(rng.random())),
             *(Transactor(f"producer {each}", each, Random(rng.random())) for each in (7, 8)),
         ]
         for group_id in GROUPS:
             for i in range(3):
-                self.clients.append(Member(f"{group_id}-{i}", group_id, Random(rng.random())))
+                clients.append(Member(f"{group_id}-{i}", group_id, Random(rng.random())))
             for i in range(2):
                 instance_id = f"{group_id}-static-{i}"
-                member = Member(instance_id, group_id, Random(rng.random()), instance_id)
-                self.clients.append(member)
-        self.happenings = [
+                clients.append(Member(instance_id, group_id, Random(rng.random()), instance_id))
+        return clients
+
+    def make_checkers(self) -> Checkers:
+        return Checkers(self)
+
+    def choose_happenings(self, rng: Random) -> list[tuple[Callable[[], None], int]]:
+        return [
             (self.clients_act, 300),
             (self.end_turn, 120),
             (self.disk_flushes, rng.choice([15, 90]) if self.log.flushes else 0),
@@ -117,10 +112,6 @@ class World:
             (self.log_is_cleaned, 8),
             (self.snapshot_is_taken, 5),
         ]
-        self._weights = list(accumulate(weight for _, weight in self.happenings))
-        self.checkers = Checkers(self)
-        self.shard = GroupShard(self.config)
-        self._take(self.shard.loaded(self.now))
 
     @property
     def now(self) -> Now:
@@ -179,7 +170,8 @@ class World:
             self.connections[client.name] += 1
             self.last_ticket += 1
             fresh = {"ticket": self.last_ticket}
-            if isinstance(client.waiting_for, JoinGroup) and not client.waiting_for.member_id:
+            joins = isinstance(client.waiting_for, JoinGroup | ConsumerHeartbeat)
+            if joins and not client.waiting_for.member_id:
                 fresh["fresh_id"] = f"{self.last_ticket:08x}"
             self.send(client, replace(client.waiting_for, **fresh))
 
@@ -378,7 +370,7 @@ class World:
             if not complaints:
                 return
             for client in self.clients:
-                if isinstance(client, Member) and client.waiting_for is None:
+                if not isinstance(client, Admin | Transactor) and client.waiting_for is None:
                     self.last_ticket += 1
                     self.send(client, client.next_call(self.last_ticket, calm=True))
                     self.do_what_is_due()
