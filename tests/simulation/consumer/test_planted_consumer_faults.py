@@ -13,7 +13,7 @@ import coordinator.consumer.commits
 import coordinator.consumer.deletion
 import coordinator.consumer.downgrade
 import coordinator.consumer.reconcile
-from coordinator.consumer.group import ConsumerGroup, ConsumerMember
+from coordinator.consumer.group import ConsumerGroup
 from coordinator.step import Step
 from offsets.consumer_records import (
     ConsumerGroupRun,
@@ -39,22 +39,6 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def a_revocation_is_not_awaited(patch: pytest.MonkeyPatch) -> None:
     """Frees a partition at once, while its owner may still read it."""
     patch.setattr(coordinator.consumer.reconcile, "_owns_any", lambda *_: False)
-
-
-def a_downgrade_writes_the_target(patch: pytest.MonkeyPatch) -> None:
-    """Forgets partitions that a member has not given up, when the group becomes classic."""
-    real = coordinator.consumer.downgrade._classic_group
-    groups: list[ConsumerGroup] = []
-
-    def classic_group(step: Step, group: ConsumerGroup, left: Any) -> Any:
-        groups[:] = [group]
-        return real(step, group, left)
-
-    def held(member: ConsumerMember) -> Any:
-        return groups[0].target_of(member.member_id)
-
-    patch.setattr(coordinator.consumer.downgrade, "_classic_group", classic_group)
-    patch.setattr(coordinator.consumer.downgrade, "_held", held)
 
 
 def commits_of_any_epoch_are_taken(patch: pytest.MonkeyPatch) -> None:
@@ -115,7 +99,6 @@ def a_deletion_begins_with_the_groups_record(patch: pytest.MonkeyPatch) -> None:
 
 PLANTS: list[Plant] = [
     a_revocation_is_not_awaited,
-    a_downgrade_writes_the_target,
     commits_of_any_epoch_are_taken,
     the_current_assignment_is_not_written,
     no_target_is_computed,
@@ -128,7 +111,6 @@ PLANTS: list[Plant] = [
 ]
 FOUND_SOON = set(PLANTS) - {
     a_deletion_leaves_the_groups_record,
-    a_downgrade_writes_the_target,
     replies_leave_before_the_append,
 }
 """Faults that are detected in less than a second; the campaign covers the others."""
