@@ -67,7 +67,7 @@ smoke: $(VENV)/test.done ## one test of each kind with real programs: clients, k
 	$(PYTEST) --tier test -m "$(OTHER_PROGRAMS)"
 
 simulate: $(VENV)/test.done ## run the simulations again from one seed: make simulate SEED=4711
-	SEED=$(SEED) $(BIN)/pytest -q tests/simulation -k "the_laws_hold and not fresh" --tier test
+	SEED=$(SEED) $(BIN)/pytest -q tests/simulation -k "in_a_simulated" --tier test
 
 SLICE ?= 1 2 3 4 5 6
 
