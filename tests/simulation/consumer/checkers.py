@@ -107,7 +107,9 @@ class ConsumerCheckers(Checkers):
             return
         current = known[call.member_id]
         assert call.generation_id <= current.epoch, f"{call} of a later epoch"
-        assert call.knows_member_epochs
+        group = self.world.shard.view.consumer_groups[call.group_id]
+        is_classic = group.members[call.member_id].metadata.classic is not None
+        assert call.knows_member_epochs or is_classic, f"{call} with a generation"
         self.count("commit of a member")
         if call.generation_id == current.epoch:
             return
