@@ -109,7 +109,8 @@ def stop_answered(work: Work, partition: Partition, broker_id: int, error: int) 
 
 
 def broker_lost(partition: Partition, broker_id: int) -> None:
-    """Marks a replica that is being deleted as ineligible, because its broker is lost."""
+    """If the replica is being deleted, moves it to DELETION_INELIGIBLE, because its broker is
+    lost."""
     if partition.replica_state(broker_id) is ReplicaState.DELETION_STARTED:
         partition.move_replica(broker_id, ReplicaState.DELETION_INELIGIBLE)
 

@@ -42,8 +42,8 @@ _ALIKE_MAX = 256
 """The number of records that are compared in one step: the number of values of the last byte of a
 partition."""
 _ROWS_MAX = 64
-"""The number of records that are unpacked in one step; each possible number needs a table of at
-most 12 KB."""
+"""The maximum number of records that are unpacked in one step. Each number of records needs its
+own ``struct.Struct`` of at most 12 KB."""
 _TABLES_KEPT = 256
 _tables: dict[tuple[int, int, int, int], struct.Struct] = {}
 _last_bytes = bytearray(range(256))

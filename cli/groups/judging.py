@@ -155,7 +155,7 @@ def _by_history(api: Api, known: Mapping[str, Known], manner: Manner) -> dict[st
 def judged_without_group(
     cluster: Cluster, group_ids: Collection[str], manner: Manner
 ) -> dict[str, GroupHealth]:
-    """Return the findings on groups that do not exist because clients failed to join the groups."""
+    """Return the findings on groups that do not exist, since every client failed to join them."""
     found: dict[str, GroupHealth] = {}
     api = _muster(cluster, manner)[0] if group_ids else None
     if api is None:

@@ -89,7 +89,7 @@ def frames(file: File, size: int, pace: Pace, chunk_bytes: int = CHUNK_BYTES) ->
             raise CorruptLog(
                 file.path,
                 position + len(chunk),
-                f"the file ends at this byte, but the segment has {size} bytes",
+                f"the file ends at this byte, but should have {size} bytes",
             )
         at = 0
         while True:

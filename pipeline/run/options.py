@@ -45,7 +45,7 @@ COMMAND_CONFIG: Final = Option(
 OUT: Final = Option("out", "The folder for the tables.", "FOLDER")
 CATALOG: Final = Option(
     "catalog",
-    "Append the tables by day to this namespace of a Spark catalog, instead of --out.",
+    "Append the tables, partitioned by day, to this namespace of a Spark catalog, not to --out.",
     "CATALOG.NAMESPACE",
 )
 GROUP: Final = Option(

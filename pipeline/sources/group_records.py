@@ -57,7 +57,8 @@ def knows_version(record_type: int, version: int) -> bool:
 
 
 def key_columns(record_type: int, key: bytes) -> dict[str, Any]:
-    """Decode the key of one of `RECORD_KINDS` to columns, which are all the columns of a tombstone.
+    """Decode the key of one of `RECORD_KINDS` to columns. A tombstone, which has no value, has no
+    other columns.
 
     Raise Malformed if the key is invalid.
     """

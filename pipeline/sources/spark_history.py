@@ -147,7 +147,8 @@ def _path(options: Mapping[str, str]) -> str:
 
 
 def _reach(options: Mapping[str, str]) -> Reach:
-    """Parse the addresses and settings of brokers; the addresses are empty for folders."""
+    """Parse the addresses and settings of brokers; the addresses are empty if the options name
+    folders."""
     file = options.get("command_config")
     security: Security = read_settings(Path(file)).security if file else PLAINTEXT
     addresses = addresses_of(_path(options)) or ()

@@ -33,7 +33,7 @@ GROUP_NOT_KNOWN: Final = "not known: records of its group were not understood"
 TOPICS_NOT_KNOWN: Final = "not known: the subscriptions of its members"
 
 DELETED: Final = "deleted"
-NOTHING_KEPT: Final = "empty and nothing kept"
+NOTHING_KEPT: Final = "empty and has no committed offsets"
 ALL_EXPIRED: Final = "empty and all its offsets have expired"
 
 _FAR_MS: Final = 9_000_000_000_000_000

@@ -407,7 +407,7 @@ def test_awaited_member_with_a_closed_connection_has_sign_closed() -> None:
 
 
 @pytest.mark.parametrize("proof", [heartbeat, commit])
-def test_awaited_member_that_uses_another_connection_has_sign_heartbeats(proof: Any) -> None:
+def test_awaited_member_counts_as_heard_when_it_uses_another_connection(proof: Any) -> None:
     driver, a = preparing()
     driver.handle(heartbeat("beat", a, 2, connection="c1"))
     driver.take(driver.shard.connection_closed("c1", driver.now))

@@ -170,7 +170,7 @@ def test_txn_offset_commit_of_a_displaced_instance_is_fenced(full: Driver) -> No
     assert full.answer(call) == CommitReply(FENCED_INSTANCE_ID)
 
 
-def test_txn_offset_commit_creates_a_simple_group_when_it_is_unknown() -> None:
+def test_txn_offset_commit_to_an_unknown_group_creates_a_simple_group() -> None:
     driver = Driver()
     assert driver.answer(txn_commit("c", "", 3)) == CommitReply(ILLEGAL_GENERATION)
     assert not driver.shard.view.groups

@@ -117,7 +117,7 @@ TestCacheAgainstDict = CacheAgainstDict.TestCase
 TestCacheAgainstDict.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
 
 
-def test_last_offset_of_a_partition_that_a_run_contains_twice_applies() -> None:
+def test_later_offset_applies_when_a_run_has_a_partition_twice() -> None:
     cache = OffsetCache()
     run = commit("g", "t", {}, partitions=[4, 4], offsets=[1, 2], leader_epochs=[0, 0])
     cache.replay(run, 10)

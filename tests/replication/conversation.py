@@ -123,5 +123,5 @@ def _ids(ids: Sequence[int]) -> str:
 
 
 def run_text(text: str) -> tuple[str, Conversation]:
-    """Runs a conversation and returns the text with its current outcomes."""
+    """Runs the conversation in ``text``, and returns the text with the outcomes of this run."""
     return run_any(text, Conversation)

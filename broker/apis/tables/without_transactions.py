@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 
+_FIRST_WITH_TOPIC_IDS = 6
+"""The first version of TxnOffsetCommit with topic ids (KIP-1319)."""
 _NONE = nothing("every client gets UNSUPPORTED_VERSION, as in Kafka")
 
 
@@ -49,11 +51,12 @@ def _refuse_partitions(services: Services, request: Request) -> Steps:
 
 
 def _refuse_offsets(_services: Services, request: Request) -> Steps:
+    key = "name" if request.api_version < _FIRST_WITH_TOPIC_IDS else "topic_id"
     named = (
-        (topic["name"], (each["partition_index"] for each in topic["partitions"]))
+        (topic[key], (each["partition_index"] for each in topic["partitions"]))
         for topic in request.value["topics"]
     )
-    topics = yield from _topics(request, ("topics",), "partitions", "error_code", named)
+    topics = yield from _topics(request, ("topics",), "partitions", "error_code", named, key)
     request.respond({"topics": topics}, UNSUPPORTED_VERSION)
 
 
@@ -73,16 +76,18 @@ def _topics(
     path: tuple[str, ...],
     array: str,
     error: str,
-    named: Iterable[tuple[str, Iterable[int]]],
+    named: Iterable[tuple[str | bytes, Iterable[int]]],
+    key: str = "name",
 ) -> Generator[None, None, EncodedArray]:
-    """Returns topics with the error for each partition; ``array`` and ``error`` are field names."""
+    """Returns topics with the error for each partition; ``array``, ``error`` and ``key`` are field
+    names."""
     topics = request.array(*path)
     for name, indexes in named:
         partitions = request.array(*path, array)
         for index in indexes:
             partitions.append({"partition_index": index, error: UNSUPPORTED_VERSION})
             yield None
-        topics.append({"name": name, array: partitions})
+        topics.append({key: name, array: partitions})
         yield None
     return topics
 

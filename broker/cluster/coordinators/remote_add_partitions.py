@@ -1,5 +1,5 @@
-"""Adds partitions that this broker leads to transactions that another broker coordinates, or
-verifies the partitions.
+"""Adds partitions to transactions, or verifies that they were added. This broker leads the
+partitions; another broker coordinates the transactions.
 
 The requests are AddPartitionsToTxn v4 and later (KIP-890), batched by coordinator. If the producer
 has added its partitions itself, the request only verifies them. If the coordinator does not support

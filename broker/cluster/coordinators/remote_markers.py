@@ -3,8 +3,8 @@
 `MarkerSender` handles the error codes: it repeats requests, with pauses, until each partition has
 the marker. If a partition's leader is unknown or can't be reached, the ticket gets
 NOT_LEADER_OR_FOLLOWER or NETWORK_EXCEPTION; metadata may name another leader before the next
-attempt. Metadata may not list a new partition yet: an unknown partition counts as deleted only if
-its topic's node does not exist.
+attempt. The metadata possibly does not have a new partition yet. So an unknown partition counts as
+deleted only if its topic's node does not exist.
 """
 
 from __future__ import annotations

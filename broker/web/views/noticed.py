@@ -77,9 +77,9 @@ def loss(lost: Lost) -> View:
 
 _LOSSES = {
     Loss.SKIPPED: "moved the committed offset of {place} forward from {before} to {after}",
-    Loss.TRIMMED: "deleted records of {place} before {after}; the committed offset was {before}",
+    Loss.TRIMMED: "deleted records of {place} before {after}, whose committed offset was {before}",
     Loss.OFFSETS_DELETED: "deleted the committed offset {before} of {place}",
-    Loss.TOPIC_DELETED: "deleted the topic of {place}; the committed offset was {before}",
+    Loss.TOPIC_DELETED: "deleted the topic of {place}, whose committed offset was {before}",
     Loss.GROUP_DELETED: "deleted the group; the committed offset of {place} was {before}",
 }
 
@@ -94,7 +94,7 @@ def _loss_in_words(lost: Lost) -> str:
         topic, partition, before, after = event.examples[0]
         place = f"{topic}:{partition}"
         words = _LOSSES[event.loss].format(place=place, before=before, after=after)
-    more = f", and {event.offsets - 1} more" if event.offsets > 1 else ""
+    more = f" (and {event.offsets - 1} more offsets)" if event.offsets > 1 else ""
     more += f", in {lost.times} commits" if lost.times > 1 else ""
     return f"{who} from {plain_host(event.client_host)} {words}{more}"
 

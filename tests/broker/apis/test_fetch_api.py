@@ -127,7 +127,9 @@ def test_standalone_broker_refuses_a_fetch_of_a_replica(wire: Wire, name: str) -
 # -- bounds
 
 
-def test_fetch_returns_a_whole_first_batch_that_exceeds_its_bounds(wire: Wire, name: str) -> None:
+def test_fetch_returns_the_whole_first_batch_when_it_exceeds_max_bytes(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, name)
     produce(wire, name, batch(b"x" * 5000))
     produce(wire, name, batch(b"y" * 5000))

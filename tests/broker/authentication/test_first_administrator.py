@@ -18,7 +18,7 @@ def users(words: str, *more: str, password: str = "secret") -> Ran:
 
 
 @pytest.mark.proves("security 7")
-async def test_trap_7_scram_user_added_offline_logs_in_with_a_non_ascii_password(
+async def test_scram_user_added_offline_logs_in_with_a_non_ascii_password(
     tmp_path: Path,
 ) -> None:
     data = tmp_path / "data"

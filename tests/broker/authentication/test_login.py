@@ -111,7 +111,7 @@ async def test_login_succeeds_when_each_byte_arrives_separately(tmp_path: Path) 
 
 
 @pytest.mark.proves("security 2")
-async def test_trap_2_api_versions_with_unknown_version_may_be_repeated(
+async def test_api_versions_with_unknown_version_may_be_repeated(
     tmp_path: Path,
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
@@ -134,7 +134,7 @@ async def test_trap_2_api_versions_with_unknown_version_may_be_repeated(
 
 
 @pytest.mark.proves("security 2")
-async def test_trap_2_second_valid_api_versions_closes_the_connection(
+async def test_second_valid_api_versions_closes_the_connection(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
@@ -147,7 +147,7 @@ async def test_trap_2_second_valid_api_versions_closes_the_connection(
 
 
 @pytest.mark.proves("security 3")
-async def test_trap_3_unknown_mechanism_gets_delayed_error_with_mechanism_list(
+async def test_unknown_mechanism_gets_delayed_error_with_mechanism_list(
     tmp_path: Path,
 ) -> None:
     delay = {"connection.failed.authentication.delay.ms": "150"}
@@ -166,7 +166,7 @@ async def test_trap_3_unknown_mechanism_gets_delayed_error_with_mechanism_list(
 
 
 @pytest.mark.proves("security 3")
-async def test_trap_3_metadata_request_before_login_gets_no_response(
+async def test_metadata_request_before_login_gets_no_response(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
@@ -180,7 +180,7 @@ async def test_trap_3_metadata_request_before_login_gets_no_response(
 
 
 @pytest.mark.proves("security 4")
-async def test_trap_4_only_a_valid_raw_token_gets_a_response(
+async def test_only_a_valid_raw_token_gets_a_response(
     tmp_path: Path,
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
@@ -197,7 +197,7 @@ async def test_trap_4_only_a_valid_raw_token_gets_a_response(
 
 
 @pytest.mark.proves("security 4")
-async def test_trap_4_frame_of_invalid_size_is_refused_before_its_body_arrives(
+async def test_frame_of_invalid_size_is_refused_before_its_body_arrives(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, logins):

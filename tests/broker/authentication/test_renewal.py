@@ -86,7 +86,7 @@ async def test_session_lifetime_is_returned_and_renewed_by_reauthentication(tmp_
 
 
 @pytest.mark.proves("security 5")
-async def test_trap_5_expired_session_stays_open_until_its_next_request(tmp_path: Path) -> None:
+async def test_expired_session_stays_open_until_its_next_request(tmp_path: Path) -> None:
     time = MockTime()
     async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, logins):
         client = await connect(broker)
@@ -117,7 +117,7 @@ async def test_session_expiry_ignores_jumps_of_the_wall_clock(tmp_path: Path) ->
 
 
 @pytest.mark.proves("security 5")
-async def test_trap_5_expired_session_can_be_renewed(tmp_path: Path) -> None:
+async def test_expired_session_can_be_renewed(tmp_path: Path) -> None:
     time = MockTime()
     async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, _):
         client = await connect(broker)
@@ -132,7 +132,7 @@ async def test_trap_5_expired_session_can_be_renewed(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("security 5")
-async def test_trap_5_connection_of_a_raw_token_client_is_closed_at_expiry(
+async def test_connection_of_a_raw_token_client_is_closed_at_expiry(
     tmp_path: Path,
 ) -> None:
     time = MockTime()
@@ -148,7 +148,7 @@ async def test_trap_5_connection_of_a_raw_token_client_is_closed_at_expiry(
 
 
 @pytest.mark.proves("security 6")
-async def test_trap_6_second_renewal_within_a_second_fails_and_keeps_connection(
+async def test_second_renewal_within_a_second_fails_and_keeps_connection(
     tmp_path: Path,
 ) -> None:
     time = MockTime()
@@ -164,7 +164,7 @@ async def test_trap_6_second_renewal_within_a_second_fails_and_keeps_connection(
 
 
 @pytest.mark.proves("security 6")
-async def test_trap_6_renewal_is_refused_when_sessions_have_no_lifetime(tmp_path: Path) -> None:
+async def test_renewal_is_refused_when_sessions_have_no_lifetime(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
         client = await connect(broker)
         await log_in(client)
@@ -180,7 +180,7 @@ async def test_trap_6_renewal_is_refused_when_sessions_have_no_lifetime(tmp_path
 
 
 @pytest.mark.proves("security 6")
-async def test_trap_6_renewal_as_another_user_is_refused(tmp_path: Path) -> None:
+async def test_renewal_as_another_user_is_refused(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, logins):
         client = await connect(broker)
         await log_in(client)
@@ -194,7 +194,7 @@ async def test_trap_6_renewal_as_another_user_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.proves("security 6")
-async def test_trap_6_renewal_with_another_mechanism_closes_at_the_next_frame(
+async def test_renewal_with_another_mechanism_closes_at_the_next_frame(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):

@@ -41,7 +41,7 @@ def lines() -> Iterator[list[Any]]:
 
 
 @pytest.mark.proves("security 7")
-async def test_trap_7_nonce_that_only_ends_with_the_server_nonce_is_refused(
+async def test_nonce_that_only_ends_with_the_server_nonce_is_refused(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path, scram=True) as (broker, _):
@@ -58,7 +58,7 @@ async def test_trap_7_nonce_that_only_ends_with_the_server_nonce_is_refused(
 
 
 @pytest.mark.proves("security 7")
-async def test_trap_7_scram_unescapes_user_name_and_uses_raw_password_bytes(
+async def test_scram_unescapes_user_name_and_uses_raw_password_bytes(
     tmp_path: Path,
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
@@ -75,7 +75,7 @@ async def test_trap_7_scram_unescapes_user_name_and_uses_raw_password_bytes(
 
 
 @pytest.mark.proves("security 7")
-async def test_trap_7_scram_responses_do_not_reveal_whether_a_user_exists(tmp_path: Path) -> None:
+async def test_scram_responses_do_not_reveal_whether_a_user_exists(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path, scram=True, iterations=8192) as (broker, _):
         shown: dict[bytes, set[tuple[bytes, bytes]]] = {}
         names = [b"alice", b"bob", *(b"nobody-%d" % number for number in range(20))]
@@ -100,7 +100,7 @@ async def test_trap_7_scram_responses_do_not_reveal_whether_a_user_exists(tmp_pa
 
 
 @pytest.mark.proves("security 8")
-async def test_trap_8_secrets_are_absent_from_logs_metrics_responses_and_files(
+async def test_secrets_are_absent_from_logs_metrics_responses_and_files(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     jaas = SETTINGS["plain.sasl.jaas.config"].replace("alice-secret", "planted-plain")

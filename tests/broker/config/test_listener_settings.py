@@ -141,9 +141,7 @@ def test_environment_variable_that_matches_two_listeners_is_refused() -> None:
         ("listener.name.inside.plain.ssl.client.auth", "listener INSIDE.PLAIN does not exist"),
     ],
 )
-def test_trap_1_setting_of_an_unknown_listener_or_mechanism_is_refused(
-    name: str, says: str
-) -> None:
+def test_setting_of_an_unknown_listener_or_mechanism_is_refused(name: str, says: str) -> None:
     said = refusal({name: "required" if name.endswith("auth") else "secret-1"})
 
     assert name in said

@@ -90,8 +90,7 @@ async def test_follower_outside_the_isr_does_not_become_idle() -> None:
 
 
 async def test_idle_follower_leaves_isr_after_lag_time_since_last_request() -> None:
-    """Each request of the follower's session confirms that the follower has all records, without a
-    read of the partition."""
+    """While a follower is idle, each request of its session counts as a fetch at the log end."""
     house = Quiet()
     house.replica.follower_fetched(3, 2)
     assert house.quieten(3)

@@ -143,7 +143,7 @@ def busy() -> Rows:
         group("unread-empty", None, members=0),
         group("expired", [900] * MINUTES, members=0, verdict="nobody runs it",
               dead="empty and all its offsets have expired"),
-        group("nothing", None, members=0, dead="empty and nothing kept"),
+        group("nothing", None, members=0, dead="empty and has no committed offsets"),
         group("deleted", None, members=0, dead="deleted"),
     )  # fmt: skip
     rows["rewinds"] = [

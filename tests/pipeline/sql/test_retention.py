@@ -165,7 +165,7 @@ def test_dead_groups_have_a_reason(tmp_path: Path) -> None:
     history.commit(4500, "assigns", 1)
 
     assert dead(tmp_path, history) == [
-        ("abandoned", "classic", "empty and nothing kept", 4, 0, None, 6),
+        ("abandoned", "classic", "empty and has no committed offsets", 4, 0, None, 6),
         ("deleted", "classic", "deleted", None, 0, 1, 3),
         ("expired", "classic", "empty and all its offsets have expired", 2, 1, 9, 9),
         ("offsets-gone", "classic", "deleted", None, 0, 4, 5),
@@ -186,10 +186,10 @@ def test_newer_group_types_are_alive_while_they_have_members(tmp_path: Path) -> 
 
     assert [row[:3] for row in dead(tmp_path, history)] == [
         ("a-gone", "consumer", "deleted"),
-        ("a0", "consumer", "empty and nothing kept"),
+        ("a0", "consumer", "empty and has no committed offsets"),
         ("b-gone", "share", "deleted"),
         ("c-gone", "streams", "deleted"),
-        ("c0", "streams", "empty and nothing kept"),
+        ("c0", "streams", "empty and has no committed offsets"),
     ]
 
 

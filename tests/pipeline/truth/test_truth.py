@@ -432,7 +432,7 @@ def last_left(told: Told, group: str) -> Generation | None:
 def test_dead_groups_are_deleted_or_empty_without_offsets(made: Made) -> None:
     deleted = {each.group: "deleted" for each in made.told.of(Deletion)}
     expected = {g: why for g, why in deleted.items() if g not in made.told.listed}
-    expected["idle"] = "empty and nothing kept"
+    expected["idle"] = "empty and has no committed offsets"
     assert {row["group_id"]: row["reason"] for row in made.of("dead_groups")} == expected
 
 

@@ -1,7 +1,7 @@
 """Invariants of consumer groups, checked after every step of a simulated world.
 
-1. No partition has two owners: what the clients of a group believe that they own is disjoint. Each
-   client owns only what the broker assigned to it, or still waits for.
+1. No partition has two owners: no two clients of a group believe that they own the same partition.
+   Each client owns only what the broker assigned to it, or still waits for.
 2. No member waits for ever: each member has a session, each member that must give up partitions has
    a deadline, and the holder of an awaited partition changes within a bound.
 3. A commit is accepted only from a member that has had the partitions since the commit's epoch.
@@ -138,7 +138,7 @@ class ConsumerCheckers(Checkers):
             super().replied(call, reply)
 
     def _check_heartbeat(self, group_id: str, reply: ConsumerHeartbeatReply) -> None:
-        """Checks that a reply tells the member what the records say."""
+        """Checks that a reply has the values of the records."""
         self.count(f"heartbeat answered {reply.error_code}")
         if reply.error_code != NONE or reply.member_epoch < 0:
             return

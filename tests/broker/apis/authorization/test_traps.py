@@ -44,7 +44,7 @@ DENIED = {TOPIC_AUTHORIZATION_FAILED}
 
 
 @pytest.mark.proves("security 11")
-async def test_trap_11_read_allow_implies_describe_but_read_deny_does_not(
+async def test_read_allow_implies_describe_but_read_deny_does_not(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -60,7 +60,7 @@ async def test_trap_11_read_allow_implies_describe_but_read_deny_does_not(
 
 
 @pytest.mark.proves("security 11")
-async def test_trap_11_deny_of_all_denies_every_operation_except_to_super_users(
+async def test_deny_of_all_denies_every_operation_except_to_super_users(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -79,7 +79,7 @@ async def test_trap_11_deny_of_all_denies_every_operation_except_to_super_users(
 
 
 @pytest.mark.proves("security 12")
-async def test_trap_12_topic_is_denied_by_default_after_its_first_acl(
+async def test_topic_is_denied_by_default_after_its_first_acl(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(tmp_path, allow_everyone=True) as asking:
@@ -94,7 +94,7 @@ async def test_trap_12_topic_is_denied_by_default_after_its_first_acl(
 
 
 @pytest.mark.proves("security 14")
-async def test_trap_14_metadata_omits_denied_topics_unless_named(tmp_path: Path) -> None:
+async def test_metadata_omits_denied_topics_unless_named(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: DESCRIBE TOPIC orders") as asking:
         for version in (0, 1, 9, 12):
             everything = {"topics": None if version else [], "allow_auto_topic_creation": True}
@@ -108,7 +108,7 @@ async def test_trap_14_metadata_omits_denied_topics_unless_named(tmp_path: Path)
 
 
 @pytest.mark.proves("security 14")
-async def test_trap_14_describe_topic_partitions_and_its_cursor_omit_denied_topics(
+async def test_describe_topic_partitions_and_its_cursor_omit_denied_topics(
     tmp_path: Path,
 ) -> None:
     names = ("a", "b", "c", "d")
@@ -132,7 +132,7 @@ async def test_trap_14_describe_topic_partitions_and_its_cursor_omit_denied_topi
 
 
 @pytest.mark.proves("security 14")
-async def test_trap_14_describe_topic_partitions_accepts_cursor_at_denied_topic(
+async def test_describe_topic_partitions_accepts_cursor_at_denied_topic(
     tmp_path: Path,
 ) -> None:
     names = ("a", "b", "c")
@@ -174,7 +174,7 @@ async def test_offset_delete_of_an_unknown_group_returns_no_topics(tmp_path: Pat
 
 
 @pytest.mark.proves("security 14")
-async def test_trap_14_offset_fetch_omits_denied_topics_unless_named(
+async def test_offset_fetch_omits_denied_topics_unless_named(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -197,7 +197,7 @@ async def test_trap_14_offset_fetch_omits_denied_topics_unless_named(
 
 
 @pytest.mark.proves("security 15")
-async def test_trap_15_fetch_by_id_distinguishes_unknown_and_denied_topics(
+async def test_fetch_by_id_distinguishes_unknown_and_denied_topics(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(tmp_path, "alice: READ TOPIC orders") as asking:
@@ -212,7 +212,7 @@ async def test_trap_15_fetch_by_id_distinguishes_unknown_and_denied_topics(
 
 
 @pytest.mark.proves("security 15")
-async def test_trap_15_fetch_session_denies_a_topic_when_its_acl_was_removed(
+async def test_fetch_session_denies_a_topic_when_its_acl_was_removed(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(tmp_path, "alice: READ TOPIC orders") as asking:
@@ -235,14 +235,14 @@ async def test_trap_15_fetch_session_denies_a_topic_when_its_acl_was_removed(
 
 
 @pytest.mark.proves("security 15")
-async def test_trap_15_fetch_as_a_replica_needs_cluster_action(tmp_path: Path) -> None:
+async def test_fetch_as_a_replica_needs_cluster_action(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: READ TOPIC *") as asking:
         as_replica = fetch(*TOPICS, replica_id=2, session_epoch=0)
         assert codes(await asking.ask("alice", "Fetch", 11, as_replica)) == DENIED
 
 
 @pytest.mark.proves("security 16")
-async def test_trap_16_idempotent_producer_needs_write_on_at_least_one_topic(
+async def test_idempotent_producer_needs_write_on_at_least_one_topic(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -256,7 +256,7 @@ async def test_trap_16_idempotent_producer_needs_write_on_at_least_one_topic(
 
 
 @pytest.mark.proves("security 16")
-async def test_trap_16_add_partitions_adds_no_partition_when_a_topic_is_denied(
+async def test_add_partitions_adds_no_partition_when_a_topic_is_denied(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -291,7 +291,7 @@ async def test_trap_16_add_partitions_adds_no_partition_when_a_topic_is_denied(
 
 
 @pytest.mark.proves("security 16")
-async def test_trap_16_delete_topics_by_id_without_describe_returns_no_name(tmp_path: Path) -> None:
+async def test_delete_topics_by_id_without_describe_returns_no_name(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "bob: DESCRIBE TOPIC orders") as asking:
         orders = asking.id("orders")
         by_id = {"topics": [{"name": None, "topic_id": orders}], "timeout_ms": 10_000}
@@ -307,7 +307,7 @@ async def test_trap_16_delete_topics_by_id_without_describe_returns_no_name(tmp_
 
 
 @pytest.mark.proves("security 19")
-async def test_trap_19_empty_group_id_is_authorized_before_it_is_validated(
+async def test_empty_group_id_is_authorized_before_it_is_validated(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(tmp_path, "bob: READ GROUP *") as asking:
@@ -320,7 +320,7 @@ async def _joined(asking: Asking, user: str, group: str) -> dict[str, object]:
 
 
 @pytest.mark.proves("security 19")
-async def test_trap_19_denied_join_creates_no_group_metric_or_record(tmp_path: Path) -> None:
+async def test_denied_join_creates_no_group_metric_or_record(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "bob: READ GROUP new") as asking:
         runtime = asking.broker.groups
         before = _recorded_state(asking)
@@ -347,7 +347,7 @@ def _recorded_state(asking: Asking) -> tuple[int, int, dict[str, int]]:
 
 
 @pytest.mark.proves("security 19")
-async def test_trap_19_hidden_groups_of_list_groups_are_not_audited_as_denials(
+async def test_hidden_groups_of_list_groups_are_not_audited_as_denials(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(

@@ -32,7 +32,7 @@ def codes(answer: dict[str, Any], field: str = "topics") -> list[int]:
 
 
 @pytest.mark.proves("security 18")
-async def test_trap_18_only_create_topics_from_version_6_refuses_above_the_quota(
+async def test_only_create_topics_from_version_6_refuses_above_the_quota(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path, SETTINGS) as bound:

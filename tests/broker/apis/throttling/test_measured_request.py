@@ -32,7 +32,7 @@ async def produced(client: Client, size: int) -> int:
 
 
 @pytest.mark.proves("security 17")
-async def test_trap_17_produce_above_its_rate_is_acknowledged_then_throttled(
+async def test_produce_above_its_rate_is_acknowledged_then_throttled(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path) as bound:

@@ -59,7 +59,7 @@ async def test_fetch_returns_at_most_the_bytes_that_all_quota_windows_allow(tmp_
 
 
 @pytest.mark.proves("security 17")
-async def test_trap_17_throttled_fetch_is_empty_and_does_not_count_for_the_quota(
+async def test_throttled_fetch_is_empty_and_does_not_count_for_the_quota(
     tmp_path: Path,
 ) -> None:
     async with filled(tmp_path) as bound:

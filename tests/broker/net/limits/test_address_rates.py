@@ -15,7 +15,7 @@ from tests.broker.serving import eventually
 
 
 @pytest.mark.proves("security 18")
-async def test_trap_18_connection_above_the_rate_is_closed_after_a_delay(
+async def test_connection_above_the_rate_is_closed_after_a_delay(
     tmp_path: Path,
 ) -> None:
     async with broker_with_quotas(tmp_path) as bound:

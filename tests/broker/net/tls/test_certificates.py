@@ -59,7 +59,7 @@ def events(lines: list[Any]) -> list[str]:
 
 
 @pytest.mark.proves("security 9")
-async def test_trap_9_changed_certificate_file_applies_only_to_new_connections(
+async def test_changed_certificate_file_applies_only_to_new_connections(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     context = client_context(authority)
@@ -100,7 +100,7 @@ async def test_changed_symlink_reloads_the_certificate(
 
 
 @pytest.mark.proves("security 9")
-async def test_trap_9_old_certificate_is_kept_when_the_new_file_is_invalid(
+async def test_old_certificate_is_kept_when_the_new_file_is_invalid(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     context = client_context(authority)

@@ -170,7 +170,7 @@ async def test_client_certificate_sets_the_principal(
 
 
 @pytest.mark.proves("security 10")
-async def test_trap_10_mapping_rules_set_the_principal_or_refuse_the_client(
+async def test_mapping_rules_set_the_principal_or_refuse_the_client(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     rules = {"listener.name.ssl.ssl.principal.mapping.rules": "RULE:^CN=(A.*)$/$1/L"}
@@ -198,7 +198,7 @@ async def test_client_without_the_required_certificate_is_refused(
 
 
 @pytest.mark.proves("security 1")
-def test_trap_1_sasl_ssl_listener_ignores_global_ssl_client_auth() -> None:
+def test_sasl_ssl_listener_ignores_global_ssl_client_auth() -> None:
     given = {
         "listeners": "SASL_SSL://127.0.0.1:0,SSL://127.0.0.1:0",
         "sasl.enabled.mechanisms": "SCRAM-SHA-256",

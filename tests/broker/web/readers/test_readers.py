@@ -67,7 +67,7 @@ async def names(seen: SecuredSeen, who: str, path: str, field: str) -> set[str]:
 
 
 @pytest.mark.proves("security 20")
-async def test_trap_20_public_address_needs_authentication_and_topics_need_rights(
+async def test_public_address_needs_authentication_and_topics_need_rights(
     tmp_path: Path,
 ) -> None:
     """The test covers a secured listener and a plaintext listener."""
