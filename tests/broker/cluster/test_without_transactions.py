@@ -11,6 +11,7 @@ from broker.apis.tables.cluster import SERVED_IN_CLUSTER
 from broker.apis.tables.without_transactions import SERVED_WITHOUT_TRANSACTIONS
 from protocol.errors import NONE, UNSUPPORTED_VERSION
 from protocol.messages import BY_NAME
+from protocol.schema import ZERO_UUID
 from tests.broker.cluster.members import members
 from tests.broker.serving import asked
 
@@ -56,6 +57,7 @@ REFUSED: list[tuple[str, int, dict[str, Any], dict[str, Any]]] = [
         {
             "topics": [
                 {
+                    "topic_id": ZERO_UUID,
                     "name": "t",
                     "partitions": [{"partition_index": 0, "error_code": UNSUPPORTED_VERSION}],
                 }
