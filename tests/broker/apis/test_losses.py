@@ -46,7 +46,7 @@ async def test_delete_records_reports_a_loss_for_groups_with_lower_offsets(
     assert (lost["what"], lost["offsets"]) == ("trimmed", 1)
     assert lost["examples"] == [{"topic": "orders", "partition": 0, "from": 2, "to": 6}]
     assert lost["sentence"] == (
-        "User:ANONYMOUS (client tester) from 127.0.0.1 deleted records of orders:0 before 6; the"
+        "User:ANONYMOUS (client tester) from 127.0.0.1 deleted records of orders:0 before 6, whose"
         " committed offset was 2"
     )
 

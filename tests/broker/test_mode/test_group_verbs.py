@@ -388,8 +388,8 @@ def test_members_verb_returns_who_waits_for_whom_in_a_consumer_group(orders: Tes
     one = confluent_kafka.Consumer({**settings, **new})
     two = confluent_kafka.Consumer({**settings, **new, "client.id": "two"})
     one.subscribe(["orders"])
-    two.subscribe(["^ord.*"])
     until("one has all", lambda: one.poll(0.02) is None and len(one.assignment()) == 4)
+    two.subscribe(["^ord.*"])
     until(
         "two waits", lambda: two.poll(0.02) is None and _reconciliation(orders, "two")["waits_for"]
     )
