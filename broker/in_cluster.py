@@ -102,6 +102,7 @@ class InCluster(BrokerMode):
             member.joined.zookeeper,
             member.registry,
             member.settings.features,
+            startup.time,
             startup.background.spawn,
             startup.errors,
         )

@@ -9,18 +9,18 @@ records that the other brokers write.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 import structlog
 
 from broker.cluster.peers.inter_broker import InterBroker
-from broker.cluster.protection.followed_nodes import Spawn
+from broker.cluster.protection.followed_nodes import FollowedNodes, Spawn
 from broker.cluster.topics.cluster_registry import ClusterRegistry
-from broker.cluster.zookeeper.zookeeper import Closed, Connection, NoNode, SessionExpired, ZooKeeper
+from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper
 from broker.config.config import Config
 from broker.config.config_table import GROUP_VERSION, GROUP_VERSION_MAX
 from broker.config.group_rules import serves_consumer_groups
 from broker.loop.internal_errors import InternalErrors
+from broker.time import Time
 from broker.topics.feature_updates import SupportedLevels
 from broker.topics.registry import NO_FEATURES, Features
 from broker.topics.startup_parts import CannotJoin
@@ -91,51 +91,30 @@ class FeatureLevels:
         zookeeper: ZooKeeper,
         registry: ClusterRegistry,
         supported: SupportedLevels,
+        time: Time,
         spawn: Spawn,
         errors: InternalErrors,
     ) -> None:
         self._zookeeper = zookeeper
         self._registry = registry
         self._supported = supported
-        self._spawn = spawn
-        self._errors = errors
-        self._looking = False
-        self._again = False
-        self._stopped = False
+        self._node = FollowedNodes(
+            zookeeper, time, spawn, errors, "settings", (), (), self._read, _no_notice
+        )
 
     async def open(self) -> None:
-        """Reads the levels and starts to follow their changes."""
-        self._zookeeper.on_session(self._session_changed)
-        self._again = self._looking = True
-        await self._follow()
+        """Reads the levels and starts to follow their changes. Raises ZooKeeperError."""
+        await self._node.open()
 
     def stop(self) -> None:
         """Stops following changes."""
-        self._stopped = True
+        self._node.stop()
 
-    def _session_changed(self, connection: Connection) -> None:
-        if connection is Connection.CONNECTED:
-            self._look()
-
-    def _look(self) -> None:
-        """Starts a read. Watches that fire during the read cause one more read."""
-        self._again = True
-        if not self._looking and not self._stopped:
-            self._looking = True
-            self._spawn(self._follow(), "settings")
-
-    async def _follow(self) -> None:
+    async def _read(self) -> None:
         try:
-            while self._again and not self._stopped:
-                self._again = False
-                with suppress(SessionExpired, Closed):  # repeated in the next session
-                    self._take(await read_levels(self._zookeeper, self._look))
+            self._take(await read_levels(self._zookeeper, self._node.changed))
         except BadNode as error:
             logger.error("ZooKeeper node can't be parsed, ignored", reason=str(error))
-        except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
-            self._errors.caught("observer", error)
-        finally:
-            self._looking = False
 
     def _take(self, features: Features) -> None:
         before, self._registry.features = self._registry.features, features
@@ -147,3 +126,7 @@ class FeatureLevels:
                 feature=name,
                 level=features.levels[name],
             )
+
+
+async def _no_notice(path: str, data: bytes) -> None:
+    raise AssertionError(f"/feature has no notices: {path} {data!r}")

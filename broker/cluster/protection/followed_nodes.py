@@ -81,10 +81,14 @@ class FollowedNodes:
         """Stops following changes."""
         self._stopped = True
 
+    def changed(self) -> None:
+        """Reads all nodes again; the watch of a node without notices calls it."""
+        self.unread = True
+        self._look()
+
     def _session_changed(self, connection: Connection) -> None:
         if connection is Connection.CONNECTED:
-            self.unread = True
-            self._look()
+            self.changed()
 
     def _look(self) -> None:
         """Starts reading changes. Watches that are called during a read cause one more read."""
