@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.shared.authorization import error_fields, is_allowed
+from broker.apis.shared.authorization import TEXTS, is_allowed
 from broker.config.config_table import (
     GROUP_VERSION,
     GROUP_VERSION_MAX,
@@ -76,12 +76,11 @@ def respond(request: Request, error: RefusedUpdate | None = None) -> None:
 
 
 def is_refused(services: Services, request: Request) -> bool:
-    """Whether the client may not alter the cluster; then the request has been answered."""
+    """Returns True, and answers the request, if the client may not alter the cluster."""
     if is_allowed(services, request, ALTER):
         return False
-    request.respond(
-        {**error_fields(CLUSTER_AUTHORIZATION_FAILED), "results": []}, CLUSTER_AUTHORIZATION_FAILED
-    )
+    code = CLUSTER_AUTHORIZATION_FAILED
+    respond(request, RefusedUpdate(code, TEXTS[code]))
     return True
 
 
