@@ -253,6 +253,18 @@ class ConsumerHeartbeat:
     """The connection of the client, whose principal determines which topics a regex may match."""
 
     @property
+    def reports_no_change(self) -> bool:
+        """Returns whether the request has no other field than the ids and the epoch."""
+        return (
+            self.owned is None
+            and self.subscribed_topics is None
+            and self.rebalance_timeout_ms == -1
+            and self.subscribed_regex is None
+            and self.server_assignor is None
+            and self.rack_id is None
+        )
+
+    @property
     def is_full(self) -> bool:
         """Returns whether the request has all fields, as after a lost response. The reply then has
         all fields too."""

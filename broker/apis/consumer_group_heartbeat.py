@@ -142,22 +142,9 @@ def _heartbeat(services: Services, request: Request, decoded: Any) -> None:
         connection,
     )
     body = request.buffer[request.position :]
-    if _reports_no_change(call) and len(body) <= _REPEATED_BYTES_MAX:
+    if member_epoch > 0 and call.reports_no_change and len(body) <= _REPEATED_BYTES_MAX:
         connection.repeated = _Repeated(request.api_version, body, call)
     services.groups.submit(group_id, call)
-
-
-def _reports_no_change(call: ConsumerHeartbeat) -> bool:
-    """Returns whether a heartbeat of a member has no other field than its ids and its epoch."""
-    return (
-        call.member_epoch > 0
-        and call.rack_id is None
-        and call.rebalance_timeout_ms == -1
-        and call.subscribed_topics is None
-        and call.subscribed_regex is None
-        and call.server_assignor is None
-        and call.owned is None
-    )
 
 
 def _fresh_member_id(services: Services) -> str:

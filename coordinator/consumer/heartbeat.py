@@ -46,14 +46,7 @@ def idle_heartbeat(
 
     Most heartbeats are of this kind: they extend the session and change nothing else.
     """
-    if (
-        call.owned is not None
-        or call.subscribed_topics is not None
-        or call.rebalance_timeout_ms != -1
-        or call.subscribed_regex is not None
-        or call.server_assignor is not None
-        or call.rack_id is not None
-    ):
+    if not call.reports_no_change:
         return None
     group = state.consumer_groups.get(call.group_id)
     member = None if group is None else group.members.get(call.member_id)
