@@ -99,6 +99,31 @@ async def test_consumer_group_member_joins_with_every_heartbeat_version(tmp_path
     await on_broker(tmp_path, work)
 
 
+async def test_repeated_heartbeats_of_two_members_on_one_connection_get_their_own_ids(
+    tmp_path: Path,
+) -> None:
+    def work(wire: Wire) -> None:
+        a, b = Member(wire, "a"), Member(wire, "b")
+        a.join("t")
+        b.join("t")
+        assert a.beat()["assignment"] is not None  # it has to give up a partition
+        topic_id = wire.call("Metadata", 12, {"topics": [{"name": "t"}]})["topics"][0]["topic_id"]
+        kept = {"topic_id": topic_id, "partitions": [0]}
+        assert a.beat(topic_partitions=[kept])["member_epoch"] == 3
+        until("an assignment", lambda: assigned(b.beat()))
+        for _ in range(3):
+            for member in (a, b):
+                reply = member.beat()
+                assert (reply["error_code"], reply["assignment"]) == (NONE, None)
+                assert (reply["member_id"], reply["member_epoch"]) == (member.member_id, 3)
+        assert b.beat(member_epoch=-1)["error_code"] == NONE
+        b.epoch = 3
+        assert b.beat()["error_code"] == UNKNOWN_MEMBER_ID
+        assert (a.beat()["member_epoch"], a.beat()["assignment"]) == (4, None)
+
+    await on_broker(tmp_path, work)
+
+
 async def test_new_topic_and_new_partitions_are_assigned_to_consumer_groups(tmp_path: Path) -> None:
     def work(wire: Wire) -> None:
         member = Member(wire, "m")
