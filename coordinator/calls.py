@@ -42,9 +42,9 @@ class JoinGroup:
     protocols: Sequence[tuple[str, bytes]]
     reason: str | None
     member_id_required: bool
-    """Whether a dynamic member without an id first receives an id (v4 and up, KIP-394)."""
+    """True if a dynamic member without an id first receives an id (v4 and up, KIP-394)."""
     supports_skip_assignment: bool
-    """Whether the leader may skip the assignment if it is a static member that rejoins (v9 and up,
+    """True if the leader may skip the assignment if it is a static member that rejoins (v9 and up,
     KIP-814)."""
     fresh_id: str
     """A new UUID as text. The core uses it only to create a member id; it is "" if the request
@@ -139,7 +139,7 @@ class OffsetFetch:
     group_id: str
     topics: Sequence[tuple[str, Sequence[int]]] | None
     require_stable: bool = False
-    """Whether partitions with pending offsets of a transaction get UNSTABLE_OFFSET_COMMIT (v7 and
+    """True if partitions with pending offsets of a transaction get UNSTABLE_OFFSET_COMMIT (v7 and
     up, KIP-447)."""
     member_id: str | None = None
     """The member id that the request names (v9 and up). With None and epoch -1 the request does not
@@ -244,7 +244,7 @@ class ConsumerHeartbeat:
     client_id: str
     client_host: str
     makes_own_id: bool = True
-    """Whether the client creates its own member id (v1 and up, KIP-1082)."""
+    """True if the client creates its own member id (v1 and up, KIP-1082)."""
     fresh_id: str = ""
     """A new member id for a member that joins by v0 without an id."""
     regex_error: str | None = None

@@ -87,7 +87,7 @@ class ClusterConfigs:
         self._unread: set[str] = set()
         """The topics whose settings must be read from ZooKeeper."""
         self._others_unread = True
-        """Whether the settings of all clients and groups must be read, as after each new
+        """True if the settings of all clients and groups must be read, as after each new
         connection."""
         self._notices = FollowedNotices(
             notices.CONFIG_CHANGES, zookeeper, time, errors, self._handle
