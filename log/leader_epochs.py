@@ -96,10 +96,10 @@ class LeaderEpochs:
         """Overwrites the file in place. After an error, restores the entries and the file, and
         raises OSError.
 
-        If the process is killed, so few bytes are written either completely or not at all. After a
-        power failure this is also true of the bytes, but the file may have the bytes of one text
-        and the length of the other text. `load` detects this case, because either the last line is
-        incomplete or the count is wrong.
+        The text fits into one sector: if the process is killed, the file has either the old or the
+        new bytes. After a power failure the file may have the bytes of one text and the length of
+        the other text. `load` detects this case, because either the last line is incomplete or the
+        count is wrong.
         """
         try:
             self._fs.open(self._path).write(0, new)

@@ -292,7 +292,7 @@ def _drop(opening: _Opening, segments: list[Segment], because: str) -> None:
                     path,
                     0,
                     segment.size,
-                    f"follows the new log end offset in {because}",
+                    f"is after the place at which {because} was truncated",
                     path + CUT,
                 )
             )

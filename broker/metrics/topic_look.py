@@ -59,11 +59,11 @@ def orphaned(found: TopicLook) -> list[int]:
 def after_owner(
     group: GroupView, found: TopicLook, partition: int, start: int, end: int
 ) -> PartitionFacts | None:
-    """Returns the facts about a partition of `orphaned` if its last owner left unread records, else
-    None.
+    """Returns the facts about a partition without an owner, for the finding `orphaned`; None if the
+    partition's last owner has read all records.
 
-    Returns None if the group has members: during a rebalance the partition is only remembered,
-    since its previous owner may become its owner again.
+    If the group has members, ``found`` records the partition, and the function returns None: after
+    the rebalance the previous owner may own the partition again.
     """
     if group.is_empty and end <= start:
         return None

@@ -1,9 +1,10 @@
 """Each response about transactions equals that of Apache Kafka.
 
 Random traces of producers that fence each other run concurrently against the broker under test and
-Kafka: against 4.3.1 with transaction.version 2 and clients of both versions, against 3.9.2 with
-earlier versions. See tests/interop/transaction_traces and docs/use/differences.md. `SEED=n` runs
-only the trace of that seed, `STEPS=n` sets the number of compared responses.
+Kafka. Kafka 4.3.1 runs with transaction.version 2, and clients of transaction versions 0 to 2 use
+it. Kafka 3.9.2 runs with an earlier transaction.version. See tests/interop/transaction_traces and
+docs/use/differences.md. `SEED=n` runs only the trace of that seed, `STEPS=n` sets the number of
+compared responses.
 """
 
 from __future__ import annotations

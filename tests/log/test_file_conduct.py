@@ -172,7 +172,7 @@ def test_rename_replaces_an_existing_file(fs: FileSystem, at: At) -> None:
     assert read_whole(fs, at("new")) == b"old"
 
 
-def test_rename_of_or_to_a_missing_path_fails(fs: FileSystem, at: At) -> None:
+def test_rename_fails_when_the_file_or_the_target_folder_is_missing(fs: FileSystem, at: At) -> None:
     put(fs, at("f"), b"x")
     with pytest.raises(FileNotFoundError) as caught:
         fs.rename(at("missing"), at("new"))

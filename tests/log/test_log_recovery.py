@@ -116,7 +116,7 @@ def test_truncation_at_damage_removes_the_later_segments() -> None:
 
 
 @pytest.mark.parametrize("position", [69 + 20, 69 + 10, 69 + 16, 69 + 65])
-def test_batches_after_damage_are_preserved_in_a_cut_file(position: int) -> None:
+def test_batches_after_damage_are_copied_to_a_file_with_suffix_cut(position: int) -> None:
     fs = SimulatedFiles()
     data = bytearray(three_batches())
     data[position] ^= 0x10

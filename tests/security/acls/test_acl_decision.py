@@ -252,7 +252,7 @@ def test_index_returns_entries_of_the_operation_and_of_operation_all():
     assert [each.pattern.name for each in index.entries_for(TOPIC, ALICE, WRITE)] == ["u"]
 
 
-def test_may_somewhere_yields_often_when_there_are_many_entries():
+def test_search_for_any_allowed_resource_yields_often_when_there_are_many_acls():
     entries = [
         entry(permission, ALICE, WRITE, f"t{number}")
         for number in range(1000)
