@@ -57,6 +57,7 @@ def _handle(services: Services, request: Request) -> Steps:
         described = yield from _group(services, request, reply)
         worst = max(worst, described["error_code"])
         groups.append(described)
+        yield None
     request.respond({"throttle_time_ms": 0, "groups": groups}, worst)
 
 

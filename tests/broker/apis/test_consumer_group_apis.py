@@ -3,6 +3,7 @@ groups of KIP-848."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -319,3 +320,26 @@ async def test_invalid_group_setting_is_refused(
         assert listed(wire) == []
 
     await on_broker(tmp_path, work)
+
+
+async def test_consumer_group_describe_yields_for_each_unknown_group(tmp_path: Path) -> None:
+    groups = [f"group-{number}" for number in range(50)]
+    async with serving(tmp_path, {"offsets.topic.num.partitions": "1"}) as broker:
+        await asked(
+            broker, lambda wire: wire.call("FindCoordinator", 4, {"coordinator_keys": groups})
+        )
+        broker.slicer.slice_ns = 0
+        turn, turns = broker.slicer.turn, Counter[str]()
+
+        async def slices_of(name: str, field: str) -> int:
+            async def counted() -> None:
+                turns[name] += 1
+                await turn()
+
+            broker.slicer.turn = counted  # type: ignore[method-assign]
+            await asked(broker, lambda wire: wire.call(name, 0, {field: groups}))
+            return turns[name]
+
+        assert await slices_of("ConsumerGroupDescribe", "group_ids") >= await slices_of(
+            "DescribeGroups", "groups"
+        )
