@@ -107,9 +107,11 @@ class ToolJvm:
     def _exactly(self, length: int, until: float) -> bytes | None:
         assert self._process.stdout is not None
         found = b""
+        file = self._process.stdout.fileno()
+        ready = select.poll()  # select() refuses descriptors from 1024 on
+        ready.register(file, select.POLLIN)
         while len(found) < length:
-            file = self._process.stdout.fileno()
-            if not select.select([file], [], [], max(0.0, until - monotonic()))[0]:
+            if not ready.poll(max(0.0, until - monotonic()) * 1000):
                 raise TimeoutError
             more = os.read(file, length - len(found))
             if not more:
