@@ -46,6 +46,22 @@ class CommandError(Exception):
         self.exit_code = exit_code
 
 
+class Interrupts:
+    """The Ctrl-C of this process.
+
+    If Ctrl-C arrives during the import of a compiled module, or in a callback from Java, the
+    KeyboardInterrupt is replaced by another exception or dropped. ``received`` remains True.
+    """
+
+    received = False
+
+    @classmethod
+    def raise_one(cls, *_: object) -> None:
+        """Handles SIGINT: raises KeyboardInterrupt."""
+        cls.received = True
+        raise KeyboardInterrupt
+
+
 def refused(
     what: str, error_code: int, message: str | None = None, meant: str | None = None
 ) -> CommandError:

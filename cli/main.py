@@ -13,7 +13,7 @@ from collections.abc import Collection
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cli.errors import INTERRUPTED, REFUSED, TERMINATED, USAGE, CommandError
+from cli.errors import INTERRUPTED, REFUSED, TERMINATED, USAGE, CommandError, Interrupts
 from cli.names import safe
 from cli.streams import NobodyReads, discard, prepare
 from cli.usage import commands, runs, tidy
@@ -53,6 +53,7 @@ def main() -> None:
     prepare()
     # Like Ctrl-C, SIGTERM lets a command leave its group and restore the terminal.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    signal.signal(signal.SIGINT, Interrupts.raise_one)
     try:
         sys.exit(run_client(arguments))
     except KeyboardInterrupt:  # during the import of the command

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import output
-from cli.errors import FOUND, INTERRUPTED, USAGE, CommandError
+from cli.errors import FOUND, INTERRUPTED, USAGE, CommandError, Interrupts
 from cli.options import seconds
 from cli.pipeline.adding import Added, Growing, GrowthReport, growing, line
 from cli.pipeline.engine import Conf, EngineName, Master, Verbose, means_of
@@ -97,6 +97,7 @@ def _added(wanted: JobOptions, every_s: float | None) -> Added:
             with line() as show:
                 _add(wanted, growth, every_s, GrowthReport(came, show))
         except KeyboardInterrupt:
+            Interrupts.received = False
             came.interrupted = True
         came.take(before, growth.archive.manifest)
     return came

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from cli.errors import INTERRUPTED, REFUSED, UNREACHABLE, CommandError
+from cli.errors import INTERRUPTED, REFUSED, UNREACHABLE, CommandError, Interrupts
 
 LIGHT = ("duckdb", "pyarrow", "numpy")
 SPARK = ("pyspark", "pandas")
@@ -54,32 +54,42 @@ def sentences(log: Path | None = None, interrupted: str = "nothing was done") ->
     ``log`` is the file with Spark's output, which the error of Spark names. After Ctrl-C the error
     ends with ``interrupted``.
     """
-    from pipeline.errors import NotInstalled, PipelineError, full_disk
-
     try:
         yield
-    except NotInstalled as error:
-        if _is_checkout():
-            raise CommandError(f"{error.what} needs {error.package}: {_LOCKED}") from error
-        raise CommandError(str(error), error.exit_code) from error
-    except PipelineError as error:
-        raise CommandError(str(error), error.exit_code) from error
-    except KeyboardInterrupt:
-        raise CommandError(f"interrupted, {interrupted}", INTERRUPTED) from None
-    except Exception as error:
-        full = full_disk(error) if isinstance(error, OSError) or _of_engine(error) else None
-        if full is not None and not _PIPELINE_ERROR.search(str(error)):
-            raise CommandError(f"no space left at {full}: {_ROOM}") from error
-        if type(error).__module__ == "_duckdb":
-            raise CommandError(_of_duckdb(error)) from error
-        if not _of_spark(error):
+    except CommandError:
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt) or Interrupts.received:
+            raise CommandError(f"interrupted, {interrupted}", INTERRUPTED) from None
+        sentence = _sentence(error, log)
+        if sentence is None:
             raise
-        also = f"; see {log}" if log is not None else ""
-        reason = _reason(error)
-        ours = _PIPELINE_ERROR.match(reason)
-        code = UNREACHABLE if ours and ours["kind"] == "Unreachable" else REFUSED
-        told = reason[ours.end() :] if ours else reason
-        raise CommandError(f"Spark failed: {told}{also}", code) from error
+        raise sentence from error
+    if Interrupts.received:
+        raise CommandError(f"interrupted, {interrupted}", INTERRUPTED)
+
+
+def _sentence(error: Exception, log: Path | None) -> CommandError | None:
+    """Return the CommandError for an error of the pipeline or an engine; None for another error."""
+    from pipeline.errors import NotInstalled, PipelineError, full_disk
+
+    if isinstance(error, NotInstalled) and _is_checkout():
+        return CommandError(f"{error.what} needs {error.package}: {_LOCKED}")
+    if isinstance(error, PipelineError):
+        return CommandError(str(error), error.exit_code)
+    full = full_disk(error) if isinstance(error, OSError) or _of_engine(error) else None
+    if full is not None and not _PIPELINE_ERROR.search(str(error)):
+        return CommandError(f"no space left at {full}: {_ROOM}")
+    if type(error).__module__ == "_duckdb":
+        return CommandError(_of_duckdb(error))
+    if not _of_spark(error):
+        return None
+    also = f"; see {log}" if log is not None else ""
+    reason = _reason(error)
+    ours = _PIPELINE_ERROR.match(reason)
+    code = UNREACHABLE if ours and ours["kind"] == "Unreachable" else REFUSED
+    told = reason[ours.end() :] if ours else reason
+    return CommandError(f"Spark failed: {told}{also}", code)
 
 
 def _of_duckdb(error: Exception) -> str:

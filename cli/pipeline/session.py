@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli import clock
-from cli.errors import USAGE, CommandError
+from cli.errors import USAGE, CommandError, Interrupts
 from cli.pipeline.extra import CONNECT, LIGHT, SPARK, needs, sentences
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def spark_session(
                 session = open_session(master, brief=brief, settings=settings)
             if not joined:
                 # PySpark's own handler would call Java again while another call is in progress.
-                signal.signal(signal.SIGINT, signal.default_int_handler)
+                signal.signal(signal.SIGINT, Interrupts.raise_one)
             try:
                 yield session
             finally:
