@@ -63,6 +63,10 @@ class Dialect(Protocol):
     def texts(self, json: str) -> str:
         """Return SQL for the array of strings in a JSON text."""
 
+    def topics(self, json: str) -> str:
+        """Return SQL for the array of structs of `topic`, `topic_id` and `partitions` in a JSON
+        text. A field that the text omits is null."""
+
     def numbers(self, first: str, last: str) -> str:
         """Return SQL for the array of integers from ``first`` to ``last``, both included; empty if
         last < first."""
@@ -146,6 +150,11 @@ class DuckDialect(Ansi):
         """Implements `Dialect.texts`."""
         return f"from_json({json}, '[\"VARCHAR\"]')"
 
+    def topics(self, json: str) -> str:
+        """Implements `Dialect.topics`."""
+        shape = '[{"topic": "VARCHAR", "topic_id": "VARCHAR", "partitions": ["INTEGER"]}]'
+        return f"from_json({json}, '{shape}')"
+
     def numbers(self, first: str, last: str) -> str:
         """Implements `Dialect.numbers`."""
         return f"generate_series({first}, {last})"
@@ -214,6 +223,11 @@ class SparkDialect(Ansi):
     def texts(self, json: str) -> str:
         """Implements `Dialect.texts`."""
         return f"from_json({json}, 'array<string>')"
+
+    def topics(self, json: str) -> str:
+        """Implements `Dialect.topics`."""
+        shape = "array<struct<topic:string,topic_id:string,partitions:array<int>>>"
+        return f"from_json({json}, '{shape}')"
 
     def numbers(self, first: str, last: str) -> str:
         """Implements `Dialect.numbers`."""

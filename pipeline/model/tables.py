@@ -147,6 +147,48 @@ GENERATIONS: Final = _columns(
     log_offset="long",
 )
 
+ASSIGNMENTS: Final = _columns(
+    group_id="text",
+    life="int",
+    generation="int",
+    member_id="text",
+    group_instance_id="text",
+    client_id="text",
+    client_host="text",
+    began_at="at",
+    ended_at="at",
+    duration_s="double",
+    member_epoch="int",
+    previous_member_epoch="int",
+    state="text",
+    assigned=HOLDING,
+    revoking=HOLDING,
+    known="bool",
+    log_partition="int",
+    log_offset="long",
+)
+
+PARTITION_MOVES: Final = _columns(
+    group_id="text",
+    life="int",
+    generation="int",
+    topic="text",
+    partition="int",
+    from_member="text",
+    from_client_id="text",
+    from_client_host="text",
+    to_member="text",
+    to_client_id="text",
+    to_client_host="text",
+    revoking_at="at",
+    released_at="at",
+    acquired_at="at",
+    revoking_s="double",
+    unowned_s="double",
+    log_partition="int",
+    log_offset="long",
+)
+
 CHURN: Final = _columns(
     group_id="text",
     group_type="text",

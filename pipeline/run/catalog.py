@@ -18,6 +18,7 @@ from pipeline.model.events import EVENTS as EVENTS_COLUMNS
 from pipeline.model.events import STRETCHES as STRETCHES_COLUMNS
 from pipeline.model.params import Params
 from pipeline.model.tables import (
+    ASSIGNMENTS,
     CATCH_UP,
     CHURN,
     COMMITS,
@@ -26,6 +27,7 @@ from pipeline.model.tables import (
     EXPIRING_OFFSETS,
     GENERATIONS,
     LAG,
+    PARTITION_MOVES,
     RATES,
     RESTLESS_MEMBERS,
     REWINDS,
@@ -33,6 +35,7 @@ from pipeline.model.tables import (
 )
 from pipeline.sql import (
     arrivals,
+    assignments,
     compaction,
     generations,
     groups,
@@ -96,6 +99,7 @@ RELATIONS: Final[dict[str, Relation]] = {
         Relation("offset_records", offsets.offset_records, (EVENTS,)),
         Relation("offset_changes", offsets.offset_changes, ("offset_records",)),
         Relation("group_states", groups.group_states, (EVENTS,)),
+        Relation("member_states", assignments.member_states, ("group_states", EVENTS)),
         Relation("arrivals", arrivals.arrivals, (STRETCHES, "offset_changes")),
         Relation("offset_times", times.offset_times, ("offset_changes", "arrivals")),
         Relation("lag_steps", lag.lag_steps, ("offset_changes",)),
@@ -132,6 +136,8 @@ TABLES: Final[dict[str, Table]] = {
             at="rewound_at",
         ),
         Table("generations", generations.generations, GENERATIONS, ("group_states",)),
+        Table("assignments", assignments.assignments, ASSIGNMENTS, ("member_states",)),
+        Table("moves", assignments.moves, PARTITION_MOVES, ("member_states",), at="acquired_at"),
         Table("churn", generations.churn, CHURN, ("generations",)),
         Table("restless_members", generations.restless_members, RESTLESS_MEMBERS, ("generations",)),
         Table(
@@ -167,6 +173,11 @@ JOBS: Final[dict[str, Job]] = {
             "generations",
             "The generations of each group: members, times and changes.",
             ("generations",),
+        ),
+        Job(
+            "assignments",
+            "Epochs, states and partitions of consumer group members, and what moved.",
+            ("assignments", "moves"),
         ),
         Job(
             "churn",

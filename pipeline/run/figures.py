@@ -171,6 +171,15 @@ FIGURES: Final[dict[str, Query]] = {
     "generations": Query(
         (_distinct("group_id", "groups"), _not_known("generations", "NOT known")),
     ),
+    "assignments": Query(
+        (_distinct("group_id", "groups"), _not_known("states", "NOT known")),
+    ),
+    "moves": Query(
+        (
+            _distinct("group_id", "groups"),
+            Column("longest without an owner", "s", "unowned_s", of="group_id"),
+        )
+    ),
     "churn": Query((Column("most", "rebalances", "rebalances", of="group_id"),)),
     "restless_members": Query((Column("most", "rebalances", "rebalances", of=_MEMBER),)),
     "lag": Query(

@@ -96,6 +96,29 @@ FROM (
 ORDER BY group_id, topic, "partition", began_at""",
     ),
     ReadyQuery(
+        "members_by_epoch",
+        "The members of each epoch of a consumer group, with their last state in this epoch.",
+        ("assignments",),
+        """
+SELECT group_id, generation AS epoch, client_id, client_host, member_id, member_epoch, state,
+    assigned, revoking, began_at, ended_at
+FROM assignments
+QUALIFY row_number() OVER (
+    PARTITION BY log_partition, group_id, life, generation, member_id
+    ORDER BY log_offset DESC) = 1
+ORDER BY group_id, life, epoch, client_id, member_id""",
+    ),
+    ReadyQuery(
+        "what_moved",
+        "Partitions that moved between members of a consumer group, latest first.",
+        ("moves",),
+        """
+SELECT acquired_at, group_id, generation AS epoch, topic, "partition",
+    from_client_id, from_client_host, to_client_id, to_client_host, revoking_s, unowned_s
+FROM moves
+ORDER BY acquired_at DESC, group_id, topic""",
+    ),
+    ReadyQuery(
         "busiest_hours",
         "Hours by their commits, busiest first.",
         ("rates",),

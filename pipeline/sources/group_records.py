@@ -88,7 +88,7 @@ def columns(record_type: int, key: bytes, value: bytes, names: TopicNames) -> di
     if found["member_id"] is not None:
         found["members"] = [_member(found["member_id"], fields, names)]
     of_key = json.loads(found.get("details", "{}"))
-    found["details"] = json.dumps({**of_key, **_plain(Struct(*record.fields), fields)})
+    found["details"] = json.dumps({**of_key, **_plain(Struct(*record.fields), fields, names)})
     return found
 
 
@@ -169,14 +169,21 @@ def _holding(fields: dict[str, Any], names: TopicNames) -> dict[str, Any]:
     }
 
 
-def _plain(kind: Type, value: Any) -> Any:
-    """Convert a value for JSON: UUIDs to Kafka's text form, bytes to base64."""
+def _plain(kind: Type, value: Any, names: TopicNames) -> Any:
+    """Convert a value for JSON: UUIDs to Kafka's text form, bytes to base64.
+
+    A struct with a topic id also gets the topic's name as ``topic``, if the name is known.
+    """
     if value is None:
         return None
     if isinstance(kind, Struct):
-        return {f.name: _plain(f.type, value[f.name]) for f in kind.fields if f.name in value}
+        found = {
+            f.name: _plain(f.type, value[f.name], names) for f in kind.fields if f.name in value
+        }
+        topic = names.get(found.get("topic_id", ""))
+        return found if topic is None else {"topic": topic, **found}
     if isinstance(kind, Array):
-        return [_plain(kind.element, each) for each in value]
+        return [_plain(kind.element, each, names) for each in value]
     assert isinstance(kind, Primitive)
     if kind is UUID:
         return topic_id_text(value)

@@ -46,7 +46,7 @@ def generations(d: Dialect, p: Params) -> str:
     total = d.total(d.transform("n.members", "m", d.total(held)))
     empty = d.empty()
     return f"""
-    WITH {_folded(d)}, {_numbered()}, {_changed(d)}, {_moved(d)}
+    WITH {folded(d)}, {_numbered()}, {_changed(d)}, {_moved(d)}
     SELECT n.group_id, n.life, n.generation, n.began_at, n.ended_at, n.unseen, n.known,
         n.group_type, n.protocol_type, n.protocol, n.protocol_changed, n.leader, n.leader_changed,
         n.member_count, n.records, n.log_partition, n.log_offset,
@@ -141,9 +141,9 @@ def _counted(p: Params) -> str:
     )"""
 
 
-def _folded(d: Dialect) -> str:
-    """Return the CTE `generation_rows`: one row for each generation, numbered by `nth` from 1 in a
-    life.
+def folded(d: Dialect) -> str:
+    """Return the CTE `generation_rows`, from `group_states`: one row for each generation, numbered
+    by `nth` from 1 in a life.
     """
     chain = f"PARTITION BY {_LIFE} ORDER BY log_offset"
     fields = ("protocol_type", "protocol", "leader", "leader_is", "member_count")
@@ -184,7 +184,9 @@ def _folded(d: Dialect) -> str:
         FROM runs GROUP BY {_LIFE}, nth, generation, group_type
     ),
     generation_rows AS (
-        SELECT *, {", ".join(f"last.{name} AS {name}" for name in fields)} FROM folded
+        SELECT *, {", ".join(f"last.{name} AS {name}" for name in fields)},
+            coalesce(lead(began_at) OVER ({chain}), deleted_at) AS ended_at
+        FROM folded
     )"""
 
 
@@ -195,8 +197,7 @@ def _numbered() -> str:
     chain = f"PARTITION BY {_LIFE} ORDER BY log_offset"
     return f"""
     numbered AS (
-        SELECT *, coalesce(lead(began_at) OVER ({chain}), deleted_at) AS ended_at,
-            lag(group_type) OVER ({chain}) AS type_before,
+        SELECT *, lag(group_type) OVER ({chain}) AS type_before,
             coalesce(lag(leader_is) OVER ({chain}) <> leader_is, false) AS leader_changed,
             coalesce(lag(protocol) OVER ({chain}) <> protocol, false) AS protocol_changed,
             least(greatest(coalesce(CAST(generation AS BIGINT)

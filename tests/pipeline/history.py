@@ -100,13 +100,18 @@ class ModernGroup:
         self.add(seconds, "target", generation=number)
 
     def current(
-        self, seconds: float, name: str, *partitions: int, epoch: int = 2, state: int = 0
-    ) -> None:
+        self, seconds: float, name: str, *partitions: int, epoch: int = 2, state: int = 0,
+        revoking: Sequence[int] = (), previous: int = 0, **place: Any,
+    ) -> None:  # fmt: skip
         """Adds a record of type 8, a member's current assignment; ``state`` is 1 if the member must
         still revoke partitions."""
-        holder = _holder(name, partitions, {})
-        details = json.dumps({"member_epoch": epoch, "state": state})
-        columns = {"members": [holder], "generation": epoch, "details": details}
+        holder = _holder(name, partitions, place)
+        pending = [{"topic_id": "T1", "partitions": list(revoking), **place}] if revoking else []
+        details = {
+            "member_epoch": epoch, "previous_member_epoch": previous, "state": state,
+            "partitions_pending_revocation": pending,
+        }  # fmt: skip
+        columns = {"members": [holder], "generation": epoch, "details": json.dumps(details)}
         self._member(seconds, "current_member", name, **columns)
 
     def pattern(self, seconds: float, regex: str, *topics: str) -> None:

@@ -106,11 +106,14 @@ def groups(history: History) -> None:
     group.member(7, "z-1", assignor="range", group_instance_id="till")
     group.epoch(7, 9)
     group.target(8, "x-1", 0)
-    group.current(8, "x-1", 0, epoch=7, state=1)
+    group.current(8, "x-1", 0, epoch=7, state=1, revoking=[1])
     history.commit(9, "c", 8).commit(10, "c", 2)
     group.target(11, "z-1", 1, topic=None)
+    group.current(11, "x-1", 0, epoch=9)
+    group.current(12, "z-1", 1, epoch=9, topic=None)
     group.gone(12, "z-1")
     group.member(12, "z-2", group_instance_id="till")
+    group.current(12, "z-2", 1, epoch=9)
     history.generation(20, "d", 1, member("c-1", assignment=None, subscription=None))
     history.generation(21, "d", 1, member("c-1")).generation(22, "d", 2).delete(23, "d")
     history.unknown(24, "d").commit(25, "e", 1, topic="orders").unknown(26, None, None)
@@ -192,6 +195,10 @@ def test_duckdb_and_spark_make_the_same_tables_and_report(
     assert {name: judged[name] for name in "hjk"} == {
         "h": ("nobody runs it", 0), "j": ("stopped", None), "k": ("stopped", None),
     }  # fmt: skip
+    assert [
+        (row["from_member"], row["to_member"], row["revoking_s"]) for row in light["moves"]
+    ] == [("x-1", "z-1", 3)]
+    assert {row["state"] for row in light["assignments"]} == {None, "STABLE", "UNREVOKED"}
     rewound = {row["group_id"]: (row["owner"], row["members"]) for row in light["rewinds"]}
     assert rewound["j"] == (None, [])
     assert [(row["committed_offset"], row["previous_offset"]) for row in light["commits"]]

@@ -1,0 +1,339 @@
+"""Members of consumer groups: their epochs, states and partitions; and partitions that moved."""
+
+from __future__ import annotations
+
+import base64
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offsets.consumer_records import (
+    ConsumerGroupRun,
+    ConsumerRecord,
+    CurrentAssignment,
+    CurrentRecord,
+    EpochRecord,
+    GroupEpoch,
+    MemberMetadata,
+    MemberRecord,
+    TargetEpoch,
+    TargetEpochRecord,
+    TargetRecord,
+)
+from pipeline.sources.open import open_source
+from tests.pipeline.history import History, ModernGroup, member
+from tests.pipeline.relations import Relations
+from tests.pipeline.small_logs import KAFKA_DIRS, NOON, batch_of, write_segment
+
+pytestmark = pytest.mark.pipeline
+
+NOON_S = 12 * 3600
+ORDERS, GONE = bytes(range(16)), b"\xff" * 16
+STATE = ("generation", "member_id", "began_at", "ended_at", "member_epoch", "state", "assigned",
+         "revoking")  # fmt: skip
+MOVE = ("generation", "topic", "partition", "from_member", "to_member", "revoking_at",
+        "released_at", "acquired_at")  # fmt: skip
+
+
+def states(made: Relations) -> list[tuple[Any, ...]]:
+    """Returns the states of members, by epoch, then member, then time."""
+    return made.rows("assignments", *STATE, by="life, generation, member_id, began_at, log_offset")
+
+
+def moves(made: Relations) -> list[tuple[Any, ...]]:
+    return made.rows("moves", *MOVE, by="log_offset, topic, partition")
+
+
+def events_of(data: Path) -> list[dict[str, Any]]:
+    parts = open_source(str(data)).event_parts(None)
+    return [row for part in parts for batch in part.read() for row in batch.to_pylist()]
+
+
+def joined(name: str, epoch: int, *targets: tuple[str, dict[bytes, tuple[int, ...]]],
+           current: CurrentAssignment) -> list[ConsumerRecord]:  # fmt: skip
+    """Returns the records of a join, in the order of the broker."""
+    metadata = MemberMetadata(client_id=f"app-{name}", client_host="/10.0.0.1")
+    return [
+        MemberRecord(name, metadata),
+        EpochRecord(GroupEpoch(epoch, 7)),
+        *(TargetRecord(who, target) for who, target in targets),
+        TargetEpochRecord(TargetEpoch(epoch, NOON)),
+        CurrentRecord(name, current),
+    ]
+
+
+def left(name: str, epoch: int) -> list[ConsumerRecord]:
+    return [
+        CurrentRecord(name, None), TargetRecord(name, None), MemberRecord(name, None),
+        EpochRecord(GroupEpoch(epoch, 7)),
+    ]  # fmt: skip
+
+
+def test_records_of_the_broker_become_states_and_moves(tmp_path: Path) -> None:
+    """The data folder has the name of one topic; the other topic was deleted."""
+    at_2, both = {0: 2, 1: 2}, {ORDERS: (0, 1), GONE: (5,)}
+    batches: list[tuple[int, list[ConsumerRecord]]] = [
+        (0, joined("x", 2, ("x", both), current=CurrentAssignment(
+            2, 0, 0, {ORDERS: at_2, GONE: {5: 2}}))),
+        (10, joined("y", 3, ("x", {ORDERS: (0,)}), ("y", {ORDERS: (1,), GONE: (5,)}),
+                    current=CurrentAssignment(3, 0, 2))),
+        (12, [CurrentRecord("x", CurrentAssignment(
+            2, 2, 1, {ORDERS: {0: 2}}, {ORDERS: {1: 2}, GONE: {5: 2}}))]),
+        (15, [CurrentRecord("x", CurrentAssignment(3, 2, 0, {ORDERS: {0: 2}}))]),
+        (17, [CurrentRecord("y", CurrentAssignment(3, 3, 0, {ORDERS: {1: 3}, GONE: {5: 3}}))]),
+        (20, left("x", 4)),
+        (26, [TargetRecord("y", both), TargetEpochRecord(TargetEpoch(4, NOON)),
+              CurrentRecord("y", CurrentAssignment(
+                  4, 3, 0, {ORDERS: {0: 4, 1: 3}, GONE: {5: 3}}))]),
+    ]  # fmt: skip
+    log, offset = b"", 0
+    for seconds, records in batches:
+        run = ConsumerGroupRun("g", records)
+        log += batch_of(offset, run, at_ms=NOON + 1000 * seconds)
+        offset += len(records)
+    write_segment(tmp_path, 0, log)
+    write_segment(tmp_path, 0, topic="orders")
+    topic_id = base64.urlsafe_b64encode(ORDERS).decode().rstrip("=")
+    (tmp_path / "orders-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+
+    made = Relations(tmp_path / "scratch", events_of(tmp_path))
+
+    gone = base64.urlsafe_b64encode(GONE).decode().rstrip("=")
+    assert [
+        (row[0], row[1], row[2] - NOON_S, None if row[3] is None else row[3] - NOON_S, *row[4:])
+        for row in states(made)
+    ] == [
+        (2, "x", 0, 10, 2, "STABLE", [(gone, [5]), ("orders", [0, 1])], []),
+        (3, "x", 10, 12, 2, "STABLE", [(gone, [5]), ("orders", [0, 1])], []),
+        (3, "x", 12, 15, 2, "UNREVOKED", [("orders", [0])], [(gone, [5]), ("orders", [1])]),
+        (3, "x", 15, 20, 3, "STABLE", [("orders", [0])], []),
+        (3, "y", 10, 17, 3, "UNRELEASED", [], []),
+        (3, "y", 17, 20, 3, "STABLE", [(gone, [5]), ("orders", [1])], []),
+        (4, "y", 20, 26, 3, "STABLE", [(gone, [5]), ("orders", [1])], []),
+        (4, "y", 26, None, 4, "STABLE", [(gone, [5]), ("orders", [0, 1])], []),
+    ]  # fmt: skip
+    assert made.rows(
+        "moves", "generation", "topic", "partition", "from_member", "from_client_id", "to_member",
+        "to_client_id", "to_client_host", "revoking_s", "unowned_s", "log_offset",
+        by="log_offset, topic",
+    ) == [
+        (3, gone, 5, "x", "app-x", "y", "app-y", "/10.0.0.1", 3, 2, 13),
+        (3, "orders", 1, "x", "app-x", "y", "app-y", "/10.0.0.1", 3, 2, 13),
+        (4, "orders", 0, "x", "app-x", "y", "app-y", "/10.0.0.1", None, 6, 20),
+    ]  # fmt: skip
+    assert made.rows("assignments", "known", "life", "client_id", "previous_member_epoch")[0] == (
+        True, 0, "app-x", 0,
+    )  # fmt: skip
+
+
+def test_members_and_moves_of_a_log_of_kafka_equal_its_epochs(tmp_path: Path) -> None:
+    """Group `modern` of Kafka 4.3.1: ada has all partitions, bob joins, ada leaves, cyd joins."""
+    with tarfile.open(KAFKA_DIRS.parent / "kafka-groups" / "data.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    of_group = [row for row in events_of(tmp_path) if row["group_id"] == "modern"]
+    made = Relations(tmp_path / "scratch", of_group)
+
+    rows = made.rows(
+        "assignments", "generation", "client_id", "member_epoch", "state", "assigned", "revoking"
+    )
+
+    def orders(*partitions: int) -> list[tuple[str, list[int]]]:
+        return [("orders", list(partitions))]
+
+    assert sorted(rows, key=lambda row: row[:2]) == [
+        (2, "ada", 2, "STABLE", orders(0, 1, 2), []),
+        (3, "ada", 2, "STABLE", orders(0, 1, 2), []),
+        (3, "ada", 2, "UNREVOKED", orders(0, 1), orders(2)),
+        (3, "ada", 3, "STABLE", orders(0, 1), []),
+        (3, "bob", 3, "UNRELEASED", [], []),
+        (3, "bob", 3, "STABLE", orders(2), []),
+        (4, "bob", 3, "STABLE", orders(2), []),
+        (4, "bob", 4, "STABLE", orders(0, 1, 2), []),
+        (5, "bob", 4, "STABLE", orders(0, 1, 2), []),
+        (5, "bob", 4, "UNREVOKED", orders(0, 1), orders(2)),
+        (5, "bob", 5, "STABLE", orders(0, 1), []),
+        (5, "cyd", 5, "UNRELEASED", [], []),
+        (5, "cyd", 5, "STABLE", orders(2), []),
+    ]
+    assert made.rows(
+        "moves", "generation", "partition", "from_client_id", "to_client_id", "revoking_s",
+        "unowned_s", by="log_offset, partition",
+    ) == [
+        (3, 2, "ada", "bob", 0.008, 0.06), (4, 0, "ada", "bob", None, 0.078),
+        (4, 1, "ada", "bob", None, 0.078), (5, 2, "bob", "cyd", 0.075, 0.013),
+    ]  # fmt: skip
+
+
+def test_topic_has_the_name_that_any_record_of_the_history_has(tmp_path: Path) -> None:
+    """The source could name the topic only for the first record, as when a topic is deleted between
+    two runs of an archive."""
+    history = History()
+    group = ModernGroup(history, "a")
+    ModernGroup(history, "other").target(0, "z-1", 7)
+    group.member(0, "x-1")
+    group.epoch(0, 2)
+    group.current(0, "x-1", 0, 1, topic=None)
+    group.current(5, "x-1", 0, topic=None, state=1, revoking=[1])
+
+    assert [row[6:] for row in states(Relations(tmp_path, history.rows))] == [
+        ([("orders", [0, 1])], []), ([("orders", [0])], [("orders", [1])]),
+    ]  # fmt: skip
+
+
+def test_member_without_a_current_assignment_has_no_state(tmp_path: Path) -> None:
+    history = History()
+    group = ModernGroup(history, "a")
+    group.member(0, "x-1")
+    group.epoch(0, 2)
+    group.member(5, "y-1")
+    group.epoch(5, 3)
+    group.current(8, "y-1", 0, epoch=3)
+    group.gone(9, "x-1", "y-1")
+    group.epoch(9, 4)
+
+    assert states(Relations(tmp_path, history.rows)) == [
+        (2, "x-1", 0, 5, None, None, [], []),
+        (3, "x-1", 5, 9, None, None, [], []),
+        (3, "y-1", 5, 8, None, None, [], []),
+        (3, "y-1", 8, 9, 3, "STABLE", [("orders", [0])], []),
+    ]
+
+
+def test_compacted_log_has_the_last_states_of_members(tmp_path: Path) -> None:
+    """The records of x-1 precede the only epoch that compaction kept; those of y-1 are in a
+    different order than the broker wrote them first."""
+    history = History()
+    group = ModernGroup(history, "a")
+    group.member(0, "x-1")
+    group.current(1, "x-1", 0, epoch=4)
+    group.current(2, "y-1", 1, epoch=4)
+    group.epoch(3, 5)
+    group.current(4, "x-1", 0, epoch=5)
+    group.member(6, "y-1", client_host="/10.0.0.2")
+
+    made = Relations(tmp_path, history.rows)
+
+    assert states(made) == [
+        (5, "x-1", 3, 4, 4, "STABLE", [("orders", [0])], []),
+        (5, "x-1", 4, None, 5, "STABLE", [("orders", [0])], []),
+        (5, "y-1", 3, None, 4, "STABLE", [("orders", [1])], []),
+    ]
+    assert [row[0] for row in made.rows("assignments", "client_host", by="member_id DESC")] == [
+        "/10.0.0.2", "/10.0.0.1", "/10.0.0.1",
+    ]  # fmt: skip
+
+
+def test_returning_static_member_moves_no_partition(tmp_path: Path) -> None:
+    history = History()
+    group = ModernGroup(history, "a")
+    static = {"group_instance_id": "till"}
+    group.member(0, "x-1", **static)
+    group.epoch(0, 2)
+    group.current(0, "x-1", 0)
+    group.current(5, "x-1", 0, epoch=-2)  # it left for a while and keeps its partitions
+    group.gone(9, "x-1")
+    group.member(9, "x-2", **static)
+    group.current(9, "x-2", 0)
+    group.gone(20, "x-2")
+    group.member(20, "y-1")
+    group.epoch(20, 3)
+    group.current(21, "y-1", 0, epoch=3)
+
+    made = Relations(tmp_path, history.rows)
+
+    assert [row[:5] for row in states(made)] == [
+        (2, "x-1", 0, 5, 2), (2, "x-1", 5, 9, -2), (2, "x-2", 9, 20, 2), (3, "y-1", 20, 21, None),
+        (3, "y-1", 21, None, 3),
+    ]  # fmt: skip
+    assert moves(made) == [(3, "orders", 0, "x-2", "y-1", None, 20, 21)]
+
+
+def test_partition_that_returns_to_a_member_moves_twice(tmp_path: Path) -> None:
+    """The member is removed and joins again with the same member id (KIP-1082)."""
+    history = History()
+    group = ModernGroup(history, "a")
+    group.member(0, "x-1")
+    group.member(0, "y-1")
+    group.epoch(0, 2)
+    group.current(0, "x-1", 0)
+    group.current(0, "y-1", 1)
+    group.gone(10, "x-1")
+    group.epoch(10, 3)
+    group.current(11, "y-1", 0, 1, epoch=3)
+    group.member(15, "x-1")
+    group.epoch(15, 4)
+    group.current(15, "x-1", epoch=4, state=2)
+    group.current(16, "y-1", 1, epoch=3, state=1, revoking=[0])
+    group.current(18, "y-1", 1, epoch=4)
+    group.current(19, "x-1", 0, epoch=4)
+
+    assert moves(Relations(tmp_path, history.rows)) == [
+        (3, "orders", 0, "x-1", "y-1", None, 10, 11),
+        (4, "orders", 0, "y-1", "x-1", 16, 18, 19),
+    ]
+
+
+def test_partitions_do_not_move_across_a_deletion_or_a_conversion(tmp_path: Path) -> None:
+    history = History()
+    group = ModernGroup(history, "a")
+    for start, name in ((0, "x-1"), (100, "y-1")):
+        group.member(start, name)
+        group.epoch(start, 2)
+        group.current(start, name, 0)
+        group.deleted(start + 50, name)
+    history.generation(150, "a", 3, member("y-1", 0)).delete(200, "a")
+    group.member(200, "z-1")  # the classic group becomes a consumer group
+    group.epoch(200, 4)
+    group.current(200, "z-1", 0, epoch=4)
+
+    made = Relations(tmp_path, history.rows)
+
+    assert made.rows("assignments", "life", "member_id", "began_at", "ended_at") == [
+        (0, "x-1", 0, 50), (1, "y-1", 100, 150), (1, "z-1", 200, None),
+    ]  # fmt: skip
+    assert moves(made) == []
+
+
+def test_window_compares_the_owners_before_it(tmp_path: Path) -> None:
+    history = History()
+    group = ModernGroup(history, "a")
+    group.member(0, "x-1")
+    group.epoch(0, 2)
+    group.current(0, "x-1", 0, 1)
+    group.gone(10, "x-1")
+    group.member(10, "y-1")
+    group.epoch(10, 3)
+    group.current(11, "y-1", 0, epoch=3)
+    group.current(21, "y-1", 0, 1, epoch=3)
+
+    made = Relations(tmp_path, history.rows, since=20)
+
+    assert [row[:4] for row in states(made)] == [(3, "y-1", 11, 21), (3, "y-1", 21, None)]
+    assert moves(made) == [(3, "orders", 1, "x-1", "y-1", None, 10, 21)]
+
+
+def test_state_of_an_unknown_number_is_unknown(tmp_path: Path) -> None:
+    history = History()
+    group = ModernGroup(history, "a")
+    group.member(0, "x-1")
+    history.unknown(0, "a")
+    group.epoch(0, 2)
+    group.current(0, "x-1", 0, state=9)
+
+    made = Relations(tmp_path, history.rows)
+
+    assert made.rows("assignments", "state", "known") == [("UNKNOWN", False)]
+
+
+def test_groups_of_other_kinds_have_no_rows(tmp_path: Path) -> None:
+    history = History().generation(0, "a", 1, member("x-1", 0))
+    share = ModernGroup(history, "s", "share")
+    share.member(1, "x-1")
+    share.epoch(1, 2)
+    share.current(1, "x-1", 0)
+
+    made = Relations(tmp_path, history.rows)
+
+    assert (states(made), moves(made)) == ([], [])
