@@ -15,7 +15,7 @@ import pyarrow as pa
 from pipeline.engines.engine import Engine
 from pipeline.model import tables
 from pipeline.model.events import DAMAGED, EVENTS, TORN, UNKNOWN
-from pipeline.report import queries
+from pipeline.report import member_queries, queries
 from pipeline.report.head import Head, Thresholds
 from pipeline.report.queries import MOMENTS
 from pipeline.report.window import GROUPS, Window
@@ -36,6 +36,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "rewinds": tables.REWINDS,
     "rates": tables.RATES,
     "generations": tables.GENERATIONS,
+    "moves": tables.PARTITION_MOVES,
     "churn": tables.CHURN,
     "restless_members": tables.RESTLESS_MEMBERS,
     "lag": tables.LAG,
@@ -65,6 +66,7 @@ class Part:
     earlier: list[Row] = field(default_factory=list)
     """One row if the axis has more generations than the list; else empty."""
     partitions: list[Row] = field(default_factory=list)
+    moves: list[Row] = field(default_factory=list)
     restless: list[Row] = field(default_factory=list)
 
     @property
@@ -155,10 +157,11 @@ def _parts(engine: Engine, shown: Iterable[Row], window: Window, limits: Thresho
         "commits": queries.commits(window),
         "rewind_columns": queries.rewind_columns(window),
         "rewinds": queries.rewinds(window),
-        "generations": queries.generations(engine.dialect, window),
-        "earlier": queries.earlier(window),
+        "generations": member_queries.generations(engine.dialect, window),
+        "earlier": member_queries.earlier(window),
         "partitions": queries.partitions(window),
-        "restless": queries.restless(window),
+        "moves": member_queries.moves(window),
+        "restless": member_queries.restless(window),
     }
     for name, sql in asked.items():
         for row in _ask(engine, sql):

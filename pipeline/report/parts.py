@@ -34,6 +34,7 @@ def part_of(part: Part, axis: Axis, limits: Thresholds) -> str:
             _partitions(part),
             _rewinds(part, held),
             held.listed(),
+            _moves(part, held),
             _restless(part),
             _transactions(group),
             _expiring(group),
@@ -231,6 +232,29 @@ def _by(row: Row) -> str:
     if not row["known"]:
         return "not known"
     return "no member owned the partition" if row["peopled"] else "a client outside the group"
+
+
+def _moves(part: Part, held: _Holders) -> str:
+    if not part.moves:
+        return ""
+    rows = [
+        [
+            instant(row["ms"]),
+            f"{row['topic']}:{row['partition']}",
+            row["from_who"],
+            row["to_who"],
+            duration(row["revoking_s"]),
+            duration(row["unowned_s"]),
+            _Link(held.link(row["ms"])),
+        ]
+        for row in part.moves
+    ]
+    columns = ["when", "partition", "from", "to", "revoked in#", "without owner#", "generation"]
+    return (
+        '<h3>Partitions that moved, latest first</h3><p class="note">Tables <code>moves</code> and'
+        " <code>assignments</code> have every move, and the epoch, state and partitions of each"
+        " member.</p>" + _table(columns, rows, part.moves[0]["of"])
+    )
 
 
 def _restless(part: Part) -> str:

@@ -25,8 +25,8 @@ from pipeline.report.labels import (
     safe,
     ticks,
 )
+from pipeline.report.member_queries import GENERATIONS, MEMBERS
 from pipeline.report.page import make_report
-from pipeline.report.queries import GENERATIONS, MEMBERS
 from pipeline.times import instant
 from tests.page.axe import violations
 from tests.page.browser import DESK, PHONE, Browser, browsing
@@ -125,6 +125,17 @@ def rewind(name: str, seconds: float, **columns: Any) -> dict[str, Any]:
     return {**row, "previous_offset": 60, "committed_offset": 20, "rewound_records": 40, **columns}
 
 
+def move(name: str, seconds: float, **columns: Any) -> dict[str, Any]:
+    of = {"group_id": name, "topic": "orders", "partition": 0, "acquired_at": at(seconds)}
+    owners = {
+        f"{who}_{column}": f"{who}-{value}" if column != "client_host" else value
+        for who in ("from", "to")
+        for column, value in person(name).items()
+    }
+    owners = {key.replace("member_id", "member"): value for key, value in owners.items()}
+    return {**of, **owners, **columns}
+
+
 def together(*groups: Rows) -> Rows:
     return {name: [row for each in groups for row in each[name]] for name in TABLES}
 
@@ -150,6 +161,10 @@ def busy() -> Rows:
         rewind("drowns", 250, owner=person("drowns")),
         rewind("drowns", 500, owner=None, log_offset=1),
         rewind("late", 500, owner=None, members=[person("late")]),
+    ]
+    rows["moves"] = [
+        move("drowns", 250, from_client_id=HOSTILE, topic=HOSTILE, revoking_s=60.0),
+        move("drowns", 500, to_client_id=None, to_client_host=None, unowned_s=0.5),
     ]
     rows["transactional_commits"] = [
         {"group_id": "fine", "outcome": outcome, "log_offset": nth}
@@ -313,11 +328,29 @@ def test_report_links_lead_to_the_generation_at_the_time_of_the_event(report: Re
     assert (f"{(place := drowns[13:].split(chr(34))[0])}-3", instant(ms(60))) in stripes
     assert (f"{place}-1", instant(ms(540))) in stripes
     said = re.findall(r'data-label="generation"><a href="#(.*?)">(.*?)</a>', drowns)
-    assert said == [(f"{place}-1", "generation 3"), (f"{place}-2", "generation 2")]
+    assert said == [(f"{place}-1", "generation 3"), (f"{place}-2", "generation 2")] * 2
     assert 'data-label="by"><bdi>a client outside the group</bdi>' in drowns
     assert 'data-label="by"><bdi>drowns-client at /10.0.0.1</bdi>' in drowns
     assert 'data-label="by"><bdi>no member owned the partition</bdi>' in part(page, "late")
     assert 'data-label="partitions"><bdi>orders:0</bdi>' in drowns
+
+
+def test_report_lists_the_partitions_that_moved_latest_first(report: Report) -> None:
+    rows = busy()
+    rows["moves"] += [move("late", nth) for nth in range(20)]
+    page = report(rows)
+
+    text = re.sub(r"<[^>]*>", "|", part(page, "drowns").split("Partitions that moved")[1])
+    cells = [each for each in text.split("|") if each.strip()]
+    assert cells[cells.index("when") :][: 7 * 3] == [
+        "when", "partition", "from", "to", "revoked in", "without owner", "generation",
+        "2026-01-01T00:08:20Z", "orders:0", "from-drowns-client at /10.0.0.1", "to-drowns-1", "-",
+        "0.5 s", "generation 3",
+        "2026-01-01T00:04:10Z", f"{safe(HOSTILE)}:0", f"{safe(HOSTILE)} at /10.0.0.1",
+        "to-drowns-client at /10.0.0.1", "1 min", "-", "generation 2",
+    ]  # fmt: skip
+    assert "Only 8 of 20 rows are shown." in part(page, "late")
+    assert "Partitions that moved" not in part(page, "fine")
 
 
 def test_old_generation_is_included_when_a_rewind_refers_to_it(report: Report) -> None:
