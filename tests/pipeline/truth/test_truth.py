@@ -298,6 +298,56 @@ def test_table_generations_equals_the_generations_seen_by_members(made: Made) ->
     assert {group: life for group, life in lives.items() if life} == again == {"reborn": 1}
 
 
+def test_assignments_and_moves_equal_the_epochs_seen_by_members(made: Made) -> None:
+    """The clients recorded epochs in which every member had its target: such an epoch ends with
+    this state, and partitions moved between two of them as `moves` says."""
+    told: dict[str, list[Generation]] = {}
+    for each in made.told.of(Generation):
+        told.setdefault(each.group, []).append(each)
+    seen = {group: each for group, each in told.items() if any(e.kind == "consumer" for e in each)}
+    assert {row["group_id"] for row in made.tables["assignments"]} == seen.keys()
+    for group, generations in seen.items():
+        rows = by(made.of("assignments", group), lambda row: row["generation"])
+        moved = by(made.of("moves", group), lambda row: row["generation"])
+        for before, each in zip([None, *generations], generations, strict=False):
+            if each.kind != "consumer":
+                continue
+            last = {row["member_id"]: row for row in rows.get(each.number, [])}
+            assert people(list(last.values())) == {
+                (who.member_id, who.client_id, who.instance) for who in each.members
+            }, (group, each.number)
+            assert {(row["state"], row["member_epoch"]) for row in last.values()} <= {
+                ("STABLE", each.number)
+            }
+            held = holdings([{**row, "assignment": row["assigned"]} for row in last.values()])
+            assert held == {
+                who.member_id: {topic: sorted(ps) for topic, ps in who.held.items()}
+                for who in each.members
+            }
+            owners = owners_of(before)
+            assert {
+                (row["topic"], row["partition"], row["from_member"], row["to_member"])
+                for row in moved.get(each.number, [])
+            } == {
+                (*partition, owners[partition], owner)
+                for partition, owner in owners_of(each).items()
+                if owners.get(partition, owner) != owner
+            }, (group, each.number)
+            for row in moved.get(each.number, []):
+                assert row["unowned_s"] >= 0
+                assert ms(row["acquired_at"]) <= each.after_ms + 1
+
+
+def owners_of(generation: Generation | None) -> dict[tuple[str, int], str]:
+    """Returns the member id of each partition's owner."""
+    return {
+        (topic, partition): who.member_id
+        for who in (generation.members if generation else ())
+        for topic, held in who.held.items()
+        for partition in held
+    }
+
+
 def unseen(row: dict[str, Any]) -> bool:
     """Returns True if a generation is invisible to clients.
 
