@@ -49,7 +49,7 @@ def member_states(d: Dialect, p: Params) -> str:
     listed AS (
         SELECT {GROUP_KEY}, member_id, role, log_offset, era, own_at, next_nth, next_at,
             n.nth AS nth
-        FROM spans {d.unnest(d.numbers("since_nth", "until_nth"), "n", "nth")}
+        FROM spans {d.unnest(d.numbers("own_nth", "until_nth"), "n", "nth")}
     ),
     timed AS (
         SELECT l.log_partition, l.group_id, l.member_id, l.role, l.log_offset, l.era, g.life,
@@ -113,9 +113,7 @@ def _spans() -> str:
         FROM mixed
     ),
     bounded AS (
-        SELECT *, min(CASE WHEN role = '{_EPOCH}' THEN nth END) OVER ({whole}) AS era_first,
-            max(nth) OVER ({whole}) AS era_last
-        FROM counted
+        SELECT *, max(nth) OVER ({whole}) AS era_last FROM counted
     ),
     epochs AS (
         SELECT {GROUP_KEY}, era, nth, log_offset, life, generation, own_at AS began_at, ended_at,
@@ -127,12 +125,12 @@ def _spans() -> str:
         FROM bounded WHERE role IN {quoted((_MEMBER, _CURRENT, _GONE))}
     ),
     followed AS (
-        SELECT *, greatest(nth, era_first) AS since_nth, lead(nth) OVER ({own}) AS next_nth,
-            lead(own_at) OVER ({own}) AS next_at
+        SELECT *, lead(nth) OVER ({own}) AS next_nth, lead(own_at) OVER ({own}) AS next_at
         FROM owned WHERE role <> '{_MEMBER}' OR role_before = '{_GONE}'
     ),
     spans AS (
-        SELECT *, coalesce(next_nth, era_last) AS until_nth FROM followed WHERE role <> '{_GONE}'
+        SELECT *, nth AS own_nth, coalesce(next_nth, era_last) AS until_nth
+        FROM followed WHERE role <> '{_GONE}'
     )"""
 
 

@@ -26,6 +26,7 @@ from pipeline.sources.open import open_source
 from tests.pipeline.history import History, ModernGroup, member
 from tests.pipeline.relations import Relations
 from tests.pipeline.small_logs import KAFKA_DIRS, NOON, batch_of, write_segment
+from tests.pipeline.sql.test_group_states import compacted
 
 pytestmark = pytest.mark.pipeline
 
@@ -225,6 +226,41 @@ def test_compacted_log_has_the_last_states_of_members(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_compaction_does_not_change_the_current_states(tmp_path: Path) -> None:
+    history = History()
+    group = ModernGroup(history, "a")
+    group.member(0, "x-1")
+    group.epoch(0, 2)
+    group.current(0, "x-1", 0, 1)
+    group.member(10, "y-1")
+    group.epoch(10, 3)
+    group.current(10, "y-1", epoch=3, state=2)
+    group.current(12, "x-1", 0, epoch=2, state=1, revoking=[1])
+    group.member(15, "x-1", client_host="/10.0.0.2")
+    group.member(20, "z-1")
+    group.epoch(20, 4)
+    group.current(20, "z-1", epoch=4, state=2)
+    group.gone(30, "y-1")
+    group.epoch(30, 5)
+    cuts = range(len(history.rows) + 1)
+    logs = [{**row, "log_partition": cut} for cut in cuts for row in compacted(history.rows, cut)]
+
+    made = Relations(tmp_path, logs)
+
+    found: dict[int, list[Any]] = {cut: [] for cut in cuts}
+    for cut, ended_at, *row in made.rows(
+        "assignments", "log_partition", "ended_at", "generation", *STATE[4:], "client_host",
+        by="member_id",
+    ):  # fmt: skip
+        if ended_at is None:
+            found[cut].append(tuple(row))
+    current = [
+        (5, 2, "UNREVOKED", [("orders", [0])], [("orders", [1])], "/10.0.0.2"),
+        (5, 4, "UNRELEASED", [], [], "/10.0.0.1"),
+    ]
+    assert found == dict.fromkeys(cuts, current)
+
+
 def test_returning_static_member_moves_no_partition(tmp_path: Path) -> None:
     history = History()
     group = ModernGroup(history, "a")
@@ -262,16 +298,14 @@ def test_partition_that_returns_to_a_member_moves_twice(tmp_path: Path) -> None:
     group.gone(10, "x-1")
     group.epoch(10, 3)
     group.current(11, "y-1", 0, 1, epoch=3)
-    group.member(15, "x-1")
-    group.epoch(15, 4)
-    group.current(15, "x-1", epoch=4, state=2)
-    group.current(16, "y-1", 1, epoch=3, state=1, revoking=[0])
-    group.current(18, "y-1", 1, epoch=4)
-    group.current(19, "x-1", 0, epoch=4)
+    group.gone(20, "y-1")
+    group.member(20, "x-1")
+    group.epoch(20, 4)
+    group.current(20, "x-1", 0, epoch=4)
 
     assert moves(Relations(tmp_path, history.rows)) == [
         (3, "orders", 0, "x-1", "y-1", None, 10, 11),
-        (4, "orders", 0, "y-1", "x-1", 16, 18, 19),
+        (4, "orders", 0, "y-1", "x-1", None, 20, 20),
     ]
 
 
