@@ -62,6 +62,7 @@ from protocol.errors import INVALID_GROUP_ID
 from protocol.now import Now
 
 _WOKEN_AT_ONCE = 1 << 30
+_UNFINISHED = "the coordinator restarted before the rebalance after the downgrade had ended"
 
 _Handler = Callable[[ShardState, Any, Now], Outcome]
 
@@ -126,7 +127,7 @@ class GroupShard:
 
     __slots__ = (
         "_live",
-        "_oversized",
+        "_rebalancing",
         "_records",
         "_retention",
         "_state",
@@ -144,8 +145,8 @@ class GroupShard:
         self._records = GroupRecords(self._state)
         self._waking: Iterator[str] | None = None
         """The groups that ``wake`` has not visited yet; None before the first call of ``wake``."""
-        self._oversized: list[Group] = []
-        """Loaded groups with more members than group.max.size."""
+        self._rebalancing: list[tuple[Group, Cause, str]] = []
+        """Loaded groups that must rebalance, with the cause in words."""
         self._retention = GroupTimer()
         self.view = ShardView(self._state, self._records.recorded)
         """The read-only surface of this shard; see `ShardView`."""
@@ -349,14 +350,18 @@ class GroupShard:
             for member in group.members.values():
                 step.arm(member.session, member.session_timeout_ms)
             if len(group.members) > state.config.max_size:
-                self._oversized.append(group)
+                detail = f"loaded with {len(group.members)} members, more than group.max.size"
+                self._rebalancing.append((group, Cause.OVER_MAX_SIZE, detail))
+            elif group.members and group.leader_id is None:
+                self._rebalancing.append((group, Cause.COORDINATOR_RESTARTED, _UNFINISHED))
         return awake
 
     def loaded(self, now: Now) -> Outcome:
         """Finish the load after the replay: ``wake`` the remaining groups, and begin to accept
         calls.
 
-        A group with more members than group.max.size rebalances.
+        A group with more members than group.max.size rebalances; so does a downgraded group whose
+        rebalance had not ended.
         """
         while self.wake(now, _WOKEN_AT_ONCE):
             pass
@@ -366,10 +371,9 @@ class GroupShard:
         generations = self._records.take_generations()
         if state.groups:
             step.events.append(ShardLoaded(len(state.groups), generations))
-        oversized, self._oversized = self._oversized, []
-        for group in oversized:
-            detail = f"loaded with {len(group.members)} members, more than group.max.size"
-            prepare(step, group, Cause.OVER_MAX_SIZE, detail)
+        rebalancing, self._rebalancing = self._rebalancing, []
+        for group, cause, detail in rebalancing:
+            prepare(step, group, cause, detail)
         interval_ms = state.config.offsets_retention_check_interval_ms
         state.deadlines.arm(self._retention, now.mono_ms + interval_ms)
         return Outcome(step.records, step.replies, step.events)

@@ -83,7 +83,8 @@ class Group:
         self.generation_id = 0
         """The generation, which increases by 1 at the end of each join phase; at first 0."""
         self.leader_id: str | None = None
-        """The member id of the leader, which is always in ``members``; or None."""
+        """The member id of the leader, one of ``members``; None without members, and in a
+        downgraded group until it has rebalanced."""
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         """Member id by instance id, for exactly the members with an instance id."""
@@ -158,7 +159,7 @@ class Group:
             )
             member.restored = True
             group.add(member)
-        if value.leader in group.members:
+        if value.leader is None or value.leader in group.members:
             group.leader_id = value.leader
         group.note_subscriptions()
         return group

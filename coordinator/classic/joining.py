@@ -59,9 +59,12 @@ def join(step: Step, call: JoinGroup) -> None:
     group = step.state.groups.get(call.group_id)
     is_first = group is None
     consumers = step.state.consumer_groups.get(call.group_id) if is_first else None
+    if consumers is not None and consumers.members:
+        group = classic_members.join(step, consumers, call)
+        if group is None:
+            return None
+        is_first = False
     if group is None:
-        if consumers is not None and consumers.members:
-            return classic_members.join(step, consumers, call)
         if call.member_id:
             return refuse(step, None, call, UNKNOWN_MEMBER_ID)
         group = Group(call.group_id, step.now)

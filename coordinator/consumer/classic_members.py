@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from coordinator.calls import Heartbeat, JoinGroup, LeaveGroup, Leaver, SyncGroup
+from coordinator.classic.group import Group
 from coordinator.config import DISABLED
 from coordinator.consumer.advance import Admitted, advance
+from coordinator.consumer.downgrade import downgrade_by_join
 from coordinator.consumer.events import EpochCause
 from coordinator.consumer.group import ConsumerGroup, ConsumerMember
 from coordinator.consumer.leaving import fence
@@ -45,18 +47,24 @@ from protocol.now import Now
 # ------------------------------------------------------------------------------------- JoinGroup
 
 
-def join(step: Step, group: ConsumerGroup, call: JoinGroup) -> None:
-    """Handles a JoinGroup to a consumer group that has members."""
-    refused = _join(step, group, call)
-    if refused is not None:
+def join(step: Step, group: ConsumerGroup, call: JoinGroup) -> Group | None:
+    """Handles a JoinGroup to a consumer group that has members, and returns None.
+
+    If the sender is the last member with group.protocol=consumer, the group is downgraded; the
+    function then returns the classic group, to which the caller passes the JoinGroup.
+    """
+    result = _join(step, group, call)
+    if isinstance(result, Refused):
         client = call.client_id, call.client_host
         step.events.append(
-            JoinRefused(group.group_id, call.member_id, refused[0], *client, refused[1])
+            JoinRefused(group.group_id, call.member_id, result[0], *client, result[1])
         )
-        step.reply(call.ticket, JoinReply(refused.error_code, ""))
+        step.reply(call.ticket, JoinReply(result.error_code, ""))
+        return None
+    return result
 
 
-def _join(step: Step, group: ConsumerGroup, call: JoinGroup) -> Refused | None:
+def _join(step: Step, group: ConsumerGroup, call: JoinGroup) -> Refused | Group | None:
     config = step.state.config
     member = group.members.get(call.member_id)
     if config.consumer_migration_policy == DISABLED:
@@ -102,6 +110,11 @@ def _join(step: Step, group: ConsumerGroup, call: JoinGroup) -> Refused | None:
         None,
         ClassicMember(call.session_timeout_ms, tuple(call.protocols)),
     )
+    known = replaced or member
+    if known is not None:
+        classic = downgrade_by_join(step, group, known, updated)
+        if classic is not None:
+            return classic
     admitted = Admitted(group, member_id, member, replaced)
     if updated == admitted.metadata:
         updated = admitted.metadata

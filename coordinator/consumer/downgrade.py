@@ -1,31 +1,43 @@
 """Downgrade: a consumer group whose members are all classic becomes a classic group again.
 
 The generation of the classic group is the epoch of the consumer group. A rebalance follows if a
-member left.
+member left, or if a member does not have its target yet.
 
 Source: KIP-848, "Online migration"; Kafka 4.3.1 ``GroupMetadataManager.convertToClassicGroup``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from coordinator.classic.group import Group, vote
 from coordinator.classic.rebalance import prepare
 from coordinator.config import DOWNGRADES
 from coordinator.consumer.deletion import tombstones
 from coordinator.consumer.group import ConsumerGroup, ConsumerMember
+from coordinator.consumer.states import MemberState
+from coordinator.consumer.wording import who
 from coordinator.events import Cause, GroupConverted
-from coordinator.step import Step
+from coordinator.step import Step, fits
+from offsets.consumer_records import CurrentAssignment, MemberMetadata
 from offsets.runs import GroupMember, GroupValue
 from protocol.consumer_protocol import CONSUMER, encode_assignment, read_subscription
 
 
-def may_downgrade(step: Step, group: ConsumerGroup, without: Collection[str]) -> bool:
-    """Returns whether the settings allow a downgrade, and all members are classic except the
-    members in ``without``."""
+class Remaining(NamedTuple):
+    """A classic member of the group after the downgrade."""
+
+    member_id: str
+    metadata: MemberMetadata
+    current: CurrentAssignment
+
+
+def may_downgrade(step: Step, group: ConsumerGroup, without: Collection[str], left: int) -> bool:
+    """Returns whether the settings allow a downgrade to ``left`` members, and all members are
+    classic except the members in ``without``."""
     config = step.state.config
-    left = len(group.members) - len(without)
     return (
         0 < left <= config.max_size
         and config.consumer_migration_policy in DOWNGRADES
@@ -37,26 +49,94 @@ def may_downgrade(step: Step, group: ConsumerGroup, without: Collection[str]) ->
 
 
 def downgrade(
-    step: Step, group: ConsumerGroup, without: Collection[str], cause: Cause, detail: str
-) -> None:
-    """Writes a classic group with the members that are not in ``without``, and begins its
-    rebalance."""
-    left = [each for name, each in group.members.items() if name not in without]
+    step: Step,
+    group: ConsumerGroup,
+    left: Sequence[Remaining],
+    why: str,
+    rebalance: tuple[Cause, str] | None,
+) -> Group | None:
+    """Writes and returns a classic group with the members ``left``. Returns None and changes
+    nothing if the records do not fit in a batch.
+
+    ``rebalance`` is the cause of the rebalance that follows, if one must follow. The record then
+    has no leader, so that the group also rebalances if it is loaded from this record. Kafka writes
+    the first member as the leader, and loads the group as stable: after a crash, no member has the
+    partitions of the member that left.
+    """
     classic = _classic_group(step, group, left)
-    step.records += (tombstones(group), classic.run())
+    if rebalance is not None:
+        classic.leader_id = None
+    runs = tombstones(group), classic.run()
+    if not fits(runs, step.state.config.max_record_bytes):
+        return None
+    step.records += runs
     step.state.groups[group.group_id] = classic
-    for member in left:
-        known = classic.members[member.member_id]
-        step.arm(known.session, known.session_timeout_ms)
+    for member in group.members.values():
         member.session.disarm()
         member.rebalance.disarm()
+    for known in classic.members.values():
+        step.arm(known.session, known.session_timeout_ms)
     generation = classic.generation_id
-    why = "the last member with group.protocol=consumer left"
     step.events.append(GroupConverted(group.group_id, "classic", generation, why))
-    prepare(step, classic, cause, detail)
+    if rebalance is not None:
+        prepare(step, classic, *rebalance)
+    return classic
 
 
-def _classic_group(step: Step, group: ConsumerGroup, left: list[ConsumerMember]) -> Group:
+def downgrade_by_join(
+    step: Step, group: ConsumerGroup, joined: ConsumerMember, updated: MemberMetadata
+) -> Group | None:
+    """Returns the classic group with ``joined``, which has sent a JoinGroup with the metadata
+    ``updated``; None if another member still has group.protocol=consumer, or the settings or the
+    size of the records forbid the downgrade.
+
+    The group rebalances unless all members already have the partitions of an unchanged target.
+    Kafka does not rebalance if only other members are behind: two members then own a partition.
+    """
+    gone = {joined.member_id}
+    if joined.metadata.classic is not None:
+        return None
+    if not may_downgrade(step, group, gone, len(group.members)):
+        return None
+    name = who(joined.member_id, joined.metadata)
+    why = f"the last member with group.protocol=consumer, {name}, rejoined as a classic member"
+    rebalance = None
+    if not _is_settled(group, joined, updated):
+        rebalance = Cause.METADATA_CHANGED, f"{name} rejoined with group.protocol=classic"
+    old = joined.metadata
+    metadata = replace(updated, client_id=old.client_id, client_host=old.client_host)
+    left = remaining(group, gone)
+    left.append(Remaining(joined.member_id, metadata, joined.current))
+    return downgrade(step, group, left, why, rebalance)
+
+
+def remaining(group: ConsumerGroup, gone: Collection[str]) -> list[Remaining]:
+    """Returns the members that are not in ``gone``."""
+    return [
+        Remaining(name, each.metadata, each.current)
+        for name, each in group.members.items()
+        if name not in gone
+    ]
+
+
+def _is_settled(group: ConsumerGroup, joined: ConsumerMember, updated: MemberMetadata) -> bool:
+    """Returns whether all members have their targets, and the member that joins subscribes to the
+    same topics as before."""
+    epoch = group.epoch.epoch
+    return (
+        not group.refresh_wanted
+        and group.target_epoch.epoch == epoch
+        and not joined.metadata.subscribed_regex
+        and joined.metadata.subscribed_topics == updated.subscribed_topics
+        and all(
+            each.current.state == MemberState.STABLE
+            and (each.current.epoch == epoch or (each is joined and each.is_away))
+            for each in group.members.values()
+        )
+    )
+
+
+def _classic_group(step: Step, group: ConsumerGroup, left: Sequence[Remaining]) -> Group:
     names = step.state.topics.names
     offers = [each.metadata.classic.protocols for each in left if each.metadata.classic]
     protocol = vote(offers)
@@ -66,7 +146,7 @@ def _classic_group(step: Step, group: ConsumerGroup, left: list[ConsumerMember])
         assert classic is not None
         subscription = dict(classic.protocols)[protocol]
         assignment = encode_assignment(
-            {names[id_]: numbers for id_, numbers in _held(each).items() if id_ in names},
+            {names[id_]: numbers for id_, numbers in _held(each.current).items() if id_ in names},
             read_subscription(subscription).version,
         )
         members.append(
@@ -90,14 +170,14 @@ def _classic_group(step: Step, group: ConsumerGroup, left: list[ConsumerMember])
     return restored
 
 
-def _held(member: ConsumerMember) -> dict[bytes, list[int]]:
+def _held(current: CurrentAssignment) -> dict[bytes, list[int]]:
     """Returns the partitions that the member may own: assigned, or not yet given up.
 
     Kafka writes the member's target. If the group is upgraded again before the member has rejoined,
     another member then receives partitions that this member still owns.
     """
     held: dict[bytes, list[int]] = {}
-    for side in (member.current.assigned, member.current.revoking):
+    for side in (current.assigned, current.revoking):
         for topic_id, epochs in side.items():
             held[topic_id] = sorted({*held.get(topic_id, ()), *epochs})
     return held

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from coordinator.calls import ConsumerHeartbeat
 from coordinator.consumer.changes import Changes
-from coordinator.consumer.downgrade import downgrade, may_downgrade
+from coordinator.consumer.downgrade import downgrade, may_downgrade, remaining
 from coordinator.consumer.events import EpochBumped, EpochCause, MemberReconciled
 from coordinator.consumer.group import (
     STATIC_LEAVING_EPOCH,
@@ -102,9 +102,10 @@ def fence(
     name = who(first, members[0].metadata)
     detail = f"{name} {detail}" if cause is EpochCause.MEMBER_LEFT else f"{name}: {detail}"
     gone = {member.member_id for member in members}
-    if may_downgrade(step, group, gone):
-        downgrade(step, group, gone, left, detail)
-        return
+    if may_downgrade(step, group, gone, len(group.members) - len(gone)):
+        why = "the last member with group.protocol=consumer left"
+        if downgrade(step, group, remaining(group, gone), why, (left, detail)) is not None:
+            return
     changes = Changes(group)
     changes.remove([member.member_id for member in members])
     changes.drop_unused_regexes()

@@ -54,10 +54,10 @@ def check_group(group: Group) -> None:
     assert group.pending_syncs <= set(members)
     if group.state is State.DEAD:
         return
-    if members:
-        assert group.leader_id in members
+    if group.leader_id is None:  # a downgraded group has no leader until it has rebalanced
+        assert not members or group.state is State.PREPARING_REBALANCE
     else:
-        assert group.leader_id is None
+        assert group.leader_id in members
     awaited = group.awaited()
     armed = group.phase.due_ms != NEVER
     match group.state:

@@ -250,7 +250,10 @@ class Checkers(ReplyChecks):
             if member.group_instance_id is not None
         }
         assert not set(group.pending) & set(group.members)
-        assert (group.leader_id in group.members) if group.members else group.leader_id is None
+        if group.leader_id is None:  # a downgraded group has no leader until it has rebalanced
+            assert not members or group.state is State.PREPARING_REBALANCE
+        else:
+            assert group.leader_id in group.members
         assert group.pending_syncs <= set(group.members)
         if not group.members:
             # All members may leave during the initial delay, which then ends at its time; or while

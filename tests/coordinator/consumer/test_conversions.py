@@ -18,8 +18,10 @@ from coordinator.calls import (
     TopicOffsets,
     TxnOffsetCommit,
 )
+from coordinator.classic.group import Group
 from coordinator.classic.states import State
 from coordinator.config import BIDIRECTIONAL, DISABLED, DOWNGRADE, UPGRADE
+from coordinator.consumer.states import ConsumerGroupState
 from coordinator.outcome import JoinReply, Outcome, SyncReply
 from offsets.runs import GroupRun
 from protocol.consumer_protocol import (
@@ -38,7 +40,7 @@ from protocol.errors import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
 )
-from tests.coordinator.consumer.groups import GROUP, Groups, T
+from tests.coordinator.consumer.groups import GROUP, Groups, T, batches_of, load
 
 SESSION_MS, REBALANCE_MS = 10_000, 60_000
 
@@ -81,6 +83,14 @@ class Mixed(Groups):
     def syncs(self, member_id: str, generation: int, assignment: bytes | None = None) -> SyncGroup:
         given = [] if assignment is None else [(member_id, assignment)]
         return SyncGroup("s", GROUP, generation, member_id, None, None, None, given)
+
+    @property
+    def classic_group(self) -> Group:
+        return self.shard.view.groups[GROUP]
+
+    def reload(self) -> None:
+        """Replaces the shard by one that is loaded from the log, as after a crash."""
+        self.shard = load(batches_of(self.log), self.config, self.now, self.image)
 
     def beats(self, member_id: str, generation: int) -> int:
         code: int = self.ask(Heartbeat("h", GROUP, generation, member_id, None))
@@ -227,6 +237,112 @@ def test_group_is_classic_again_when_the_last_consumer_member_leaves(policy: str
     rejoined = groups.ask(groups.joins(classic))
     assert (rejoined.generation_id, rejoined.leader) == (3, classic)
     groups.check_loaded()
+
+
+def test_downgraded_group_rebalances_when_it_is_loaded_before_its_members_rejoined() -> None:
+    groups = Mixed()
+    classic = groups.one_classic_member()
+    groups.join("a")
+    groups.ask(groups.joins(classic))
+    groups.send("a", -1)
+    groups.reload()  # else the classic member has one partition, and nobody has the other
+    assert groups.classic_group.awaited().members == (classic,)
+    assert groups.beats(classic, 2) == REBALANCE_IN_PROGRESS
+    rejoined = groups.ask(groups.joins(classic))
+    assert (rejoined.generation_id, rejoined.leader) == (3, classic)
+    groups.ask(groups.syncs(classic, 3, encode_assignment({"t": [0, 1]})))
+    groups.reload()
+    assert groups.classic_group.state is State.STABLE
+
+
+def mixed_and_stable(**of_consumer: Any) -> tuple[Mixed, str]:
+    """Returns a stable group of a classic member and the consumer member "a"; each has one
+    partition."""
+    groups = Mixed()
+    classic = groups.one_classic_member()
+    groups.join("a", **of_consumer)
+    groups.ask(groups.joins(classic))
+    groups.ask(groups.joins(classic))
+    groups.send("a", 2)
+    assert groups.group.state() is ConsumerGroupState.STABLE
+    return groups, classic
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_group_is_classic_at_once_when_a_join_replaces_its_last_consumer_member(
+    is_away: bool,
+) -> None:
+    groups, classic = mixed_and_stable(instance_id="i")
+    if is_away:
+        groups.send("a", -2, instance_id="i")
+    joined = groups.ask(groups.joins("", group_instance_id="i"))
+    assert (joined.error_code, joined.generation_id, joined.leader) == (NONE, 2, classic)
+    assert groups.classic_group.state is State.STABLE
+    assert groups.beats(classic, 2) == NONE
+    held = [
+        assigned_partitions(groups.ask(groups.syncs(member_id, 2)).assignment)["t"]
+        for member_id in (classic, joined.member_id)
+    ]
+    assert sorted(map(list, held)) == [[0], [1]]
+    groups.check_loaded()
+    groups.reload()
+    assert groups.beats(joined.member_id, 2) == NONE
+
+
+@pytest.mark.parametrize("instance_id", ["i", None])
+def test_group_is_classic_when_its_last_consumer_member_sends_a_join(
+    instance_id: str | None,
+) -> None:
+    groups, classic = mixed_and_stable(instance_id=instance_id)
+    joined = groups.ask(groups.joins("a", group_instance_id=instance_id))
+    assert (joined.error_code, joined.generation_id, joined.member_id) == (NONE, 2, "a")
+    assert list(groups.classic_group.members) == [classic, "a"]
+    assert groups.beats("a", 2) == NONE
+
+
+def test_downgraded_group_rebalances_when_the_join_changes_the_subscription() -> None:
+    groups, classic = mixed_and_stable(instance_id="i")
+    protocols = [("range", encode_subscription(["t", "u"]))]
+    assert not groups.handle(groups.joins("", group_instance_id="i", protocols=protocols)).replies
+    assert groups.beats(classic, 2) == REBALANCE_IN_PROGRESS
+    outcome = groups.handle(groups.joins(classic, ticket="k"))
+    assert [reply.generation_id for _, reply in outcome.replies] == [3, 3]
+
+
+def test_downgraded_group_rebalances_when_a_member_owns_what_the_joined_member_should_have() -> (
+    None
+):
+    groups = Mixed()
+    classic = groups.one_classic_member()
+    groups.join("a", instance_id="i")
+    assert groups.handle(groups.joins("", group_instance_id="i")).replies == []
+    assert groups.classic_group.awaited().members == (classic,)
+    groups.reload()
+    assert groups.classic_group.state is State.PREPARING_REBALANCE
+    assert groups.beats(classic, 2) == REBALANCE_IN_PROGRESS
+
+
+def test_group_stays_a_consumer_group_when_a_join_replaces_one_of_two_consumer_members() -> None:
+    groups, classic = mixed_and_stable(instance_id="i")
+    groups.join("b")
+    joined = groups.ask(groups.joins("", group_instance_id="i"))
+    assert (joined.error_code, joined.leader) == (NONE, "")
+    assert groups.group.members.keys() == {classic, "b", joined.member_id}
+
+
+def test_group_is_not_downgraded_when_its_classic_record_would_not_fit_in_a_batch() -> None:
+    groups, classic = mixed_and_stable()
+    config = groups.config
+    for max_record_bytes in range(400, 100, -20):
+        groups.config = replace(config, max_record_bytes=max_record_bytes)
+        groups.reload()
+        groups.send("a", -1)
+        if GROUP in groups.shard.view.consumer_groups:
+            break
+        groups.log.pop()
+        groups.log.pop()
+    assert list(groups.group.members) == [classic]
+    assert groups.beats(classic, 2) == NONE
 
 
 def test_member_keeps_what_it_did_not_give_up_when_a_downgraded_group_is_upgraded() -> None:

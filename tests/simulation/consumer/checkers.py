@@ -19,7 +19,7 @@ from coordinator.classic.group import Group
 from coordinator.classic.states import State
 from coordinator.consumer.group import ConsumerGroup, session_timeout_ms
 from coordinator.consumer.states import ConsumerGroupState, MemberState
-from coordinator.events import Event, GroupConverted
+from coordinator.events import Event, GroupConverted, Transition
 from coordinator.outcome import (
     CommitReply,
     ConsumerHeartbeatReply,
@@ -61,6 +61,8 @@ class ConsumerCheckers(Checkers):
         self.awaited: dict[tuple[Any, ...], int] = {}
         """Since when each (group, target epoch, member, partition, holder) waits."""
         self.converting: set[str] = set()
+        self.rebalancing: set[str] = set()
+        """Downgraded groups that must rebalance and have not formed a generation since."""
 
     def classic_groups(self) -> Mapping[str, Group]:
         view = self.world.shard.view
@@ -152,10 +154,17 @@ class ConsumerCheckers(Checkers):
 
     def told(self, events: Iterable[Event]) -> None:
         events = list(events)
+        converted = [each for each in events if isinstance(each, GroupConverted)]
         for event in events:
             if isinstance(event, GroupConverted):
                 self.count(f"converted to {event.type}")
                 self._new_life(event.group_id)
+                self.rebalancing.discard(event.group_id)
+            elif isinstance(event, Transition):
+                if any(each.group_id == event.group_id for each in converted):
+                    self.rebalancing.add(event.group_id)
+                elif event.new_state != State.PREPARING_REBALANCE.value:
+                    self.rebalancing.discard(event.group_id)
         super().told(events)
 
     def _new_life(self, group_id: str) -> None:
@@ -285,6 +294,10 @@ class ConsumerCheckers(Checkers):
         for group_id, group in live.items():
             assert facts(loaded[group_id]) == facts(group)
             self.count("reloaded consumer group")
+        for group_id, classic in fresh.view.groups.items():
+            if group_id in self.rebalancing and classic.type == "classic" and classic.members:
+                assert classic.state is State.PREPARING_REBALANCE, f"{group_id} has lost a member"
+                self.count("reloaded downgraded group")
 
     def check_kafka_loads(self) -> None:
         """Checks that Kafka loads the log: it refuses some orders of tombstones."""

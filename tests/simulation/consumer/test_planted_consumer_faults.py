@@ -13,6 +13,7 @@ import coordinator.consumer.commits
 import coordinator.consumer.deletion
 import coordinator.consumer.downgrade
 import coordinator.consumer.reconcile
+from coordinator.classic.group import Group
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.step import Step
 from offsets.consumer_records import (
@@ -21,6 +22,7 @@ from offsets.consumer_records import (
     CurrentRecord,
     EpochRecord,
 )
+from offsets.runs import GroupRun
 from tests.simulation.consumer.world import ConsumerWorld
 from tests.simulation.disk_plants import (
     a_snapshot_leaves_out_consumer_groups,
@@ -97,7 +99,23 @@ def a_deletion_begins_with_the_groups_record(patch: pytest.MonkeyPatch) -> None:
     _tombstones(patch, reversed)
 
 
+def a_downgraded_group_is_loaded_as_stable(patch: pytest.MonkeyPatch) -> None:
+    """Writes the first member as the leader, as Kafka 4.3.1 does; the partitions of the member that
+    left then have no owner after a crash."""
+    real = Group.run
+
+    def run(self: Group, *replaced: Any) -> GroupRun:
+        result = real(self, *replaced)
+        value = result.value
+        if value is None or value.leader or not value.members:
+            return result
+        return replace(result, value=replace(value, leader=value.members[0].member_id))
+
+    patch.setattr(Group, "run", run)
+
+
 PLANTS: list[Plant] = [
+    a_downgraded_group_is_loaded_as_stable,
     a_revocation_is_not_awaited,
     commits_of_any_epoch_are_taken,
     the_current_assignment_is_not_written,
