@@ -165,10 +165,9 @@ def _compute_target(step: Step, changes: Changes) -> None:
     interval_ms = config.of_group(changes.group.group_id).assignment_interval_ms
     if computed_ms and 0 <= now_ms - computed_ms < interval_ms:
         return
-    assignor = preferred_assignor(changes.members, config.consumer_assignors)
-    targets = compute_target(
-        changes.group, changes.members, changes.targets, step.state.topics, assignor
-    )
+    members = changes.members()
+    assignor = preferred_assignor(members, config.consumer_assignors)
+    targets = compute_target(changes.group, members, changes.targets, step.state.topics, assignor)
     moved = moves(changes.targets, targets, step.state.topics)
     changed = changes.set_target(targets, now_ms)
     group_id, epoch = changes.group.group_id, changes.epoch.epoch

@@ -6,10 +6,10 @@ in the log. The records of one step are one run, so that they stay in one batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
 from coordinator.consumer.group import ConsumerGroup, ConsumerMember
-from coordinator.consumer.target import Members
 from coordinator.topics_image import TopicsImage
 from offsets.consumer_records import (
     Assignment,
@@ -33,12 +33,14 @@ class Changes:
     """The changes of one step in a group: the group's members after the step, and the records of
     the step."""
 
-    __slots__ = ("_members", "epoch", "group", "records", "target_epoch", "targets")
+    __slots__ = ("_changed", "epoch", "group", "records", "target_epoch", "targets")
 
     def __init__(self, group: ConsumerGroup) -> None:
         self.group = group
         self.records: list[ConsumerRecord] = []
-        self._members: dict[str, MemberMetadata] | None = None
+        self._changed: dict[str, MemberMetadata | None] = {}
+        """The metadata of the members that the step adds or changes; None for those that it
+        removes."""
         self.epoch = group.epoch
         self.target_epoch = group.target_epoch
         self.targets = group.targets
@@ -46,16 +48,26 @@ class Changes:
     @property
     def members_changed(self) -> bool:
         """Whether the step adds, removes or changes a member."""
-        return self._members is not None
+        return bool(self._changed)
 
-    @property
     def members(self) -> dict[str, MemberMetadata]:
-        """Returns the metadata of the members after the step. Most heartbeats do not change a
-        member."""
-        if self._members is None:
-            members = self.group.members
-            self._members = {member_id: each.metadata for member_id, each in members.items()}
-        return self._members
+        """Returns the metadata of all members after the step. The cost grows with the group: a step
+        that can do without calls `names`, `regexes` or `member_ids`."""
+        members = {member_id: each.metadata for member_id, each in self.group.members.items()}
+        for member_id, metadata in self._changed.items():
+            members.pop(member_id, None)
+            if metadata is not None:
+                members[member_id] = metadata
+        return members
+
+    def member_ids(self) -> dict[str, object]:
+        """Returns the ids of the members after the step, as keys."""
+        ids: dict[str, object] = dict(self.group.members)
+        for member_id, metadata in self._changed.items():
+            ids.pop(member_id, None)
+            if metadata is not None:
+                ids[member_id] = None
+        return ids
 
     def replace(self, old: ConsumerMember, member_id: str, current: CurrentAssignment) -> None:
         """Replaces a static member that has left temporarily by a new member."""
@@ -70,7 +82,7 @@ class Changes:
         """Removes members. Writes the tombstones of types 8, 7 and 5 of each member, in the order
         that Kafka's loader requires."""
         for member_id in member_ids:
-            del self.members[member_id]
+            self._changed[member_id] = None
             self.records += (
                 CurrentRecord(member_id, None),
                 TargetRecord(member_id, None),
@@ -79,12 +91,12 @@ class Changes:
 
     def set_metadata(self, member_id: str, metadata: MemberMetadata) -> None:
         """Add or change a member."""
-        self.members[member_id] = metadata
+        self._changed[member_id] = metadata
         self.records.append(MemberRecord(member_id, metadata))
 
     def drop_unused_regexes(self) -> None:
         """Deletes each resolved regex that is no longer part of a member's subscription."""
-        used = {metadata.subscribed_regex for metadata in self.members.values()}
+        used = self.regexes()
         for regex in sorted(self.group.regexes):
             if regex not in used:
                 self.records.append(RegexRecord(regex, None))
@@ -112,19 +124,52 @@ class Changes:
     def names(self) -> set[str]:
         """Returns the names of the topics to which the members subscribe after the step, including
         the topics of regexes."""
-        return subscribed_names(self.group.regexes, self.members)
+        resolved = self.group.regexes
+        return subscribed_names(resolved, self.named(), self.regexes())
+
+    def named(self) -> set[str]:
+        """Returns the names of the topics to which members subscribe by name after the step."""
+        return self._subscribed(self.group.names, lambda metadata: metadata.subscribed_topics)
+
+    def regexes(self) -> set[str]:
+        """Returns the regexes by which members subscribe after the step."""
+        return self._subscribed(
+            self.group.used_regexes,
+            lambda metadata: (metadata.subscribed_regex,) if metadata.subscribed_regex else (),
+        )
+
+    def _subscribed(
+        self, counts: Mapping[str, int], of: Callable[[MemberMetadata], Iterable[str]]
+    ) -> set[str]:
+        """Returns the keys of ``counts``, which has the number of members per key, after the
+        step."""
+        changed: Counter[str] = Counter()
+        for member_id, metadata in self._changed.items():
+            old = self.group.members.get(member_id)
+            if old is not None:
+                changed.subtract(of(old.metadata))
+            if metadata is not None:
+                changed.update(of(metadata))
+        result = set(counts)
+        for key, change in changed.items():
+            if counts.get(key, 0) + change > 0:
+                result.add(key)
+            else:
+                result.discard(key)
+        return result
 
     def metadata_hash(self, image: TopicsImage) -> int:
         """Returns the hash of the existing topics to which the members subscribe after the step."""
         return image.metadata_hash(self.names())
 
 
-def subscribed_names(regexes: Mapping[str, ResolvedRegex], members: Members) -> set[str]:
-    """The names of the topics to which these members subscribe, by name or by resolved regex."""
-    names: set[str] = set()
-    for topics in {each.subscribed_topics for each in members.values()}:
-        names.update(topics)
-    for regex in {each.subscribed_regex for each in members.values() if each.subscribed_regex}:
-        if regex in regexes:
-            names.update(regexes[regex].topics)
+def subscribed_names(
+    resolved: Mapping[str, ResolvedRegex], named: Iterable[str], regexes: Iterable[str]
+) -> set[str]:
+    """Returns the names of the topics of a subscription by name and by regexes that are
+    resolved."""
+    names = set(named)
+    for regex in regexes:
+        if regex in resolved:
+            names.update(resolved[regex].topics)
     return names

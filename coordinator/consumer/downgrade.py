@@ -38,13 +38,11 @@ def may_downgrade(step: Step, group: ConsumerGroup, without: Collection[str], le
     """Returns whether the settings allow a downgrade to ``left`` members, and all members are
     classic except the members in ``without``."""
     config = step.state.config
+    consumers = len(group.members) - group.classic_members
     return (
         0 < left <= config.max_size
         and config.consumer_migration_policy in DOWNGRADES
-        and all(
-            each.metadata.classic is not None or name in without
-            for name, each in group.members.items()
-        )
+        and consumers == sum(group.members[name].metadata.classic is None for name in without)
     )
 
 

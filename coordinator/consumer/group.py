@@ -10,7 +10,7 @@ Source: Kafka 4.3.1 ``ConsumerGroup``, ``ModernGroup``, ``GroupMetadataManager.r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator
 
 from coordinator.config import GroupConfig
 from coordinator.consumer.states import ConsumerGroupState, MemberState
@@ -97,9 +97,8 @@ class ConsumerGroup:
     """One consumer group of a shard."""
 
     __slots__ = (
-        "_names",
-        "_regexes",
         "changed_ms",
+        "classic_members",
         "epoch",
         "epoch_ms",
         "expiry_warned_ms",
@@ -107,6 +106,7 @@ class ConsumerGroup:
         "has_topics_record",
         "holders",
         "members",
+        "names",
         "refresh_wanted",
         "regexes",
         "resolved_ms",
@@ -115,6 +115,7 @@ class ConsumerGroup:
         "static_members",
         "target_epoch",
         "targets",
+        "used_regexes",
     )
 
     def __init__(self, group_id: str) -> None:
@@ -152,9 +153,11 @@ class ConsumerGroup:
         self.resolved_version = -1
         """The version of the topics' image at ``resolved_ms``; -1 if no regex was resolved since
         the load."""
-        self._names: dict[str, int] = {}
+        self.classic_members = 0
+        """The number of classic members."""
+        self.names: dict[str, int] = {}
         """The number of members that subscribe to each topic by name."""
-        self._regexes: dict[str, int] = {}
+        self.used_regexes: dict[str, int] = {}
         """The number of members that subscribe by each regex."""
 
     # -------------------------------------------------------------------------------------- fold
@@ -225,10 +228,11 @@ class ConsumerGroup:
                     del self.holders[key]
 
     def _count(self, metadata: MemberMetadata, step: int) -> None:
+        self.classic_members += step if metadata.classic is not None else 0
         for name in metadata.subscribed_topics:
-            _add(self._names, name, step)
+            _add(self.names, name, step)
         if metadata.subscribed_regex:
-            _add(self._regexes, metadata.subscribed_regex, step)
+            _add(self.used_regexes, metadata.subscribed_regex, step)
 
     def records(self) -> Iterator[ConsumerRecord]:
         """Yields the records that a fully compacted log would have of this group, for snapshots.
@@ -277,35 +281,28 @@ class ConsumerGroup:
     @property
     def has_regexes(self) -> bool:
         """Whether a member subscribes by regex."""
-        return bool(self._regexes)
-
-    @property
-    def used_regexes(self) -> Set[str]:
-        """The regexes by which members subscribe."""
-        return self._regexes.keys()
-
-    def regex_members(self, regex: str) -> int:
-        """The number of members that subscribe by this regex."""
-        return self._regexes.get(regex, 0)
+        return bool(self.used_regexes)
 
     def subscribed_names(self) -> set[str]:
         """Returns the names of all topics to which a member subscribes, by name or by resolved
         regex."""
-        names = set(self._names)
-        for regex in self._regexes:
+        names = set(self.names)
+        for regex in self.used_regexes:
             if regex in self.regexes:
                 names.update(self.regexes[regex].topics)
         return names
 
     def subscribes_to(self, name: str) -> bool:
         """Whether a member subscribes to the topic, by name or by resolved regex."""
-        return name in self._names or any(
-            name in self.regexes[regex].topics for regex in self._regexes if regex in self.regexes
+        return name in self.names or any(
+            name in self.regexes[regex].topics
+            for regex in self.used_regexes
+            if regex in self.regexes
         )
 
     def knows_subscriptions(self) -> bool:
         """Whether all members' regexes are resolved."""
-        return self._regexes.keys() <= self.regexes.keys()
+        return self.used_regexes.keys() <= self.regexes.keys()
 
     def topics_of(self, metadata: MemberMetadata, image: TopicsImage) -> list[Topic]:
         """Returns the existing topics to which a member with this metadata subscribes, ordered by

@@ -45,7 +45,7 @@ def ask(step: Step, changes: Changes, sender: Hashable) -> None:
     group = changes.group
     if group.resolving or not (group.has_regexes or changes.members_changed):
         return
-    regexes = {each.subscribed_regex for each in changes.members.values() if each.subscribed_regex}
+    regexes = changes.regexes()
     topics = step.state.topics
     if is_due(group, regexes, topics, step.now):
         group.resolving = True
@@ -69,7 +69,7 @@ def resolved(
     came: list[str] = []
     gone: list[str] = []
     for regex, topics in sorted(topics_by_regex.items()):
-        if group.regex_members(regex):
+        if regex in group.used_regexes:
             before = found[regex].topics if regex in found else ()
             found[regex] = ResolvedRegex(tuple(sorted(topics)), version, step.now.wall_ms)
             changes.records.append(RegexRecord(regex, found[regex]))
@@ -77,7 +77,9 @@ def resolved(
             gone += sorted({*before} - {*topics})
     if not changes.records:
         return
-    metadata_hash = step.state.topics.metadata_hash(subscribed_names(found, changes.members))
+    metadata_hash = step.state.topics.metadata_hash(
+        subscribed_names(found, group.names, group.used_regexes)
+    )
     if came or gone or metadata_hash != group.epoch.metadata_hash:
         changes.bump(metadata_hash)
         cause = EpochCause.REGEX_RESOLVED

@@ -33,9 +33,10 @@ def epoch_bumped(
     else:
         cause, member_id = EpochCause.TOPICS_CHANGED, ""
         detail = "a subscribed topic was created, deleted or given more partitions"
-    awaited = tuple(each for each in changes.members if each != member_id)
+    awaited = changes.member_ids()
+    awaited.pop(member_id, None)
     step.events.append(
-        EpochBumped(group.group_id, changes.epoch.epoch, cause, member_id, detail, awaited)
+        EpochBumped(group.group_id, changes.epoch.epoch, cause, member_id, detail, tuple(awaited))
     )
 
 
@@ -47,14 +48,15 @@ def reconciled(step: Step, changes: Changes, member_id: str, after: CurrentAssig
         return
     if after.epoch != epoch or after.state != MemberState.STABLE:
         return
+    ids = changes.member_ids()
     for name, each in group.members.items():
         current = each.current
         is_behind = current.epoch != epoch or current.state != MemberState.STABLE
-        if is_behind and name != member_id and name in changes.members:
+        if is_behind and name != member_id and name in ids:
             return
     currents = {name: each.current for name, each in group.members.items()}
     currents[member_id] = after
-    step.events.append(GroupReconciled(group.group_id, epoch, len(changes.members)))
+    step.events.append(GroupReconciled(group.group_id, epoch, len(ids)))
     names = step.state.topics.names
     assigned = tuple(
         AssignedMember(
@@ -64,6 +66,6 @@ def reconciled(step: Step, changes: Changes, member_id: str, after: CurrentAssig
             metadata.client_host,
             encoded(currents[name], names),
         )
-        for name, metadata in changes.members.items()
+        for name, metadata in changes.members().items()
     )
     step.events.append(Assigned(group.group_id, epoch, CONSUMER, assigned))

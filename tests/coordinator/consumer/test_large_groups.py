@@ -2,12 +2,96 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
 import pytest
 
 from coordinator import topics_image
 from coordinator.consumer import group_view
 from coordinator.topics_image import Topic, TopicsImage
-from tests.coordinator.consumer.groups import GROUP, Groups
+from offsets.consumer_records import (
+    ConsumerGroupRun,
+    ConsumerRecord,
+    CurrentAssignment,
+    CurrentRecord,
+    EpochRecord,
+    GroupEpoch,
+    MemberMetadata,
+    MemberRecord,
+    TargetEpoch,
+    TargetEpochRecord,
+    TargetRecord,
+)
+from tests.coordinator.consumer.groups import GROUP, WALL_MS, Groups, T
+
+
+def stable(members: int) -> Groups:
+    """Returns a stable group of consumer members, each with one partition, that was written without
+    their heartbeats."""
+    groups = Groups(interval_ms=1_000)
+    groups.topics(t=members)
+    names = [f"m{number:04}" for number in range(members)]
+    metadata = MemberMetadata(None, None, "client", "/127.0.0.1", ("t",), "", 300_000)
+    records: list[ConsumerRecord] = [MemberRecord(name, metadata) for name in names]
+    records.append(EpochRecord(GroupEpoch(2, groups.image.metadata_hash(["t"]))))
+    records += [TargetRecord(name, {T: (number,)}) for number, name in enumerate(names)]
+    records.append(TargetEpochRecord(TargetEpoch(2, WALL_MS + groups.now_ms)))
+    for number, name in enumerate(names):
+        current = CurrentAssignment(2, 2, 0, {T: {number: 2}}, {})
+        records.append(CurrentRecord(name, current))
+    groups.shard.replay(ConsumerGroupRun(GROUP, records), 0)
+    groups.group.refresh_wanted = False
+    return groups
+
+
+def instructions(work: Callable[[], object]) -> int:
+    """Returns the number of bytecode instructions that ``work`` executes."""
+    count = 0
+
+    def traced(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return traced
+
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def leaves_by_heartbeat(groups: Groups) -> None:
+    groups.send("m0003", -1)
+
+
+def heartbeats(groups: Groups) -> None:
+    groups.send("m0003", 2, owned={T: [3]})
+
+
+def loses_its_session(groups: Groups) -> None:
+    member = groups.group.members["m0003"]
+    groups.shard.do(lambda step: step.arm(member.session, 0), groups.now)
+    groups.take(groups.shard.expire(groups.now, 100))
+    assert "m0003" not in groups.group.members
+
+
+def joins_while_the_target_is_kept(groups: Groups) -> None:
+    assert groups.join("z").member_epoch == 2
+
+
+@pytest.mark.parametrize(
+    "work", [leaves_by_heartbeat, loses_its_session, heartbeats, joins_while_the_target_is_kept]
+)
+def test_work_for_one_member_does_not_grow_with_the_group(work: Callable[[Groups], None]) -> None:
+    small, large = stable(20), stable(200)
+    few = instructions(lambda: work(small))
+    assert instructions(lambda: work(large)) < few * 1.1
 
 
 def test_view_of_one_member_does_not_create_the_views_of_other_members(
