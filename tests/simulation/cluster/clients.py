@@ -216,6 +216,11 @@ class RisingOffset:
         self._last = offset
         self._unheard.discard(offset)
 
+    def taken_over(self) -> None:
+        """Notes that another client commits from now on: the coordinator refuses commits that
+        earlier clients abandoned."""
+        self._unheard.clear()
+
     def told(self, name: str, offset: int, log: Callable[[], list[int]]) -> None:
         """Checks an offset that the coordinator returned; ``log`` returns the commits in the
         coordinator's log, in order."""
