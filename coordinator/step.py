@@ -251,6 +251,10 @@ class Step:
         )
 
 
+WHOLE_STEP = 1 << 30
+"""The cost of a piece after which the step must end."""
+
+
 class Sweep(ABC):
     """Work that takes several steps. A ``ticket``, if the work has one, is answered at its end."""
 
@@ -260,6 +264,10 @@ class Sweep(ABC):
     def piece(self, step: Step) -> int:
         """Does the next piece and returns its cost in items of `expire`; 0 if all pieces are
         done."""
+
+    def failed(self, error_code: int) -> Reply:
+        """Returns the reply to ``ticket`` if the shard is unloaded before the work is done."""
+        return error_code
 
 
 def fits(runs: Sequence[Run], max_record_bytes: int) -> bool:

@@ -25,7 +25,7 @@ def unload(state: ShardState, error_code: int) -> Outcome:
         step.answer_sync(group, member, SyncReply(error_code))
     for sweep in state.sweeps:
         if sweep.ticket is not None:
-            step.reply(sweep.ticket, error_code)
+            step.reply(sweep.ticket, sweep.failed(error_code))
     state.sweeps.clear()
     for group in state.groups.values():
         if group.state is State.DEAD:

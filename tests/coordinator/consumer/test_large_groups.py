@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from coordinator import topics_image
+from coordinator.calls import LeaveGroup, Leaver
 from coordinator.consumer import group_view
+from coordinator.consumer.classic_members import LEAVERS_PER_PIECE
+from coordinator.outcome import LeaveReply
 from coordinator.topics_image import Topic, TopicsImage
 from offsets.consumer_records import (
     ConsumerGroupRun,
@@ -25,6 +28,7 @@ from offsets.consumer_records import (
     TargetEpochRecord,
     TargetRecord,
 )
+from protocol.errors import NONE, NOT_COORDINATOR, UNKNOWN_MEMBER_ID
 from tests.coordinator.consumer.groups import GROUP, WALL_MS, Groups, T
 
 
@@ -134,3 +138,32 @@ def test_hash_of_a_topic_is_computed_once_until_it_changes(monkeypatch: pytest.M
     assert hashed == ["t", "u", "t"]
     fresh = TopicsImage(image.by_name.values())
     assert fresh.metadata_hash(["t", "u"]) == grown
+
+
+def leaves(*names: str) -> LeaveGroup:
+    return LeaveGroup("l", GROUP, [Leaver(name, None, None) for name in names])
+
+
+def test_leave_of_many_members_is_done_in_pieces() -> None:
+    groups = stable(500)
+    names = list(groups.group.members)
+    outcome = groups.take(groups.shard.handle(leaves(*names[:450], names[0]), groups.now))
+    sizes = [len(groups.written)]
+    while not outcome.replies:
+        assert groups.shard.next_deadline() == 0
+        outcome = groups.take(groups.shard.expire(groups.now, 1_000))
+        sizes.append(len(groups.written))
+    assert sizes == [3 * LEAVERS_PER_PIECE + 1, 3 * LEAVERS_PER_PIECE + 1, 3 * 50 + 1]
+    [(ticket, reply)] = outcome.replies
+    assert isinstance(reply, LeaveReply)
+    codes = [code for _, _, code in reply.members]
+    assert (ticket, codes) == ("l", [NONE] * 450 + [UNKNOWN_MEMBER_ID])
+    assert list(groups.group.members) == names[450:]
+    assert groups.shard.next_deadline() != 0
+
+
+def test_leave_of_many_members_is_answered_when_the_shard_is_unloaded() -> None:
+    groups = stable(LEAVERS_PER_PIECE + 1)
+    groups.take(groups.shard.handle(leaves(*groups.group.members), groups.now))
+    outcome = groups.shard.unload(NOT_COORDINATOR)
+    assert outcome.replies == [("l", LeaveReply(NOT_COORDINATOR))]
