@@ -245,7 +245,7 @@ def test_downgraded_group_rebalances_when_it_is_loaded_before_its_members_rejoin
     groups.join("a")
     groups.ask(groups.joins(classic))
     groups.send("a", -1)
-    groups.reload()  # else the classic member has one partition, and nobody has the other
+    groups.reload()  # without a rebalance, the other partition would have no owner
     assert groups.classic_group.awaited().members == (classic,)
     assert groups.beats(classic, 2) == REBALANCE_IN_PROGRESS
     rejoined = groups.ask(groups.joins(classic))

@@ -27,7 +27,11 @@ class ConsumerCluster(ClusterWorld):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.faults = ClusterFaults(self, self.fork(), first_s=7)
-        self.faults.worth = {**self.faults.worth, "power": 0}  # records are not flushed
+        if self.chance.random() < 0.5:
+            for machine in self.machines:
+                machine.settings["log.flush.interval.messages"] = "1"
+        else:
+            self.faults.worth = {**self.faults.worth, "power": 0}
         self.checkers = ClusterCheckers(self)
         self.groups = [
             ConsumerGroupTruth(f"group-{number}", TOPIC, PARTITIONS) for number in range(GROUPS)
@@ -47,13 +51,12 @@ class ConsumerCluster(ClusterWorld):
         }
 
     def _clients(self) -> list[ClusterClient]:
-        members = [
-            ConsumerMember(
-                self, f"{group.group_id}-{each}", f"10.3.{number}.{each}", self.fork(), group
-            )
-            for number, group in enumerate(self.groups)
-            for each in range(MEMBERS)
-        ]
+        members = []
+        for number, group in enumerate(self.groups):
+            for each in range(MEMBERS):
+                name, host = f"{group.group_id}-{each}", f"10.3.{number}.{each}"
+                instance_id = name if each == 0 else None
+                members.append(ConsumerMember(self, name, host, self.fork(), group, instance_id))
         return [
             TopicMaker(self, "maker", "10.1.0.1", self.fork(), {TOPIC: PARTITIONS}),
             LevelRaiser(self, "raiser", "10.1.0.2", self.fork()),

@@ -6,7 +6,7 @@ by the faults of the cluster, and the coordinator fails over.
 
 | law | where |
 |---|---|
-| nobody owns a partition that another member has not given up | `ConsumerGroupTruth.owned` |
+| no member owns a partition that another member has not given up | `ConsumerGroupTruth.owned` |
 | an acknowledged commit survives a fail-over | `RisingOffset` |
 | the coordinator refuses commits of partitions that the member has given up | `ConsumerMember` |
 | a member that sends heartbeats is not removed | `ConsumerMember` |
@@ -24,6 +24,7 @@ from protocol.errors import (
     NONE,
     STALE_MEMBER_EPOCH,
     UNKNOWN_MEMBER_ID,
+    UNRELEASED_INSTANCE_ID,
 )
 from tests.simulation.cluster.clients import CoordinatorClient, RisingOffset
 from tests.simulation.cluster.controller_clients import ControllerClient
@@ -92,7 +93,8 @@ class ConsumerGroupTruth:
 
 
 class ConsumerMember(CoordinatorClient):
-    """A member with group.protocol=consumer; it may crash and return under another member id."""
+    """A member with group.protocol=consumer; it may crash or leave, and return under another member
+    id. A static member leaves temporarily."""
 
     def __init__(
         self,
@@ -101,9 +103,11 @@ class ConsumerMember(CoordinatorClient):
         host: str,
         chance: Random,
         group: ConsumerGroupTruth,
+        instance_id: str | None,
     ) -> None:
         super().__init__(cluster, name, host, chance, group.group_id)
         self.group = group
+        self.instance_id = instance_id
         self.heard_ns = 0
         """When the last heartbeat to which the coordinator has replied was sent."""
         self._processes = 0
@@ -164,13 +168,13 @@ class ConsumerMember(CoordinatorClient):
                 self._gave_up[partition] = self.epoch
             self.revoking = set()
             self._unanswered = max(self._unanswered, 1)
-        if leaves:
-            self._lose_all()
         is_full = self.epoch == 0 or self._unanswered > 0
+        leave_epoch = -1 if self.instance_id is None else -2
         value: dict[str, Any] = {
             "group_id": self.group_id,
             "member_id": self.member_id,
-            "member_epoch": -1 if leaves else self.epoch,
+            "member_epoch": leave_epoch if leaves else self.epoch,
+            "instance_id": self.instance_id,
             "rebalance_timeout_ms": -1,
             "subscribed_topic_names": None,
             "topic_partitions": None,
@@ -180,7 +184,10 @@ class ConsumerMember(CoordinatorClient):
             value["subscribed_topic_names"] = [self.group.topic]
             value["topic_partitions"] = self._owned()
         unanswered, self._unanswered = self._unanswered, self._unanswered + 1
-        self.send(WireRequest("ConsumerGroupHeartbeat", 1, value), (self.epoch, leaves, unanswered))
+        about = self.epoch, leaves, unanswered
+        if leaves:
+            self._begin()  # before the reply, which may be lost
+        self.send(WireRequest("ConsumerGroupHeartbeat", 1, value), about)
 
     def _owned(self) -> list[dict[str, Any]]:
         if not self.holds:
@@ -238,7 +245,7 @@ class ConsumerMember(CoordinatorClient):
                     rising.taken_over()
                     self._read.add(sent.about)
                 self.served += 1
-        if code in (NONE, *_REMOVED, STALE_MEMBER_EPOCH):
+        if code in (NONE, *_REMOVED, STALE_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID):
             self.think_after(self.chance.choice(_THINKS_MS) * MS)
         else:
             self.go_elsewhere()
@@ -246,8 +253,6 @@ class ConsumerMember(CoordinatorClient):
     def _hear_heartbeat(self, sent: Sent, code: int, answer: dict[str, Any]) -> None:
         epoch, leaves, unanswered = sent.about
         if leaves:
-            if code == NONE:
-                self._begin()
             return
         if code in _REMOVED:
             silent_s = (self.cluster.agenda.now_ns - self.heard_ns) / S

@@ -34,6 +34,7 @@ PLANT_SEEDS = 12
 HAPPENS = {
     "ConsumerGroupHeartbeat 0",
     "ConsumerGroupHeartbeat 16",
+    "ConsumerGroupHeartbeat 111",
     "OffsetCommit 0",
     "kill",
     "member restarts",
