@@ -7,9 +7,9 @@ in the log. The records of one step are one run, so that they stay in one batch.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-from coordinator.consumer.group import ConsumerGroup, ConsumerMember
+from coordinator.consumer.group import NO_METADATA, ConsumerGroup, ConsumerMember
 from coordinator.topics_image import TopicsImage
 from offsets.consumer_records import (
     Assignment,
@@ -30,17 +30,21 @@ from offsets.consumer_records import (
 
 
 class Changes:
-    """The changes of one step in a group: the group's members after the step, and the records of
-    the step."""
+    """The changes of one step in a group: the changed members, and the records of the step.
 
-    __slots__ = ("_changed", "epoch", "group", "records", "target_epoch", "targets")
+    A step changes few members of a group that may have thousands, so only `members` and
+    `member_ids`, which most steps do not call, cost work for each member.
+    """
+
+    __slots__ = ("_removed", "_set", "epoch", "group", "records", "target_epoch", "targets")
 
     def __init__(self, group: ConsumerGroup) -> None:
         self.group = group
         self.records: list[ConsumerRecord] = []
-        self._changed: dict[str, MemberMetadata | None] = {}
-        """The metadata of the members that the step adds or changes; None for those that it
-        removes."""
+        self._removed: set[str] = set()
+        """The removed members of the group; such a member may also be in ``_set``, as a new one."""
+        self._set: dict[str, MemberMetadata] = {}
+        """The metadata of the members that the step adds or changes."""
         self.epoch = group.epoch
         self.target_epoch = group.target_epoch
         self.targets = group.targets
@@ -48,26 +52,33 @@ class Changes:
     @property
     def members_changed(self) -> bool:
         """Whether the step adds, removes or changes a member."""
-        return bool(self._changed)
+        return bool(self._set or self._removed)
+
+    def has(self, member_id: str) -> bool:
+        """Whether the group has the member after the step."""
+        if member_id in self._set:
+            return True
+        return member_id in self.group.members and member_id not in self._removed
+
+    def member_ids(self) -> dict[str, None]:
+        """Returns the ids of the members after the step, in a new dict that serves as a set with an
+        order."""
+        ids: dict[str, None] = dict.fromkeys(self.group.members)
+        for member_id in self._removed:
+            ids.pop(member_id, None)
+        ids.update(dict.fromkeys(self._set))
+        return ids
 
     def members(self) -> dict[str, MemberMetadata]:
-        """Returns the metadata of all members after the step. The cost grows with the group: a step
-        that can do without calls `names`, `regexes` or `member_ids`."""
-        members = {member_id: each.metadata for member_id, each in self.group.members.items()}
-        for member_id, metadata in self._changed.items():
-            members.pop(member_id, None)
-            if metadata is not None:
-                members[member_id] = metadata
+        """Returns the metadata of the members after the step, in a new dict."""
+        removed = self._removed
+        members = {
+            member_id: each.metadata
+            for member_id, each in self.group.members.items()
+            if member_id not in removed
+        }
+        members.update(self._set)
         return members
-
-    def member_ids(self) -> dict[str, object]:
-        """Returns the ids of the members after the step, as keys."""
-        ids: dict[str, object] = dict(self.group.members)
-        for member_id, metadata in self._changed.items():
-            ids.pop(member_id, None)
-            if metadata is not None:
-                ids[member_id] = None
-        return ids
 
     def replace(self, old: ConsumerMember, member_id: str, current: CurrentAssignment) -> None:
         """Replaces a static member that has left temporarily by a new member."""
@@ -82,7 +93,8 @@ class Changes:
         """Removes members. Writes the tombstones of types 8, 7 and 5 of each member, in the order
         that Kafka's loader requires."""
         for member_id in member_ids:
-            self._changed[member_id] = None
+            self._set.pop(member_id, None)
+            self._removed.add(member_id)
             self.records += (
                 CurrentRecord(member_id, None),
                 TargetRecord(member_id, None),
@@ -91,12 +103,12 @@ class Changes:
 
     def set_metadata(self, member_id: str, metadata: MemberMetadata) -> None:
         """Add or change a member."""
-        self._changed[member_id] = metadata
+        self._set[member_id] = metadata
         self.records.append(MemberRecord(member_id, metadata))
 
     def drop_unused_regexes(self) -> None:
         """Deletes each resolved regex that is no longer part of a member's subscription."""
-        used = self.regexes()
+        used = self.used_regexes()
         for regex in sorted(self.group.regexes):
             if regex not in used:
                 self.records.append(RegexRecord(regex, None))
@@ -121,55 +133,58 @@ class Changes:
         self.records.append(TargetEpochRecord(self.target_epoch))
         return changed
 
-    def names(self) -> set[str]:
-        """Returns the names of the topics to which the members subscribe after the step, including
-        the topics of regexes."""
-        resolved = self.group.regexes
-        return subscribed_names(resolved, self.named(), self.regexes())
-
-    def named(self) -> set[str]:
-        """Returns the names of the topics to which members subscribe by name after the step."""
-        return self._subscribed(self.group.names, lambda metadata: metadata.subscribed_topics)
-
-    def regexes(self) -> set[str]:
-        """Returns the regexes by which members subscribe after the step."""
-        return self._subscribed(
-            self.group.used_regexes,
-            lambda metadata: (metadata.subscribed_regex,) if metadata.subscribed_regex else (),
+    def used_regexes(self) -> set[str]:
+        """Returns the regexes by which the members subscribe after the step."""
+        counts = self.group.regex_counts
+        if not self.members_changed:
+            return set(counts)
+        gone, come = self._replaced()
+        used = _used(
+            counts,
+            [each.subscribed_regex or "" for each in gone],
+            [each.subscribed_regex or "" for each in come],
         )
+        used.discard("")
+        return used
 
-    def _subscribed(
-        self, counts: Mapping[str, int], of: Callable[[MemberMetadata], Iterable[str]]
-    ) -> set[str]:
-        """Returns the keys of ``counts``, which has the number of members per key, after the
-        step."""
-        changed: Counter[str] = Counter()
-        for member_id, metadata in self._changed.items():
-            old = self.group.members.get(member_id)
-            if old is not None:
-                changed.subtract(of(old.metadata))
-            if metadata is not None:
-                changed.update(of(metadata))
-        result = set(counts)
-        for key, change in changed.items():
-            if counts.get(key, 0) + change > 0:
-                result.add(key)
-            else:
-                result.discard(key)
-        return result
+    def names(self, regexes: Mapping[str, ResolvedRegex] | None = None) -> set[str]:
+        """Returns the names of the topics to which the members subscribe after the step, by name or
+        by a regex that is resolved in ``regexes`` (default: those of the group)."""
+        counts, resolved = self.group.name_counts, self.group.regexes
+        if regexes is not None:
+            resolved = dict(regexes)
+        if not self.members_changed:
+            names = set(counts)
+        else:
+            gone, come = self._replaced()
+            names = _used(
+                counts,
+                [name for each in gone for name in each.subscribed_topics],
+                [name for each in come for name in each.subscribed_topics],
+            )
+        for regex in self.used_regexes():
+            if regex in resolved:
+                names.update(resolved[regex].topics)
+        return names
 
     def metadata_hash(self, image: TopicsImage) -> int:
         """Returns the hash of the existing topics to which the members subscribe after the step."""
         return image.metadata_hash(self.names())
 
+    def _replaced(self) -> tuple[list[MemberMetadata], list[MemberMetadata]]:
+        """Returns the metadata that the step removes or replaces, and the metadata that it sets."""
+        members = self.group.members
+        changed = self._removed | self._set.keys()
+        gone = [members[each].metadata if each in members else NO_METADATA for each in changed]
+        return gone, list(self._set.values())
 
-def subscribed_names(
-    resolved: Mapping[str, ResolvedRegex], named: Iterable[str], regexes: Iterable[str]
-) -> set[str]:
-    """Returns the names of the topics of a subscription by name and by regexes that are
-    resolved."""
-    names = set(named)
-    for regex in regexes:
-        if regex in resolved:
-            names.update(resolved[regex].topics)
-    return names
+
+def _used(counts: Mapping[str, int], gone: Iterable[str], come: Iterable[str]) -> set[str]:
+    """Returns the keys that still count more than 0 after ``gone`` is subtracted from ``counts``
+    and ``come`` is added."""
+    moved = Counter(come)
+    moved.subtract(gone)
+    used = set(counts)
+    for key, number in moved.items():
+        (used.add if counts.get(key, 0) + number > 0 else used.discard)(key)
+    return used

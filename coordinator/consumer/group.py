@@ -10,10 +10,10 @@ Source: Kafka 4.3.1 ``ConsumerGroup``, ``ModernGroup``, ``GroupMetadataManager.r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 
 from coordinator.config import GroupConfig
-from coordinator.consumer.states import ConsumerGroupState, MemberState
+from coordinator.consumer.states import STABLE, ConsumerGroupState
 from coordinator.outcome import ConsumerHeartbeatReply
 from coordinator.timers import GroupTimer
 from coordinator.topics_image import Topic, TopicsImage
@@ -97,6 +97,7 @@ class ConsumerGroup:
     """One consumer group of a shard."""
 
     __slots__ = (
+        "_behind",
         "changed_ms",
         "classic_members",
         "epoch",
@@ -106,8 +107,9 @@ class ConsumerGroup:
         "has_topics_record",
         "holders",
         "members",
-        "names",
+        "name_counts",
         "refresh_wanted",
+        "regex_counts",
         "regexes",
         "resolved_ms",
         "resolved_version",
@@ -115,7 +117,6 @@ class ConsumerGroup:
         "static_members",
         "target_epoch",
         "targets",
-        "used_regexes",
     )
 
     def __init__(self, group_id: str) -> None:
@@ -155,9 +156,11 @@ class ConsumerGroup:
         the load."""
         self.classic_members = 0
         """The number of classic members."""
-        self.names: dict[str, int] = {}
+        self._behind: set[str] | None = None
+        """The result of `behind`; None after the target's epoch has changed."""
+        self.name_counts: dict[str, int] = {}
         """The number of members that subscribe to each topic by name."""
-        self.used_regexes: dict[str, int] = {}
+        self.regex_counts: dict[str, int] = {}
         """The number of members that subscribe by each regex."""
 
     # -------------------------------------------------------------------------------------- fold
@@ -179,6 +182,7 @@ class ConsumerGroup:
             self.epoch_ms = timestamp_ms
         elif isinstance(record, TargetEpochRecord):
             self.target_epoch = record.value or TargetEpoch(INITIAL_EPOCH)
+            self._behind = None
         elif isinstance(record, TopicsRecord):
             self.has_topics_record = record.value is not None
         elif record.value is None:
@@ -196,6 +200,8 @@ class ConsumerGroup:
             if old is not None:
                 self._release(member_id, old.current)
                 del self.members[member_id]
+                if self._behind is not None:
+                    self._behind.discard(member_id)
             self.targets.pop(member_id, None)
             return
         self._member(member_id).metadata = value
@@ -209,6 +215,7 @@ class ConsumerGroup:
         member = self._member(member_id)
         self._release(member_id, member.current)
         member.current = value or NO_ASSIGNMENT
+        self._note_progress(member)
         for partitions in (member.current.assigned, member.current.revoking):
             for key in _keys(partitions):
                 self.holders[key] = member_id
@@ -217,7 +224,14 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             member = self.members[member_id] = ConsumerMember(self.group_id, member_id)
+            self._note_progress(member)
         return member
+
+    def _note_progress(self, member: ConsumerMember) -> None:
+        """Keeps `behind` right after a change of the member's current assignment."""
+        if self._behind is not None:
+            note = self._behind.add if self._is_behind(member) else self._behind.discard
+            note(member.member_id)
 
     def _release(self, member_id: str, current: CurrentAssignment) -> None:
         """Removes the member from the holders of its partitions; a partition that another member
@@ -230,9 +244,9 @@ class ConsumerGroup:
     def _count(self, metadata: MemberMetadata, step: int) -> None:
         self.classic_members += step if metadata.classic is not None else 0
         for name in metadata.subscribed_topics:
-            _add(self.names, name, step)
+            _add(self.name_counts, name, step)
         if metadata.subscribed_regex:
-            _add(self.used_regexes, metadata.subscribed_regex, step)
+            _add(self.regex_counts, metadata.subscribed_regex, step)
 
     def records(self) -> Iterator[ConsumerRecord]:
         """Yields the records that a fully compacted log would have of this group, for snapshots.
@@ -265,13 +279,24 @@ class ConsumerGroup:
         """The state of the group, derived from its epochs and members."""
         if not self.members:
             return ConsumerGroupState.EMPTY
-        target = self.target_epoch.epoch
-        if self.epoch.epoch > target:
+        if self.epoch.epoch > self.target_epoch.epoch:
             return ConsumerGroupState.ASSIGNING
-        for member in self.members.values():
-            if member.current.epoch != target or member.current.state != MemberState.STABLE:
-                return ConsumerGroupState.RECONCILING
-        return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING if self.behind() else ConsumerGroupState.STABLE
+
+    def behind(self) -> Set[str]:
+        """Returns the ids of the members that do not have the target's epoch or are not STABLE.
+
+        Each step of a member asks for them, so they are computed once for each target and then
+        kept.
+        """
+        if self._behind is None:
+            members = self.members.values()
+            self._behind = {each.member_id for each in members if self._is_behind(each)}
+        return self._behind
+
+    def _is_behind(self, member: ConsumerMember) -> bool:
+        current = member.current
+        return current.epoch != self.target_epoch.epoch or current.state != STABLE
 
     def target_of(self, member_id: str) -> Assignment:
         """Returns the target of a member; empty for a member that joined after the target was
@@ -281,28 +306,37 @@ class ConsumerGroup:
     @property
     def has_regexes(self) -> bool:
         """Whether a member subscribes by regex."""
-        return bool(self.used_regexes)
+        return bool(self.regex_counts)
+
+    @property
+    def used_regexes(self) -> Set[str]:
+        """The regexes by which members subscribe."""
+        return self.regex_counts.keys()
+
+    def regex_members(self, regex: str) -> int:
+        """The number of members that subscribe by this regex."""
+        return self.regex_counts.get(regex, 0)
 
     def subscribed_names(self) -> set[str]:
         """Returns the names of all topics to which a member subscribes, by name or by resolved
         regex."""
-        names = set(self.names)
-        for regex in self.used_regexes:
+        names = set(self.name_counts)
+        for regex in self.regex_counts:
             if regex in self.regexes:
                 names.update(self.regexes[regex].topics)
         return names
 
     def subscribes_to(self, name: str) -> bool:
         """Whether a member subscribes to the topic, by name or by resolved regex."""
-        return name in self.names or any(
+        return name in self.name_counts or any(
             name in self.regexes[regex].topics
-            for regex in self.used_regexes
+            for regex in self.regex_counts
             if regex in self.regexes
         )
 
     def knows_subscriptions(self) -> bool:
         """Whether all members' regexes are resolved."""
-        return self.used_regexes.keys() <= self.regexes.keys()
+        return self.regex_counts.keys() <= self.regexes.keys()
 
     def topics_of(self, metadata: MemberMetadata, image: TopicsImage) -> list[Topic]:
         """Returns the existing topics to which a member with this metadata subscribes, ordered by

@@ -60,7 +60,7 @@ def idle_heartbeat(
         or epoch <= 0
         or current.state != STABLE
         or group.refresh_wanted
-        or (group.has_regexes and is_due(group, group.used_regexes.keys(), state.topics, now))
+        or (group.has_regexes and is_due(group, group.used_regexes, state.topics, now))
         or metadata.classic is not None
         or call.client_id != metadata.client_id
         or call.client_host != metadata.client_host

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Set
 
-from coordinator.consumer.changes import Changes, subscribed_names
+from coordinator.consumer.changes import Changes
 from coordinator.consumer.events import EpochBumped, EpochCause, RegexesResolved, RegexesWanted
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.step import Step
@@ -45,7 +45,7 @@ def ask(step: Step, changes: Changes, sender: Hashable) -> None:
     group = changes.group
     if group.resolving or not (group.has_regexes or changes.members_changed):
         return
-    regexes = changes.regexes()
+    regexes = changes.used_regexes()
     topics = step.state.topics
     if is_due(group, regexes, topics, step.now):
         group.resolving = True
@@ -69,7 +69,7 @@ def resolved(
     came: list[str] = []
     gone: list[str] = []
     for regex, topics in sorted(topics_by_regex.items()):
-        if regex in group.used_regexes:
+        if group.regex_members(regex):
             before = found[regex].topics if regex in found else ()
             found[regex] = ResolvedRegex(tuple(sorted(topics)), version, step.now.wall_ms)
             changes.records.append(RegexRecord(regex, found[regex]))
@@ -77,9 +77,7 @@ def resolved(
             gone += sorted({*before} - {*topics})
     if not changes.records:
         return
-    metadata_hash = step.state.topics.metadata_hash(
-        subscribed_names(found, group.names, group.used_regexes)
-    )
+    metadata_hash = step.state.topics.metadata_hash(changes.names(found))
     if came or gone or metadata_hash != group.epoch.metadata_hash:
         changes.bump(metadata_hash)
         cause = EpochCause.REGEX_RESOLVED

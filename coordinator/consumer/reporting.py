@@ -48,15 +48,13 @@ def reconciled(step: Step, changes: Changes, member_id: str, after: CurrentAssig
         return
     if after.epoch != epoch or after.state != MemberState.STABLE:
         return
-    ids = changes.member_ids()
-    for name, each in group.members.items():
-        current = each.current
-        is_behind = current.epoch != epoch or current.state != MemberState.STABLE
-        if is_behind and name != member_id and name in ids:
-            return
+    behind = group.behind() if epoch == group.target_epoch.epoch else group.members
+    if any(name != member_id and changes.has(name) for name in behind):
+        return
     currents = {name: each.current for name, each in group.members.items()}
     currents[member_id] = after
-    step.events.append(GroupReconciled(group.group_id, epoch, len(ids)))
+    members = changes.members()
+    step.events.append(GroupReconciled(group.group_id, epoch, len(members)))
     names = step.state.topics.names
     assigned = tuple(
         AssignedMember(
@@ -66,6 +64,6 @@ def reconciled(step: Step, changes: Changes, member_id: str, after: CurrentAssig
             metadata.client_host,
             encoded(currents[name], names),
         )
-        for name, metadata in changes.members().items()
+        for name, metadata in members.items()
     )
     step.events.append(Assigned(group.group_id, epoch, CONSUMER, assigned))

@@ -12,7 +12,10 @@ import pytest
 from coordinator import topics_image
 from coordinator.calls import LeaveGroup, Leaver
 from coordinator.consumer import group_view
+from coordinator.consumer.changes import Changes
 from coordinator.consumer.classic_members import LEAVERS_PER_PIECE
+from coordinator.consumer.group import ConsumerGroup, ConsumerMember
+from coordinator.consumer.states import ConsumerGroupState
 from coordinator.outcome import LeaveReply
 from coordinator.topics_image import Topic, TopicsImage
 from offsets.consumer_records import (
@@ -167,3 +170,49 @@ def test_leave_of_many_members_is_answered_when_the_shard_is_unloaded() -> None:
     groups.take(groups.shard.handle(leaves(*groups.group.members), groups.now))
     outcome = groups.shard.unload(NOT_COORDINATOR)
     assert outcome.replies == [("l", LeaveReply(NOT_COORDINATOR))]
+
+
+def test_join_reads_all_members_only_for_a_new_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = []
+    real = Changes.members
+
+    def counted(self: Changes) -> dict[str, MemberMetadata]:
+        reads.append(self.epoch.epoch)
+        return real(self)
+
+    monkeypatch.setattr(Changes, "members", counted)
+    groups = Groups(interval_ms=1000)
+    for name in "abcd":
+        groups.join(name)
+    assert groups.group.epoch.epoch == 5
+    assert reads == [2, 2], "the first target, and the event that its only member is stable"
+
+
+def test_members_that_are_behind_are_found_once_for_each_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    groups = Groups(interval_ms=1000)
+    groups.topics(t=100)
+    names = [f"m{number:03}" for number in range(100)]
+    for name in names:
+        groups.join(name)
+    groups.pass_ms(1000)
+    checked = []
+    real = ConsumerGroup._is_behind
+
+    def counted(self: ConsumerGroup, member: ConsumerMember) -> bool:
+        checked.append(member.member_id)
+        return real(self, member)
+
+    monkeypatch.setattr(ConsumerGroup, "_is_behind", counted)
+    epoch = groups.send(names[0], 2).member_epoch
+    assert epoch == 2, "the first member must give up 99 partitions"
+    own = {
+        topic: tuple(epochs)
+        for topic, epochs in groups.group.members[names[0]].current.assigned.items()
+    }
+    epoch = groups.send(names[0], epoch, owned=own).member_epoch
+    for name in names[1:]:
+        assert groups.send(name, 2).member_epoch == epoch
+    assert groups.group.state() is ConsumerGroupState.STABLE
+    assert len(checked) <= 3 * len(names)
