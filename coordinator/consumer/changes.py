@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain, islice
 
 from coordinator.consumer.group import NO_METADATA, ConsumerGroup, ConsumerMember
 from coordinator.topics_image import TopicsImage
@@ -28,12 +29,16 @@ from offsets.consumer_records import (
     TopicsRecord,
 )
 
+AWAITED_NAMED = 100
+"""The maximum number of members that the event of a new epoch names. The journal writes no more
+names of awaited members either."""
+
 
 class Changes:
     """The changes of one step in a group: the changed members, and the records of the step.
 
-    A step changes few members of a group that may have thousands, so only `members` and
-    `member_ids`, which most steps do not call, cost work for each member.
+    A step changes few members of a group that may have thousands, so only `members`, which most
+    steps do not call, costs work for each member.
     """
 
     __slots__ = ("_removed", "_set", "epoch", "group", "records", "target_epoch", "targets")
@@ -60,14 +65,14 @@ class Changes:
             return True
         return member_id in self.group.members and member_id not in self._removed
 
-    def member_ids(self) -> dict[str, None]:
-        """Returns the ids of the members after the step, in a new dict that serves as a set with an
-        order."""
-        ids: dict[str, None] = dict.fromkeys(self.group.members)
-        for member_id in self._removed:
-            ids.pop(member_id, None)
-        ids.update(dict.fromkeys(self._set))
-        return ids
+    def awaited(self, without: str = "") -> tuple[str, ...]:
+        """Returns the ids of the first `AWAITED_NAMED` members after the step; the member
+        ``without`` is omitted."""
+        members, removed = self.group.members, self._removed
+        kept = (each for each in members if each not in removed)
+        added = (each for each in self._set if each not in members or each in removed)
+        others = (each for each in chain(kept, added) if each != without)
+        return tuple(islice(others, AWAITED_NAMED))
 
     def members(self) -> dict[str, MemberMetadata]:
         """Returns the metadata of the members after the step, in a new dict."""

@@ -37,7 +37,7 @@ class EpochBumped:
     detail: str
     """The cause of the new epoch, in words."""
     awaited: tuple[str, ...] = ()
-    """The members that must send a heartbeat or give up partitions."""
+    """The first of the members that must send a heartbeat or give up partitions."""
 
 
 @slotted

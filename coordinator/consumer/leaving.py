@@ -112,7 +112,7 @@ def fence(
     group.changed_ms = step.now.mono_ms
     changes.bump(step.state.topics.metadata_hash(changes.names()))
     step.records.append(ConsumerGroupRun(group.group_id, changes.records, step.now.wall_ms))
-    awaited = tuple(changes.member_ids())
+    awaited = changes.awaited()
     step.events.append(
         EpochBumped(group.group_id, changes.epoch.epoch, cause, first, detail, awaited)
     )

@@ -21,7 +21,7 @@ def rebalance(step: Step, group: ConsumerGroup, why: str) -> None:
     changes.bump(changes.metadata_hash(step.state.topics))
     group.changed_ms = step.now.mono_ms
     step.records.append(ConsumerGroupRun(group.group_id, changes.records))
-    cause, awaited = EpochCause.ASKED_FOR, tuple(group.members)
+    cause, awaited = EpochCause.ASKED_FOR, changes.awaited()
     step.events.append(EpochBumped(group.group_id, changes.epoch.epoch, cause, "", why, awaited))
 
 

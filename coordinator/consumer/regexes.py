@@ -83,7 +83,7 @@ def resolved(
         cause = EpochCause.REGEX_RESOLVED
         words = [f"{name} came" for name in came] + [f"{name} is gone" for name in gone]
         detail = f"topics of a regex changed: {some_of(words, ', ')}"
-        awaited = tuple(group.members)
+        awaited = changes.awaited()
         step.events.append(
             EpochBumped(group.group_id, changes.epoch.epoch, cause, "", detail, awaited)
         )

@@ -33,10 +33,9 @@ def epoch_bumped(
     else:
         cause, member_id = EpochCause.TOPICS_CHANGED, ""
         detail = "a subscribed topic was created, deleted or given more partitions"
-    awaited = changes.member_ids()
-    awaited.pop(member_id, None)
+    awaited = changes.awaited(without=member_id)
     step.events.append(
-        EpochBumped(group.group_id, changes.epoch.epoch, cause, member_id, detail, tuple(awaited))
+        EpochBumped(group.group_id, changes.epoch.epoch, cause, member_id, detail, awaited)
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -14,8 +14,10 @@ from coordinator.calls import LeaveGroup, Leaver
 from coordinator.consumer import group_view
 from coordinator.consumer.changes import Changes
 from coordinator.consumer.classic_members import LEAVERS_PER_PIECE
+from coordinator.consumer.events import EpochBumped
 from coordinator.consumer.group import ConsumerGroup, ConsumerMember
 from coordinator.consumer.states import ConsumerGroupState
+from coordinator.events import Event
 from coordinator.outcome import LeaveReply
 from coordinator.topics_image import Topic, TopicsImage
 from offsets.consumer_records import (
@@ -51,6 +53,7 @@ def stable(members: int) -> Groups:
         records.append(CurrentRecord(name, current))
     groups.shard.replay(ConsumerGroupRun(GROUP, records), 0)
     groups.group.refresh_wanted = False
+    groups.group.behind()  # found once after a load
     return groups
 
 
@@ -96,7 +99,7 @@ def joins_while_the_target_is_kept(groups: Groups) -> None:
     "work", [leaves_by_heartbeat, loses_its_session, heartbeats, joins_while_the_target_is_kept]
 )
 def test_work_for_one_member_does_not_grow_with_the_group(work: Callable[[Groups], None]) -> None:
-    small, large = stable(20), stable(200)
+    small, large = stable(150), stable(600)  # an event names at most 100 members
     few = instructions(lambda: work(small))
     assert instructions(lambda: work(large)) < few * 1.1
 
@@ -186,6 +189,23 @@ def test_join_reads_all_members_only_for_a_new_target(monkeypatch: pytest.Monkey
         groups.join(name)
     assert groups.group.epoch.epoch == 5
     assert reads == [2, 2], "the first target, and the event that its only member is stable"
+
+
+def test_event_of_a_new_epoch_names_at_most_100_awaited_members() -> None:
+    bumped: list[EpochBumped] = []
+
+    class Noted(Groups):
+        def note(self, events: Sequence[Event]) -> None:
+            bumped.extend(each for each in events if isinstance(each, EpochBumped))
+
+    groups = Noted(interval_ms=1000)
+    for number in range(103):
+        groups.join(f"m{number:03}")
+    groups.send("m001", -1)
+
+    assert [len(each.awaited) for each in bumped] == [*range(101), 100, 100, 100]
+    assert bumped[2].awaited == ("m000", "m001")
+    assert bumped[-1].awaited[:2] == ("m000", "m002")
 
 
 def test_members_that_are_behind_are_found_once_for_each_target(
