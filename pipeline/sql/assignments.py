@@ -144,17 +144,17 @@ def _held(d: Dialect) -> str:
     waits = d.topics("get_json_object(details, '$.partitions_pending_revocation')")
     piece = "h.topic AS topic, h.topic_id AS topic_id, h.partitions AS partitions"
     return f"""
-    told AS (
+    stored AS (
         SELECT log_partition, log_offset, kind, generation, details,
             try_element_at(members, 1).assignment AS assigned, {waits} AS revoking
         FROM events WHERE kind IN {quoted(_NAMING)}
     ),
     pieces AS (
         SELECT log_partition, log_offset, kind, false AS is_revoking, {piece}
-        FROM told {d.unnest("assigned", "e", "h")}
+        FROM stored {d.unnest("assigned", "e", "h")}
         UNION ALL
         SELECT log_partition, log_offset, kind, true, {piece}
-        FROM told {d.unnest("revoking", "e", "h")}
+        FROM stored {d.unnest("revoking", "e", "h")}
     ),
     topic_names AS (
         SELECT topic_id, max(topic) AS topic FROM pieces
@@ -170,7 +170,7 @@ def _held(d: Dialect) -> str:
         SELECT t.log_partition, t.log_offset, t.generation AS member_epoch,
             get_json_object(t.details, '$.previous_member_epoch') AS previous,
             get_json_object(t.details, '$.state') AS state, g.assigned, g.revoking
-        FROM told t LEFT JOIN grouped g
+        FROM stored t LEFT JOIN grouped g
             ON g.log_partition = t.log_partition AND g.log_offset = t.log_offset
         WHERE t.kind = '{_NAMING[1]}'
     )"""

@@ -203,8 +203,8 @@ def test_member_without_a_current_assignment_has_no_state(tmp_path: Path) -> Non
 
 
 def test_compacted_log_has_the_last_states_of_members(tmp_path: Path) -> None:
-    """The records of x-1 precede the only epoch that compaction kept; those of y-1 are in a
-    different order than the broker wrote them first."""
+    """Compaction kept one epoch. The records of x-1 precede it, and the metadata of y-1 follows its
+    current assignment."""
     history = History()
     group = ModernGroup(history, "a")
     group.member(0, "x-1")
