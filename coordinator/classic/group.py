@@ -83,8 +83,7 @@ class Group:
         self.generation_id = 0
         """The generation, which increases by 1 at the end of each join phase; at first 0."""
         self.leader_id: str | None = None
-        """The member id of the leader, one of ``members``; None without members, and in a
-        downgraded group until it has rebalanced."""
+        """The leader's member id; None without members, and after a downgrade until a rebalance."""
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         """Member id by instance id, for exactly the members with an instance id."""

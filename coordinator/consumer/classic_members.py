@@ -30,7 +30,12 @@ from coordinator.step import WHOLE_STEP, ShardState, Step, Sweep
 from coordinator.topics_image import TopicsImage
 from coordinator.wording import with_reason
 from offsets.consumer_records import ClassicMember, MemberMetadata
-from protocol.consumer_protocol import CONSUMER, encode_assignment, read_subscription
+from protocol.consumer_protocol import (
+    CONSUMER,
+    Subscription,
+    encode_assignment,
+    read_subscription,
+)
 from protocol.deadlines import NEVER
 from protocol.errors import (
     FENCED_INSTANCE_ID,
@@ -104,17 +109,7 @@ def _join(step: Step, group: ConsumerGroup, call: JoinGroup) -> Refused | Group 
             step.reply(call.ticket, JoinReply(MEMBER_ID_REQUIRED, call.fresh_id))
             return None
         member_id = call.fresh_id
-    updated = MemberMetadata(
-        instance_id,
-        subscription.rack,
-        call.client_id,
-        call.client_host,
-        tuple(sorted(set(subscription.topics))),
-        "",
-        call.rebalance_timeout_ms,
-        None,
-        ClassicMember(call.session_timeout_ms, tuple(call.protocols)),
-    )
+    updated = _metadata(call, subscription)
     known = replaced or member
     if known is not None:
         classic = downgrade_by_join(step, group, known, updated)
@@ -131,6 +126,20 @@ def _join(step: Step, group: ConsumerGroup, call: JoinGroup) -> Refused | Group 
     epoch, protocol = advanced.after.epoch, call.protocols[0][0]
     step.reply(call.ticket, JoinReply(NONE, member_id, epoch, CONSUMER, protocol))
     return None
+
+
+def _metadata(call: JoinGroup, subscription: Subscription) -> MemberMetadata:
+    return MemberMetadata(
+        call.group_instance_id,
+        subscription.rack,
+        call.client_id,
+        call.client_host,
+        tuple(sorted(set(subscription.topics))),
+        "",
+        call.rebalance_timeout_ms,
+        None,
+        ClassicMember(call.session_timeout_ms, tuple(call.protocols)),
+    )
 
 
 def _shares_protocol(group: ConsumerGroup, call: JoinGroup) -> bool:
