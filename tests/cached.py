@@ -22,8 +22,10 @@ def cache_folder() -> Path:
 
 
 def cached(name: str, description: Path, bring: Callable[[Path], None]) -> Path:
-    """Returns the folder of a set of files; ``bring`` fills a new folder."""
-    digest = hashlib.sha256(description.read_bytes()).hexdigest()[:8]
+    """Returns the folder of a set of files; ``bring`` fills a new folder. A description is a file,
+    or a folder of files."""
+    files = sorted(description.iterdir()) if description.is_dir() else [description]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
     folder = cache_folder() / f"{name}-{digest}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -47,6 +47,19 @@ def _build_go(go: str, name: str, folder: Path) -> None:
     _done(name, [*build, "-o", "suite.test", "."], folder)
 
 
+def go_program(module: Path) -> Path:
+    """Returns the program that is built from a Go module of the tests; go.sum has the checksums of
+    its dependencies."""
+    go = _program("go", "golang-go")
+    return cached(module.name, module, lambda to: _build_program(go, module, to)) / module.name
+
+
+def _build_program(go: str, module: Path, folder: Path) -> None:
+    folder.mkdir()
+    build = [go, "build", "-mod=readonly", "-buildvcs=false", "-o", str(folder / module.name), "."]
+    _done(module.name, build, module)
+
+
 def kafkajs() -> Path:
     """Returns the folder of kafkajs's sources with the dependencies of its tests. The source is
     downloaded, because the npm package contains no tests."""
@@ -79,7 +92,7 @@ def _done(name: str, command: Sequence[str], folder: Path) -> str:
         command, cwd=folder, capture_output=True, text=True, timeout=BUILT_WITHIN_S, check=False
     )
     if done.returncode:
-        said = f"the suite of {name} was not brought: {command[:3]}: {done.stderr[-500:]}"
+        said = f"{name} was not downloaded and built: {command[:3]}: {done.stderr[-500:]}"
         absent(said, required=False)
     return done.stdout
 

@@ -1,8 +1,8 @@
 """Group members as child processes, so that one scenario can use any client.
 
-A Python member is a script of `members/` that reports its assignments, records and commits. A Java
-member is a console consumer: it prints values, and commits only when its partitions are revoked or
-when it leaves.
+A Python or Go member is a program of `members/` that reports its assignments, records and commits.
+A Java member is a console consumer: it prints values, and commits only when its partitions are
+revoked or when it leaves.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import java, waiting
+from tests.interop.client_suites import go_program
 from tests.interop.cluster import Cluster, Described, Key
 from tests.interop.programs import Program
 from tests.waiting import Watch
@@ -23,6 +24,8 @@ SCRIPTS = Path(__file__).parent / "members"
 PYTHON_CLIENTS = ("confluent", "kafka-python", "aiokafka")
 JAVA_CLIENTS = ("java-4.3.1", "java-0.10.2.2")
 CLIENTS = PYTHON_CLIENTS + JAVA_CLIENTS
+KGO = "kgo"
+"""franz-go, whose member always uses the consumer protocol (KIP-848)."""
 
 
 class Member(Program):
@@ -65,8 +68,8 @@ class Member(Program):
         self.process.send_signal(signal.SIGCONT)
 
     def _shows_stacks(self) -> bool:
-        """Returns True if the member reacted to SIGQUIT: Python members print their stacks to
-        standard error."""
+        """Returns True if the member reacted to SIGQUIT: Python and Go members print their
+        stacks to standard error."""
         return len(self.errors) > 3
 
     def story(self) -> str:
@@ -81,12 +84,11 @@ class Member(Program):
         )
 
 
-class PythonMember(Member):
-    """A member that runs a script of `members/`."""
+class ReportingMember(Member):
+    """A member that runs a program of `members/`."""
 
     def __init__(self, kind: str, config: dict[str, Any], watch: Watch) -> None:
-        script = SCRIPTS / f"{kind.replace('-', '_')}_member.py"
-        super().__init__(config["name"], [sys.executable, str(script), json.dumps(config)], watch)
+        super().__init__(config["name"], [*_program(kind), json.dumps(config)], watch)
 
     def _said(self, line: str) -> None:
         event = json.loads(line)
@@ -118,6 +120,12 @@ class PythonMember(Member):
         self.tell("leave")
         code = self.ended(30)
         assert code == 0, self.story()
+
+
+def _program(kind: str) -> list[str]:
+    if kind == KGO:
+        return [str(go_program(SCRIPTS / KGO))]
+    return [sys.executable, str(SCRIPTS / f"{kind.replace('-', '_')}_member.py")]
 
 
 class JavaMember(Member):
@@ -194,7 +202,7 @@ class Group:
 
     def start(self, name: str, **config: Any) -> Member:
         """Starts a member called `name`, which is also its client id."""
-        kind = PythonMember if self.client in PYTHON_CLIENTS else JavaMember
+        kind = JavaMember if self.client in JAVA_CLIENTS else ReportingMember
         member = kind(self.client, {**self.config, "name": name, **config}, self.watch)
         key = name
         while key in self.members:  # a restarted member
