@@ -14,6 +14,8 @@ from tests import java
 from tests.brokers import KafkaBroker
 
 KAFKA = "kafka.Kafka"
+NEW = tuple(f"kafka-{release}" for release in java.RELEASES)
+RELEASES = (*NEW, java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS)
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 NOBODY = ("--bootstrap-server", "127.0.0.1:1", "--topic", "none", "--timeout-ms", "1")
 
@@ -21,12 +23,13 @@ NOBODY = ("--bootstrap-server", "127.0.0.1:1", "--topic", "none", "--timeout-ms"
 def make_all() -> None:
     """Creates each missing archive with one run of its program."""
     with tempfile.TemporaryDirectory() as folder:
-        for release in (java.KAFKA_NEW, java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS):
+        for release in RELEASES:
             # No archive is made when the machine is so busy that Kafka does not stop in time.
             with suppress(AssertionError):
                 _archive_kafka(release, Path(folder) / release)
-    if not java.archived(java.KAFKA_NEW, CONSOLE_CONSUMER):
-        java.run(java.KAFKA_NEW, CONSOLE_CONSUMER, *NOBODY, own_jvm=True)
+    for release in NEW:
+        if not java.archived(release, CONSOLE_CONSUMER):
+            java.run(release, CONSOLE_CONSUMER, *NOBODY, own_jvm=True)
 
 
 def _archive_kafka(release: str, folder: Path) -> None:

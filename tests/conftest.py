@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import tiers
+from tests import java, tiers
 from tests.brokers import COMMAND, KIND, RUNNING, Broker, make_broker
 
 # A busy machine must not fail a test, so Hypothesis has no deadline.
@@ -84,6 +84,11 @@ def pytest_runtest_makereport(
         for each in RUNNING:
             report.sections.append((f"the broker on {each.bootstrap}", each.tail()))
     return report
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Gives a test the same id, and thus the same slice, with each release of Kafka 4."""
+    return java.test_id(val)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

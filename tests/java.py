@@ -26,10 +26,24 @@ from tests.tool_jvm import HOST, ToolJvm
 POMS = Path(__file__).parent / "data" / "maven"
 INSTALL = "apt-get install -y default-jdk-headless maven"
 
-KAFKA_NEW = f"kafka-{os.environ.get('KAFKA_RELEASE', '4.3.1')}"
-"""The newest Kafka under test; KAFKA_RELEASE selects a set of jars, as in ``4.4.0``."""
+RELEASES = ("4.3.1", "4.4.0")
+"""The releases of Kafka 4 under test: one slice of the campaign runs the first, the other slices
+run the second (Makefile)."""
+RELEASE = os.environ.get("KAFKA_RELEASE") or RELEASES[0]
+KAFKA_NEW = f"kafka-{RELEASE}"
+"""The jars of the newest Kafka in this run."""
 KAFKA_LAST_TO_SERVE_OLD_CLIENTS = "kafka-3.9.2"
 KAFKA_OLD = "kafka-0.10.2.2"
+
+
+def test_id(value: object) -> str | None:
+    """Returns the id of a parameter that names the newest Kafka, the same with each release.
+
+    A test then has the same slice with each release. Returns None for other parameters.
+    """
+    is_new = isinstance(value, str) and value.endswith(RELEASE)
+    return f"{str(value).removesuffix(RELEASE)}new" if is_new else None
+
 
 # Short-lived tools: with the first compiler and one collector thread a start takes half the CPU.
 # The JVM writes its own warnings to standard error, apart from the output of a tool.

@@ -237,8 +237,11 @@ class Tiers:
         if self._slice is not None and failed:
             seed = config.getoption("randomly_seed", default=None)
             order = f" ARGS=--randomly-seed={seed}" if isinstance(seed, int) else ""
-            terminalreporter.write_line(f"one test: .venv/bin/pytest '{failed[0].nodeid}'")
-            terminalreporter.write_line(f"the slice: make campaign SLICE={self._slice}{order}")
+            release = os.environ.get("KAFKA_RELEASE")
+            set_ = f"KAFKA_RELEASE={release} " if release else ""
+            one, slice_ = failed[0].nodeid, f"make campaign SLICE={self._slice}{order}"
+            terminalreporter.write_line(f"one test: {set_}.venv/bin/pytest '{one}'")
+            terminalreporter.write_line(f"the slice: {set_}{slice_}")
 
 
 def summary(skipped: list[pytest.TestReport]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import tiers
+from tests import java, tiers
 from tests.brokers import CHECKOUT
 
 pytest_plugins = ["pytester"]
@@ -35,7 +35,7 @@ def test_with_one_client(): pass
 def test_for_hours(): pass
 """
 CONFTEST = """
-from tests import tiers
+from tests import java, tiers
 
 def pytest_addoption(parser):
     tiers.add_options(parser)
@@ -161,14 +161,18 @@ def test_summary_lists_skip_reasons_and_one_install_command() -> None:
     ]
 
 
-def test_failed_slice_prints_the_command_that_reruns_the_slice(project: pytest.Pytester) -> None:
+@pytest.mark.parametrize(("release", "set_"), [("", ""), ("4.4.0", "KAFKA_RELEASE=4.4.0 ")])
+def test_failed_slice_prints_the_command_that_reruns_the_slice(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, release: str, set_: str
+) -> None:
+    monkeypatch.setenv("KAFKA_RELEASE", release)
     project.makepyfile(test_broken="import pytest\n\n@pytest.mark.campaign\ndef test_x(): assert 0")
     number = tiers.slice_of("test_broken.py")
     done = project.runpytest("--tier", "campaign", "--slice", str(number), "-p", "randomly")
     done.stdout.re_match_lines(
         [
-            r"one test: \.venv/bin/pytest 'test_broken\.py::test_x'",
-            rf"the slice: make campaign SLICE={number} ARGS=--randomly-seed=\d+",
+            rf"one test: {set_}\.venv/bin/pytest 'test_broken\.py::test_x'",
+            rf"the slice: {set_}make campaign SLICE={number} ARGS=--randomly-seed=\d+",
         ]
     )
 
@@ -196,3 +200,14 @@ def test_child_process_does_not_ignore_sigint() -> None:
     asked = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
+
+
+@pytest.mark.parametrize("release", java.RELEASES)
+def test_parameters_have_the_same_ids_with_each_release(
+    monkeypatch: pytest.MonkeyPatch, release: str
+) -> None:
+    monkeypatch.setattr(java, "RELEASE", release)
+    assert java.test_id(f"kafka-{release}") == "kafka-new"
+    assert java.test_id(release) == "new"
+    assert java.test_id(java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS) is None
+    assert java.test_id(f"kafka-{release}-clean") is None

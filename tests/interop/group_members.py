@@ -22,7 +22,7 @@ from tests.waiting import Watch
 
 SCRIPTS = Path(__file__).parent / "members"
 PYTHON_CLIENTS = ("confluent", "kafka-python", "aiokafka")
-JAVA_CLIENTS = ("java-4.3.1", "java-0.10.2.2")
+JAVA_CLIENTS = (f"java-{java.RELEASE}", "java-0.10.2.2")
 CLIENTS = PYTHON_CLIENTS + JAVA_CLIENTS
 KGO = "kgo"
 """franz-go, whose member always uses the consumer protocol (KIP-848)."""

@@ -10,6 +10,7 @@ import pytest
 from tests import java
 from tests.brokers import Broker
 from tests.interop.cluster import Cluster, read_topic
+from tests.interop.group_members import JAVA_CLIENTS
 from tests.interop.producers import produce
 
 pytestmark = pytest.mark.interop
@@ -20,7 +21,7 @@ COMPRESSED = [
     ("confluent", ("gzip", "snappy", "lz4", "zstd")),
     ("kafka-python", ("gzip", "lz4")),
     ("aiokafka", ("gzip", "snappy", "lz4", "zstd")),
-    ("java-4.3.1", ("zstd",)),
+    (JAVA_CLIENTS[0], ("zstd",)),
     ("java-0.10.2.2", ("lz4",)),
 ]
 
@@ -53,7 +54,11 @@ async def _by_aiokafka(bootstrap: str, topic: str, count: int) -> list[str]:
         await consumer.stop()
 
 
-@pytest.mark.parametrize(("client", "codecs"), COMPRESSED, ids=[c for c, _ in COMPRESSED])
+@pytest.mark.parametrize(
+    ("client", "codecs"),
+    COMPRESSED,
+    ids=[java.test_id(client) or client for client, _ in COMPRESSED],
+)
 def test_every_python_client_reads_records_compressed_by_any_client(
     request: pytest.FixtureRequest, client: str, codecs: tuple[str, ...], name: str
 ) -> None:
@@ -74,7 +79,7 @@ def test_every_python_client_reads_records_compressed_by_any_client(
         assert sorted(found) == sorted(values)
 
 
-@pytest.mark.parametrize("release", ["4.3.1", "0.10.2.2"])
+@pytest.mark.parametrize("release", [java.RELEASE, "0.10.2.2"])
 def test_java_consumer_reads_all_codecs_that_its_version_supports(
     request: pytest.FixtureRequest, release: str, name: str
 ) -> None:

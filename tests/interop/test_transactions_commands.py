@@ -29,7 +29,7 @@ SETTINGS = {
 }
 BROKERS = {
     "muster": lambda data: Broker(data, SETTINGS, "127.0.0.1:0"),
-    "kafka-4.3.1": lambda data: KafkaBroker(data, SETTINGS),
+    java.KAFKA_NEW: lambda data: KafkaBroker(data, SETTINGS),
     "kafka-3.9.2": lambda data: KafkaBroker(data, SETTINGS, java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS),
 }
 

@@ -15,7 +15,7 @@ import pytest
 from tests import waiting
 from tests.brokers import CHECKOUT, KIND, Broker
 from tests.interop.cluster import Cluster
-from tests.interop.group_members import Group, Member
+from tests.interop.group_members import JAVA_CLIENTS, Group, Member
 
 pytestmark = [
     pytest.mark.interop,
@@ -125,7 +125,7 @@ def test_journal_has_the_leave_reason_of_the_client(seeing: SeeingBroker, name: 
     """Java's consumer sends a reason since KIP-800."""
     cluster = Cluster(seeing.bootstrap)
     cluster.create_topic(name, PARTITIONS)
-    with Group("java-4.3.1", seeing.bootstrap, name, topics=[name]) as group:
+    with Group(JAVA_CLIENTS[0], seeing.bootstrap, name, topics=[name]) as group:
         a = group.start("a")
         group.start("b")
         group.balanced(cluster, 3, 3)
