@@ -74,6 +74,12 @@ def jars(name: str) -> tuple[Path, ...]:
     return tuple(sorted(cached(name, pom, lambda folder: _bring(pom, folder)).glob("*.jar")))
 
 
+def config_command(name: str = KAFKA_NEW) -> str:
+    """Returns the class of `kafka-configs`, which 4.4 moved."""
+    moved = name == "kafka-4.4.0"
+    return "org.apache.kafka.tools.ConfigCommand" if moved else "kafka.admin.ConfigCommand"
+
+
 def bring_all() -> None:
     """Downloads all jars, so that no test with a deadline waits for a download."""
     if shutil.which("mvn"):

@@ -119,11 +119,11 @@ def test_altered_settings_are_described_by_every_broker(
 ) -> None:
     cluster.create(name, 1, 3)
     change = f"--entity-type topics --entity-name {name} --alter --add-config retention.ms=77000"
-    tool(cluster, "kafka.admin.ConfigCommand", change)
+    tool(cluster, java.config_command(), change)
     everyone = (
         "--entity-type brokers --entity-default --alter --add-config log.segment.bytes=7777777"
     )
-    tool(cluster, "kafka.admin.ConfigCommand", everyone)
+    tool(cluster, java.config_command(), everyone)
 
     def told(address: str) -> bool:
         words = f"--entity-type topics --entity-name {name} --describe --all"
@@ -255,7 +255,7 @@ def test_topic_changes_that_old_tools_write_to_zookeeper_take_effect(
     settings = f"--entity-type topics --entity-name {name} --describe"
 
     def told() -> bool:
-        return "retention.ms=66000 " in tool(cluster, "kafka.admin.ConfigCommand", settings)
+        return "retention.ms=66000 " in tool(cluster, java.config_command(), settings)
 
     waiting.until("the settings are told", told, 60)
 
@@ -337,7 +337,7 @@ def test_tools_of_4_3_1_change_topics_and_leaders(
     known_to_all(cluster, name, 2)
     entity = f"--entity-type topics --entity-name {name}"
     alter = f"{entity} --alter --add-config retention.ms=55000"
-    newest(cluster, "kafka.admin.ConfigCommand", alter)
+    newest(cluster, java.config_command(), alter)
 
     def is_described() -> bool:
         found = newest(cluster, command, f"--describe {there}")

@@ -46,7 +46,7 @@ def groups(broker: Broker, *words: str) -> str:
 def configs(broker: Broker, *words: str, code: int = 0) -> str:
     """Runs `kafka-configs`; several options may be in one string."""
     arguments = [word for words_ in words for word in words_.split()]
-    return tool(broker, "kafka.admin.ConfigCommand", *arguments, code=code)
+    return tool(broker, java.config_command(), *arguments, code=code)
 
 
 def table(text: str) -> list[dict[str, str]]:

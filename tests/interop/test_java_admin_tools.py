@@ -27,7 +27,7 @@ def tool(broker: Broker, main_class: str, *arguments: str, code: int = 0) -> str
 def configs(broker: Broker, *words: str, code: int = 0) -> str:
     """Runs ``kafka-configs``; several options may be in one string."""
     arguments = [word for words_ in words for word in words_.split()]
-    return tool(broker, "kafka.admin.ConfigCommand", *arguments, code=code)
+    return tool(broker, java.config_command(), *arguments, code=code)
 
 
 def told(text: str) -> dict[str, tuple[str, list[str]]]:

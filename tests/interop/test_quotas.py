@@ -12,11 +12,11 @@ from tests.brokers import Broker
 from tests.wire import Wire
 
 pytestmark = [pytest.mark.interop, pytest.mark.proves("security 25")]
-CONFIGS = "kafka.admin.ConfigCommand"
 
 
 def configs(broker: Broker, jars: str, words: str) -> str:
-    done = java.run(jars, CONFIGS, "--bootstrap-server", broker.bootstrap, *words.split())
+    tool = java.config_command(jars)
+    done = java.run(jars, tool, "--bootstrap-server", broker.bootstrap, *words.split())
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

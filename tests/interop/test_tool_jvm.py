@@ -23,7 +23,11 @@ class Trials:
     """Runs ``Trial.java``; replaces a JVM that cannot run another tool."""
 
     def __init__(self, folder: Path) -> None:
-        source = HOST.with_name("Trial.java")
+        # 4.4 moved Kafka's class Exit, which has the same methods in both packages.
+        package = "utils.internals" if java.RELEASE == "4.4.0" else "utils"
+        source = folder / "Trial.java"
+        text = HOST.with_name("Trial.java").read_text()
+        source.write_text(f"import org.apache.kafka.common.{package}.Exit;\n{text}")
         self._command = java.source(java.KAFKA_NEW, HOST)
         classes = self._command.index("-cp") + 1
         javac = [JAVAC, "-cp", self._command[classes], "-d", str(folder), str(source)]

@@ -1,5 +1,4 @@
 import java.util.concurrent.locks.LockSupport;
-import org.apache.kafka.common.utils.Exit;
 
 /** A tool for the tests of tests/tool_jvm.py: does what its arguments name, in their order. */
 public final class Trial {

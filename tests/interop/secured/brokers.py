@@ -169,6 +169,11 @@ CONTROLLER = {
 }
 """Settings of Kafka only: its controller listener also uses SASL, so that ANONYMOUS has no rights.
 """
+UNVERIFIED_AUDIENCE = {
+    "kafka-4.4.0": {"sasl.oauthbearer.allow.unverified.audience": "true"},
+}
+"""Settings by release: 4.4 does not start with OAUTHBEARER if neither an expected audience nor this
+setting is set, and earlier releases accept tokens for any audience."""
 
 
 @contextmanager
@@ -183,7 +188,11 @@ def secured_kafka(
     authority, issuer = Authority(folder), Issuer(folder)
     settings = protection(authority, issuer, users)
     plain = settings["listener.name.sasl_plaintext.plain.sasl.jaas.config"]
-    theirs = {**CONTROLLER, "listener.name.controller.plain.sasl.jaas.config": plain}
+    theirs = {
+        **CONTROLLER,
+        "listener.name.controller.plain.sasl.jaas.config": plain,
+        **UNVERIFIED_AUDIENCE.get(version, {}),
+    }
     kafka = KafkaBroker(
         folder / "kafka", {**settings, **theirs, **(more or {})}, version, PROTOCOLS
     )

@@ -18,7 +18,7 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.interop, pytest.mark.proves("security 25")]
 ACLS = "org.apache.kafka.tools.AclCommand"
-CONFIGS = "kafka.admin.ConfigCommand"
+CONFIGS = java.config_command()
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 LISTENER = "SASL_SSL"
 
