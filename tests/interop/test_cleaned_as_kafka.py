@@ -11,6 +11,7 @@ import pytest
 from protocol.errors import NONE
 from protocol.records.batch import encode_batch, iter_batches
 from protocol.records.section import Record
+from tests import java
 from tests.broker.config_calls import SET, alter
 from tests.broker.topic_calls import create_topic, list_offset, produce
 from tests.brokers import KIND, Broker, KafkaBroker, running
@@ -95,6 +96,18 @@ def left(broker: Broker) -> list[Left]:
     ]
 
 
+def without_empty_last(first: list[Left], second: list[Left]) -> list[list[Left]]:
+    """Returns the segments as 4.4.0 leaves them, for those that 4.3.1 and Muster leave.
+
+    If the last batch of a cleaning has only a record without a key, 4.4.0 removes the batch; 4.3.1
+    keeps it without records. The next cleaning then merges the empty segment.
+    """
+    offset = len(FIRST)  # one batch of FIRST has two records
+    without = [*first[:-1], first[-1]._replace(batches=[])]
+    assert first[-1] == Left(offset, [(offset, offset, 0, -1)])
+    return [without, [each for each in second if each != Left(offset, [])]]
+
+
 def cleaned_twice(wire: Wire, broker: Broker, segment_bytes: str) -> list[list[Left]]:
     """Returns the segments after each of two cleanings; ``segment_bytes`` is the name of the
     setting for the segment size."""
@@ -115,8 +128,9 @@ def test_segments_and_empty_batches_after_each_cleaning_equal_those_of_kafka(
     both: tuple[Wire, Wire], pair: tuple[Broker, Broker]
 ) -> None:
     kafka = cleaned_twice(both[1], pair[1], "internal.segment.bytes")
-    assert cleaned_twice(both[0], pair[0], "segment.bytes") == kafka
-    first, second = (dict(each) for each in kafka)
+    muster = cleaned_twice(both[0], pair[0], "segment.bytes")
+    assert kafka == (without_empty_last(*muster) if java.RELEASE == "4.4.0" else muster)
+    first, second = (dict(each) for each in muster)
     assert first[0] == [], "a segment without live records has no batch"
     assert first[4] == [(4, 4, 0, 5)], "the last batch of a producer keeps its header"
     assert first[10] == [(10, 10, 0, -1)], "so does the last that was cleaned"

@@ -103,8 +103,11 @@ def state_logs(data: Path) -> str:
 
 
 def last_states(dumped: str) -> dict[str, str]:
-    """Returns the state in the last record of each transactional id."""
-    found = re.findall(r'"transactionalId":"([\w-]+)".*"transactionStatus":(\d)', dumped)
+    """Returns the state in the last record of each transactional id. The tool of 4.3.1 prints the
+    number of the state, that of 4.4.0 its name."""
+    found = re.findall(r'"transactionalId":"([\w-]+)".*"transactionStatus":"?(\w+)', dumped)
+    if java.RELEASE == "4.4.0":
+        return dict(found)
     return {name: BY_NUMBER[int(number)].wire_name for name, number in found}
 
 

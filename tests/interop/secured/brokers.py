@@ -169,11 +169,13 @@ CONTROLLER = {
 }
 """Settings of Kafka only: its controller listener also uses SASL, so that ANONYMOUS has no rights.
 """
-UNVERIFIED_AUDIENCE = {
-    "kafka-4.4.0": {"sasl.oauthbearer.allow.unverified.audience": "true"},
+UNVERIFIED = {
+    "kafka-4.4.0": {
+        f"sasl.oauthbearer.allow.unverified.{claim}": "true" for claim in ("audience", "issuer")
+    },
 }
-"""Settings by release: 4.4 does not start with OAUTHBEARER if neither an expected audience nor this
-setting is set, and earlier releases accept tokens for any audience."""
+"""Settings by release: 4.4 starts with OAUTHBEARER only with an expected audience and issuer, or
+these settings; earlier releases accept tokens for any audience and of any issuer."""
 
 
 @contextmanager
@@ -191,7 +193,7 @@ def secured_kafka(
     theirs = {
         **CONTROLLER,
         "listener.name.controller.plain.sasl.jaas.config": plain,
-        **UNVERIFIED_AUDIENCE.get(version, {}),
+        **UNVERIFIED.get(version, {}),
     }
     kafka = KafkaBroker(
         folder / "kafka", {**settings, **theirs, **(more or {})}, version, PROTOCOLS
