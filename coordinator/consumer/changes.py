@@ -155,9 +155,8 @@ class Changes:
     def names(self, regexes: Mapping[str, ResolvedRegex] | None = None) -> set[str]:
         """Returns the names of the topics to which the members subscribe after the step, by name or
         by a regex that is resolved in ``regexes`` (default: the group's regexes)."""
-        counts, resolved = self.group.name_counts, self.group.regexes
-        if regexes is not None:
-            resolved = dict(regexes)
+        counts = self.group.name_counts
+        resolved = self.group.regexes if regexes is None else regexes
         if not self.members_changed:
             names = set(counts)
         else:
