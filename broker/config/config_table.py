@@ -936,7 +936,13 @@ _KAFKA: Final = (
         "",
         "The maximum random reduction of log.roll.ms.",
     ),
-    S("log.roll.ms", LONG, None, "", "The age of the active segment at which a new segment starts."),
+    S(
+        "log.roll.ms",
+        LONG,
+        None,
+        "",
+        "The age of the active segment at which a new segment starts.",
+    ),
     S("log.segment.bytes", INT, 1073741824, "[14,...]", "The size at which a new segment starts."),
     S(
         "log.segment.delete.delay.ms",
@@ -1955,7 +1961,13 @@ _TOPIC: Final = (
         "[0,...]",
         "The maximum random reduction of segment.ms.",
     ),
-    S("segment.ms", LONG, 604800000, "[1,...]", "The age of the active segment at which a new segment starts."),
+    S(
+        "segment.ms",
+        LONG,
+        604800000,
+        "[1,...]",
+        "The age of the active segment at which a new segment starts.",
+    ),
     S(
         "unclean.leader.election.enable",
         BOOLEAN,
