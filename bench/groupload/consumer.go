@@ -380,9 +380,14 @@ func gather(g string) (float64, float64, int, int) {
 	lost := 0
 	for _, m := range all.members {
 		lost += m.lost
-		m.leave()
-		m.c.c.Close()
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			m.leave()
+			m.c.c.Close()
+		}()
 	}
+	wg.Wait()
 	return took, used, lost, all.twice
 }
 
