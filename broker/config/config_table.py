@@ -1046,7 +1046,7 @@ _KAFKA: Final = (
         INT,
         1,
         "",
-        "In a cluster: connections by which a follower fetches from each leader.",
+        "In a cluster: the number of connections to each leader from which a follower fetches.",
     ),
     S(
         "offset.metadata.max.bytes",

@@ -243,7 +243,7 @@ class Server:
         self.protocol_errors += 1
         row = self.served.get(key)
         if row is None:
-            advice = f"the request has version {version}, but this broker does not serve the API"
+            advice = "this broker does not serve this API"
         else:
             served = f"{row.min_version} to {row.max_version}"
             advice = f"the request has version {version}, but this broker serves {served}"

@@ -81,7 +81,7 @@ class LogManager:
     # -- opening
 
     def open_all(self, topics: Iterable[Topic], *, in_cluster: bool = False) -> None:
-        """Opens the logs of all partitions (in a cluster, of partitions on disk) concurrently.
+        """Opens the logs of all partitions concurrently; in a cluster, only of those on disk.
 
         Raises CorruptLog and BadDirectory for damaged or missing logs, and OSError.
         """

@@ -47,7 +47,7 @@ def evict(
     ] = None,
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="The reason in the broker's log.")
-    ] = "evicted by muster groups evict",
+    ] = "evicted by `muster groups evict`",
     dry_run: DryRun = False,
     execute: Execute = False,
     wide: Wide = False,

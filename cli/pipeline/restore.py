@@ -62,7 +62,8 @@ At = Annotated[
     ),
 ]
 Inside = Annotated[
-    bool, typer.Option("--inside", help="Move offsets outside the log to the log start or end.")
+    bool,
+    typer.Option("--inside", help="Use the log start or log end for an offset outside the log."),
 ]
 DeleteUnknown = Annotated[
     bool,

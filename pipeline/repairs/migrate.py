@@ -112,7 +112,9 @@ def read_zk_export(text: str, name: str) -> dict[Key, Position]:
             )
         key = Key(match["group"], match["topic"], int(match["partition"]))
         if key in found:
-            raise PipelineError(f"{name}, line {number}: {key} is listed twice: delete a line")
+            raise PipelineError(
+                f"{name}, line {number}: {key} is listed twice: delete one of the two lines"
+            )
         found[key] = Position(int(offset))
     return found
 

@@ -106,8 +106,10 @@ def nice_span(seconds: float) -> float:
 
 
 def ticks(from_ms: int, until_ms: int) -> list[tuple[int, str]]:
-    """Return at most eight times on an axis, with labels; the labels show the day if the axis spans
-    several days."""
+    """Return at most eight ticks of a time axis: the time of each in ms, and its label.
+
+    The labels show the day if the axis spans several days.
+    """
     length = max(until_ms - from_ms, 1)
     step = next((s for s in _STEPS if length / s <= 7), length)
     form = "%H:%M:%SZ" if step < _MINUTE else "%H:%MZ"

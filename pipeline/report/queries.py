@@ -198,7 +198,8 @@ def totals() -> str:
 
 
 def lag(w: Window) -> str:
-    """Return a query of the maximum lag and the last minute by group and column."""
+    """Return a query of each group's maximum lag and last minute in each time column of its
+    plot."""
     return f"""
     SELECT g.place, c.col, unix_millis(max(c.as_of)) AS ms, max(c.records) AS records,
         max(c.seconds) AS seconds, max(c.step_s) AS step_s, max(c.is_least) = 1 AS is_least
@@ -256,7 +257,7 @@ def since(w: Window, limits: Thresholds) -> str:
 
 
 def commits(w: Window) -> str:
-    """Return a query of the number of commits by group and column."""
+    """Return a query of the number of commits of each group in each time column of its plot."""
     return f"""
     SELECT g.place, c.col, sum(c.commits) AS commits
     FROM (
@@ -267,7 +268,7 @@ def commits(w: Window) -> str:
 
 
 def rewind_columns(w: Window) -> str:
-    """Return a query of the number of rewinds by group and column."""
+    """Return a query of the number of rewinds of each group in each time column of its plot."""
     return f"""
     SELECT g.place, c.col, count(*) AS rewinds
     FROM (

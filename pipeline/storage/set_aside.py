@@ -139,7 +139,7 @@ def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Sett
         settled = _stood_in(folder, counted_again(without(manifest, found), back), found)
         save(folder, settled)
     moved = [_moved(folder, each) for each in (*left, *found)]
-    again = [f"{folder / gone.file.path} is intact again and is read" for gone in back]
+    again = [f"{folder / gone.file.path} is intact again and will be read" for gone in back]
     return Settled(settled, (*moved, *again)) if moved or again else None
 
 

@@ -177,7 +177,7 @@ def test_restored_intact_copy_of_a_damaged_file_is_used_again(
     healed = opened(str(archive))
     healed.close()
 
-    assert healed.said == [f"{file} is intact again and is read"]
+    assert healed.said == [f"{file} is intact again and will be read"]
     Archive.open(str(archive)).close()
     assert sorted(offsets(archive)) == list(range(6000))
     after = load(archive)

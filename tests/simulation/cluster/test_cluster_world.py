@@ -1,7 +1,7 @@
 """The laws of replication hold in simulated clusters under all failures.
 
 `make simulate SEED=n` runs one seed, for SECONDS virtual seconds. A failure prints its seed. The
-soak runs new seeds for SOAK_S seconds, and SOAK_SEEDS long worlds.
+soak runs new seeds for SOAK_S seconds, and then SOAK_SEEDS seeds of longer runs.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ async def test_partition_with_another_topic_id_is_refused() -> None:
         assert answers[1].partitions == dict.fromkeys([("t", 0), ("t", 1)], INCONSISTENT_TOPIC_ID)
 
 
-async def test_log_without_a_topic_id_gets_the_id_of_the_controller() -> None:
+async def test_log_without_a_topic_id_gets_the_topic_id_that_the_controller_sends() -> None:
     one = Fellow(1)
     async with cluster(one, topic_id=None) as controller:
         await controller.lead(1)

@@ -45,7 +45,7 @@ def test_topic_settings_written_by_another_client_take_effect(run_in_scene: Play
     run_in_scene(conduct)
 
 
-def test_new_topic_has_the_settings_of_its_creation(run_in_scene: Played) -> None:
+def test_new_topic_has_the_settings_that_its_znode_had_before(run_in_scene: Played) -> None:
     """The settings are written without a change notice."""
 
     async def conduct(scene: Scene) -> None:
