@@ -69,10 +69,25 @@ class GroupConfig:
     """group.consumer.max.size"""
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     """group.consumer.assignors"""
+    consumer_rebalance_heartbeat_interval_ms: int = 0
+    """group.consumer.rebalance.heartbeat.interval.ms; 0: off, as in Kafka."""
     consumer_migration_policy: str = BIDIRECTIONAL
     """group.consumer.migration.policy, in lower case"""
     max_record_bytes: int = 1_048_588
     """max.message.bytes of ``__consumer_offsets``: the largest batch, its header included."""
+
+    def heartbeat_interval_ms(self, group_id: str, target_age_ms: int) -> int:
+        """Returns the time until the next heartbeat of a member whose group has a target assignment
+        of this age.
+
+        After a new target the members send heartbeats at short and growing intervals, so that they
+        soon give up and get partitions. Kafka's interval is constant.
+        """
+        interval_ms = self.of_group(group_id).heartbeat_interval_ms
+        if self.consumer_rebalance_heartbeat_interval_ms and 0 <= target_age_ms < interval_ms:
+            shortest_ms = self.consumer_rebalance_heartbeat_interval_ms
+            return min(interval_ms, max(shortest_ms, target_age_ms))
+        return interval_ms
 
     def of_group(self, group_id: str) -> ConsumerSettings:
         """The settings of one consumer group."""

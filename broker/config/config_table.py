@@ -84,6 +84,15 @@ _MUSTER: Final = (
         " to keep none. Only in Muster.",
     ),
     S(
+        "group.consumer.rebalance.heartbeat.interval.ms",
+        INT,
+        500,
+        "[0,...]",
+        "The shortest heartbeat interval of a member of a consumer group (KIP-848) after a new"
+        " target assignment; the interval then grows to group.consumer.heartbeat.interval.ms."
+        " 0: constant, as in Kafka. Only in Muster.",
+    ),
+    S(
         "group.offsets.fetch.counts.as.activity",
         BOOLEAN,
         False,

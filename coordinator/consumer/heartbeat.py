@@ -69,7 +69,10 @@ def idle_heartbeat(
         return None
     settings = state.config.of_group(call.group_id)
     member.session.due_ms = now.mono_ms + settings.session_timeout_ms
+    age_ms = now.wall_ms - group.target_epoch.timestamp_ms
     interval_ms, reply = settings.heartbeat_interval_ms, member.idle_reply
+    if age_ms < interval_ms:
+        interval_ms = state.config.heartbeat_interval_ms(call.group_id, age_ms)
     if reply is None or reply.member_epoch != epoch or reply.heartbeat_interval_ms != interval_ms:
         reply = ConsumerHeartbeatReply(NONE, None, call.member_id, epoch, interval_ms)
         member.idle_reply = reply
@@ -258,7 +261,9 @@ def _stay(step: Step, call: ConsumerHeartbeat) -> Refused | None:
     is_joining = call.member_epoch == JOINING_EPOCH
     if is_joining or call.is_full or after.assigned != before.assigned:
         assignment = {topic: tuple(epochs) for topic, epochs in after.assigned.items()}
-    interval_ms = settings.heartbeat_interval_ms
+    is_new_target = after.epoch > admitted.group.target_epoch.epoch or admitted.group.resolving
+    age_ms = 0 if is_new_target else step.now.wall_ms - admitted.group.target_epoch.timestamp_ms
+    interval_ms = step.state.config.heartbeat_interval_ms(call.group_id, age_ms)
     step.reply(
         call.ticket,
         ConsumerHeartbeatReply(NONE, None, member.member_id, after.epoch, interval_ms, assignment),

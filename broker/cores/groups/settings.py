@@ -37,6 +37,9 @@ def group_config(
         own_consumer={name: consumer_settings(config, own) for name, own in groups.items()},
         consumer_max_size=config["group.consumer.max.size"],
         consumer_assignors=consumer_assignors(config),
+        consumer_rebalance_heartbeat_interval_ms=config[
+            "group.consumer.rebalance.heartbeat.interval.ms"
+        ],
         consumer_migration_policy=config["group.consumer.migration.policy"].lower(),
     )
 

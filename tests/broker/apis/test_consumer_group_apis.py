@@ -26,7 +26,10 @@ from tests.broker.transactional_calls import GROUP, find
 from tests.waiting import until
 from tests.wire import Wire
 
-SETTINGS = {"group.consumer.assignment.interval.ms": "0"}
+SETTINGS = {
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.rebalance.heartbeat.interval.ms": "0",
+}
 
 
 class Member:

@@ -33,6 +33,26 @@ def test_first_member_gets_epoch_2_and_all_partitions() -> None:
     groups.check_loaded()
 
 
+def test_members_send_heartbeats_more_often_after_a_new_target() -> None:
+    groups = Groups(consumer_rebalance_heartbeat_interval_ms=500)
+    assert groups.join("a").heartbeat_interval_ms == 500
+    assert groups.join("b").heartbeat_interval_ms == 500
+    intervals = []
+    for passed_ms in (300, 500, 1_200, 2_500, 4_000):
+        groups.pass_ms(passed_ms)
+        intervals.append(groups.send("b", 3).heartbeat_interval_ms)
+    assert intervals == [500, 800, 2_000, 4_500, 5_000]
+
+
+def test_idle_member_sends_heartbeats_more_often_after_a_new_target() -> None:
+    groups = Groups(consumer_rebalance_heartbeat_interval_ms=500)
+    groups.join("a")
+    groups.pass_ms(700)
+    assert groups.send("a", 2).heartbeat_interval_ms == 700
+    groups.pass_ms(4_300)
+    assert groups.send("a", 2).heartbeat_interval_ms == 5_000
+
+
 def test_partitions_move_between_two_members_step_by_step() -> None:
     groups = Groups()
     groups.join("a")

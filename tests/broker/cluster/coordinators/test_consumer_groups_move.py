@@ -31,7 +31,10 @@ from tests.broker.serving import asked, eventually
 from tests.wire import Wire
 
 RETRIED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
-SETTINGS = {"group.consumer.assignment.interval.ms": "0"}
+SETTINGS = {
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.rebalance.heartbeat.interval.ms": "0",
+}
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 SOFTWARE = {"client_software_name": "test", "client_software_version": "1"}
 
