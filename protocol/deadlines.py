@@ -42,14 +42,16 @@ class Deadlines(Generic[TimerT]):
     """The timers of a core, ordered by due time; timers with the same due time keep the order in
     which they were armed."""
 
-    __slots__ = ("_heap", "_limit", "_sequence", "next_ms")
+    __slots__ = ("_heap", "_limit", "_sequence", "_slack", "next_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, slack: int = 1024) -> None:
+        """``slack`` is the number of void entries that the heap may have besides one per timer."""
         self.next_ms: int | None = None
         """A lower bound of all due times; None if no timer is armed."""
         self._heap: list[tuple[int, int, TimerT]] = []
         self._sequence = 0
-        self._limit = 1024
+        self._slack = slack
+        self._limit = slack
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -101,4 +103,4 @@ class Deadlines(Generic[TimerT]):
                 live.append(entry)
         heapify(live)
         self._heap = live
-        self._limit = 2 * len(live) + 1024
+        self._limit = 2 * len(live) + self._slack

@@ -811,7 +811,7 @@ BY_NAME: Final[dict[str, LogRecord]] = {
                     ),
                     "0+",
                 ),
-                Field("delivery_complete_count", INT32, "0+", tag=0),
+                Field("delivery_complete_count", INT32, "0+", tag=0, default=-1),
             ),
         ),
         LogRecord(
@@ -844,7 +844,7 @@ BY_NAME: Final[dict[str, LogRecord]] = {
                     ),
                     "0+",
                 ),
-                Field("delivery_complete_count", INT32, "0+", tag=0),
+                Field("delivery_complete_count", INT32, "0+", tag=0, default=-1),
             ),
         ),
     )

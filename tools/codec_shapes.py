@@ -516,6 +516,119 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
     in_chunks=True,
 )
 
+SHARE_FETCH = Shape(
+    api="ShareFetch",
+    types={
+        "Acknowledgements": "tuple[int, int, tuple[int, ...]]",
+        "Partition": "tuple[int, list[Acknowledgements]]",
+        "Topic": "tuple[bytes, list[Partition]]",
+        "Forgotten": "tuple[bytes, tuple[int, ...]]",
+        "Request": "tuple[str | None, str | None, int, int, int, int, int, int, int, bool,"
+        " list[Topic], list[Forgotten]]",
+    },
+    result=row(
+        "group_id",
+        "member_id",
+        "share_session_epoch",
+        "max_wait_ms",
+        "min_bytes",
+        "max_bytes",
+        ("max_records", 1, "0x7FFFFFFF"),
+        ("batch_size", 1, "0x7FFFFFFF"),
+        ("share_acquire_mode", 2, "0"),
+        ("is_renew_ack", 2, "False"),
+        "topics",
+        "forgotten_topics_data",
+    ),
+    slow_shape="""
+def _shape(version: int, value: dict[str, Any]) -> Request:
+    topics: list[Topic] = [
+        (
+            topic["topic_id"],
+            [
+                (
+                    part["partition_index"],
+                    [
+                        (
+                            batch["first_offset"],
+                            batch["last_offset"],
+                            tuple(batch["acknowledge_types"]),
+                        )
+                        for batch in part["acknowledgement_batches"]
+                    ],
+                )
+                for part in topic["partitions"]
+            ],
+        )
+        for topic in value["topics"]
+    ]
+    return (
+        value["group_id"],
+        value["member_id"],
+        value["share_session_epoch"],
+        value["max_wait_ms"],
+        value["min_bytes"],
+        value["max_bytes"],
+        value["max_records"] if version >= 1 else 0x7FFFFFFF,
+        value["batch_size"] if version >= 1 else 0x7FFFFFFF,
+        value["share_acquire_mode"],
+        value["is_renew_ack"],
+        topics,
+        [
+            (topic["topic_id"], tuple(topic["partitions"]))
+            for topic in value["forgotten_topics_data"]
+        ],
+    )
+""",
+    rows={
+        "topics": ("Topic", row("topic_topic_id", "topic_partitions")),
+        "topic_partitions": (
+            "Partition",
+            row("topic_partition_partition_index", "topic_partition_acknowledgement_batches"),
+        ),
+        "topic_partition_acknowledgement_batches": (
+            "Acknowledgements",
+            row(
+                "topic_partition_acknowledgement_batche_first_offset",
+                "topic_partition_acknowledgement_batche_last_offset",
+                "topic_partition_acknowledgement_batche_acknowledge_types",
+            ),
+        ),
+        "forgotten_topics_data": (
+            "Forgotten",
+            row("forgotten_topics_data_topic_id", "forgotten_topics_data_partitions"),
+        ),
+    },
+    arguments=(
+        "throttle_time_ms: int",
+        "error_code: int",
+        "error_message: str | None",
+        "acquisition_lock_timeout_ms: int",
+        "topics: Sequence[tuple[bytes, Sequence[Any]]]",
+        "node_endpoints: Sequence[tuple[int, str, int, str | None]] = ()",
+    ),
+    names={
+        "responses": "topics",
+        "responses[]": "topic_id, partitions",
+        "responses.topic_id": "topic_id",
+        "responses.partitions": "partitions",
+        "responses.partitions[]": "each",
+        "responses.partitions.partition_index": "each.partition",
+        "responses.partitions.error_code": "each.error_code",
+        "responses.partitions.error_message": "each.error_message",
+        "responses.partitions.acknowledge_error_code": "each.acknowledge_error_code",
+        "responses.partitions.acknowledge_error_message": "each.acknowledge_error_message",
+        "responses.partitions.current_leader.leader_id": "each.leader_id",
+        "responses.partitions.current_leader.leader_epoch": "each.leader_epoch",
+        "responses.partitions.records": "each.records",
+        "responses.partitions.records.size": "each.size_bytes",
+        "responses.partitions.acquired_records": "each.acquired",
+        "responses.partitions.acquired_records[]": "first_offset, last_offset, delivery_count",
+        "node_endpoints[]": "node_id, host, port, rack",
+    },
+    in_chunks=True,
+)
+
 TXN_OFFSET_COMMIT = Shape(
     api="TxnOffsetCommit",
     types={
@@ -587,6 +700,7 @@ SHAPES = {
     "offset_commit": OFFSET_COMMIT,
     "offset_fetch": OFFSET_FETCH,
     "produce": PRODUCE,
+    "share_fetch": SHARE_FETCH,
     "sync_group": SYNC_GROUP,
     "txn_offset_commit": TXN_OFFSET_COMMIT,
 }

@@ -151,7 +151,9 @@ class EncoderSource:
         value = self.names.get(path, field.name)
         nullable = "nullable_" if self.version in version_range(field.nullable) else ""
         compact = "compact_" if self.flexible else ""
-        if isinstance(field.type, Struct):
+        if isinstance(field.type, Struct) and not field.nullable:
+            self._struct(field.type.fields, f"{path}.")
+        elif isinstance(field.type, Struct):
             self._nullable_struct(field.type, value, path)
         elif isinstance(field.type, Array) and isinstance(field.type.element, Primitive):
             letter = field.type.element.format

@@ -48,7 +48,8 @@ def _differ(what: str, ours: Any, theirs: Any) -> Iterator[str]:
 
 
 def check_magic2(vector: dict[str, Any], data: bytes) -> Iterator[str]:
-    """Yield the faults of record batches: headers, records, and the bytes encoded again."""
+    """Check the headers and records of record batches, and that they are encoded to the same bytes;
+    yield each fault."""
     headers = [header for header, _ in batch.iter_batches(data)]
     append_time = vector["timestamp_type"] == "LogAppendTime"
     said = []

@@ -52,6 +52,9 @@ that a version does not have is given as its default:
 - fetch: replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch,
   [(topic name or id, [(partition, current_leader_epoch, fetch_offset, last_fetched_epoch,
   log_start_offset, partition_max_bytes)])], forgotten [(topic name or id, partitions)], rack_id
+- share_fetch: group_id, member_id, share_session_epoch, max_wait_ms, min_bytes, max_bytes,
+  max_records, batch_size, share_acquire_mode, is_renew_ack, [(topic id, [(partition,
+  [(first_offset, last_offset, acknowledge types)])])], forgotten [(topic id, partitions)]
 - txn_offset_commit: transactional_id, group_id, producer_id, producer_epoch, generation_id,
   member_id, group_instance_id, and topics as in offset_commit
 
@@ -70,6 +73,8 @@ length. The arguments after throttle_time_ms:
 - sync_group: error_code, protocol_type, protocol_name, assignment
 - fetch, a list of chunks: error_code, session_id, [(topic name or id, partitions with the names of
   `Fetched`)]
+- share_fetch, a list of chunks: error_code, error_message, acquisition_lock_timeout_ms,
+  [(topic id, partitions with the names of `ShareFetched`)]
 - produce, whose throttle_time_ms is the last one: [(topic name or id, [(index, error_code,
   base_offset, log_append_time_ms, log_start_offset, [(batch_index, message)], error_message)])]
 

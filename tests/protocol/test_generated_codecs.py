@@ -24,6 +24,7 @@ from protocol.generated import (
     offset_commit,
     offset_fetch,
     produce,
+    share_fetch,
     sync_group,
     txn_offset_commit,
 )
@@ -43,9 +44,11 @@ MODULES: dict[str, ModuleType] = {
     "TxnOffsetCommit": txn_offset_commit,
     "Produce": produce,
     "Fetch": fetch,
+    "ShareFetch": share_fetch,
 }
 DECODED = [(module, version) for module in MODULES.values() for version in module.API.versions]
-ENCODED = [(module, version) for module, version in DECODED if module is not fetch]
+IN_CHUNKS = (fetch, share_fetch)
+ENCODED = [(module, version) for module, version in DECODED if module not in IN_CHUNKS]
 
 
 def name_case(case: object) -> str:
