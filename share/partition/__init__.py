@@ -1,0 +1,1 @@
+"""The share partition: the records of one log partition that one share group delivers."""

@@ -1,0 +1,125 @@
+"""The checks of an acknowledgement.
+
+Source: Kafka 4.3.1 ``KafkaApis.validateAcknowledgementBatches``, ``SharePartition.acknowledge``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from protocol import errors
+from share.partition.ranges import ACQUIRED, Ranges
+from share.partition.values import AckBatch, AcknowledgeType
+
+PIECE = 500
+"""The most acknowledge types that are applied in one piece, in about 4 ms."""
+
+
+class Refusal(NamedTuple):
+    """Why an acknowledgement is refused."""
+
+    error_code: int
+    message: str
+
+
+class AckRun(NamedTuple):
+    """Consecutive offsets, both ends included, with one acknowledge type."""
+
+    first_offset: int
+    last_offset: int
+    type: int
+
+
+def refusal_of_batches(batches: Sequence[AckBatch], is_renew: bool) -> Refusal | None:
+    """Returns the refusal of batches that are wrong for each share partition, or None."""
+    before = -1
+    greatest = AcknowledgeType.RENEW if is_renew else AcknowledgeType.REJECT
+    for first, last, types in batches:
+        if first > last:
+            return _invalid(f"first offset {first} is greater than last offset {last}")
+        if first < before:
+            return _invalid(f"first offset {first} is smaller than the batch before, to {before}")
+        if not types:
+            return _invalid(f"offsets {first} to {last} have no acknowledge type")
+        if len(types) not in (1, last - first + 1):
+            return _invalid(f"offsets {first} to {last} have {len(types)} acknowledge types")
+        if not 0 <= min(types) <= max(types) <= greatest:
+            return _invalid(f"unknown acknowledge type among {min(types)} to {max(types)}")
+        before = last
+    return None
+
+
+def refusal_of_member(
+    ranges: Ranges, member_id: str, batches: Sequence[AckBatch]
+) -> Refusal | None:
+    """Returns the refusal of batches with records that the member does not hold, or None."""
+    before = -1
+    for first, last, _ in batches:
+        if last < ranges.start_offset:
+            continue
+        if ranges.start_offset > ranges.end_offset:
+            return _not_held(first, "no record is in flight")
+        if last > ranges.end_offset:
+            return _invalid(f"offset {last} is greater than the last acquired {ranges.end_offset}")
+        begin = max(first, ranges.start_offset)
+        if begin <= before:
+            return _not_held(begin, "an earlier batch of the request acknowledges it")
+        for each in ranges.overlapping(begin, last):
+            if each.state != ACQUIRED or each.lock is None:
+                return _not_held(max(each.first, begin), "no member holds it")
+            if each.transition is not None:
+                return _not_held(max(each.first, begin), "it is acknowledged already")
+            if each.lock.member_id != member_id:
+                return _not_held(max(each.first, begin), "another member holds it")
+        before = last
+    return None
+
+
+def runs(batches: Sequence[AckBatch], start_offset: int) -> Iterator[AckRun]:
+    """Returns the runs of equal acknowledge types at or after an offset."""
+    for first, last, types in batches:
+        if len(types) == 1:
+            if last >= start_offset:
+                yield AckRun(max(first, start_offset), last, types[0])
+            continue
+        begin = first
+        for type_, run in groupby(types):
+            end = begin + sum(1 for _ in run) - 1
+            if end >= start_offset:
+                yield AckRun(max(begin, start_offset), end, type_)
+            begin = end + 1
+
+
+def pieces(
+    batches: Sequence[tuple[int, int, Sequence[int]]], start_offset: int
+) -> Iterator[list[AckBatch]]:
+    """Splits valid batches into pieces with at most `PIECE` acknowledge types each. Batches before
+    the start offset are omitted; after each `PIECE` of them, the piece is empty."""
+    piece: list[AckBatch] = []
+    size = omitted = 0
+    for first, last, types in batches:
+        if last < start_offset:
+            omitted += 1
+            if omitted % PIECE == 0:
+                yield []
+            continue
+        for begin in range(0, len(types), PIECE):
+            part = types[begin : begin + PIECE]
+            if size + len(part) > PIECE:
+                yield piece
+                piece, size = [], 0
+            end = last if begin + len(part) == len(types) else first + begin + len(part) - 1
+            piece.append(AckBatch(first + begin, end, part))
+            size += len(part)
+    if piece:
+        yield piece
+
+
+def _invalid(message: str) -> Refusal:
+    return Refusal(errors.INVALID_REQUEST, message)
+
+
+def _not_held(offset: int, why: str) -> Refusal:
+    return Refusal(errors.INVALID_RECORD_STATE, f"offset {offset} can't be acknowledged: {why}")

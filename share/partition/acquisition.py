@@ -1,0 +1,161 @@
+"""Acquiring records for a member.
+
+Source: Kafka 4.3.1 ``SharePartition.acquire``; KIP-1206 (modes), KIP-1222 (poisonous records).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+from share.partition.locks import Lock
+from share.partition.ranges import ACQUIRED, ARCHIVED, Range, Ranges
+from share.partition.values import AcquiredRange, AcquireMode, FetchedRecords
+
+_BASE_OFFSET = attrgetter("base_offset")
+
+
+def poisonous_from(delivery_count_limit: int) -> int:
+    """Returns the delivery count from which records are suspected to fail their members, and are
+    therefore delivered alone."""
+    return max(2, -(-delivery_count_limit // 2))
+
+
+class Acquisition:
+    """One acquisition among fetched records."""
+
+    __slots__ = (
+        "_acquired",
+        "_batches",
+        "_fetched",
+        "_left",
+        "_limit",
+        "_lock",
+        "_mode",
+        "_ranges",
+    )
+
+    def __init__(
+        self,
+        ranges: Ranges,
+        lock: Lock,
+        fetched: FetchedRecords,
+        mode: int,
+        delivery_count_limit: int,
+    ) -> None:
+        self._ranges = ranges
+        self._lock = lock
+        self._fetched = fetched
+        self._batches = fetched.batches
+        self._mode = mode
+        self._limit = delivery_count_limit
+        self._left = 0
+        """How many more records may be acquired; below 0 after the end of a batch."""
+        self._acquired: list[AcquiredRange] = []
+
+    def run(self, max_records: int, max_record_locks: int) -> list[AcquiredRange]:
+        """Acquires released records first, then records after the end offset. Returns their ranges
+        in ascending order; neighbours have different delivery counts."""
+        ranges = self._ranges
+        self._left = max_records
+        first = max(self._batches[0].base_offset, ranges.start_offset)
+        last = self._batches[-1].last_offset
+        # Compaction has removed what the read skipped.
+        ranges.archive_available(self._fetched.fetch_offset, first - 1)
+        free = max_record_locks - ranges.window()
+        end_offset = ranges.end_offset
+        suspected_from = poisonous_from(self._limit)
+        while self._left > 0 and (found := ranges.next_available(first, last)) is not None:
+            if found.count >= suspected_from:
+                if not self._acquired:
+                    self._acquire_poisonous(found, max(found.first, first), min(found.last, last))
+                return self._acquired
+            first = self._acquire(max(found.first, first), min(found.last, last), found.count)
+        self._left = min(self._left, free)
+        if self._left > 0 and last > end_offset:
+            first = max(end_offset + 1, self._batches[0].base_offset)
+            if first > end_offset + 1:
+                ranges.put(end_offset + 1, first - 1, ARCHIVED, 0)
+            self._acquire(first, last, 0)
+        return self._acquired
+
+    def split(self, acquired: Sequence[AcquiredRange], batch_size: int) -> list[AcquiredRange]:
+        """Splits ranges where a log batch begins and the range before has reached a size."""
+        split = []
+        size = max(batch_size, 1)
+        for first, last, count in acquired:
+            begin = first
+            while last - begin >= size:
+                index = bisect_right(self._batches, begin + size - 1, key=_BASE_OFFSET)
+                if index == len(self._batches) or self._batches[index].base_offset > last:
+                    break
+                base = self._batches[index].base_offset
+                split.append(AcquiredRange(begin, base - 1, count))
+                begin = base
+            split.append(AcquiredRange(begin, last, count))
+        return split
+
+    def _acquire_poisonous(self, found: Range, first: int, last: int) -> None:
+        """Acquires the first half of a range, and at the last permitted delivery a single record,
+        so that few records share the fate of a poisonous one.
+
+        Kafka halves the range that was acquired together at first, so that its second half is
+        delivered as a whole; here it is halved too.
+        """
+        records = 1 if found.count >= self._limit - 1 else max(1, len(found) // 2)
+        self._mode = AcquireMode.RECORD_LIMIT
+        self._left = min(self._left, records)
+        self._acquire(first, last, found.count)
+
+    def _acquire(self, first: int, last: int, count: int) -> int:
+        """Acquires records that are available or after the end offset, and archives the aborted
+        ones among them, until enough are acquired. Returns the next offset."""
+        for start, end, aborted in self._segments(first, last):
+            if self._left <= 0:
+                return start
+            if aborted:
+                self._ranges.put(start, end, ARCHIVED, count)
+                continue
+            wanted = min(end, self._last_wanted(start))
+            self._ranges.put(start, wanted, ACQUIRED, count + 1, self._lock)
+            self._left -= wanted - start + 1
+            self._add(start, wanted, count + 1)
+        return last + 1
+
+    def _last_wanted(self, first: int) -> int:
+        """Returns the last offset of an acquisition of the records that are left."""
+        last = first + self._left - 1
+        if self._mode == AcquireMode.RECORD_LIMIT:
+            return last
+        index = bisect_right(self._batches, last, key=_BASE_OFFSET) - 1
+        return max(last, self._batches[index].last_offset)
+
+    def _segments(self, first: int, last: int) -> Iterator[tuple[int, int, bool]]:
+        """Returns the runs of offsets that are all aborted or all not aborted, and True for the
+        aborted ones."""
+        aborted = self._fetched.aborted
+        index = max(bisect_right(aborted, (first, first)) - 1, 0) if aborted else 0
+        while index < len(aborted) and first <= last:
+            begin, end = aborted[index]
+            if begin > last:
+                break
+            if begin > first:
+                yield first, begin - 1, False
+                first = begin
+            if end >= first:
+                yield first, min(end, last), True
+                first = end + 1
+            index += 1
+        if first <= last:
+            yield first, last, False
+
+    def _add(self, first: int, last: int, count: int) -> None:
+        acquired = self._acquired
+        if (
+            acquired
+            and acquired[-1].last_offset + 1 == first
+            and acquired[-1].delivery_count == count
+        ):
+            first = acquired.pop().first_offset
+        acquired.append(AcquiredRange(first, last, count))

@@ -1,0 +1,67 @@
+"""Counts of deliveries and of their outcomes by group, for metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+OUTCOMES: Final = (
+    "accepted", "released", "rejected", "gap", "lock expired", "session closed"
+)  # fmt: skip
+"""The kinds of outcomes, as in `Outcome.kind`."""
+
+GROUPS_MAX: Final = 10_000
+"""The maximum number of groups with counts, which need about 10 MB; beyond it, the group that was
+added first is forgotten, and its counts begin again."""
+
+
+class DeliveryCounts:
+    """The numbers of records delivered to the members of a group, since the broker started."""
+
+    __slots__ = ("archived", "delivered", "delivered_again", "outcomes")
+
+    def __init__(self) -> None:
+        self.delivered = 0
+        """Deliveries, repeated ones included."""
+        self.delivered_again = 0
+        """Repeated deliveries."""
+        self.outcomes = dict.fromkeys(OUTCOMES, 0)
+        """Stored ends of deliveries by kind."""
+        self.archived = 0
+        """Records archived after too many deliveries."""
+
+    def acquired(self, records: int, delivery_count: int) -> None:
+        """Counts records that a member has acquired."""
+        self.delivered += records
+        if delivery_count > 1:
+            self.delivered_again += records
+
+    def ended(self, records: int, kind: str, is_archived: bool) -> None:
+        """Counts deliveries that have ended."""
+        self.outcomes[kind] += records
+        if is_archived and kind not in ("rejected", "gap"):
+            self.archived += records
+
+
+class GroupCounts:
+    """The counts of each group that has share partitions on this broker. They outlive the share
+    partitions, which are dropped while unused."""
+
+    def __init__(self) -> None:
+        self._by_group: dict[str, DeliveryCounts] = {}
+
+    def __iter__(self) -> Iterator[tuple[str, DeliveryCounts]]:
+        return iter(list(self._by_group.items()))
+
+    def of(self, group_id: str) -> DeliveryCounts:
+        """Returns the counts of a group, which begin at 0."""
+        found = self._by_group.get(group_id)
+        if found is None:
+            if len(self._by_group) >= GROUPS_MAX:
+                del self._by_group[next(iter(self._by_group))]
+            found = self._by_group[group_id] = DeliveryCounts()
+        return found
+
+    def forget(self, group_id: str) -> None:
+        """Forgets a deleted group."""
+        self._by_group.pop(group_id, None)

@@ -1,0 +1,46 @@
+"""The outcomes of past deliveries, kept to explain repeated deliveries and archived records."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from share.partition.values import Outcome
+
+_KEPT = 128
+"""How many outcomes of each kind of record a share partition keeps."""
+
+
+class History:
+    """The last outcomes of records that were archived, and of records that were delivered again or
+    will be. Neighbours with one outcome are one entry."""
+
+    __slots__ = ("_archived", "_delivered_again")
+
+    def __init__(self) -> None:
+        self._archived: deque[Outcome] = deque(maxlen=_KEPT)
+        self._delivered_again: deque[Outcome] = deque(maxlen=_KEPT)
+
+    def note(self, outcome: Outcome) -> None:
+        """Keeps an outcome."""
+        outcomes = self._archived if outcome.archived else self._delivered_again
+        if outcomes:
+            before = outcomes[-1]
+            if before.last_offset + 1 == outcome.first_offset and before[2:] == outcome[2:]:
+                outcomes[-1] = before._replace(last_offset=outcome.last_offset)
+                return
+        outcomes.append(outcome)
+
+    def of(self, first_offset: int, last_offset: int) -> list[Outcome]:
+        """Returns the kept outcomes of records between two offsets, the oldest first."""
+        found = [
+            each
+            for outcomes in (self._delivered_again, self._archived)
+            for each in outcomes
+            if each.first_offset <= last_offset and each.last_offset >= first_offset
+        ]
+        found.sort(key=_order)
+        return found
+
+
+def _order(outcome: Outcome) -> tuple[int, int]:
+    return outcome.ended_ms, outcome.delivery_count

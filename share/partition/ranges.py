@@ -1,0 +1,300 @@
+"""The in-flight records of a share partition, as ranges.
+
+Invariants: the ranges cover each offset from the start offset to the end offset once, in ascending
+order; after each operation the first range is not final. Neighbours with equal values are joined,
+unless a change of them is pending, so that a range becomes one range per offset only if members
+treat the offsets differently.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import attrgetter
+
+from share.partition.locks import Lock, Locks
+from share.partition.values import Change
+from share.values import DeliveryState
+
+AVAILABLE = DeliveryState.AVAILABLE
+ACQUIRED = DeliveryState.ACQUIRED
+ARCHIVED = DeliveryState.ARCHIVED
+
+_FIRST = attrgetter("first")
+
+
+def is_final(state: DeliveryState) -> bool:
+    """True if records with this state are not delivered again."""
+    return state > ACQUIRED
+
+
+class Transition:
+    """A transition of records that the share coordinator has not stored yet."""
+
+    __slots__ = ("change", "kind", "state")
+
+    def __init__(self, state: DeliveryState, kind: str) -> None:
+        self.state = state
+        """The state after the transition."""
+        self.kind = kind
+        """Why the delivery ends, as in `Outcome.kind`."""
+        self.change: Change | None = None
+        """The change to which the transition belongs. Set when the change is complete."""
+
+
+class Range:
+    """Consecutive offsets, both ends included, with equal values."""
+
+    __slots__ = ("count", "first", "last", "lock", "state", "transition")
+
+    def __init__(
+        self,
+        first: int,
+        last: int,
+        state: DeliveryState,
+        count: int,
+        lock: Lock | None = None,
+        transition: Transition | None = None,
+    ) -> None:
+        self.first = first
+        self.last = last
+        self.state = state
+        """The state before a pending transition."""
+        self.count = count
+        """The delivery count."""
+        self.lock = lock
+        """The acquisition lock of ACQUIRED records, else None."""
+        self.transition = transition
+        """The pending transition of ACQUIRED records, or None."""
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def is_available(self) -> bool:
+        """True if a member may acquire the records."""
+        return self.state == AVAILABLE
+
+    def is_complete(self) -> bool:
+        """True if the records are final, or will be when their transition is stored."""
+        return is_final(self.state if self.transition is None else self.transition.state)
+
+    def continues(self, before: Range) -> bool:
+        """True if the two neighbours have equal values."""
+        return (
+            self.state == before.state
+            and self.count == before.count
+            and self.lock is before.lock
+            and self.transition is before.transition
+        )
+
+
+class Ranges:
+    """The ranges from the start offset to the end offset."""
+
+    __slots__ = (
+        "_available_from",
+        "_near",
+        "_ranges",
+        "complete_count",
+        "end_offset",
+        "locks",
+        "start_offset",
+    )
+
+    def __init__(self, start_offset: int) -> None:
+        self.start_offset = start_offset
+        self.end_offset = start_offset - 1
+        self.complete_count = 0
+        """How many records `Range.is_complete`."""
+        self.locks = Locks()
+        self._ranges: list[Range] = []
+        self._near = 0
+        """The index of the range that was split or found last, if it still exists."""
+        self._available_from = start_offset
+        """No available record has a smaller offset."""
+
+    def __iter__(self) -> Iterator[Range]:
+        return iter(self._ranges)
+
+    def window(self) -> int:
+        """Returns the number of offsets from the start to the end offset."""
+        return self.end_offset - self.start_offset + 1
+
+    def overlapping(self, first: int, last: int) -> Iterator[Range]:
+        """Returns the ranges between two offsets in flight; none if the first offset is after the
+        last. The caller may change values, but not split or join ranges."""
+        if first > last:
+            return
+        ranges = self._ranges
+        for index in range(self._index(first), len(ranges)):
+            if ranges[index].first > last:
+                return
+            yield ranges[index]
+
+    def next_available(self, first: int, last: int) -> Range | None:
+        """Returns the first range with an available record between two offsets, or None."""
+        first = max(first, self._available_from, self.start_offset)
+        for found in self.overlapping(first, min(last, self.end_offset)):
+            if found.is_available():
+                return found
+        return None
+
+    def first_available(self) -> int | None:
+        """Returns the first offset that is available, or None."""
+        found = self.next_available(self.start_offset, self.end_offset)
+        if found is None:
+            self._available_from = self.end_offset + 1
+            return None
+        self._available_from = found.first
+        return found.first
+
+    def put(
+        self, first: int, last: int, state: DeliveryState, count: int, lock: Lock | None = None
+    ) -> None:
+        """Sets the values of available records of one range, or of records directly after the end
+        offset."""
+        ranges = self._ranges
+        if first > self.end_offset:
+            index = len(ranges)
+            ranges.append(Range(first, last, state, count, lock))
+            self.end_offset = last
+        else:
+            index = self._split(first)
+            changed = ranges[index]
+            if changed.last != last:
+                self._split(last + 1)
+            changed.state, changed.count, changed.lock = state, count, lock
+        if lock is not None:
+            self.locks.hold(lock, first, last)
+        if is_final(state):
+            self.complete_count += last - first + 1
+        elif state == AVAILABLE and first < self._available_from:
+            self._available_from = first
+        self._join(index, index + 1)
+
+    def archive_available(self, first: int, last: int) -> None:
+        """Archives the available records between two offsets."""
+        while (found := self.next_available(first, last)) is not None:
+            end = min(found.last, last)
+            self.put(max(found.first, first), end, ARCHIVED, found.count)
+            first = end + 1
+
+    def carve(self, first: int, last: int) -> list[Range]:
+        """Splits ranges so that some of them have exactly these offsets, which are in flight.
+        Returns these ranges."""
+        index = self._split(first)
+        found = self._ranges[index]
+        if found.last == last:
+            return [found]
+        end = self._split(last + 1)
+        return self._ranges[index:end]
+
+    def begin(self, begun: Range, transition: Transition) -> None:
+        """Makes a transition of an acquired range pending."""
+        begun.transition = transition
+        if is_final(transition.state):
+            self.complete_count += begun.last - begun.first + 1
+
+    def lock_again(self, first: int, last: int, lock: Lock) -> None:
+        """Moves acquired records to another lock."""
+        for each in self.carve(first, last):
+            if each.lock is not None:
+                self.locks.drop(each.lock, len(each))
+            each.lock = lock
+        self.locks.hold(lock, first, last)
+        self.join(first, last)
+
+    def settle(self, settled: Range, state: DeliveryState) -> None:
+        """Ends the pending transition of a range. With state ACQUIRED, the lock goes on. Calls of
+        `join` and `move_start` follow."""
+        records = len(settled)
+        self.complete_count += records * (is_final(state) - settled.is_complete())
+        settled.state = state
+        settled.transition = None
+        if state != ACQUIRED and settled.lock is not None:
+            self.locks.drop(settled.lock, records)
+            settled.lock = None
+        if state == AVAILABLE and settled.first < self._available_from:
+            self._available_from = settled.first
+
+    def join(self, first: int, last: int) -> None:
+        """Joins equal neighbours between two offsets that are in flight, and with the ranges
+        directly before and after them."""
+        if first <= last:
+            self._join(self._index(first), self._index(last) + 1)
+
+    def drop_before(self, offset: int) -> None:
+        """Moves the start offset, whatever the state of the records before it."""
+        end = self._split(min(offset, self.end_offset + 1))
+        dropped = self._ranges[:end]
+        del self._ranges[:end]
+        for each in dropped:
+            if each.is_complete():
+                self.complete_count -= len(each)
+            if each.lock is not None:
+                self.locks.drop(each.lock, len(each))
+        self.start_offset = offset
+        self.end_offset = max(self.end_offset, offset - 1)
+        self.move_start()
+
+    def move_start(self) -> None:
+        """Moves the start offset past final records."""
+        final = 0
+        for each in self._ranges:
+            if not is_final(each.state):
+                break
+            final += 1
+            self.complete_count -= len(each)
+            self.start_offset = each.last + 1
+        if final:
+            del self._ranges[:final]
+
+    def _index(self, offset: int) -> int:
+        """Returns the index of the range that contains an offset in flight."""
+        ranges = self._ranges
+        near = self._near  # Operations are in ascending order; a search takes longer.
+        if near < len(ranges) and ranges[near].first <= offset:
+            if offset <= ranges[near].last:
+                return near
+            near += 1
+            if near < len(ranges) and offset <= ranges[near].last:
+                self._near = near
+                return near
+        self._near = near = bisect_right(ranges, offset, key=_FIRST) - 1
+        return near
+
+    def _split(self, offset: int) -> int:
+        """Returns the index of the range that begins at an offset, after a split if necessary."""
+        ranges = self._ranges
+        if offset > self.end_offset:
+            return len(ranges)
+        index = self._index(offset)
+        found = ranges[index]
+        if found.first == offset:
+            return index
+        after = Range(offset, found.last, found.state, found.count, found.lock, found.transition)
+        found.last = offset - 1
+        ranges.insert(index + 1, after)
+        self._near = index + 1
+        return index + 1
+
+    def _join(self, index: int, end: int) -> None:
+        """Joins equal neighbours among the ranges from an index to an end, and with the range
+        before and after them."""
+        ranges = self._ranges
+        index = max(index - 1, 0)
+        end = min(end + 1, len(ranges))
+        if end - index <= 3:
+            for after in range(index + 1, end):
+                if ranges[after].continues(ranges[after - 1]):
+                    break
+            else:
+                return
+        joined: list[Range] = []
+        for each in ranges[index:end]:
+            if joined and each.continues(joined[-1]):
+                joined[-1].last = each.last
+            else:
+                joined.append(each)
+        if len(joined) < end - index:
+            ranges[index:end] = joined

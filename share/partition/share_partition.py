@@ -1,0 +1,350 @@
+"""The share partition: which records of a log partition the members of a share group hold.
+
+A change of the delivery state is pending until the share coordinator has stored it; only then can
+another member acquire the records. Acquiring is not stored.
+
+Source: Kafka 4.3.1 ``SharePartition``; KIP-932, KIP-1206, KIP-1222.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from protocol import errors
+from share.partition.acknowledgement import (
+    Refusal,
+    refusal_of_batches,
+    refusal_of_member,
+    runs,
+)
+from share.partition.acquisition import Acquisition
+from share.partition.changes import Transitions
+from share.partition.counts import DeliveryCounts
+from share.partition.history import History
+from share.partition.locks import Lock
+from share.partition.ranges import ACQUIRED, ARCHIVED, AVAILABLE, Range, Ranges, is_final
+from share.partition.settings import ShareSettings
+from share.partition.values import (
+    AckBatch,
+    Acknowledged,
+    AcknowledgeType,
+    AcquiredRange,
+    AcquireMode,
+    Change,
+    FetchedRecords,
+    InFlightRange,
+    Outcome,
+)
+from share.values import DeliveryState, SharePartitionKey, StoredState
+
+_ENDINGS: dict[int, tuple[DeliveryState, str]] = {
+    AcknowledgeType.GAP: (DeliveryState.ARCHIVED, "gap"),
+    AcknowledgeType.ACCEPT: (DeliveryState.ACKNOWLEDGED, "accepted"),
+    AcknowledgeType.RELEASE: (DeliveryState.AVAILABLE, "released"),
+    AcknowledgeType.REJECT: (DeliveryState.ARCHIVED, "rejected"),
+}
+"""The state and the kind of outcome after each acknowledge type, apart from RENEW."""
+
+_NEAR = 16
+"""How many offsets may be between two batches of a change that are settled in one pass."""
+
+_LOADED: dict[int, DeliveryState] = {
+    DeliveryState.AVAILABLE: DeliveryState.AVAILABLE,
+    DeliveryState.ACQUIRED: DeliveryState.AVAILABLE,
+    DeliveryState.ACKNOWLEDGED: DeliveryState.ACKNOWLEDGED,
+}
+"""The states of loaded records; ARCHIVED for others. A later Kafka stores 3 for records that it
+copies to a dead letter queue and does not deliver again."""
+
+
+class SharePartition:
+    """The delivery state of the records of one share partition.
+
+    The broker that leads the log partition has this object. Times are milliseconds of the monotonic
+    clock.
+    """
+
+    __slots__ = ("_counts", "_history", "_ranges", "_settings", "key", "state_epoch")
+
+    def __init__(
+        self,
+        key: SharePartitionKey,
+        state: StoredState,
+        settings: ShareSettings,
+        counts: DeliveryCounts | None = None,
+    ) -> None:
+        """Takes the stored state, in which the caller has replaced start offset -1 by an offset.
+
+        ``counts`` may be shared by share partitions.
+        """
+        self._counts = counts or DeliveryCounts()
+        self.key = key
+        self.state_epoch = state.state_epoch
+        self._settings = settings
+        self._history = History()
+        self._ranges = _loaded(state)
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that is not final."""
+        return self._ranges.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The last offset that was acquired or stored; the offset before the start offset if there
+        is none."""
+        return self._ranges.end_offset
+
+    def configure(self, settings: ShareSettings) -> None:
+        """Applies new settings to later operations; acquisition locks keep their ends."""
+        self._settings = settings
+
+    # --- fetching
+
+    def next_fetch_offset(self) -> int:
+        """Returns the first offset that can be acquired: a released record, or else the offset
+        after the end offset."""
+        available = self._ranges.first_available()
+        return self._ranges.end_offset + 1 if available is None else available
+
+    def last_wanted(self, offset: int, max_records: int) -> int:
+        """Returns the offset of the last record among ``max_records`` that can be acquired from an
+        offset on, if the log has records at all offsets."""
+        ranges = self._ranges
+        left = min(max_records, self._settings.max_record_locks)
+        for each in ranges.overlapping(max(offset, ranges.start_offset), ranges.end_offset):
+            if each.is_available():
+                first = max(each.first, offset)
+                if each.last - first + 1 >= left:
+                    return first + left - 1
+                left -= each.last - first + 1
+        return max(ranges.end_offset, offset - 1) + left
+
+    def can_acquire(self) -> bool:
+        """Returns False while as many records are in flight as the settings permit, and none of
+        them is available."""
+        ranges = self._ranges
+        return (
+            ranges.window() < self._settings.max_record_locks
+            or ranges.first_available() is not None
+        )
+
+    def acquire(
+        self,
+        member_id: str,
+        fetched: FetchedRecords,
+        max_records: int,
+        batch_size: int,
+        mode: AcquireMode | int,
+        now_ms: int,
+    ) -> list[AcquiredRange]:
+        """Acquires available records among the fetched ones for a member, in ascending order.
+
+        In batch-optimized mode, a range ends at the first end of a log batch at which it has
+        ``batch_size`` records, and the log batch that reaches the limit of records in flight is
+        acquired as a whole. The ranges are not stored.
+        """
+        if not fetched.batches:
+            return []
+        settings = self._settings
+        lock = self._new_lock(member_id, now_ms)
+        acquisition = Acquisition(self._ranges, lock, fetched, mode, settings.delivery_count_limit)
+        acquired = acquisition.run(max_records, settings.max_record_locks)
+        self._ranges.move_start()
+        for each in acquired:
+            self._counts.acquired(each.last_offset - each.first_offset + 1, each.delivery_count)
+        if mode == AcquireMode.RECORD_LIMIT:
+            return acquired
+        return acquisition.split(acquired, batch_size)
+
+    # --- acknowledging
+
+    def acknowledge(
+        self, member_id: str, batches: Sequence[AckBatch], now_ms: int, is_renew: bool = False
+    ) -> Acknowledged:
+        """Acknowledges records that a member holds.
+
+        INVALID_REQUEST for wrong batches and for offsets after the end offset, INVALID_RECORD_STATE
+        for records that the member does not hold; then nothing is applied. Offsets before the start
+        offset are ignored. ``is_renew`` permits `AcknowledgeType.RENEW`, which takes effect at once
+        and is not stored.
+        """
+        refusal = self.refusal(member_id, batches, is_renew)
+        if refusal is not None:
+            return Acknowledged(*refusal)
+        ranges = self._ranges
+        renewed: Lock | None = None
+        transitions = Transitions(ranges)
+        for first, last, type_ in runs(batches, ranges.start_offset):
+            if type_ == AcknowledgeType.RENEW:
+                renewed = renewed or self._new_lock(member_id, now_ms)
+                ranges.lock_again(first, last, renewed)
+                continue
+            state, kind = _ENDINGS[type_]
+            for each in ranges.carve(first, last):
+                transitions.begin(each, self._limited(state, each), kind)
+        return Acknowledged(errors.NONE, None, transitions.change())
+
+    def refusal(
+        self, member_id: str, batches: Sequence[AckBatch], is_renew: bool = False
+    ) -> Refusal | None:
+        """Returns the reason why `acknowledge` would refuse the batches, or None."""
+        return refusal_of_batches(batches, is_renew) or refusal_of_member(
+            self._ranges, member_id, batches
+        )
+
+    def release_member(self, member_id: str) -> Change | None:
+        """Releases what a member holds, because its share session has ended; the delivery counts
+        stay as they are. Returns None if there is nothing to release."""
+        return self._release(self._ranges.locks.of_member(member_id), "session closed")
+
+    def expire(self, now_ms: int) -> Change | None:
+        """Releases the records whose acquisition locks have ended. Returns None if no record is
+        released."""
+        return self._release(self._ranges.locks.pop_ended(now_ms), "lock expired")
+
+    def next_deadline(self) -> int | None:
+        """Returns a lower bound of the times at which acquisition locks end, or None."""
+        return self._ranges.locks.next_deadline()
+
+    def log_start_moved(self, log_start_offset: int) -> None:
+        """Drops the records before the log start offset, held ones too.
+
+        Stores nothing, as in Kafka; the next change has the new start offset.
+        """
+        if log_start_offset > self._ranges.start_offset:
+            self._ranges.drop_before(log_start_offset)
+
+    # --- persistence
+
+    def written(self, change: Change, now_ms: int) -> None:
+        """Makes a stored change take effect: released records are available, and the start offset
+        moves past final records."""
+        for each in self._pending(change):
+            transition = each.transition
+            assert transition is not None
+            self._note(each, transition.kind, transition.state, now_ms)
+            self._ranges.settle(each, transition.state)
+        self._settled(change)
+
+    def failed(self, change: Change, now_ms: int) -> None:
+        """Takes back a change that was not stored. Its records are held by the same member again;
+        if their acquisition lock has ended, they are released without being stored."""
+        for each in self._pending(change):
+            assert each.lock is not None
+            if each.lock.ends_ms > now_ms:
+                self._ranges.settle(each, ACQUIRED)
+                continue
+            state = self._limited(AVAILABLE, each)
+            self._note(each, "lock expired", state, now_ms)
+            self._ranges.settle(each, state)
+        self._settled(change)
+
+    # --- views
+
+    def in_flight_count(self) -> int:
+        """Returns the number of records between start and end offset that are not final, or whose
+        final state is not yet stored."""
+        return sum(len(each) for each in self._ranges if not is_final(each.state))
+
+    def in_flight(self) -> Iterator[InFlightRange]:
+        """Returns the ranges between start and end offset, in ascending order and without gaps."""
+        for each in self._ranges:
+            lock = each.lock
+            yield InFlightRange(
+                each.first,
+                each.last,
+                each.state,
+                each.count,
+                "" if lock is None else lock.member_id,
+                -1 if lock is None else lock.begins_ms,
+                -1 if lock is None else lock.ends_ms,
+                each.transition is not None,
+            )
+
+    def outcomes(self, first_offset: int, last_offset: int) -> list[Outcome]:
+        """Returns the kept outcomes of deliveries of these offsets, the oldest first: of records
+        that were delivered again or archived."""
+        return self._history.of(first_offset, last_offset)
+
+    def _new_lock(self, member_id: str, now_ms: int) -> Lock:
+        return Lock(member_id, now_ms, now_ms + self._settings.lock_duration_ms)
+
+    def _limited(self, state: DeliveryState, delivered: Range) -> DeliveryState:
+        """Returns ARCHIVED instead of AVAILABLE if the records were delivered too often."""
+        if state == AVAILABLE and delivered.count >= self._settings.delivery_count_limit:
+            return ARCHIVED
+        return state
+
+    def _release(self, locks: Collection[Lock], kind: str) -> Change | None:
+        if not locks:
+            return None
+        ranges = self._ranges
+        first = max(min(lock.first_offset for lock in locks), ranges.start_offset)
+        last = max(lock.last_offset for lock in locks)
+        transitions = Transitions(ranges)
+        for each in ranges.overlapping(first, last):
+            if each.lock in locks and each.transition is None:
+                transitions.begin(each, self._limited(AVAILABLE, each), kind)
+        return transitions.change()
+
+    def _pending(self, change: Change) -> Iterator[Range]:
+        """Returns the ranges that wait for a change. Some may be gone: the log start moved."""
+        for first, last in self._spans(change):
+            for each in self._ranges.overlapping(first, last):
+                if each.transition is not None and each.transition.change is change:
+                    yield each
+
+    def _settled(self, change: Change) -> None:
+        for first, last in self._spans(change):
+            self._ranges.join(first, last)
+        self._ranges.move_start()
+
+    def _spans(self, change: Change) -> Iterator[tuple[int, int]]:
+        """Returns the offsets of a change from the start offset on. Batches that are near each
+        other are one span, since a search costs more than a few ranges of other changes."""
+        start_offset = self._ranges.start_offset
+        first, last = start_offset, start_offset - 1
+        for batch in change.batches:
+            if batch.last_offset < start_offset:
+                continue
+            if batch.first_offset > last + _NEAR:
+                yield first, last
+                first = batch.first_offset
+            last = batch.last_offset
+        yield first, last
+
+    def _note(self, ended: Range, kind: str, state: DeliveryState, now_ms: int) -> None:
+        """Counts the outcome of a delivery, and keeps it unless the first delivery has ended as
+        usual. A control record is a gap."""
+        self._counts.ended(len(ended), kind, state == ARCHIVED)
+        if ended.count < 2 and kind in ("accepted", "gap"):
+            return
+        assert ended.lock is not None
+        self._history.note(
+            Outcome(
+                ended.first,
+                ended.last,
+                ended.count,
+                ended.lock.member_id,
+                ended.lock.begins_ms,
+                now_ms,
+                kind,
+                state == ARCHIVED,
+            )
+        )
+
+
+def _loaded(state: StoredState) -> Ranges:
+    """Returns the ranges of a stored state. Offsets between stored batches were not acknowledged
+    before the state was read, and are available."""
+    ranges = Ranges(state.start_offset)
+    for first, last, number, count in state.batches:
+        begin = ranges.end_offset + 1
+        if first > begin:
+            ranges.put(begin, first - 1, AVAILABLE, 0)
+            begin = first
+        if last >= begin:
+            ranges.put(begin, last, _LOADED.get(number, ARCHIVED), count)
+    ranges.move_start()
+    return ranges
