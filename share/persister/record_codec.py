@@ -1,0 +1,206 @@
+"""The codec of the records of ``__share_group_state``.
+
+A key is its record type (int16, 0 for ShareSnapshot or 1 for ShareUpdate), the group id, the topic
+id and the partition; a value is a version (int16, 0) and the fields of `SnapshotValue` or
+`UpdateValue`. A tombstone has a key of type 0. As in Kafka, records of other types are skipped and
+counted; other versions of values are an error.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from protocol import log_records
+from protocol.errors import ProtocolError
+from protocol.records.corrupt import CorruptStoredRecord
+from protocol.records.section import Record, encode_record_body
+from protocol.records.varint import encode_varint
+from protocol.wire import varint
+from share.persister.combining import are_ascending, combine
+from share.persister.values import UNKNOWN_COUNT, ShareStateRun, SnapshotValue, UpdateValue
+from share.values import SharePartitionKey, StateBatch
+
+SNAPSHOT = 0
+UPDATE = 1
+_VALUE_VERSION = 0
+
+_PLACE = struct.Struct(">16si")
+"""The topic id and the partition of a key."""
+_SNAPSHOT_HEAD = struct.Struct(">hiiiqqq")
+"""Version, snapshot epoch, state epoch, leader epoch, start offset, and the two times."""
+_UPDATE_HEAD = struct.Struct(">hiiq")
+"""Version, snapshot epoch, leader epoch and start offset."""
+_BATCH = struct.Struct(">qqbhB")
+"""First offset, last offset, delivery state, delivery count, and the number of tagged fields, which
+is 0."""
+_COUNT_TAG = b"\x01\x00\x04"
+"""One tagged field with the tag 0 and 4 bytes: the delivery complete count."""
+_RECORD_BYTES_AT_MOST = 120
+"""An upper bound of a record's size without its group id and its batches."""
+
+
+class CorruptShareRecord(CorruptStoredRecord):
+    """A stored record that can't be decoded."""
+
+    def __init__(self, log_offset: int, reason: str) -> None:
+        message = f"the record at offset {log_offset} can't be read: {reason}"
+        super().__init__(message, log_offset, reason)
+
+
+def run_records(run: ShareStateRun, first_delta: int) -> bytes:
+    """Returns the records section of one run, whose offset delta is ``first_delta``.
+
+    Attributes and timestamp delta are 0; the record has no headers.
+    """
+    body = encode_record_body(0, first_delta, encode_key(run), encode_value(run.value))
+    return encode_varint(len(body)) + body
+
+
+def run_bytes_at_most(key: SharePartitionKey, batches: int) -> int:
+    """Returns an upper bound of the size of a record with this key and this number of batches."""
+    return _RECORD_BYTES_AT_MOST + len(key.group_id.encode()) + _BATCH.size * batches
+
+
+def encode_key(run: ShareStateRun) -> bytes:
+    """Returns the key of a run's record."""
+    record_type = UPDATE if isinstance(run.value, UpdateValue) else SNAPSHOT
+    group_id, topic_id, partition = run.key
+    name = group_id.encode()
+    head = record_type.to_bytes(2, "big") + len(name).to_bytes(2, "big")
+    return head + name + _PLACE.pack(topic_id, partition)
+
+
+def encode_value(value: SnapshotValue | UpdateValue | None) -> bytes | None:
+    """Returns the bytes of a value; None for a tombstone."""
+    if value is None:
+        return None
+    if isinstance(value, SnapshotValue):
+        head = _SNAPSHOT_HEAD.pack(_VALUE_VERSION, *value[:6])
+    else:
+        head = _UPDATE_HEAD.pack(_VALUE_VERSION, *value[:3])
+    batches = [_BATCH.pack(*batch, 0) for batch in value.batches]
+    count = value.delivery_complete_count
+    tags = b"\0" if count == UNKNOWN_COUNT else _COUNT_TAG + count.to_bytes(4, "big", signed=True)
+    return b"".join((head, varint(len(batches) + 1), *batches, tags))
+
+
+def runs_of_records(
+    records: Iterable[Record], skipped: Counter[int]
+) -> Iterator[tuple[int, ShareStateRun]]:
+    """Yields the log offset and the run of each record; ``skipped`` counts the records of unknown
+    types, by type.
+
+    Raises CorruptShareRecord.
+    """
+    for record in records:
+        try:
+            run = _run(record, skipped)
+        except (ProtocolError, ValueError) as error:
+            raise CorruptShareRecord(record.offset, str(error)) from None
+        if run is not None:
+            yield record.offset, run
+
+
+def _run(record: Record, skipped: Counter[int]) -> ShareStateRun | None:
+    key = record.key
+    if key is None or len(key) < 2:
+        raise ProtocolError("the key is missing or too short for a record type")
+    record_type = int.from_bytes(key[:2], "big", signed=True)
+    if record_type not in (SNAPSHOT, UPDATE):
+        skipped[record_type] += 1
+        return None
+    place_at = len(key) - _PLACE.size
+    size = int.from_bytes(key[2:4], "big", signed=True)
+    if size != place_at - 4:
+        raise ProtocolError(f"the key of {len(key)} bytes can't have a group id of {size} bytes")
+    topic_id, partition = _PLACE.unpack_from(key, place_at)
+    found = SharePartitionKey(str(key[4:place_at], "utf-8"), topic_id, partition)
+    if record.value is not None:
+        return ShareStateRun(found, decode_value(record_type, record.value))
+    if record_type == UPDATE:
+        raise ProtocolError("a ShareUpdate must not be a tombstone")
+    return ShareStateRun(found, None)
+
+
+def decode_value(record_type: int, data: bytes) -> SnapshotValue | UpdateValue:
+    """Returns the value of a record of this type. Raises ProtocolError or ValueError."""
+    if len(data) < 2:
+        raise ProtocolError(f"the value of {len(data)} bytes is too short for a version")
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version != _VALUE_VERSION:
+        raise ProtocolError(f"the value has version {version}, expected {_VALUE_VERSION}")
+    value = _decode_usual(record_type, data) or _decode_by_schema(record_type, data)
+    for batch in value.batches:
+        if batch.last_offset < batch.first_offset:
+            raise ProtocolError(f"the batch {batch.first_offset} to {batch.last_offset} is empty")
+    if not are_ascending(value.batches):
+        value = value._replace(batches=combine((), value.batches, -1))
+    return value
+
+
+def _decode_usual(record_type: int, data: bytes) -> SnapshotValue | UpdateValue | None:
+    """Decodes a value whose only tagged field may be the delivery complete count, as Kafka 4.3.1
+    writes all values; returns None for other values."""
+    head = _SNAPSHOT_HEAD if record_type == SNAPSHOT else _UPDATE_HEAD
+    try:
+        _, *fields = head.unpack_from(data)
+        length, position = _short_varint(data, head.size)
+        end = position + _BATCH.size * (length - 1)
+        if length < 1 or end >= len(data):
+            return None
+        batches = []
+        for first, last, state, count, tags in _BATCH.iter_unpack(data[position:end]):
+            if tags:
+                return None
+            batches.append(StateBatch(first, last, state, count))
+    except (IndexError, struct.error):
+        return None  # decoding by the schema raises the exact error
+    rest = data[end:]
+    if rest == b"\0":
+        complete_count = UNKNOWN_COUNT
+    elif len(rest) == 7 and rest[:3] == _COUNT_TAG:
+        complete_count = int.from_bytes(rest[3:], "big", signed=True)
+    else:
+        return None
+    return _value(record_type, fields, batches, complete_count)
+
+
+def _short_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Returns an unsigned varint of at most two bytes, and the position after it; -1 for a longer
+    varint, which no state of Kafka 4.3.1 has."""
+    low = data[position]
+    if low < 0x80:
+        return low, position + 1
+    high = data[position + 1]
+    return (-1 if high >= 0x80 else high << 7 | low & 0x7F), position + 2
+
+
+def _decode_by_schema(record_type: int, data: bytes) -> SnapshotValue | UpdateValue:
+    name = "ShareSnapshotValue" if record_type == SNAPSHOT else "ShareUpdateValue"
+    found = log_records.decode(name, _VALUE_VERSION, data, 2)
+    fields = [found["snapshot_epoch"], found["leader_epoch"], found["start_offset"]]
+    if record_type == SNAPSHOT:
+        fields.insert(1, found["state_epoch"])
+        fields += [found["create_timestamp"], found["write_timestamp"]]
+    batches = [
+        StateBatch(
+            each["first_offset"],
+            each["last_offset"],
+            each["delivery_state"],
+            each["delivery_count"],
+        )
+        for each in found["state_batches"]
+    ]
+    complete_count = found.get("delivery_complete_count", UNKNOWN_COUNT)
+    return _value(record_type, fields, batches, complete_count)
+
+
+def _value(
+    record_type: int, fields: Sequence[Any], batches: Sequence[StateBatch], complete_count: int
+) -> SnapshotValue | UpdateValue:
+    if record_type == SNAPSHOT:
+        return SnapshotValue(*fields, tuple(batches), complete_count)  # type: ignore[call-arg]
+    return UpdateValue(*fields, tuple(batches), complete_count)  # type: ignore[call-arg]

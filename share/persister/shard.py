@@ -1,0 +1,393 @@
+"""A shard of the share coordinator: the states of the share partitions of one
+``__share_group_state`` partition, and the only interface of the core.
+
+The caller makes one call at a time, and passes every run of an outcome to ``replay`` immediately,
+in order and with the run's log offset, so that the next call sees the run. Only ``replay`` changes
+states. A state is the fold of its last ShareSnapshot record and of the ShareUpdate records after
+it, so that the loaded state does not depend on earlier records, which may be deleted: the log is
+not compacted, but `FindRedundant` returns the offset before which all records are redundant.
+
+Calls are never parked: each call is answered in its outcome. Source: Kafka 4.3.1
+``ShareCoordinatorShard``, with two differences that follow from the fold. An Initialize and a cold
+snapshot begin another count of updates, and an Initialize lowers the leader epoch to 0; Kafka keeps
+the old values in memory until it loads the log again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from protocol.errors import (
+    FENCED_LEADER_EPOCH,
+    FENCED_STATE_EPOCH,
+    INVALID_REQUEST,
+    NONE,
+    UNKNOWN_SERVER_ERROR,
+)
+from protocol.now import Now
+from protocol.slotted import slotted
+from share.persister.calls import (
+    Call,
+    DeleteState,
+    FindRedundant,
+    InitializeState,
+    ReadState,
+    ReadStateSummary,
+    RedundantReply,
+    StateReply,
+    Ticket,
+    WriteState,
+)
+from share.persister.combining import combine
+from share.persister.config import ShareStateConfig
+from share.persister.record_codec import run_bytes_at_most
+from share.persister.values import UNKNOWN_COUNT, ShareStateRun, SnapshotValue, UpdateValue
+from share.values import UNINITIALIZED_OFFSET, SharePartitionKey, StoredState
+
+UNCHANGED = -1
+"""An epoch or a start offset that a call leaves as it is."""
+FIRST_LEADER_EPOCH = 0
+"""The leader epoch of a state that no leader has read."""
+UNINITIALIZED = StoredState(0, FIRST_LEADER_EPOCH, UNINITIALIZED_OFFSET, UNKNOWN_COUNT)
+"""The summary of a share partition without a state."""
+
+_OLD_LEADER_EPOCH = "The leader epoch in the request is older than the epoch on the broker."
+_OLD_STATE_EPOCH = (
+    "The share coordinator rejected the request because the share-group state epoch did not match."
+)
+_READ_UNINITIALIZED = "Read operation on uninitialized share partition not allowed."
+_WRITE_UNINITIALIZED = "Write operation on uninitialized share partition not allowed."
+_TOO_LARGE = "The state of the share partition exceeds max.message.bytes of the state topic."
+
+
+@slotted(frozen=True)
+class SnapshotsMissing:
+    """The event that a load has found updates of share partitions whose snapshot is not in the log.
+    These share partitions have no state."""
+
+    keys: Sequence[SharePartitionKey]
+
+
+class Outcome(NamedTuple):
+    """The result of one step. The caller appends ``records``, releases ``replies`` when the records
+    are stable, and emits ``events``, in this order."""
+
+    records: Sequence[ShareStateRun] = ()
+    replies: Sequence[tuple[Ticket, StateReply | RedundantReply]] = ()
+    events: Sequence[SnapshotsMissing] = ()
+
+
+NOTHING = Outcome()
+_Step = tuple[StateReply | RedundantReply, Sequence[ShareStateRun]]
+"""The reply to a call, and the records that the call writes."""
+
+
+@slotted(eq=False)
+class _State:
+    """The state of one share partition."""
+
+    value: SnapshotValue
+    """The last snapshot with the updates since then."""
+    snapshot_offset: int
+    """The log offset of the last snapshot: the first record that a load needs."""
+    updates: int = 0
+    """The number of updates since the last snapshot."""
+
+
+class ShareStateView:
+    """A read-only view of a shard, without copies."""
+
+    __slots__ = ("_states",)
+
+    def __init__(self, states: Mapping[SharePartitionKey, _State]) -> None:
+        self._states = states
+
+    def known(self) -> int:
+        """Returns the number of share partitions with a state; also valid during a load."""
+        return len(self._states)
+
+    def live_records(self) -> int:
+        """Returns the number of records that are the newest snapshot of a state, or that are
+        later."""
+        return sum([1 + state.updates for state in self._states.values()])
+
+    @property
+    def known_keys(self) -> Collection[SharePartitionKey]:
+        """The share partitions with a state."""
+        return self._states.keys()
+
+    def state(self, key: SharePartitionKey) -> StoredState | None:
+        """Returns the state of a share partition; None without a state."""
+        state = self._states.get(key)
+        return None if state is None else _stored(state.value)
+
+    def snapshot(self, key: SharePartitionKey) -> SnapshotValue | None:
+        """Returns the snapshot that would be written now for a share partition; None without a
+        state."""
+        state = self._states.get(key)
+        return None if state is None else state.value
+
+
+class ShareStateShard:
+    """The states of the share partitions of one partition of ``__share_group_state``."""
+
+    __slots__ = (
+        "_cold",
+        "_cold_at_ms",
+        "_config",
+        "_end_offset",
+        "_incomplete",
+        "_states",
+        "view",
+    )
+
+    def __init__(self, config: ShareStateConfig) -> None:
+        self._config = config
+        self._states: dict[SharePartitionKey, _State] = {}
+        self._incomplete: set[SharePartitionKey] = set()
+        """The share partitions of which a load has found updates without their snapshot."""
+        self._end_offset = 0
+        """The log offset after the last replayed record."""
+        self._cold: Iterator[SharePartitionKey] | None = None
+        """The share partitions that the current sweep of `expire` has not visited yet."""
+        self._cold_at_ms = 0
+        """The monotonic time of the next sweep of `expire`."""
+        self.view = ShareStateView(self._states)
+        """The read-only view of this shard."""
+
+    # ------------------------------------------------------------------------------------- calls
+
+    def handle(self, call: Call | FindRedundant, now: Now) -> Outcome:
+        """Handles a call; its ticket is answered in the returned outcome."""
+        reply, records = _HANDLERS[type(call)](self, call, now)
+        return Outcome(records, ((call.ticket, reply),))
+
+    @property
+    def connections(self) -> Collection[Hashable]:
+        """Returns an empty collection: calls are never parked, so closed connections have no
+        effect."""
+        return ()
+
+    def connection_closed(self, connection: Hashable, now: Now) -> Outcome:  # noqa: ARG002
+        """Does nothing, because calls are never parked."""
+        return NOTHING
+
+    def configure(self, config: ShareStateConfig) -> None:
+        """Uses ``config`` from the next call on."""
+        self._config = config
+
+    def unload(self, error_code: int) -> Outcome:  # noqa: ARG002
+        """Unloads the partition. Calls are never parked, so the outcome has no replies."""
+        return NOTHING
+
+    def _initialize(self, call: InitializeState, now: Now) -> _Step:
+        state = self._states.get(call.key)
+        if state is not None and _is_older(call.state_epoch, state.value.state_epoch):
+            return StateReply(FENCED_STATE_EPOCH, _OLD_STATE_EPOCH), ()
+        value = SnapshotValue(
+            snapshot_epoch=0 if state is None else state.value.snapshot_epoch + 1,
+            state_epoch=call.state_epoch,
+            leader_epoch=FIRST_LEADER_EPOCH,
+            start_offset=call.start_offset,
+            create_ms=now.wall_ms,
+            write_ms=now.wall_ms,
+            delivery_complete_count=(
+                UNKNOWN_COUNT if call.start_offset == UNINITIALIZED_OFFSET else 0
+            ),
+        )
+        return StateReply(NONE), (ShareStateRun(call.key, value),)
+
+    def _read(self, call: ReadState, now: Now) -> _Step:
+        state = self._states.get(call.key)
+        if state is None:
+            return StateReply(INVALID_REQUEST, _READ_UNINITIALIZED), ()
+        value, leader_epoch = state.value, call.leader_epoch
+        if _is_older(leader_epoch, value.leader_epoch):
+            return StateReply(FENCED_LEADER_EPOCH, _OLD_LEADER_EPOCH), ()
+        if leader_epoch in (UNCHANGED, value.leader_epoch):
+            return StateReply(NONE, state=_stored(value)), ()
+        update = UpdateValue(
+            value.snapshot_epoch,
+            leader_epoch,
+            value.start_offset,
+            delivery_complete_count=value.delivery_complete_count,
+        )
+        found = _stored(value)._replace(leader_epoch=leader_epoch)
+        return StateReply(NONE, state=found), (self._record(call.key, state, update, now),)
+
+    def _summarize(self, call: ReadStateSummary, _: Now) -> _Step:
+        state = self._states.get(call.key)
+        if state is None:
+            return StateReply(NONE, state=UNINITIALIZED), ()
+        return StateReply(NONE, state=_stored(state.value)._replace(batches=())), ()
+
+    def _write(self, call: WriteState, now: Now) -> _Step:
+        state = self._states.get(call.key)
+        if state is None:
+            return StateReply(INVALID_REQUEST, _WRITE_UNINITIALIZED), ()
+        value = state.value
+        if _is_older(call.leader_epoch, value.leader_epoch):
+            return StateReply(FENCED_LEADER_EPOCH, _OLD_LEADER_EPOCH), ()
+        if _is_older(call.state_epoch, value.state_epoch):
+            return StateReply(FENCED_STATE_EPOCH, _OLD_STATE_EPOCH), ()
+        batches = combine((), call.batches, call.start_offset)
+        if not self._fits(call.key, len(value.batches) + 2 * len(batches)):
+            return StateReply(UNKNOWN_SERVER_ERROR, _TOO_LARGE), ()
+        update = UpdateValue(
+            value.snapshot_epoch,
+            value.leader_epoch,
+            call.start_offset,
+            batches,
+            call.delivery_complete_count,
+        )
+        return StateReply(NONE), (self._record(call.key, state, update, now),)
+
+    def _delete(self, call: DeleteState, _: Now) -> _Step:
+        known = call.key in self._states
+        return StateReply(NONE), (ShareStateRun(call.key, None),) if known else ()
+
+    def _find_redundant(self, _: FindRedundant, __: Now) -> _Step:
+        needed = [state.snapshot_offset for state in self._states.values()]
+        return RedundantReply(NONE, min(needed, default=self._end_offset)), ()
+
+    def _record(
+        self, key: SharePartitionKey, state: _State, update: UpdateValue, now: Now
+    ) -> ShareStateRun:
+        """Returns the record of an update; after enough updates, the record is a snapshot."""
+        if state.updates < self._config.updates_per_snapshot:
+            return ShareStateRun(key, update)
+        value = _updated(state.value, update)._replace(
+            snapshot_epoch=update.snapshot_epoch + 1, create_ms=now.wall_ms, write_ms=now.wall_ms
+        )
+        return ShareStateRun(key, value)
+
+    def _fits(self, key: SharePartitionKey, batches: int) -> bool:
+        """True if a record with this number of batches can be written."""
+        return run_bytes_at_most(key, batches) <= self._config.max_record_bytes
+
+    # -------------------------------------------------------------------------------------- time
+
+    def expire(self, now: Now, budget: int) -> Outcome:
+        """Writes snapshots of cold share partitions, whose last snapshot is older than the
+        interval. Visits about ``budget`` share partitions.
+
+        Without these snapshots, a share partition that is never written to would need its old
+        record, and the log after that record could not be deleted. If all states are cold, the log
+        does not grow much, and no snapshots are written. As long as more work is due,
+        ``next_deadline`` is not later than now.
+        """
+        if self._cold is None:
+            self._cold = iter(self._to_visit())
+        records = []
+        for key in self._cold:
+            state = self._states.get(key)
+            if state is not None:
+                value = state.value
+                is_cold = now.wall_ms - value.write_ms >= self._config.cold_snapshot_interval_ms
+                if is_cold and self._fits(key, len(value.batches)):
+                    fresh = value._replace(
+                        snapshot_epoch=value.snapshot_epoch + 1, write_ms=now.wall_ms
+                    )
+                    records.append(ShareStateRun(key, fresh))
+            budget -= 1
+            if budget <= 0:
+                return Outcome(records)
+        self._plan_sweep(now)
+        return Outcome(records)
+
+    def _to_visit(self) -> list[SharePartitionKey]:
+        values = [state.value for state in self._states.values()]
+        return list(self._states) if any(v.create_ms == v.write_ms for v in values) else []
+
+    def _plan_sweep(self, now: Now) -> None:
+        self._cold = None
+        self._cold_at_ms = now.mono_ms + self._config.cold_snapshot_interval_ms
+
+    def next_deadline(self) -> int | None:
+        """Returns the next time at which ``expire`` has work, in monotonic milliseconds; None if
+        the shard has no states."""
+        return self._cold_at_ms if self._states else None
+
+    # --------------------------------------------------------------------------------------- log
+
+    def replay(self, run: ShareStateRun, base_offset: int) -> None:
+        """Applies a record that is in the log at ``base_offset``, live and at load.
+
+        Only this method changes a state, so that a loaded shard equals the shard that wrote the
+        log.
+        """
+        key, value = run.key, run.value
+        states = self._states
+        self._end_offset = base_offset + len(run)
+        if isinstance(value, UpdateValue):
+            state = states.get(key)
+            if state is None:
+                # The snapshot was deleted; the log must have a later snapshot or tombstone.
+                self._incomplete.add(key)
+                return
+            state.value = _updated(state.value, value)
+            state.updates += 1
+            return
+        self._incomplete.discard(key)
+        if value is None:
+            states.pop(key, None)
+        else:
+            states[key] = _State(value, base_offset)
+
+    def restore(self, *part: object) -> None:  # noqa: ARG002
+        """Must not be called: the shard has no snapshot files, and the whole log is replayed."""
+        raise AssertionError("the states of share partitions have no snapshot files")
+
+    def wake(self, now: Now, budget: int) -> int:  # noqa: ARG002
+        """Does nothing, since states need no work after the replay; returns 0."""
+        return 0
+
+    def loaded(self, now: Now) -> Outcome:
+        """Ends the load, and sets the time of the next cold snapshots."""
+        self._plan_sweep(now)
+        if not self._incomplete:
+            return NOTHING
+        event = SnapshotsMissing(sorted(self._incomplete))
+        self._incomplete.clear()
+        return Outcome(events=(event,))
+
+
+_HANDLERS: dict[type, Callable[[ShareStateShard, Any, Now], _Step]] = {
+    InitializeState: ShareStateShard._initialize,
+    ReadState: ShareStateShard._read,
+    ReadStateSummary: ShareStateShard._summarize,
+    WriteState: ShareStateShard._write,
+    DeleteState: ShareStateShard._delete,
+    FindRedundant: ShareStateShard._find_redundant,
+}
+
+
+def _updated(value: SnapshotValue, update: UpdateValue) -> SnapshotValue:
+    """Returns a state after an update. Source: Kafka 4.3.1 ``ShareCoordinatorShard.merge``."""
+    start_offset = value.start_offset if update.start_offset == UNCHANGED else update.start_offset
+    return SnapshotValue(
+        value.snapshot_epoch,
+        value.state_epoch,
+        value.leader_epoch if update.leader_epoch == UNCHANGED else update.leader_epoch,
+        start_offset,
+        value.create_ms,
+        value.write_ms,
+        combine(value.batches, update.batches, start_offset),
+        update.delivery_complete_count,
+    )
+
+
+def _is_older(epoch: int, stored: int) -> bool:
+    """True if a call has an epoch, and the epoch is older than the stored epoch."""
+    return epoch != UNCHANGED and epoch < stored
+
+
+def _stored(value: SnapshotValue) -> StoredState:
+    return StoredState(
+        value.state_epoch,
+        value.leader_epoch,
+        value.start_offset,
+        value.delivery_complete_count,
+        value.batches,
+    )

@@ -1,0 +1,62 @@
+"""The records of ``__share_group_state``: their values, and the run that contains one record."""
+
+from __future__ import annotations
+
+import base64
+from typing import NamedTuple
+
+from protocol.slotted import slotted
+from share.values import SharePartitionKey, StateBatch
+
+UNKNOWN_COUNT = -1
+"""The `delivery_complete_count` of a state whose first fetch has not chosen the start offset."""
+
+
+class SnapshotValue(NamedTuple):
+    """A ShareSnapshotValue of version 0: the whole state of a share partition."""
+
+    snapshot_epoch: int
+    """The number of the snapshot; later updates have the same number."""
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    create_ms: int
+    """The wall time at which the state was initialized, or was last replaced by a snapshot that a
+    write caused."""
+    write_ms: int
+    """The wall time of the snapshot; later than ``create_ms`` for a cold snapshot."""
+    batches: tuple[StateBatch, ...] = ()
+    delivery_complete_count: int = UNKNOWN_COUNT
+
+
+class UpdateValue(NamedTuple):
+    """A ShareUpdateValue of version 0: a change of the state since the snapshot."""
+
+    snapshot_epoch: int
+    leader_epoch: int
+    """-1: unchanged."""
+    start_offset: int
+    """-1: unchanged."""
+    batches: tuple[StateBatch, ...] = ()
+    delivery_complete_count: int = UNKNOWN_COUNT
+
+
+@slotted
+class ShareStateRun:
+    """One record of ``__share_group_state``; a ``value`` of None is a tombstone."""
+
+    key: SharePartitionKey
+    value: SnapshotValue | UpdateValue | None
+
+    def __len__(self) -> int:
+        return 1
+
+
+def coordinator_key(key: SharePartitionKey) -> str:
+    """Returns the text whose hash determines the partition of a key: ``group:topicId:partition``.
+
+    The topic id is in base64, as Kafka writes ids. Source: Kafka 4.3.1
+    ``SharePartitionKey.asCoordinatorKey``.
+    """
+    topic_id = base64.urlsafe_b64encode(key.topic_id).rstrip(b"=").decode()
+    return f"{key.group_id}:{topic_id}:{key.partition}"
