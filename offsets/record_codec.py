@@ -13,8 +13,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
-from offsets import consumer_codec
+from offsets import consumer_codec, share_codec
 from offsets.consumer_records import ConsumerGroupRun
 from offsets.plain_record import EPOCH_FROM_END, NO_METADATA, TAIL_BYTES, VALUE_HEAD
 from offsets.record_values import (
@@ -26,6 +27,7 @@ from offsets.record_values import (
     string,
 )
 from offsets.runs import GroupRun, OffsetRun, Run
+from offsets.share_records import ShareGroupRun
 from protocol.records.varint import encode_varint
 
 _FIXED_BYTES = 32
@@ -87,13 +89,14 @@ def run_records(run: Run, first_delta: int, group_version: int = GROUP_VALUE_VER
     if isinstance(run, GroupRun):
         value = None if run.value is None else group_value(run.value, group_version)
         return _record(first_delta, group_key(run.group_id), value)
-    if isinstance(run, ConsumerGroupRun):
+    if isinstance(run, ConsumerGroupRun | ShareGroupRun):
+        codec: Any = share_codec if isinstance(run, ShareGroupRun) else consumer_codec
         return b"".join(
             [
                 _record(
                     first_delta + i,
-                    consumer_codec.encode_key(run.group_id, record),
-                    consumer_codec.encode_value(record),
+                    codec.encode_key(run.group_id, record),
+                    codec.encode_value(record),
                 )
                 for i, record in enumerate(run.records)
             ]
@@ -131,7 +134,7 @@ def run_bytes_at_most(run: Run) -> int:
             bound += _string_bytes(member.member_id) + _string_bytes(member.group_instance_id or "")
             bound += _string_bytes(member.client_id) + _string_bytes(member.client_host)
         return bound
-    if isinstance(run, ConsumerGroupRun):
+    if isinstance(run, ConsumerGroupRun | ShareGroupRun):
         return len(run_records(run, 0)) + _DELTA_BYTES_AT_MOST * len(run)
     head = _PROLOGUE_BYTES_AT_MOST + 10 + _string_bytes(run.group_id)
     return sum([head + _string_bytes(topic) for topic, _ in run.keys])

@@ -2,8 +2,9 @@
 
 Consecutive records of one group and topic with the same timestamps become one ``OffsetRun``, so
 that offsets written as a run are replayed as a run; consecutive records of one consumer group
-become one ``ConsumerGroupRun``. Keys of unknown type are skipped and counted, as in Kafka; an
-unknown value version, or invalid bytes, raise CorruptRecord.
+become one ``ConsumerGroupRun``, and those of one share group one ``ShareGroupRun``. Keys of unknown
+type are skipped and counted, as in Kafka; an unknown value version, or invalid bytes, raise
+CorruptRecord.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from offsets import consumer_codec
+from offsets import consumer_codec, share_codec
 from offsets.ascending import ascending
-from offsets.consumer_records import ConsumerGroupRun, ConsumerRecord
+from offsets.consumer_records import ConsumerGroupRun
 from offsets.record_values import (
     KEY_GROUP,
     KEY_OFFSET,
@@ -25,6 +27,7 @@ from offsets.record_values import (
     read_offset_value,
 )
 from offsets.runs import GroupRun, OffsetRun, OffsetTombstones, Run
+from offsets.share_records import ShareGroupRun
 from protocol.records.section import Record
 
 BasedRun = tuple[int, Run]
@@ -35,8 +38,8 @@ known_names: dict[bytes, tuple[str, str]] = {}
 read this dict."""
 
 CONSUMER_RECORDS_PER_RUN = 100
-"""The maximum number of records of a consumer group in one run. Such a run takes 2 ms, the longest
-step of a load."""
+"""The maximum number of records of a consumer or share group in one run. Such a run takes 2 ms, the
+longest step of a load."""
 _NAMES_KEPT = 8192
 _OFFSET_KEY_TYPES = (b"\x00\x01", b"\x00\x00")
 
@@ -62,12 +65,12 @@ class RunBuilder:
         self._tombstones: list[tuple[str, int]] | None = None
         self._tombstones_group = ""
         self.timestamp_ms = -1
-        """The timestamp of the next records in wall ms. Only runs of consumer groups have a
-        timestamp."""
+        """The timestamp of the next records in wall ms. Only runs of consumer and share groups
+        have a timestamp."""
         self.is_slow = False
         """True if a completed run has records that took long to decode."""
-        self._consumer_run: ConsumerGroupRun | None = None
-        self._consumer_records: list[ConsumerRecord] = []
+        self._group_run: ConsumerGroupRun | ShareGroupRun | None = None
+        self._group_records: list[Any] = []
 
     def add(self, log_offset: int, key: bytes | None, value: bytes | None) -> None:
         """Add the next record. Raises CorruptRecord if the record is invalid and must not be
@@ -96,7 +99,9 @@ class RunBuilder:
             group = None if value is None else read_group_value(value)
             self._done.append((log_offset, GroupRun(group_id, group)))
         elif (decoded := consumer_codec.decode(key, value)) is not None:
-            self._add_consumer_record(log_offset, *decoded)
+            self._add_group_record(log_offset, ConsumerGroupRun, *decoded)
+        elif (shared := share_codec.decode(key, value)) is not None:
+            self._add_group_record(log_offset, ShareGroupRun, *shared)
         else:
             self.skipped[key_type] += 1
             return  # the gap in log offsets ends the current run
@@ -203,21 +208,25 @@ class RunBuilder:
             self._tombstones = []
         self._tombstones.append((topic, partition))
 
-    def _add_consumer_record(self, log_offset: int, group_id: str, record: ConsumerRecord) -> None:
-        run = self._consumer_run
+    def _add_group_record(
+        self,
+        log_offset: int,
+        made: type[ConsumerGroupRun | ShareGroupRun],
+        group_id: str,
+        record: Any,
+    ) -> None:
+        run = self._group_run
         if (
-            run is None
+            type(run) is not made
             or log_offset != self._next_offset
             or run.group_id != group_id
             or len(run) >= CONSUMER_RECORDS_PER_RUN
         ):
             self._flush()
             self._base = log_offset
-            self._consumer_records = []
-            self._consumer_run = ConsumerGroupRun(
-                group_id, self._consumer_records, self.timestamp_ms
-            )
-        self._consumer_records.append(record)
+            self._group_records = []
+            self._group_run = made(group_id, self._group_records, self.timestamp_ms)
+        self._group_records.append(record)
 
     def _flush(self) -> None:
         if self._offsets is not None:
@@ -228,9 +237,9 @@ class RunBuilder:
             run = OffsetTombstones(self._tombstones_group, self._tombstones)
             self._done.append((self._base, run))
             self._tombstones = None
-        if self._consumer_run is not None:
-            self._done.append((self._base, self._consumer_run))
-            self._consumer_run = None
+        if self._group_run is not None:
+            self._done.append((self._base, self._group_run))
+            self._group_run = None
             self.is_slow = True
 
 

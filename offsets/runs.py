@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from offsets.consumer_records import ConsumerGroupRun
+from offsets.share_records import ShareGroupRun
 from protocol.slotted import slotted
 
 
@@ -116,6 +117,6 @@ class MarkerRun:
         return 1
 
 
-Run = OffsetRun | OffsetTombstones | GroupRun | ConsumerGroupRun
+Run = OffsetRun | OffsetTombstones | GroupRun | ConsumerGroupRun | ShareGroupRun
 OwnBatch = TransactionalRun | MarkerRun
 """The runs that are written as a separate batch, which has the producer's id."""

@@ -18,33 +18,37 @@ checks both marks.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
 
-from offsets import consumer_codec
+from offsets import consumer_codec, share_codec
 from offsets.columns import TopicColumns
 from offsets.columns_image import BadImage, decode_columns, encode_columns
 from offsets.consumer_records import ConsumerGroupRun, ConsumerRecord
 from offsets.record_values import Malformed, group_value, read_group_value
 from offsets.runs import GroupRun, GroupValue
+from offsets.share_records import ShareGroupRun, ShareRecord
 from protocol.records.crc import crc32c
 
-VERSION = 5
+VERSION = 6
 """The version of the format. Version 1 had no pending offsets, version 2 no leader epochs. Version
 3 may have commits that were written after the end of their transaction
 (broker/cores/groups/records.py). Version 4 had no consumer groups: the load before such a snapshot
-skipped their records, so only the whole log has these records."""
+skipped their records, so only the whole log has these records. Version 5 had no share groups, whose
+records were skipped too."""
+RecordT = TypeVar("RecordT")
+
 _MAGIC = b"MUSTERGI"
 _BLOCK = struct.Struct("<BI")
 _CRC = struct.Struct("<I")
 _HEAD = struct.Struct("<8sH16siqqqIi")
-_END = struct.Struct("<qqIiQQQQ")
+_END = struct.Struct("<qqIiQQQQQ")
 _PRODUCER = struct.Struct("<qh")
 _GROUP = struct.Struct("<HqI")
-_CONSUMER_RECORD = struct.Struct("<qII")
+_RECORD = struct.Struct("<qII")
 
-HEAD, OFFSETS, GROUPS, END, PENDING, CONSUMER_GROUPS = 1, 2, 3, 4, 5, 6
-_CONTENTS = {OFFSETS, GROUPS, PENDING, CONSUMER_GROUPS}
+HEAD, OFFSETS, GROUPS, END, PENDING, CONSUMER_GROUPS, SHARE_GROUPS = 1, 2, 3, 4, 5, 6, 7
+_CONTENTS = {OFFSETS, GROUPS, PENDING, CONSUMER_GROUPS, SHARE_GROUPS}
 """The kinds of blocks between the block HEAD and the block END; each kind occurs once."""
 
 
@@ -90,6 +94,8 @@ class ImageEnd(NamedTuple):
     """The number of offsets of transactions that had not ended."""
     consumer_records: int
     """The number of records of consumer groups."""
+    share_records: int
+    """The number of records of share groups."""
 
 
 class ImageWriter:
@@ -101,6 +107,7 @@ class ImageWriter:
         self.groups = 0
         self.pending = 0
         self.consumer_records = 0
+        self.share_records = 0
 
     def head(self, head: ImageHead) -> bytes:
         """The first piece of the file."""
@@ -136,10 +143,15 @@ class ImageWriter:
         self.consumer_records += len(encoded)
         return self._sealed(CONSUMER_GROUPS, encoded)
 
+    def share_groups_block(self, encoded: list[bytes]) -> bytes:
+        """Returns a block of records of share groups from ``encode_share_record``."""
+        self.share_records += len(encoded)
+        return self._sealed(SHARE_GROUPS, encoded)
+
     def end(self, end_offset: int, end_mark: BatchMark) -> bytes:
         """Returns the last piece of the file; a snapshot without this piece is invalid."""
         counts = self.offsets, self.groups, self.pending, self.consumer_records
-        payload = _END.pack(end_offset, *end_mark, *counts)
+        payload = _END.pack(end_offset, *end_mark, *counts, self.share_records)
         return self._sealed(END, [payload])
 
     def _sealed(self, kind: int, parts: list[bytes]) -> bytes:
@@ -168,7 +180,14 @@ def encode_consumer_record(group_id: str, record: ConsumerRecord, timestamp_ms: 
     """
     key = consumer_codec.encode_key(group_id, record)
     value = consumer_codec.encode_value(record) or b""
-    return _CONSUMER_RECORD.pack(timestamp_ms, len(key), len(value)) + key + value
+    return _RECORD.pack(timestamp_ms, len(key), len(value)) + key + value
+
+
+def encode_share_record(group_id: str, record: ShareRecord, timestamp_ms: int) -> bytes:
+    """Returns a record of a share group in the form of ``encode_consumer_record``."""
+    key = share_codec.encode_key(group_id, record)
+    value = share_codec.encode_value(record) or b""
+    return _RECORD.pack(timestamp_ms, len(key), len(value)) + key + value
 
 
 def encode_pending(
@@ -229,8 +248,22 @@ class Image:
         for kind, start, end in self._blocks:
             position = start
             while kind == CONSUMER_GROUPS and position < end:
-                run, position = _decode_consumer_record(self._view[:end], position)
-                yield run
+                found, timestamp_ms, position = _decode_record(
+                    self._view[:end], position, consumer_codec.decode
+                )
+                group_id, record = found
+                yield ConsumerGroupRun(group_id, [record], timestamp_ms)
+
+    def share_groups(self) -> Iterator[ShareGroupRun]:
+        """Yields the records of every share group, one record per run. Raises BadImage."""
+        for kind, start, end in self._blocks:
+            position = start
+            while kind == SHARE_GROUPS and position < end:
+                found, timestamp_ms, position = _decode_record(
+                    self._view[:end], position, share_codec.decode
+                )
+                group_id, record = found
+                yield ShareGroupRun(group_id, [record], timestamp_ms)
 
 
 Blocks = list[tuple[int, int, int]]
@@ -292,17 +325,22 @@ def _decode_group(view: memoryview, position: int) -> tuple[int, GroupRun, int]:
     return record_offset, GroupRun(group_id, value), start + value_bytes
 
 
-def _decode_consumer_record(view: memoryview, position: int) -> tuple[ConsumerGroupRun, int]:
+def _decode_record(
+    view: memoryview,
+    position: int,
+    decode: Callable[[bytes, bytes | None], tuple[str, RecordT] | None],
+) -> tuple[tuple[str, RecordT], int, int]:
+    """Returns the group id and the record at ``position``, the wall time at which the record was
+    written, and the position after the record."""
     try:
-        timestamp_ms, key_bytes, value_bytes = _CONSUMER_RECORD.unpack_from(view, position)
-        start = position + _CONSUMER_RECORD.size
+        timestamp_ms, key_bytes, value_bytes = _RECORD.unpack_from(view, position)
+        start = position + _RECORD.size
         middle, end = start + key_bytes, start + key_bytes + value_bytes
         if end > len(view):
             raise BadImage(f"a record of {key_bytes + value_bytes} bytes at byte {position}")
-        found = consumer_codec.decode(bytes(view[start:middle]), bytes(view[middle:end]))
+        found = decode(bytes(view[start:middle]), bytes(view[middle:end]))
     except (struct.error, Malformed) as error:
         raise BadImage(f"the record at byte {position}: {error}") from None
     if found is None:
-        raise BadImage(f"the record at byte {position} is not of a consumer group")
-    group_id, record = found
-    return ConsumerGroupRun(group_id, [record], timestamp_ms), end
+        raise BadImage(f"the record at byte {position} has a type of another block")
+    return found, timestamp_ms, end

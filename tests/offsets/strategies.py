@@ -31,6 +31,19 @@ from offsets.runs import (
     Run,
     TransactionalRun,
 )
+from offsets.share_records import (
+    ShareCurrentAssignment,
+    ShareCurrentRecord,
+    ShareEpochRecord,
+    ShareGroupEpoch,
+    ShareMemberMetadata,
+    ShareMemberRecord,
+    ShareTargetEpoch,
+    ShareTargetEpochRecord,
+    ShareTargetRecord,
+    StatePartitions,
+    StatePartitionsRecord,
+)
 from tests.model.log_reader import ModelGroup, ModelMember
 
 int32 = st.integers(-(2**31), 2**31 - 1)
@@ -171,3 +184,40 @@ consumer_records = st.one_of(
     st.builds(RegexRecord, _short_names, st.builds(ResolvedRegex, _sorted_names, int32, int64)),
 )
 """Consumer group records with any value that Muster may write."""
+
+_named = st.dictionaries(
+    _topic_ids,
+    st.tuples(_short_names, st.sets(_int32, max_size=4).map(sorted).map(tuple)),
+    max_size=2,
+)
+share_records = st.one_of(
+    st.builds(
+        ShareMemberRecord,
+        _short_names,
+        st.builds(
+            ShareMemberMetadata,
+            st.none() | _short_names,
+            _short_names,
+            _short_names,
+            _sorted_names,
+        ),
+    ),
+    st.builds(ShareEpochRecord, st.builds(ShareGroupEpoch, int32, int64)),
+    st.builds(ShareTargetEpochRecord, st.builds(ShareTargetEpoch, int32, int64)),
+    st.builds(ShareTargetRecord, _short_names, _targets),
+    st.builds(
+        ShareCurrentRecord,
+        _short_names,
+        st.builds(ShareCurrentAssignment, int32, int32, st.integers(-128, 127), _targets),
+    ),
+    st.builds(
+        StatePartitionsRecord,
+        st.builds(
+            StatePartitions,
+            _named,
+            _named,
+            st.dictionaries(_topic_ids, _short_names, max_size=2),
+        ),
+    ),
+)
+"""Share group records with any value that Muster may write."""

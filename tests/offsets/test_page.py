@@ -19,6 +19,21 @@ from offsets.runs import (
     TransactionalRun,
 )
 from offsets.section_reader import runs_of_section
+from offsets.share_records import (
+    ShareCurrentAssignment,
+    ShareCurrentRecord,
+    ShareEpochRecord,
+    ShareGroupEpoch,
+    ShareGroupRun,
+    ShareMemberMetadata,
+    ShareMemberRecord,
+    ShareRecord,
+    ShareTargetEpoch,
+    ShareTargetEpochRecord,
+    ShareTargetRecord,
+    StatePartitions,
+    StatePartitionsRecord,
+)
 from protocol.records.batch import PLAIN_FORM, read_header, section_of
 from protocol.records.markers import transaction_end
 
@@ -26,11 +41,21 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "formats" / "consumer-offs
 AT_MS = 1_700_000_000_000
 
 MEMBER = GroupMember("c-1", None, "c", "/10.0.0.7", 60_000, 10_000, b"\1\2", b"\3")
+JOBS = b"\7" * 16
+SHARE_RECORDS: list[ShareRecord] = [
+    ShareMemberRecord("m-1", ShareMemberMetadata(None, "c", "/10.0.0.7", ("jobs",))),
+    ShareEpochRecord(ShareGroupEpoch(3, 5)),
+    ShareTargetRecord("m-1", {JOBS: (0, 1)}),
+    ShareTargetEpochRecord(ShareTargetEpoch(3, AT_MS)),
+    ShareCurrentRecord("m-1", ShareCurrentAssignment(3, 2, 0, {JOBS: (0, 1)})),
+    StatePartitionsRecord(StatePartitions({}, {JOBS: ("jobs", (0, 1))}, {})),
+]
 EXAMPLE = [
     OffsetRun("shop", "orders", [0], [42], [5], None, AT_MS),
     OffsetRun("shop", "orders", [1], [9], [-1], ["mine"], AT_MS, AT_MS + 600_000),
     OffsetTombstones("shop", [("orders", 3)]),
     GroupRun("shop", GroupValue("consumer", 2, "range", "c-1", AT_MS, [MEMBER])),
+    *(ShareGroupRun("work", [record]) for record in SHARE_RECORDS),
 ]
 
 

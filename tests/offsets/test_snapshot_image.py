@@ -25,6 +25,7 @@ from offsets.runs import (
     Run,
     TransactionalRun,
 )
+from offsets.share_records import ShareEpochRecord, ShareGroupEpoch, ShareGroupRun, ShareRecord
 from offsets.snapshot_image import (
     BatchMark,
     ImageHead,
@@ -32,6 +33,7 @@ from offsets.snapshot_image import (
     encode_consumer_record,
     encode_group,
     encode_pending,
+    encode_share_record,
     read_image,
 )
 from protocol.records.crc import crc32c
@@ -42,6 +44,7 @@ from tests.offsets.strategies import (
     group_values,
     offset_runs,
     own_batches,
+    share_records,
     tombstones,
 )
 
@@ -51,6 +54,7 @@ HEAD = ImageHead(bytes([7]) * 16, 3, 0, 40, BatchMark(38, 0xDEADBEEF, 5))
 END_MARK = BatchMark(40, 0x01020304, 6)
 
 EPOCH = EpochRecord(GroupEpoch(7, 5))
+SHARE_EPOCH = ShareEpochRecord(ShareGroupEpoch(3, 9))
 
 histories = st.lists(
     offset_runs(few_names, few_partitions)
@@ -71,6 +75,7 @@ def image_of(
     cache: OffsetCache,
     groups: dict[str, tuple[int, GroupValue]],
     records: Sequence[ConsumerRecord] = (),
+    shares: Sequence[ShareRecord] = (),
 ) -> bytes:
     writer = ImageWriter()
     blocks = [writer.head(HEAD)]
@@ -85,6 +90,9 @@ def image_of(
     if records:
         encoded = [encode_consumer_record("live", each, AT_MS) for each in records]
         blocks.append(writer.consumer_groups_block(encoded))
+    if shares:
+        encoded = [encode_share_record("work", each, AT_MS) for each in shares]
+        blocks.append(writer.share_groups_block(encoded))
     blocks.append(writer.end(42, END_MARK))
     return b"".join(blocks)
 
@@ -116,7 +124,7 @@ def example() -> bytes:
     pending = OffsetRun("shop", "orders", [1], [8], [-1], None, AT_MS)
     cache.replay(TransactionalRun(4001, 2, [pending]), 39)
     groups = {"shop": (33, GroupValue("consumer", 2, None, None, AT_MS, []))}
-    return image_of(cache, groups, [EPOCH])
+    return image_of(cache, groups, [EPOCH], [SHARE_EPOCH])
 
 
 @pytest.mark.proves("transactions 39")
@@ -127,11 +135,12 @@ def test_example_of_the_snapshot_page_is_read_and_written() -> None:
     assert example() == written
     image = read_image(written)
     assert image.head == HEAD
-    assert image.end == (42, END_MARK, 2, 1, 1, 1)
+    assert image.end == (42, END_MARK, 2, 1, 1, 1, 1)
     assert [(o, r.group_id, r.value and r.value.generation_id) for o, r in image.groups()] == [
         (33, "shop", 2)
     ]
     assert list(image.consumer_groups()) == [ConsumerGroupRun("live", [EPOCH], AT_MS)]
+    assert list(image.share_groups()) == [ShareGroupRun("work", [SHARE_EPOCH], AT_MS)]
     cache = restored(written)
     assert cache.fetch("shop", "orders", [0, 1, 2]).offsets == [5, 6, -1]
     entry = cache.get("shop", "orders", 1)
@@ -180,12 +189,23 @@ def test_consumer_group_records_of_a_snapshot_are_equal_to_those_written(
     assert image.end.consumer_records == len(records)
 
 
+@given(st.lists(share_records, min_size=1, max_size=10))
+def test_share_group_records_of_a_snapshot_are_equal_to_those_written(
+    records: list[ShareRecord],
+) -> None:
+    image = read_image(image_of(cache_of([]), {}, (), records))
+    assert list(image.share_groups()) == [
+        ShareGroupRun("work", [record], AT_MS) for record in records
+    ]
+    assert image.end.share_records == len(records)
+
+
 @pytest.mark.parametrize(
     ("payload", "error"),
     [
         (bytes(15), "requires a buffer"),
         (bytes(8) + b"\4\0\0\0\0\0\0\1" + bytes(20), "16777220 bytes"),
-        (bytes(8) + b"\5\0\0\0\0\0\0\0" + b"\0\2\0\1g", "not of a consumer group"),
+        (bytes(8) + b"\5\0\0\0\0\0\0\0" + b"\0\2\0\1g", "type of another block"),
         (bytes(8) + b"\5\0\0\0\1\0\0\0" + b"\0\3\0\1g\0", "no version"),
     ],
 )
@@ -213,6 +233,7 @@ RICH = image_of(
     ),
     {"a": (9, GroupValue("consumer", 1, "range", "m-1", AT_MS, [MEMBER]))},
     [EPOCH],
+    [SHARE_EPOCH],
 )
 
 
@@ -240,7 +261,7 @@ def test_snapshot_with_a_missing_or_foreign_block_is_refused() -> None:
         size = 9 + int.from_bytes(RICH[position + 1 : position + 5], "little")
         sizes.append((position, position + size))
         position += size
-    assert len(sizes) == 7
+    assert len(sizes) == 8
     for start, end in sizes:
         with pytest.raises(BadImage):
             read_image(RICH[:start] + RICH[end:])
@@ -250,7 +271,7 @@ def test_snapshot_with_a_missing_or_foreign_block_is_refused() -> None:
         read_image(other[:71] + RICH[start:end] + other[71:])
 
 
-@pytest.mark.parametrize("version", [3, 4, 6])
+@pytest.mark.parametrize("version", [3, 4, 5, 7])
 def test_snapshot_of_another_version_is_refused_by_its_version(version: int) -> None:
     head = bytearray(RICH[:71])
     head[13] = version

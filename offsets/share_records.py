@@ -1,0 +1,136 @@
+"""Records of share groups (KIP-932) in ``__consumer_offsets``, as values.
+
+The key types are 10 to 15; a value of None is a tombstone. A `ShareGroupRun` has the records that
+one step writes for one group: they stay in one batch, in the order that Kafka's loader requires.
+Source: Kafka 4.3.1 ``GroupCoordinatorRecordHelpers``; docs/formats/consumer-offsets.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from offsets.consumer_records import Assignment
+from protocol.slotted import slotted
+
+
+@slotted(frozen=True)
+class ShareMemberMetadata:
+    """The subscription and the properties of a member, from its heartbeats (type 10)."""
+
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    """The client's address, which begins with a slash as in Kafka: ``/127.0.0.1``."""
+    subscribed_topics: tuple[str, ...] = ()
+    """The names of the subscribed topics, in ascending order."""
+
+
+@slotted(frozen=True)
+class ShareGroupEpoch:
+    """The epoch of a share group (type 11). ``metadata_hash`` is an int64 hash of the metadata of
+    the group's topics, 0 if none of the topics exists."""
+
+    epoch: int
+    metadata_hash: int = 0
+
+
+@slotted(frozen=True)
+class ShareTargetEpoch:
+    """The epoch of a group's target assignment (type 12), and the wall time in ms at which the
+    assignment was computed; 0 if unknown."""
+
+    epoch: int
+    timestamp_ms: int = 0
+
+
+@slotted(frozen=True)
+class ShareCurrentAssignment:
+    """The epoch and partitions of a member (type 14)."""
+
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: int = 0
+    """Kafka's member state; a share group's member is always STABLE (0)."""
+    assigned: Assignment = field(default_factory=dict)
+
+
+@slotted(frozen=True)
+class StatePartitions:
+    """The partitions of the group whose delivery state the share coordinator stores (type 15).
+
+    Each mapping has the topic's name and the partitions in ascending order, by topic id.
+    """
+
+    initializing: Mapping[bytes, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    initialized: Mapping[bytes, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    deleting: Mapping[bytes, str] = field(default_factory=dict)
+    """The name by topic id of each topic whose state is being deleted."""
+
+
+@slotted
+class ShareMemberRecord:
+    """The record of a member's subscription and properties, type 10."""
+
+    member_id: str
+    value: ShareMemberMetadata | None
+
+
+@slotted
+class ShareEpochRecord:
+    """The record of a group's epoch, type 11."""
+
+    value: ShareGroupEpoch | None
+
+
+@slotted
+class ShareTargetEpochRecord:
+    """The record of the target assignment's epoch, type 12."""
+
+    value: ShareTargetEpoch | None
+
+
+@slotted
+class ShareTargetRecord:
+    """The record of the target assignment of one member, type 13."""
+
+    member_id: str
+    value: Assignment | None
+
+
+@slotted
+class ShareCurrentRecord:
+    """The record of a member's current assignment, type 14."""
+
+    member_id: str
+    value: ShareCurrentAssignment | None
+
+
+@slotted
+class StatePartitionsRecord:
+    """The record of the partitions whose delivery state is stored, type 15."""
+
+    value: StatePartitions | None
+
+
+ShareRecord = (
+    ShareMemberRecord
+    | ShareEpochRecord
+    | ShareTargetEpochRecord
+    | ShareTargetRecord
+    | ShareCurrentRecord
+    | StatePartitionsRecord
+)
+
+
+@slotted
+class ShareGroupRun:
+    """Records of one share group, written as a part of one batch that is never split."""
+
+    group_id: str
+    records: Sequence[ShareRecord]
+    timestamp_ms: int = -1
+    """Wall time at which the records were written; -1: unknown."""
+
+    def __len__(self) -> int:
+        return len(self.records)
