@@ -8,6 +8,8 @@ Where to change:
 - the admin actions that make a group miss records: `LostByAdmin` in `coordinator/events.py`;
   deleted records and topics in `broker/apis/shared/losses.py`; the page's view in
   `broker/web/views/noticed.py`. Then `broker/web/openapi.json`, `tests/coordinator/test_losses.py`.
+- the checks of a ShareGroupHeartbeat and their texts: `coordinator/share/heartbeat.py`. Then
+  `tests/coordinator/share/test_heartbeat.py`, `tests/interop/test_share_groups_as_kafka.py`.
 - the reasons for which joins are rejected, and their texts: `coordinator/classic/refused_joins.py`.
   Then `tests/coordinator/test_refused_joins.py`, `tests/coordinator/test_golden.py`.
 """

@@ -283,9 +283,67 @@ class ConsumerGroupDescribe:
     group_id: str
 
 
+@slotted
+class ShareHeartbeat:
+    """ShareGroupHeartbeat v1 (KIP-932). A field of None is unchanged since the last request that
+    contained it."""
+
+    ticket: Ticket
+    group_id: str
+    member_id: str
+    member_epoch: int
+    """0: the member joins or rejoins; -1: the member leaves; another value: the epoch of the last
+    response."""
+    rack_id: str | None
+    subscribed_topics: Sequence[str] | None
+    client_id: str
+    client_host: str
+
+
+@slotted
+class ShareGroupDescribe:
+    """One group of a ShareGroupDescribe."""
+
+    ticket: Ticket
+    group_id: str
+
+
+@slotted
+class ShareOffsetsDescribe:
+    """One group of a DescribeShareGroupOffsets for all topics."""
+
+    ticket: Ticket
+    group_id: str
+
+
+@slotted
+class ShareOffsetsAlter:
+    """AlterShareGroupOffsets. The broker has removed topics and partitions that do not exist; it
+    sets the offsets after the reply."""
+
+    ticket: Ticket
+    group_id: str
+    topics: Mapping[bytes, tuple[str, tuple[int, ...]]]
+    """The name and the partitions, in ascending order, of each topic id."""
+
+
+@slotted
+class ShareOffsetsDelete:
+    """DeleteShareGroupOffsets. The broker deletes the states after the reply."""
+
+    ticket: Ticket
+    group_id: str
+    topic_ids: Sequence[bytes]
+
+
 Call = (
     ConsumerGroupDescribe
     | ConsumerHeartbeat
+    | ShareGroupDescribe
+    | ShareHeartbeat
+    | ShareOffsetsAlter
+    | ShareOffsetsDelete
+    | ShareOffsetsDescribe
     | JoinGroup
     | SyncGroup
     | Heartbeat

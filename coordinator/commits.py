@@ -33,6 +33,7 @@ from offsets.runs import OffsetRun, Run
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,
+    GROUP_ID_NOT_FOUND,
     ILLEGAL_GENERATION,
     INVALID_COMMIT_OFFSET_SIZE,
     NONE,
@@ -73,7 +74,7 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
         refused = check_commit(consumers, call, state.topics)
         if refused is not None:
             return rejected(None, call, *refused)
-    elif error := _check(group, call, now):
+    elif error := _check(state, group, call, now):
         return rejected(group, call, error)
     wall_ms, retention_ms = now.wall_ms, call.retention_time_ms
     if retention_ms == -1:
@@ -188,6 +189,8 @@ def metadata_too_large(
 def _why_rejected(group: Group | None, call: OffsetCommit | TxnOffsetCommit, error: int) -> str:
     if error == INVALID_COMMIT_OFFSET_SIZE:
         return "the commit is larger than the largest batch of __consumer_offsets"
+    if error == GROUP_ID_NOT_FOUND:
+        return "the group is a share group, which has no committed offsets"
     if group is None:
         return f"the commit has generation {call.generation_id}, but the group does not exist"
     if error == ILLEGAL_GENERATION:
@@ -206,13 +209,15 @@ def _why_rejected(group: Group | None, call: OffsetCommit | TxnOffsetCommit, err
     return f"the group is {group.state.value}"
 
 
-def _check(group: Group | None, call: OffsetCommit, now: Now) -> int:
+def _check(state: ShardState, group: Group | None, call: OffsetCommit, now: Now) -> int:
     """Returns the error of a commit as a whole, or NONE.
 
     A commit without a generation comes from a simple consumer (assign()) or an admin, and is
     accepted only while the group has no members.
     """
     if group is None:
+        if call.group_id in state.share_groups:
+            return GROUP_ID_NOT_FOUND
         return NONE if call.generation_id < 0 else ILLEGAL_GENERATION
     match group.state:
         case State.STABLE | State.PREPARING_REBALANCE:

@@ -27,6 +27,18 @@ class ConsumerSettings(NamedTuple):
     0: each change computes a target."""
 
 
+class ShareSettings(NamedTuple):
+    """The settings of one share group, in milliseconds."""
+
+    session_timeout_ms: int = 45_000
+    """share.session.timeout.ms"""
+    heartbeat_interval_ms: int = 5_000
+    """share.heartbeat.interval.ms"""
+    assignment_interval_ms: int = 1_000
+    """share.assignment.interval.ms (KIP-1263): the minimum time between two target assignments; 0:
+    each change computes a target."""
+
+
 @slotted(frozen=True)
 class GroupConfig:
     """Settings of groups and offsets; times in milliseconds, defaults are Kafka's."""
@@ -73,6 +85,17 @@ class GroupConfig:
     """group.consumer.rebalance.heartbeat.interval.ms; 0: off, as in Kafka."""
     consumer_migration_policy: str = BIDIRECTIONAL
     """group.consumer.migration.policy, in lower case"""
+    share: ShareSettings = ShareSettings()
+    """group.share.*: the settings of share groups that have no group-specific settings."""
+    own_share: Mapping[str, ShareSettings] = field(default_factory=dict)
+    """The settings of share groups that have group-specific settings, by group id."""
+    share_max_size: int = 200
+    """group.share.max.size"""
+    share_initialize_retry_ms: int = 30_000
+    """group.share.initialize.retry.interval.ms, an internal property of Kafka: the time after which
+    an initialization that has not ended is repeated."""
+    serves_share_groups: bool = True
+    """Whether the broker serves share groups, and knows all topics; false in a cluster."""
     max_record_bytes: int = 1_048_588
     """max.message.bytes of ``__consumer_offsets``: the largest batch, its header included."""
 
@@ -92,3 +115,7 @@ class GroupConfig:
     def of_group(self, group_id: str) -> ConsumerSettings:
         """The settings of one consumer group."""
         return self.own_consumer.get(group_id, self.consumer)
+
+    def of_share_group(self, group_id: str) -> ShareSettings:
+        """The settings of one share group."""
+        return self.own_share.get(group_id, self.share)

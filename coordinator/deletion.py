@@ -12,6 +12,7 @@ from coordinator.commits import lost
 from coordinator.consumer.deletion import ConsumerGroupDeleted
 from coordinator.events import EXAMPLES_KEPT, Cause, Loss, LostByAdmin, OffsetsExpired
 from coordinator.outcome import OffsetDeleteReply
+from coordinator.share import deletion as share_deletion
 from coordinator.step import Step
 from protocol.consumer_protocol import CONSUMER
 from protocol.errors import (
@@ -26,6 +27,9 @@ def delete_group(step: Step, call: DeleteGroup) -> None:
     """Delete a group without members, its offsets and its record."""
     group = step.state.groups.get(call.group_id)
     if group is None:
+        share = step.state.share_groups.get(call.group_id)
+        if share is not None:
+            return share_deletion.delete(step, share, call.ticket)
         consumers = step.state.consumer_groups.get(call.group_id)
         if consumers is None:
             return step.reply(call.ticket, GROUP_ID_NOT_FOUND)

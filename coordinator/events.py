@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from coordinator.consumer.events import ConsumerEvent
+from coordinator.share.events import ShareEvent
 from protocol.slotted import slotted
 
 
@@ -46,6 +47,8 @@ class Cause(StrEnum):
     SUBSCRIPTION_CHANGED = "subscription_changed"
     TOPICS_CHANGED = "topics_changed"
     REGEX_RESOLVED = "regex_resolved"
+    PARTITIONS_INITIALIZED = "partitions_initialized"
+    """Partitions of a share group can be assigned, because their delivery state is initialized."""
     UNKNOWN = "unknown"
     """The cause of generations that were loaded from the log; events never have this cause."""
 
@@ -337,4 +340,5 @@ Event = (
     | GroupRemoved
     | ShardLoaded
     | ConsumerEvent
+    | ShareEvent
 )

@@ -1,14 +1,16 @@
-"""Applies the records of classic and consumer groups; ``replay`` calls this module."""
+"""Applies the records of classic, consumer and share groups; ``replay`` calls this module."""
 
 from __future__ import annotations
 
 from coordinator.classic.group import Group
 from coordinator.consumer import hosting
 from coordinator.events import LOADED_ID_CHARACTERS, LoadedGeneration
+from coordinator.share import hosting as share_hosting
 from coordinator.step import ShardState
 from journal.texts import cut
 from offsets.consumer_records import ConsumerGroupRun
 from offsets.runs import GroupRun, GroupValue
+from offsets.share_records import ShareGroupRun
 
 GENERATIONS_KEPT = 8
 """The number of generations of each group that a load keeps, as the first entries of the journal.
@@ -20,7 +22,7 @@ class GroupRecords:
 
     A load builds the groups from these records, and the newest record of an id determines the type
     of the group. In a log of Muster or Kafka the tombstone of a classic group precedes the first
-    record of a consumer group with its id, and vice versa. Kafka refuses to load any other log. In
+    record of a group of another type with its id. Kafka refuses to load any other log. In
     Muster such a group keeps its offsets, and its members rejoin. A snapshot may be ahead of the
     records after it, so these records may be of an earlier type than the snapshot's group.
     """
@@ -45,6 +47,7 @@ class GroupRecords:
             self._forget_classic(run.group_id)
             return
         self._state.consumer_groups.pop(run.group_id, None)
+        self._state.share_groups.pop(run.group_id, None)
         group = Group.restored(run.group_id, run.value, base_offset)
         self._state.groups[run.group_id] = group
         seen = self._generations.setdefault(group.group_id, [])
@@ -58,6 +61,16 @@ class GroupRecords:
         classic group with the same id."""
         hosting.replay(self._state, run)
         if any(record.value is not None for record in run.records):
+            self._state.share_groups.pop(run.group_id, None)
+            self.recorded.pop(run.group_id, None)
+            self._forget_classic(run.group_id)
+
+    def load_share_group(self, run: ShareGroupRun) -> None:
+        """Applies the records of a share group; a record that is not a tombstone removes a group of
+        another type with the same id."""
+        share_hosting.replay(self._state, run)
+        if any(record.value is not None for record in run.records):
+            self._state.consumer_groups.pop(run.group_id, None)
             self.recorded.pop(run.group_id, None)
             self._forget_classic(run.group_id)
 

@@ -1,8 +1,8 @@
 """The journal of a broker's groups: one page per group, which is updated by events.
 
 `Journal.observe` takes the events in order, each with the time at which it was emitted. Bounds: 64
-rebalances per group and about 64 MiB in total. The page of the group without events for the longest
-time is dropped first. A group without events does not have a page.
+rebalances per group and about 64 MiB in total. The page whose last event is the oldest is dropped
+first. A group gets its page with its first event.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from coordinator.classic.rebalance import after_removal, prepare
 from coordinator.classic.static_members import replace
 from coordinator.consumer import on_command as consumer
 from coordinator.events import Cause
+from coordinator.share import on_command as share
 from coordinator.step import Step
 from coordinator.wording import named, seconds
 
@@ -28,12 +29,14 @@ TAKEN_OVER_BY = "a test"
 def rebalance(step: Step, group_id: str) -> None:
     """Begins a rebalance: each member gets the error from its next heartbeat, and rejoins.
 
-    In a consumer group the epoch is raised, and a member keeps the partitions that the new target
-    assigns to it.
+    In a consumer or share group the epoch is raised, and a member keeps the partitions that the new
+    target assigns to it.
     """
     consumers = step.state.consumer_groups.get(group_id)
     if consumers is not None:
         return consumer.rebalance(step, consumers, _ASKED)
+    if group_id in step.state.share_groups:
+        return share.rebalance(step, step.state.share_groups[group_id], _ASKED)
     return prepare(step, step.state.groups[group_id], Cause.ASKED_FOR, _ASKED)
 
 
@@ -42,6 +45,9 @@ def expire(step: Step, group_id: str, member_id: str) -> None:
     consumers = step.state.consumer_groups.get(group_id)
     if consumers is not None:
         return consumer.expire(step, consumers, consumers.members[member_id], _ASKED)
+    if group_id in step.state.share_groups:
+        shares = step.state.share_groups[group_id]
+        return share.expire(step, shares, shares.members[member_id], _ASKED)
     group = step.state.groups[group_id]
     member = group.members[member_id]
     if member.waits:

@@ -8,6 +8,7 @@ and EndOffsets are error codes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import NamedTuple
 
 from coordinator.calls import Ticket
@@ -102,7 +103,7 @@ class DescribeReply:
     protocol_name: str = ""
     members: Sequence[DescribedMember] = ()
     is_other_type: bool = False
-    """True for a consumer group, which DescribeGroups reports as "Dead"."""
+    """True for a consumer or share group, which DescribeGroups reports as "Dead"."""
 
 
 class ListedGroup(NamedTuple):
@@ -177,6 +178,56 @@ class ConsumerHeartbeatReply:
     """All partitions of the member by topic id; None if they are unchanged."""
 
 
+class DescribedShareMember(NamedTuple):
+    """A member in a ShareGroupDescribe reply."""
+
+    member_id: str
+    rack_id: str | None
+    epoch: int
+    client_id: str
+    client_host: str
+    subscribed_topics: tuple[str, ...]
+    assignment: Assignment
+
+
+@slotted
+class ShareDescribeReply:
+    """The reply to one group of a ShareGroupDescribe."""
+
+    error_code: int
+    group_id: str
+    error_message: str | None = None
+    state: str = ""
+    epoch: int = 0
+    target_epoch: int = 0
+    members: tuple[DescribedShareMember, ...] = ()
+
+
+@slotted
+class ShareHeartbeatReply:
+    """The reply to ShareGroupHeartbeat. An error reply has an error message and no other field."""
+
+    error_code: int
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Assignment | None = None
+    """All partitions of the member by topic id; None if they are unchanged."""
+
+
+@slotted
+class ShareOffsetsReply:
+    """The reply to DescribeShareGroupOffsets, AlterShareGroupOffsets and DeleteShareGroupOffsets:
+    the partitions whose delivery state is to be read, initialized or deleted."""
+
+    error_code: int
+    error_message: str | None = None
+    state_epoch: int = 0
+    """The epoch for the states to initialize."""
+    topics: Assignment = field(default_factory=dict)
+
+
 Reply = (
     int
     | ConsumerDescribeReply
@@ -189,6 +240,9 @@ Reply = (
     | DescribeReply
     | ListReply
     | OffsetDeleteReply
+    | ShareDescribeReply
+    | ShareHeartbeatReply
+    | ShareOffsetsReply
 )
 
 

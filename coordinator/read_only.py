@@ -121,7 +121,7 @@ class GroupView(Protocol):
 
     @property
     def type(self) -> str:
-        """Returns the group's type in ListGroups: "classic" or "consumer"."""
+        """Returns the group's type in ListGroups: "classic", "consumer" or "share"."""
 
     @property
     def state(self) -> Enum:

@@ -22,6 +22,11 @@ from coordinator.calls import (
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
+    ShareGroupDescribe,
+    ShareHeartbeat,
+    ShareOffsetsAlter,
+    ShareOffsetsDelete,
+    ShareOffsetsDescribe,
     SyncGroup,
     TxnOffsetCommit,
 )
@@ -36,6 +41,9 @@ from coordinator.outcome import (
     ListReply,
     OffsetDeleteReply,
     Reply,
+    ShareDescribeReply,
+    ShareHeartbeatReply,
+    ShareOffsetsReply,
     SyncReply,
 )
 from protocol.errors import (
@@ -71,6 +79,12 @@ def refusal(call: Call, error_code: int) -> Reply:
             return ConsumerDescribeReply(error_code, call.group_id)
         case ConsumerHeartbeat():
             return ConsumerHeartbeatReply(error_code)
+        case ShareGroupDescribe():
+            return ShareDescribeReply(error_code, call.group_id)
+        case ShareHeartbeat():
+            return ShareHeartbeatReply(error_code)
+        case ShareOffsetsAlter() | ShareOffsetsDelete() | ShareOffsetsDescribe():
+            return ShareOffsetsReply(error_code)
         case SyncGroup():
             return SyncReply(error_code)
         case LeaveGroup():
@@ -112,6 +126,12 @@ def failed(reply: Reply, error_code: int) -> Reply:
         return ConsumerDescribeReply(error_code, reply.group_id)
     if isinstance(reply, ConsumerHeartbeatReply):
         return ConsumerHeartbeatReply(error_code)
+    if isinstance(reply, ShareDescribeReply):
+        return ShareDescribeReply(error_code, reply.group_id)
+    if isinstance(reply, ShareHeartbeatReply):
+        return ShareHeartbeatReply(error_code)
+    if isinstance(reply, ShareOffsetsReply):
+        return ShareOffsetsReply(error_code)
     if isinstance(reply, JoinReply):
         return JoinReply(error_code, reply.member_id)
     if isinstance(reply, SyncReply):

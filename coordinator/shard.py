@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from itertools import islice
-from typing import Any
 
 from coordinator.calls import (
     Call,
@@ -28,6 +27,8 @@ from coordinator.calls import (
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
+    ShareGroupDescribe,
+    ShareHeartbeat,
     SyncGroup,
     Ticket,
     TxnOffsetCommit,
@@ -46,10 +47,16 @@ from coordinator.consumer.views import describe as describe_consumer_group
 from coordinator.deletion import delete_group, offset_delete
 from coordinator.events import Cause, ShardLoaded
 from coordinator.group_records import GroupRecords
-from coordinator.outcome import NOTHING, Outcome, answered
-from coordinator.refusal import MUST_NAME_GROUP, refusal
+from coordinator.outcome import NOTHING, Outcome
 from coordinator.retention import Retention
-from coordinator.step import ShardState, Step
+from coordinator.share import deletion as share_deletion
+from coordinator.share import hosting as share_hosting
+from coordinator.share import initialization, offsets
+from coordinator.share.events import Partitions
+from coordinator.share.heartbeat import heartbeat as share_heartbeat
+from coordinator.share.heartbeat import idle_heartbeat as idle_share_heartbeat
+from coordinator.share.views import describe as describe_share_group
+from coordinator.step import Handler, ShardState, Step, idle_or_stepped, stepped
 from coordinator.timers import GroupTimer
 from coordinator.topics_image import TopicsImage
 from coordinator.txn_commits import end_offsets, txn_commit
@@ -58,13 +65,12 @@ from coordinator.views import ShardView, describe, list_groups
 from offsets.columns import TopicColumns
 from offsets.consumer_records import ConsumerGroupRun
 from offsets.runs import GroupRun, OwnBatch, Run
-from protocol.errors import INVALID_GROUP_ID
+from offsets.share_records import ShareGroupRun
+from protocol.errors import NONE
 from protocol.now import Now
 
 _WOKEN_AT_ONCE = 1 << 30
 _UNFINISHED = "the coordinator restarted before the rebalance after the downgrade had ended"
-
-_Handler = Callable[[ShardState, Any, Now], Outcome]
 
 
 def _heartbeat(state: ShardState, call: Heartbeat, now: Now) -> Outcome:
@@ -72,53 +78,24 @@ def _heartbeat(state: ShardState, call: Heartbeat, now: Now) -> Outcome:
     return tuple.__new__(Outcome, ((), ((call.ticket, code),), ()))
 
 
-def _stepped(handler: Callable[[Step, Any], object]) -> _Handler:
-    """Returns a handler that collects its outcome in a Step.
-
-    A call with an empty group id is rejected before ``handler`` runs if the API requires a group
-    id.
-    """
-
-    def handle(state: ShardState, call: Any, now: Now) -> Outcome:
-        step = Step(state, now)
-        try:
-            if isinstance(call, MUST_NAME_GROUP) and not call.group_id:
-                step.reply(call.ticket, refusal(call, INVALID_GROUP_ID))
-            else:
-                handler(step, call)
-        except Exception:
-            state.interrupted += step.replies
-            raise
-        return Outcome(step.records, step.replies, step.events)
-
-    return handle
-
-
-_changing_heartbeat = _stepped(consumer_heartbeat)
-
-
-def _consumer_heartbeat(state: ShardState, call: ConsumerHeartbeat, now: Now) -> Outcome:
-    reply = idle_heartbeat(state, call, now)
-    if reply is None:
-        return _changing_heartbeat(state, call, now)
-    return answered(call.ticket, reply)
-
-
-_HANDLERS: dict[type, _Handler] = {
+_HANDLERS: dict[type, Handler] = {
     Heartbeat: _heartbeat,
     OffsetCommit: commit,
     OffsetFetch: fetch,
     TxnOffsetCommit: txn_commit,
     EndOffsets: end_offsets,
-    ConsumerHeartbeat: _consumer_heartbeat,
+    ConsumerHeartbeat: idle_or_stepped(idle_heartbeat, consumer_heartbeat),
     ConsumerGroupDescribe: describe_consumer_group,
-    JoinGroup: _stepped(join),
-    SyncGroup: _stepped(sync),
-    LeaveGroup: _stepped(leave),
+    ShareHeartbeat: idle_or_stepped(idle_share_heartbeat, share_heartbeat),
+    ShareGroupDescribe: describe_share_group,
+    **offsets.HANDLERS,
+    JoinGroup: stepped(join),
+    SyncGroup: stepped(sync),
+    LeaveGroup: stepped(leave),
     DescribeGroup: describe,
     ListGroups: list_groups,
-    DeleteGroup: _stepped(delete_group),
-    OffsetDelete: _stepped(offset_delete),
+    DeleteGroup: stepped(delete_group),
+    OffsetDelete: stepped(offset_delete),
 }
 
 
@@ -126,14 +103,9 @@ class GroupShard:
     """The groups of one partition of ``__consumer_offsets``."""
 
     __slots__ = (
-        "_live",
-        "_rebalancing",
-        "_records",
-        "_retention",
-        "_state",
-        "_waking",
+        "_deleted_topics", "_live", "_rebalancing", "_records", "_retention", "_state", "_waking",
         "view",
-    )
+    )  # fmt: skip
 
     def __init__(self, config: GroupConfig, topics: TopicsImage | None = None) -> None:
         """``topics`` is the image of the cluster's topics; the caller changes the image between
@@ -148,6 +120,8 @@ class GroupShard:
         self._rebalancing: list[tuple[Group, Cause, str]] = []
         """Loaded groups that must rebalance, with the cause in words."""
         self._retention = GroupTimer()
+        self._deleted_topics = GroupTimer()
+        """Due when a share group has a topic that no longer exists."""
         self.view = ShardView(self._state, self._records.recorded)
         """The read-only surface of this shard; see `ShardView`."""
 
@@ -160,7 +134,7 @@ class GroupShard:
 
     def do(self, work: Callable[[Step], object], now: Now) -> Outcome:
         """Run ``work`` on groups without a request, for test mode."""
-        return _stepped(lambda step, _: work(step))(self._state, None, now)
+        return stepped(lambda step, _: work(step))(self._state, None, now)
 
     def configure(self, config: GroupConfig) -> None:
         """Uses ``config`` from the next call on."""
@@ -169,6 +143,9 @@ class GroupShard:
     def topic_changed(self, name: str) -> None:
         """Handles a topic of the image that was created, deleted or given more partitions."""
         hosting.topic_changed(self._state, name)
+        share_hosting.topic_changed(self._state, name)
+        if name not in self._state.topics.by_name:
+            self._look_for_deleted_topics()
 
     def regexes_resolved(
         self, group_id: str, topics: Mapping[str, tuple[str, ...]], version: int, now: Now
@@ -182,6 +159,26 @@ class GroupShard:
             return NOTHING
         return self.do(lambda step: regexes.resolved(step, group, topics, version), now)
 
+    def share_state_initialized(
+        self, group_id: str, topics: Partitions, now: Now, error_code: int = NONE
+    ) -> Outcome:
+        """Handles the end of an initialization of delivery states, after a `ShareStateWanted`
+        event; ``topics`` are those of the event. After an error the next heartbeat repeats it."""
+        group = self._state.share_groups.get(group_id)
+        if group is None:
+            return NOTHING
+        apply = initialization.failed if error_code else initialization.initialized
+        return self.do(lambda step: apply(step, group, topics), now)
+
+    def share_state_deleted(
+        self, group_id: str, topics: Collection[bytes], now: Now, error_code: int = NONE
+    ) -> Outcome:
+        """Handles the end of a deletion of delivery states, after a `ShareStateDeletion` event;
+        ``topics`` are the ids in the event."""
+        return self.do(
+            lambda step: share_deletion.state_deleted(step, group_id, topics, error_code), now
+        )
+
     @property
     def connections(self) -> Collection[Hashable]:
         """The open connections of members: a live view, valid until the next call."""
@@ -189,7 +186,7 @@ class GroupShard:
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:
         """Handles a closed connection; this has no effect if no member uses the connection."""
-        return _stepped(connection_closed)(self._state, connection, now)
+        return stepped(connection_closed)(self._state, connection, now)
 
     def topics_deleted(
         self, topics: Mapping[str, int], now: Now, ticket: Ticket | None = None
@@ -201,7 +198,7 @@ class GroupShard:
         ``ticket`` is answered with NONE at the end.
         """
         deleted = TopicsDeleted(self._state.cache, topics, ticket)
-        return _stepped(begin)(self._state, deleted, now)
+        return stepped(begin)(self._state, deleted, now)
 
     def expire(self, now: Now, budget: int) -> Outcome:
         """Handles due deadlines and unfinished work, about ``budget`` items (at least one).
@@ -210,7 +207,7 @@ class GroupShard:
         one item, or several if it has many offsets. As long as more work is due, ``next_deadline``
         is not later than now.
         """
-        return _stepped(self._expire)(self._state, budget, now)
+        return stepped(self._expire)(self._state, budget, now)
 
     def _expire(self, step: Step, budget: int) -> None:
         now = step.now
@@ -232,7 +229,7 @@ class GroupShard:
 
     def sweep(self, now: Now, budget: int) -> Outcome:
         """Continue unfinished work for about ``budget`` items; deadlines are not checked."""
-        return _stepped(self._go_on)(self._state, budget, now)
+        return stepped(self._go_on)(self._state, budget, now)
 
     def _go_on(self, step: Step, budget: int) -> None:
         """Continues only the first sweep. The next sweep begins in another step, when the records
@@ -251,9 +248,14 @@ class GroupShard:
             interval_ms = self._state.config.offsets_retention_check_interval_ms
             self._state.deadlines.arm(timer, step.now.mono_ms + interval_ms)
             return False
+        if timer is self._deleted_topics:
+            if share_hosting.drop_deleted_topics(step):
+                self._state.deadlines.arm(timer, step.now.mono_ms)
+            return bool(step.records)
         group = self._state.groups.get(timer.group_id)
         if group is None:
             hosting.fire(step, timer)
+            share_hosting.fire(step, timer)
             return bool(step.records)
         if timer is group.phase:
             phase_due(step, group)
@@ -264,6 +266,13 @@ class GroupShard:
             if member is not None and member.session is timer:
                 session_due(step, group, member)
         return False
+
+    def _look_for_deleted_topics(self) -> None:
+        """Makes `expire` remove deleted topics from share groups, if a share group has one."""
+        state = self._state
+        groups = state.share_groups.values() if state.config.serves_share_groups else ()
+        if any(group.stale_topics(state.topics) for group in groups):
+            state.deadlines.arm(self._deleted_topics, 0)
 
     def next_deadline(self) -> int | None:
         """Returns the next time at which ``expire`` has work, in monotonic milliseconds; 0 if it
@@ -299,6 +308,11 @@ class GroupShard:
                 hosting.replay(self._state, run)
             else:
                 self._records.load_consumer_group(run)
+        elif isinstance(run, ShareGroupRun):
+            if self._live:
+                share_hosting.replay(self._state, run)
+            else:
+                self._records.load_share_group(run)
         else:
             self._state.cache.replay(run, base_offset)
 
@@ -331,8 +345,8 @@ class GroupShard:
         assert not self._live
         state = self._state
         if self._waking is None:
-            named = dict.fromkeys((*state.groups, *state.consumer_groups, *state.cache.groups()))
-            named.update(dict.fromkeys(state.cache.pending.groups()))
+            named = dict.fromkeys((*state.groups, *state.consumer_groups, *state.share_groups))
+            named.update(dict.fromkeys((*state.cache.groups(), *state.cache.pending.groups())))
             self._waking = iter(named)
         step = Step(state, now)
         awake = 0
@@ -340,6 +354,9 @@ class GroupShard:
             awake += 1
             if group_id in state.consumer_groups:
                 hosting.wake(step, state.consumer_groups[group_id])
+                continue
+            if group_id in state.share_groups:
+                share_hosting.wake(step, state.share_groups[group_id])
                 continue
             group = state.groups.get(group_id)
             if group is None:
@@ -376,4 +393,5 @@ class GroupShard:
             prepare(step, group, cause, detail)
         interval_ms = state.config.offsets_retention_check_interval_ms
         state.deadlines.arm(self._retention, now.mono_ms + interval_ms)
+        self._look_for_deleted_topics()
         return Outcome(step.records, step.replies, step.events)

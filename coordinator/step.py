@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
 
 from coordinator.calls import Ticket
 from coordinator.classic.group import Group
@@ -18,7 +19,9 @@ from coordinator.classic.states import State
 from coordinator.config import GroupConfig
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.events import Cause, Event, MemberLeft, Transition
-from coordinator.outcome import JoinReply, Reply, SyncReply
+from coordinator.outcome import JoinReply, Outcome, Reply, SyncReply, answered
+from coordinator.refusal import MUST_NAME_GROUP, refusal
+from coordinator.share.group import ShareGroup
 from coordinator.timers import GroupTimer
 from coordinator.topics_image import TopicsImage
 from offsets.cache import OffsetCache
@@ -26,9 +29,18 @@ from offsets.record_codec import run_bytes_at_most, run_records
 from offsets.record_values import UnwritableRun
 from offsets.runs import Run
 from protocol.deadlines import Deadlines
-from protocol.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
+from protocol.errors import INVALID_GROUP_ID, REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 from protocol.now import Now
 from protocol.records.batch import HEADER_BYTES
+
+
+class ShareDeletion(NamedTuple):
+    """A share group that will be deleted when the delivery state of its partitions is deleted."""
+
+    tickets: list[Ticket]
+    """The parked DeleteGroups."""
+    topics: set[bytes]
+    """The ids of the topics whose state is not deleted yet."""
 
 
 class ShardState:
@@ -44,6 +56,8 @@ class ShardState:
         "groups",
         "interrupted",
         "parked",
+        "share_deletions",
+        "share_groups",
         "sweeps",
         "topics",
     )
@@ -53,7 +67,10 @@ class ShardState:
         self.groups: dict[str, Group] = {}
         """Classic groups, and groups that only have offsets, by id."""
         self.consumer_groups: dict[str, ConsumerGroup] = {}
-        """Groups of KIP-848, by id. An id is never in both ``groups`` and ``consumer_groups``."""
+        """Groups of KIP-848, by id."""
+        self.share_groups: dict[str, ShareGroup] = {}
+        """Groups of KIP-932, by id. An id is in at most one of ``groups``, ``consumer_groups`` and
+        ``share_groups``."""
         self.topics = TopicsImage() if topics is None else topics
         self.cache = OffsetCache()
         """The committed offsets. Only the shard's ``replay`` and ``restore`` methods change the
@@ -64,6 +81,8 @@ class ShardState:
         according to the group's last check. Groups without such offsets are absent."""
         self.parked: dict[Ticket, tuple[Group, Member]] = {}
         """The group and member of each parked JoinGroup or SyncGroup, by ticket."""
+        self.share_deletions: dict[str, ShareDeletion] = {}
+        """The deletions of share groups that wait for the share coordinator, by group id."""
         self.connections: dict[Hashable, dict[Member, Group]] = {}
         """The members that use each open connection; a member uses at most one connection."""
         self.interrupted: list[tuple[Ticket, Reply]] = []
@@ -73,7 +92,8 @@ class ShardState:
         """Unfinished long work, in the order of its execution."""
 
     def any_group(self, group_id: str) -> Group | ConsumerGroup | None:
-        """Returns the group with this id, of either type; None if it does not exist."""
+        """Returns the classic or consumer group with this id, whose members commit offsets; None if
+        it does not exist."""
         return self.groups.get(group_id) or self.consumer_groups.get(group_id)
 
     def forget_expiring(self, group_id: str) -> None:
@@ -249,6 +269,47 @@ class Step:
                 member.closed_ms is not None,
             )
         )
+
+
+Handler = Callable[[ShardState, Any, Now], Outcome]
+
+
+def stepped(handler: Callable[[Step, Any], object]) -> Handler:
+    """Returns a handler that collects its outcome in a Step.
+
+    A call with an empty group id is rejected before ``handler`` runs if the API requires a group
+    id.
+    """
+
+    def handle(state: ShardState, call: Any, now: Now) -> Outcome:
+        step = Step(state, now)
+        try:
+            if isinstance(call, MUST_NAME_GROUP) and not call.group_id:
+                step.reply(call.ticket, refusal(call, INVALID_GROUP_ID))
+            else:
+                handler(step, call)
+        except Exception:
+            state.interrupted += step.replies
+            raise
+        return Outcome(step.records, step.replies, step.events)
+
+    return handle
+
+
+def idle_or_stepped(
+    idle: Callable[[ShardState, Any, Now], Reply | None], handler: Callable[[Step, Any], object]
+) -> Handler:
+    """Returns a handler that replies with the result of ``idle``; if this is None, the handler
+    behaves as ``stepped(handler)``."""
+    changing = stepped(handler)
+
+    def handle(state: ShardState, call: Any, now: Now) -> Outcome:
+        reply = idle(state, call, now)
+        if reply is None:
+            return changing(state, call, now)
+        return answered(call.ticket, reply)
+
+    return handle
 
 
 WHOLE_STEP = 1 << 30

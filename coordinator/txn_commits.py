@@ -50,7 +50,7 @@ def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
         refused = check_txn_commit(consumers, call, state.topics)
         if refused is not None:
             return rejected(None, call, *refused)
-    elif error := _check(group, call):
+    elif error := _check(state, group, call):
         return rejected(group, call, error)
     runs: list[OffsetRun] = []
     errors: list[int | Sequence[int]] = []
@@ -90,7 +90,7 @@ def _has_room(pending: PendingOffsets, producer_id: int, runs: Sequence[OffsetRu
     return count + len(new) <= PENDING_MAX
 
 
-def _check(group: Group | None, call: TxnOffsetCommit) -> int:
+def _check(state: ShardState, group: Group | None, call: TxnOffsetCommit) -> int:
     """Returns the error of a commit as a whole, or NONE.
 
     A commit without membership is accepted in any group, because requests below v3 have no fields
@@ -100,6 +100,8 @@ def _check(group: Group | None, call: TxnOffsetCommit) -> int:
     if not call.group_id:
         return INVALID_GROUP_ID
     if group is None:
+        if call.group_id in state.share_groups:
+            return GROUP_ID_NOT_FOUND
         if call.generation_id < 0:
             return NONE
         return GROUP_ID_NOT_FOUND if call.knows_member_epochs else ILLEGAL_GENERATION

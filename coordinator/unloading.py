@@ -27,6 +27,10 @@ def unload(state: ShardState, error_code: int) -> Outcome:
         if sweep.ticket is not None:
             step.reply(sweep.ticket, sweep.failed(error_code))
     state.sweeps.clear()
+    for deletion in state.share_deletions.values():
+        for ticket in deletion.tickets:
+            step.reply(ticket, error_code)
+    state.share_deletions.clear()
     for group in state.groups.values():
         if group.state is State.DEAD:
             continue

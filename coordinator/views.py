@@ -8,9 +8,9 @@ from coordinator.calls import DescribeGroup, ListGroups, Ticket
 from coordinator.classic.group import Group
 from coordinator.classic.states import State, state_filter
 from coordinator.consumer.group import ConsumerGroup
-from coordinator.consumer.group_view import Groups
 from coordinator.consumer.states import ConsumerGroupState
 from coordinator.expiring import ExpiringOffset, expiring
+from coordinator.groups import Groups
 from coordinator.outcome import (
     DescribedMember,
     DescribeReply,
@@ -20,6 +20,7 @@ from coordinator.outcome import (
     answered,
 )
 from coordinator.read_only import GroupView, OffsetsView
+from coordinator.share.group import ShareGroup
 from coordinator.step import ShardState
 from offsets.columns import TopicColumns
 from offsets.pending import PendingOfProducer
@@ -29,15 +30,17 @@ from protocol.now import Now
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
+SHARE = "share"
 """The types of groups, by their names in ListGroups v5."""
 
 
 def describe(state: ShardState, call: DescribeGroup, now: Now) -> Outcome:  # noqa: ARG001
-    """Describes a classic group. An unknown group or a consumer group is described as "Dead",
-    without an error."""
+    """Describes a classic group. An unknown group or a group of another type is described as
+    "Dead", without an error."""
     group = state.groups.get(call.group_id)
     if group is None:
-        is_other_type = call.group_id in state.consumer_groups
+        group_id = call.group_id
+        is_other_type = group_id in state.consumer_groups or group_id in state.share_groups
         reply = DescribeReply(NONE, call.group_id, is_other_type=is_other_type)
     else:
         match group.state:
@@ -77,7 +80,7 @@ def _described(group: Group, protocol_name: str | None) -> DescribeReply:
 def list_groups(state: ShardState, call: ListGroups, now: Now) -> Outcome:  # noqa: ARG001
     """List the groups of this shard that match the filters; DEAD groups are omitted."""
     states = state_filter(call.states) if call.states else frozenset(State)
-    types = {name.lower() for name in call.types} or {CLASSIC, CONSUMER}
+    types = {name.lower() for name in call.types} or {CLASSIC, CONSUMER, SHARE}
     if CLASSIC not in types:
         states = frozenset()
     groups = [
@@ -85,12 +88,13 @@ def list_groups(state: ShardState, call: ListGroups, now: Now) -> Outcome:  # no
         for group in state.groups.values()
         if group.state in states and group.state is not State.DEAD
     ]
-    if CONSUMER in types:
-        named = {name.lower() for name in call.states}
-        for consumers in state.consumer_groups.values():
-            name = consumers.state().value
+    named = {name.lower() for name in call.states}
+    others = ((CONSUMER, state.consumer_groups), (SHARE, state.share_groups))
+    for kind, of_kind in others:
+        for other in of_kind.values() if kind in types else ():
+            name = other.state().value
             if not named or name.lower() in named:
-                groups.append(ListedGroup(consumers.group_id, CONSUMER, name, CONSUMER))
+                groups.append(ListedGroup(other.group_id, kind, name, kind))
     return answered(call.ticket, ListReply(NONE, groups))
 
 
@@ -100,7 +104,7 @@ class ShardView:
     A caller may read many groups or offsets over several turns: each field is live.
     """
 
-    __slots__ = ("_state", "consumer_groups", "groups", "offsets", "recorded")
+    __slots__ = ("_state", "consumer_groups", "groups", "offsets", "recorded", "share_groups")
 
     def __init__(self, state: ShardState, recorded: Mapping[str, tuple[int, GroupValue]]) -> None:
         self._state = state
@@ -108,6 +112,8 @@ class ShardView:
         """All groups by id."""
         self.consumer_groups: Mapping[str, ConsumerGroup] = state.consumer_groups
         """The consumer groups by id, which callers must only read."""
+        self.share_groups: Mapping[str, ShareGroup] = state.share_groups
+        """The share groups by id, which callers must only read."""
         self.offsets: OffsetsView = state.cache
         """The committed offsets."""
         self.recorded = recorded
@@ -118,15 +124,16 @@ class ShardView:
         load."""
         offsets, pending = self.offsets.groups(), self._state.cache.pending.groups()
         alone = sum(group not in offsets for group in pending)
-        of_records = (*self.recorded, *self.consumer_groups)
+        of_records = (*self.recorded, *self.consumer_groups, *self.share_groups)
         recorded = sum(group not in offsets and group not in pending for group in of_records)
         return len(offsets) + alone + recorded
 
     def live_records(self) -> int:
         """Returns the approximate number of records in the log that are not superseded: one per
-        offset, one per classic group, two per consumer group, and three per member of a consumer
-        group."""
+        offset, one per classic group, two per consumer group, three per share group, and three
+        per member of a consumer or share group."""
         consumers = sum(2 + 3 * len(group.members) for group in self.consumer_groups.values())
+        consumers += sum(3 + 3 * len(group.members) for group in self.share_groups.values())
         offsets = self.offsets.count() + self._state.cache.pending.count()
         return offsets + len(self._state.groups) + consumers
 
@@ -164,4 +171,6 @@ class ShardView:
     def parked(self) -> Collection[Ticket]:
         """The tickets of the parked requests."""
         sweeps = (sweep.ticket for sweep in self._state.sweeps if sweep.ticket is not None)
-        return {*self._state.parked, *sweeps}
+        deletions = self._state.share_deletions.values()
+        waiting = (ticket for deletion in deletions for ticket in deletion.tickets)
+        return {*self._state.parked, *sweeps, *waiting}

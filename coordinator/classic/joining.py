@@ -65,6 +65,8 @@ def join(step: Step, call: JoinGroup) -> None:
             return None
         is_first = False
     if group is None:
+        if call.group_id in step.state.share_groups:
+            return refuse(step, None, call, INCONSISTENT_GROUP_PROTOCOL)
         if call.member_id:
             return refuse(step, None, call, UNKNOWN_MEMBER_ID)
         group = Group(call.group_id, step.now)

@@ -40,7 +40,9 @@ _NAME_CHARACTERS = 100
 
 def refuse(step: Step, group: Group | None, call: JoinGroup, error_code: int) -> None:
     """Replies to a JoinGroup with an error, and emits the event."""
-    member_id = "" if error_code == GROUP_MAX_SIZE_REACHED else call.member_id
+    is_share_group = call.group_id in step.state.share_groups
+    has_no_id = error_code == GROUP_MAX_SIZE_REACHED or is_share_group
+    member_id = "" if has_no_id else call.member_id
     step.reply(call.ticket, JoinReply(error_code, member_id))
     step.events.append(
         JoinRefused(
@@ -73,8 +75,8 @@ def _why(config: GroupConfig, group: Group | None, call: JoinGroup, error_code: 
         return f"another member now has group.instance.id {call.group_instance_id}"
     if error_code == UNKNOWN_MEMBER_ID:
         return "the member id is unknown to the group"
-    if error_code == INCONSISTENT_GROUP_PROTOCOL and group is not None:
-        return _mismatch(group, call)
+    if error_code == INCONSISTENT_GROUP_PROTOCOL:
+        return "the group is a share group" if group is None else _mismatch(group, call)
     return "the group is being removed"
 
 

@@ -7,11 +7,12 @@ from collections.abc import Hashable
 from enum import StrEnum
 
 from offsets.consumer_records import CurrentAssignment
+from offsets.share_records import ShareCurrentAssignment
 from protocol.slotted import slotted
 
 
 class EpochCause(StrEnum):
-    """Why the epoch of a consumer group rose."""
+    """Why the epoch of a consumer or share group rose."""
 
     MEMBER_JOINED = "member_joined"
     MEMBER_LEFT = "member_left"
@@ -21,6 +22,8 @@ class EpochCause(StrEnum):
     SUBSCRIPTION_CHANGED = "subscription_changed"
     TOPICS_CHANGED = "topics_changed"
     REGEX_RESOLVED = "regex_resolved"
+    PARTITIONS_INITIALIZED = "partitions_initialized"
+    """Partitions of a share group can be assigned, because their delivery state is initialized."""
     ASKED_FOR = "asked_for"
     """A test requested the new epoch from a broker in test mode."""
 
@@ -69,8 +72,8 @@ class MemberReconciled:
 
     group_id: str
     member_id: str
-    before: CurrentAssignment
-    after: CurrentAssignment
+    before: CurrentAssignment | ShareCurrentAssignment
+    after: CurrentAssignment | ShareCurrentAssignment
 
 
 @slotted

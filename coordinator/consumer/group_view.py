@@ -2,7 +2,7 @@
 this interface.
 
 The generation is the group's epoch. A member's assigned partitions are encoded as in the classic
-consumer protocol. `Groups` has the classic and the consumer groups of a shard.
+consumer protocol.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from coordinator.classic.group import Awaited
 from coordinator.consumer.group import ConsumerGroup, ConsumerMember, session_timeout_ms
 from coordinator.consumer.states import ConsumerGroupState, MemberState
 from coordinator.consumer.target import preferred_assignor
-from coordinator.read_only import GroupView, MemberView, Reconciliation, TimerView
+from coordinator.read_only import MemberView, Reconciliation, TimerView
 from offsets.consumer_records import Assignment, CurrentAssignment
 from protocol.consumer_protocol import CONSUMER, encode_assignment
 from protocol.deadlines import NEVER
@@ -231,29 +231,3 @@ class ConsumerGroupView:
         if due_ms == NEVER:
             return Awaited("", None, ())
         return Awaited(REVOKE, due_ms, tuple(each.member_id for each in late))
-
-
-class Groups(Mapping[str, GroupView]):
-    """All groups of a shard by id. The mapping is a live view: it is invalid after a change of the
-    shard."""
-
-    __slots__ = ("_state",)
-
-    def __init__(self, state: ShardState) -> None:
-        self._state = state
-
-    def __getitem__(self, group_id: str) -> GroupView:
-        classic = self._state.groups.get(group_id)
-        if classic is not None:
-            return classic
-        return ConsumerGroupView(self._state, self._state.consumer_groups[group_id])
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self._state.groups
-        yield from self._state.consumer_groups
-
-    def __len__(self) -> int:
-        return len(self._state.groups) + len(self._state.consumer_groups)
-
-    def __contains__(self, group_id: object) -> bool:
-        return group_id in self._state.groups or group_id in self._state.consumer_groups

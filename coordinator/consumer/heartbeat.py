@@ -146,6 +146,9 @@ def _admit(step: Step, call: ConsumerHeartbeat) -> Admitted | Refused:
     group = state.consumer_groups.get(call.group_id)
     if group is None:
         classic = state.groups.get(call.group_id)
+        if call.group_id in state.share_groups:
+            text = f"Group {call.group_id} is not a consumer group."
+            return Refused(GROUP_ID_NOT_FOUND, text)
         if call.member_epoch != JOINING_EPOCH:
             return Refused(GROUP_ID_NOT_FOUND, f"Consumer group {call.group_id} not found.")
         if classic is not None and classic.members:

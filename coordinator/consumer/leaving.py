@@ -32,7 +32,10 @@ def leave(step: Step, call: ConsumerHeartbeat) -> Refused | None:
     """Handles a heartbeat with epoch -1 or -2, by which a member leaves."""
     group = step.state.consumer_groups.get(call.group_id)
     if group is None:
-        return Refused(GROUP_ID_NOT_FOUND, f"Consumer group {call.group_id} not found.")
+        text = f"Consumer group {call.group_id} not found."
+        if call.group_id in step.state.share_groups:
+            text = f"Group {call.group_id} is not a consumer group."
+        return Refused(GROUP_ID_NOT_FOUND, text)
     member = group.members.get(call.member_id)
     if call.instance_id is not None:
         holder_id = group.static_members.get(call.instance_id)

@@ -17,6 +17,11 @@ from coordinator.calls import (
     ListGroups,
     OffsetDelete,
     OffsetFetch,
+    ShareGroupDescribe,
+    ShareHeartbeat,
+    ShareOffsetsAlter,
+    ShareOffsetsDelete,
+    ShareOffsetsDescribe,
     SyncGroup,
     TopicOffsets,
 )
@@ -56,6 +61,11 @@ EVERY_CALL: list[Any] = [
     txn_commit("t"),
     end("t", committed=True),
     ConsumerGroupDescribe("t", "g"),
+    ShareGroupDescribe("t", "g"),
+    ShareOffsetsDescribe("t", "g"),
+    ShareOffsetsAlter("t", "g", {}),
+    ShareOffsetsDelete("t", "g", []),
+    ShareHeartbeat("t", "g", "m", 1, None, None, "c", "/h"),
     ConsumerHeartbeat("t", "g", "m", 1, None, None, -1, None, None, None, None, "c", "/h"),
 ]
 

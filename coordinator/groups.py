@@ -1,0 +1,46 @@
+"""All groups of a shard, of every type, through one read-only interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from coordinator.consumer.group_view import ConsumerGroupView
+from coordinator.read_only import GroupView
+from coordinator.share.group_view import ShareGroupView
+from coordinator.step import ShardState
+
+
+class Groups(Mapping[str, GroupView]):
+    """All groups of a shard by id. The mapping is a live view: it is invalid after a change of the
+    shard."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: ShardState) -> None:
+        self._state = state
+
+    def __getitem__(self, group_id: str) -> GroupView:
+        classic = self._state.groups.get(group_id)
+        if classic is not None:
+            return classic
+        consumers = self._state.consumer_groups.get(group_id)
+        if consumers is not None:
+            return ConsumerGroupView(self._state, consumers)
+        return ShareGroupView(self._state, self._state.share_groups[group_id])
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._state.groups
+        yield from self._state.consumer_groups
+        yield from self._state.share_groups
+
+    def __len__(self) -> int:
+        state = self._state
+        return len(state.groups) + len(state.consumer_groups) + len(state.share_groups)
+
+    def __contains__(self, group_id: object) -> bool:
+        state = self._state
+        return (
+            group_id in state.groups
+            or group_id in state.consumer_groups
+            or group_id in state.share_groups
+        )

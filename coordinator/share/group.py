@@ -1,0 +1,236 @@
+"""The state of a share group, which results from its records.
+
+Only `ShareGroup.fold` changes the state that records store, live and at load. Timers and the fields
+for the initialization of partitions are not stored: a load initializes them. After compaction a
+member may have a current assignment but no metadata, or metadata but no current assignment; a
+tombstone may be for a record that does not exist.
+
+Source: Kafka 4.3.1 ``ShareGroup``, ``ModernGroup``, ``GroupMetadataManager.replay``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+
+from coordinator.config import GroupConfig
+from coordinator.outcome import ShareHeartbeatReply
+from coordinator.timers import GroupTimer
+from coordinator.topics_image import TopicsImage
+from offsets.consumer_records import Assignment
+from offsets.share_records import (
+    ShareCurrentAssignment,
+    ShareCurrentRecord,
+    ShareEpochRecord,
+    ShareGroupEpoch,
+    ShareMemberMetadata,
+    ShareMemberRecord,
+    ShareRecord,
+    ShareTargetEpoch,
+    ShareTargetEpochRecord,
+    ShareTargetRecord,
+    StatePartitions,
+    StatePartitionsRecord,
+)
+
+SHARE = "share"
+"""The protocol type of share groups, which is also their type in ListGroups."""
+INITIAL_EPOCH = 1
+"""The epoch of a new group and of its target assignment. The first member raises the group's epoch
+to 2."""
+JOINING_EPOCH = 0
+LEAVING_EPOCH = -1
+
+NO_METADATA = ShareMemberMetadata()
+NO_ASSIGNMENT = ShareCurrentAssignment()
+NO_STATE = StatePartitions()
+
+
+class ShareGroupState(Enum):
+    """The state of a share group, derived from its members; the values are the names on the
+    wire."""
+
+    EMPTY = "Empty"
+    STABLE = "Stable"
+
+
+class ShareMember:
+    """A member of a share group."""
+
+    __slots__ = ("current", "idle_reply", "member_id", "metadata", "session")
+
+    def __init__(self, group_id: str, member_id: str) -> None:
+        self.member_id = member_id
+        self.metadata = NO_METADATA
+        """The member's metadata. Only `ShareGroup.fold` changes ``metadata`` and ``current``."""
+        self.current = NO_ASSIGNMENT
+        self.idle_reply: ShareHeartbeatReply | None = None
+        """The last reply to a heartbeat that changed nothing; equal replies are the same object."""
+        self.session = GroupTimer(group_id, member_id)
+        """The timer of the session, armed by every accepted heartbeat. The member is removed when
+        the timer is due."""
+
+
+def session_timeout_ms(config: GroupConfig, member: ShareMember) -> int:
+    """Returns the session timeout of a member, which is the timeout of its group."""
+    return config.of_share_group(member.session.group_id).session_timeout_ms
+
+
+class ShareGroup:
+    """One share group of a shard."""
+
+    __slots__ = (
+        "_names",
+        "asked_ms",
+        "changed_ms",
+        "epoch",
+        "epoch_ms",
+        "group_id",
+        "is_settled",
+        "members",
+        "refresh_wanted",
+        "state_partitions",
+        "target_epoch",
+        "targets",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = ShareGroupEpoch(INITIAL_EPOCH)
+        self.epoch_ms = -1
+        """The wall time in ms at which the epoch was last raised; -1 if unknown."""
+        self.target_epoch = ShareTargetEpoch(INITIAL_EPOCH)
+        self.members: dict[str, ShareMember] = {}
+        self.targets: dict[str, Assignment] = {}
+        """The target assignment, by member id. A member that joined after the target was computed
+        is missing."""
+        self.state_partitions: StatePartitions | None = None
+        """The partitions whose delivery state is stored; None if the log has no such record."""
+        self.refresh_wanted = True
+        """True if topics may have changed since the metadata hash was computed: after a load, or
+        after a subscribed topic was created, changed or deleted."""
+        self.asked_ms: int | None = None
+        """The monotonic time in ms of the last `ShareStateWanted` event; None without such an
+        event since the load, so that an initialization that a stop interrupted is repeated."""
+        self.is_settled = False
+        """True if the last heartbeat found nothing to initialize or to assign, and no record has
+        changed the group since."""
+        self.changed_ms = 0
+        """The monotonic time in ms of the last step that wrote records, or of the load."""
+        self._names: dict[str, int] = {}
+        """The number of members that subscribe to each topic."""
+
+    # -------------------------------------------------------------------------------------- fold
+
+    def fold(self, record: ShareRecord, timestamp_ms: int = -1) -> None:
+        """Applies a record that is in the log; ``timestamp_ms`` is the wall time at which the
+        record was written."""
+        self.is_settled = False
+        if isinstance(record, ShareCurrentRecord):
+            if record.value is not None or record.member_id in self.members:
+                self.new_member(record.member_id).current = record.value or NO_ASSIGNMENT
+        elif isinstance(record, ShareMemberRecord):
+            self._fold_metadata(record.member_id, record.value)
+        elif isinstance(record, ShareTargetRecord):
+            if record.value is None:
+                self.targets.pop(record.member_id, None)
+            else:
+                self.targets[record.member_id] = record.value
+        elif isinstance(record, ShareEpochRecord):
+            self.epoch = record.value or ShareGroupEpoch(INITIAL_EPOCH)
+            self.epoch_ms = timestamp_ms
+        elif isinstance(record, ShareTargetEpochRecord):
+            self.target_epoch = record.value or ShareTargetEpoch(INITIAL_EPOCH)
+        else:
+            self.state_partitions = record.value
+
+    def _fold_metadata(self, member_id: str, value: ShareMemberMetadata | None) -> None:
+        old = self.members.get(member_id)
+        if old is not None:
+            self._count(old.metadata, -1)
+        if value is None:
+            self.members.pop(member_id, None)
+            self.targets.pop(member_id, None)
+        else:
+            self.new_member(member_id).metadata = value
+            self._count(value, 1)
+
+    def _count(self, metadata: ShareMemberMetadata, step: int) -> None:
+        for name in metadata.subscribed_topics:
+            count = self._names.get(name, 0) + step
+            if count:
+                self._names[name] = count
+            else:
+                del self._names[name]
+
+    def new_member(self, member_id: str) -> ShareMember:
+        """Returns a member, which is created if necessary, so that its timer can be armed before
+        the member's records are in the log."""
+        member = self.members.get(member_id)
+        if member is None:
+            member = self.members[member_id] = ShareMember(self.group_id, member_id)
+        return member
+
+    def records(self) -> Iterator[ShareRecord]:
+        """Yields the records that a fully compacted log would have of this group, for snapshots.
+
+        The group may change between two steps; a later record in the log then corrects a yielded
+        record.
+        """
+        members = list(self.members.items())
+        for member_id, member in members:
+            yield ShareMemberRecord(member_id, member.metadata)
+        yield ShareEpochRecord(self.epoch)
+        for member_id, target in list(self.targets.items()):
+            yield ShareTargetRecord(member_id, target)
+        yield ShareTargetEpochRecord(self.target_epoch)
+        for member_id, member in members:
+            yield ShareCurrentRecord(member_id, member.current)
+        if self.state_partitions is not None:
+            yield StatePartitionsRecord(self.state_partitions)
+
+    # ------------------------------------------------------------------------------------- views
+
+    def state(self) -> ShareGroupState:
+        """Returns the state of the group, derived from its members."""
+        return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
+
+    @property
+    def stored(self) -> StatePartitions:
+        """The partitions whose delivery state is stored."""
+        return self.state_partitions or NO_STATE
+
+    def assignable(self) -> dict[bytes, tuple[int, ...]]:
+        """Returns the partitions whose delivery state is initialized, by topic id."""
+        return {key: partitions for key, (_, partitions) in self.stored.initialized.items()}
+
+    def subscribed_names(self) -> set[str]:
+        """Returns the names of all topics to which a member subscribes."""
+        return set(self._names)
+
+    def subscribes_to(self, name: str) -> bool:
+        """Whether a member subscribes to the topic."""
+        return name in self._names
+
+    def lacks_initialized_partitions(self, image: TopicsImage) -> bool:
+        """Returns whether the targets do not have exactly the initialized partitions of a
+        subscribed topic, so that a new target is needed."""
+        if not self.members:
+            return False
+        assigned: dict[bytes, set[int]] = {}
+        for target in self.targets.values():
+            for topic_id, partitions in target.items():
+                assigned.setdefault(topic_id, set()).update(partitions)
+        for topic_id, (name, partitions) in self.stored.initialized.items():
+            topic = image.by_name.get(name) if name in self._names else None
+            if topic is not None and topic.topic_id == topic_id:
+                existing = {n for n in partitions if n < topic.partitions}
+                if assigned.get(topic_id, set()) != existing:
+                    return True
+        return False
+
+    def stale_topics(self, image: TopicsImage) -> list[bytes]:
+        """Returns the ids of stored topics that no longer exist."""
+        stored, names = self.stored, image.names
+        ids = {*stored.initializing, *stored.initialized, *stored.deleting}
+        return sorted(ids - names.keys())

@@ -1,0 +1,69 @@
+"""The share groups of a shard: replay of their records, their timers, and changed topics."""
+
+from __future__ import annotations
+
+from coordinator.share import initialization
+from coordinator.share.group import ShareGroup, session_timeout_ms
+from coordinator.share.leaving import session_due
+from coordinator.step import ShardState, Step
+from coordinator.timers import GroupTimer
+from offsets.share_records import ShareEpochRecord, ShareGroupRun, ShareMemberRecord
+
+_GROUPS_PER_STEP = 100
+"""The number of groups from which one step removes deleted topics."""
+
+
+def replay(state: ShardState, run: ShareGroupRun) -> None:
+    """Applies records to their group. The first record creates the group, the last tombstone
+    removes it."""
+    groups = state.share_groups
+    group = groups.get(run.group_id)
+    for record in run.records:
+        if group is None:
+            if record.value is None:
+                continue  # a tombstone of a group that does not exist
+            group = groups[run.group_id] = ShareGroup(run.group_id)
+        if isinstance(record, ShareMemberRecord) and record.value is None:
+            removed = group.members.get(record.member_id)
+            if removed is not None:
+                removed.session.disarm()
+        group.fold(record, run.timestamp_ms)
+        if isinstance(record, ShareEpochRecord) and record.value is None and not group.members:
+            del groups[run.group_id]
+            group = None
+
+
+def fire(step: Step, timer: GroupTimer) -> None:
+    """Handles a timer that is due; has no effect if the timer's member no longer exists."""
+    group = step.state.share_groups.get(timer.group_id)
+    member = None if group is None else group.members.get(timer.member_id)
+    if group is not None and member is not None and timer is member.session:
+        session_due(step, group, member)
+
+
+def wake(step: Step, group: ShareGroup) -> None:
+    """Starts the sessions of a loaded group with their full timeouts."""
+    group.changed_ms = step.now.mono_ms
+    for member in group.members.values():
+        step.arm(member.session, session_timeout_ms(step.state.config, member))
+
+
+def topic_changed(state: ShardState, name: str) -> None:
+    """Marks each group that subscribes to a changed topic, so that its next heartbeat compares the
+    metadata hash."""
+    for group in state.share_groups.values():
+        if group.subscribes_to(name):
+            group.refresh_wanted = True
+
+
+def drop_deleted_topics(step: Step) -> bool:
+    """Removes topics that no longer exist from the stored partitions of the first groups that have
+    one; returns whether more groups may have one."""
+    changed = 0
+    for group in step.state.share_groups.values():
+        if group.stale_topics(step.state.topics):
+            if changed == _GROUPS_PER_STEP:
+                return True
+            initialization.topics_deleted(step, group)
+            changed += 1
+    return False

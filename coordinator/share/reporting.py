@@ -1,0 +1,33 @@
+"""The event that ends a rebalance of a share group. Assignments are encoded in the classic consumer
+protocol."""
+
+from __future__ import annotations
+
+from coordinator.consumer.events import GroupReconciled
+from coordinator.events import Assigned, AssignedMember
+from coordinator.share.changes import ShareChanges
+from coordinator.share.group_view import encoded
+from coordinator.step import Step
+from offsets.share_records import ShareCurrentAssignment
+from protocol.consumer_protocol import CONSUMER
+
+
+def reconciled(
+    step: Step, changes: ShareChanges, member_id: str, after: ShareCurrentAssignment
+) -> None:
+    """Emits the event that all members have their targets, if this step of the member makes it
+    true."""
+    group, epoch = changes.group, changes.target_epoch.epoch
+    if epoch < changes.epoch.epoch or after.epoch != epoch:
+        return
+    currents = {name: each.current for name, each in group.members.items()}
+    currents[member_id] = after
+    if any(currents[name].epoch != epoch for name in changes.members):
+        return
+    step.events.append(GroupReconciled(group.group_id, epoch, len(changes.members)))
+    names = step.state.topics.names
+    assigned = tuple(
+        AssignedMember(name, None, each.client_id, each.client_host, encoded(currents[name], names))
+        for name, each in changes.members.items()
+    )
+    step.events.append(Assigned(group.group_id, epoch, CONSUMER, assigned))
