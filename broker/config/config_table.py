@@ -25,6 +25,7 @@ Value = bool | int | float | str | None
 
 OFFSETS_RECORDS: Final = "__consumer_offsets-PARTITION:OFFSET,..."
 TRANSACTION_RECORDS: Final = "__transaction_state-PARTITION:OFFSET,..."
+SHARE_STATE_RECORDS: Final = "__share_group_state-PARTITION:OFFSET,..."
 THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 """The syntax of a list of throttled replicas; ``*`` is also valid."""
 
@@ -36,6 +37,9 @@ GROUP_VERSION: Final = "group.version"
 """The name of the Kafka feature for consumer groups (KIP-848); at level 1 consumer groups are
 served."""
 GROUP_VERSION_MAX: Final = 1
+SHARE_VERSION: Final = "share.version"
+"""The name of the Kafka feature for share groups (KIP-932); at level 1 share groups are served."""
+SHARE_VERSION_MAX: Final = 1
 
 
 class Setting(NamedTuple):
@@ -339,7 +343,7 @@ _COMPRESSION: Final = (
         STRING,
         "producer",
         "[uncompressed, zstd, lz4, snappy, gzip, producer]",
-        "Codec of stored batches; the value producer keeps the codec that the producer used.",
+        "Codec of stored batches; `producer`: the codec in which the batch was sent.",
     ),
     S(
         "compression.zstd.level",
@@ -606,11 +610,12 @@ _KAFKA: Final = (
     S(
         "group.coordinator.rebalance.protocols",
         LIST,
-        "classic,consumer",
+        "classic,consumer,share",
         "[consumer, classic, share, unknown]",
         "The enabled group protocols: classic for classic groups, consumer for consumer groups"
-        " (KIP-848), which a cluster serves from group.version 1 on. The broker does not start"
-        " with a value other than classic or classic,consumer.",
+        " (KIP-848), which a cluster serves from group.version 1 on, and share for share groups"
+        " (KIP-932), which only a standalone broker serves. The classic protocol can't be"
+        " disabled.",
     ),
     S(
         "group.coordinator.threads",
@@ -641,19 +646,91 @@ _KAFKA: Final = (
         "",
         "The shortest session timeout that a member may request.",
     ),
-    S("group.share.delivery.count.limit", INT, 5, "[2,...,10]"),
-    S("group.share.heartbeat.interval.ms", INT, 5000, "[1,...]"),
+    S(
+        "group.share.delivery.count.limit",
+        INT,
+        5,
+        "[2,...,10]",
+        "How often a record is delivered to members of a share group at most.",
+    ),
+    S(
+        "group.share.heartbeat.interval.ms",
+        INT,
+        5000,
+        "[1,...]",
+        "How often a member of a share group sends a heartbeat.",
+    ),
     S("group.share.max.groups", SHORT, 10, "[1,...,100]"),
-    S("group.share.max.heartbeat.interval.ms", INT, 15000, "[1,...]"),
-    S("group.share.max.record.lock.duration.ms", INT, 60000, "[30000,...,3600000]"),
-    S("group.share.max.session.timeout.ms", INT, 60000, "[1,...]"),
-    S("group.share.max.size", SHORT, 200, "[10,...,1000]"),
-    S("group.share.min.heartbeat.interval.ms", INT, 5000, "[1,...]"),
-    S("group.share.min.record.lock.duration.ms", INT, 15000, "[1000,...,30000]"),
-    S("group.share.min.session.timeout.ms", INT, 45000, "[1,...]"),
-    S("group.share.partition.max.record.locks", INT, 200, "[100,...,10000]"),
-    S("group.share.record.lock.duration.ms", INT, 30000, "[1000,...,60000]"),
-    S("group.share.session.timeout.ms", INT, 45000, "[1,...]"),
+    S(
+        "group.share.max.heartbeat.interval.ms",
+        INT,
+        15000,
+        "[1,...]",
+        "The largest heartbeat interval of a share group.",
+    ),
+    S(
+        "group.share.max.record.lock.duration.ms",
+        INT,
+        60000,
+        "[30000,...,3600000]",
+        "The longest record lock of a share group.",
+    ),
+    S(
+        "group.share.max.session.timeout.ms",
+        INT,
+        60000,
+        "[1,...]",
+        "The largest session timeout of a share group.",
+    ),
+    S(
+        "group.share.max.size",
+        SHORT,
+        200,
+        "[10,...,1000]",
+        "The maximum number of members of one share group.",
+    ),
+    S(
+        "group.share.min.heartbeat.interval.ms",
+        INT,
+        5000,
+        "[1,...]",
+        "The smallest heartbeat interval of a share group.",
+    ),
+    S(
+        "group.share.min.record.lock.duration.ms",
+        INT,
+        15000,
+        "[1000,...,30000]",
+        "The shortest record lock of a share group.",
+    ),
+    S(
+        "group.share.min.session.timeout.ms",
+        INT,
+        45000,
+        "[1,...]",
+        "The smallest session timeout of a share group.",
+    ),
+    S(
+        "group.share.partition.max.record.locks",
+        INT,
+        2000,
+        "[100,...,10000]",
+        "The maximum number of records of one partition that are in delivery to a share group.",
+    ),
+    S(
+        "group.share.record.lock.duration.ms",
+        INT,
+        30000,
+        "[1000,...,60000]",
+        "How long a member of a share group has a record before the record is delivered again.",
+    ),
+    S(
+        "group.share.session.timeout.ms",
+        INT,
+        45000,
+        "[1,...]",
+        "A member of a share group that sends no heartbeat for this long is removed.",
+    ),
     S("initial.broker.registration.timeout.ms", INT, 60000, ""),
     S(
         "inter.broker.listener.name",
@@ -1728,7 +1805,7 @@ _KAFKA: Final = (
     S("zookeeper.ssl.truststore.type", STRING, None, ""),
 )
 
-# Further settings of Kafka 4.3.1's group coordinator.
+# Further settings of Kafka 4.3.1's group coordinator, and those of its share coordinator.
 _KAFKA_4: Final = (
     S(
         "add.partitions.to.txn.retry.backoff.max.ms",
@@ -1779,10 +1856,70 @@ _KAFKA_4: Final = (
     ),
     S("group.coordinator.background.threads", INT, 2, "[1,...]"),
     S("group.coordinator.cached.buffer.max.bytes", INT, 1048588, "[524288,...]"),
-    S("group.share.assignment.interval.ms", INT, 1000, "[0,...]"),
-    S("group.share.assignors", LIST, "simple", ""),
-    S("group.share.max.assignment.interval.ms", INT, 15000, "[0,...]"),
-    S("group.share.min.assignment.interval.ms", INT, 0, "[0,...]"),
+    S(
+        "group.share.assignment.interval.ms",
+        INT,
+        1000,
+        "[0,...]",
+        "The minimum time between two target assignments of a share group (KIP-1263);"
+        " 0: each change of the group computes a target assignment.",
+    ),
+    S(
+        "group.share.assignors",
+        LIST,
+        "simple",
+        "",
+        "The assignor of share groups: simple.",
+    ),
+    S(
+        "group.share.max.assignment.interval.ms",
+        INT,
+        15000,
+        "[0,...]",
+        "The largest assignment interval of a share group.",
+    ),
+    S(
+        "group.share.min.assignment.interval.ms",
+        INT,
+        0,
+        "[0,...]",
+        "The smallest assignment interval of a share group.",
+    ),
+    S(
+        "group.share.max.delivery.count.limit",
+        INT,
+        10,
+        "[5,...,25]",
+        "The largest delivery count limit of a share group.",
+    ),
+    S(
+        "group.share.max.partition.max.record.locks",
+        INT,
+        4000,
+        "[2000,...,10000]",
+        "The largest number of records of one partition that may be in delivery to a share group.",
+    ),
+    S(
+        "group.share.max.share.sessions",
+        INT,
+        2000,
+        "[1,...]",
+        "The maximum number of share sessions of the broker.",
+    ),
+    S(
+        "group.share.min.delivery.count.limit",
+        INT,
+        2,
+        "[2,...,5]",
+        "The smallest delivery count limit of a share group.",
+    ),
+    S(
+        "group.share.min.partition.max.record.locks",
+        INT,
+        100,
+        "[100,...,2000]",
+        "The smallest limit of records of one partition that are in delivery to a share group.",
+    ),
     S("group.streams.assignment.interval.ms", INT, 1000, "[0,...]"),
     S("group.streams.heartbeat.interval.ms", INT, 5000, "[1,...]"),
     S("group.streams.initial.rebalance.delay.ms", INT, 3000, "[0,...]"),
@@ -1796,6 +1933,103 @@ _KAFKA_4: Final = (
     S("group.streams.min.session.timeout.ms", INT, 45000, "[1,...]"),
     S("group.streams.num.standby.replicas", INT, 0, "[0,...]"),
     S("group.streams.session.timeout.ms", INT, 45000, "[1,...]"),
+    S(
+        "share.coordinator.append.linger.ms",
+        INT,
+        -1,
+        "[-1,...]",
+        "How long the share coordinator waits for more records before it appends; -1 and 0: no"
+        " wait.",
+    ),
+    S("share.coordinator.cached.buffer.max.bytes", INT, 1048588, "[524288,...]"),
+    S(
+        "share.coordinator.cold.partition.snapshot.interval.ms",
+        INT,
+        300000,
+        "[1,...]",
+        "The age of a share partition's last snapshot at which the share coordinator writes another"
+        " snapshot, so that the records before it can be deleted. Internal in Kafka.",
+    ),
+    S(
+        "share.coordinator.load.buffer.size",
+        INT,
+        5242880,
+        "[1,...]",
+        "Bytes read at a time while states of share partitions are loaded.",
+    ),
+    S(
+        "share.coordinator.load.skip.records",
+        LIST,
+        "",
+        SHARE_STATE_RECORDS,
+        "Unreadable records that are skipped when states of share partitions are loaded; the broker"
+        " logs each of them. Only in Muster.",
+    ),
+    S(
+        "share.coordinator.snapshot.update.records.per.snapshot",
+        INT,
+        500,
+        "[0,...,500]",
+        "The number of updates of a share partition after which the share coordinator writes its"
+        " whole state.",
+    ),
+    S(
+        "share.coordinator.state.topic.compression.codec",
+        INT,
+        0,
+        "",
+        "Codec of records in __share_group_state: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+    ),
+    S(
+        "share.coordinator.state.topic.min.isr",
+        SHORT,
+        2,
+        "[1,...]",
+        "min.insync.replicas of __share_group_state; at most the number of replicas of that topic.",
+    ),
+    S(
+        "share.coordinator.state.topic.num.partitions",
+        INT,
+        50,
+        "[1,...]",
+        "The number of partitions of __share_group_state; fixed when the topic is created.",
+    ),
+    S(
+        "share.coordinator.state.topic.prune.interval.ms",
+        INT,
+        300000,
+        "[1,...]",
+        "How often redundant records of __share_group_state are deleted. Internal in Kafka.",
+    ),
+    S(
+        "share.coordinator.state.topic.replication.factor",
+        SHORT,
+        3,
+        "[1,...]",
+        "Replicas of __share_group_state; a standalone broker lowers a value above 1 to 1 and"
+        " logs that.",
+    ),
+    S(
+        "share.coordinator.state.topic.segment.bytes",
+        INT,
+        104857600,
+        "[1,...]",
+        "segment.bytes of __share_group_state.",
+    ),
+    S(
+        "share.coordinator.threads",
+        INT,
+        1,
+        "[1,...]",
+        "The number of partitions of __share_group_state that are loaded at the same time.",
+    ),
+    S(
+        "share.coordinator.write.timeout.ms",
+        INT,
+        5000,
+        "[1,...]",
+        "How long a reply of the share coordinator waits for its record to become stable.",
+    ),
 )
 
 _TOPIC: Final = (
@@ -2047,11 +2281,6 @@ ONLY_IN_KAFKA_4: Final = frozenset(
         "controller.quorum.fetch.snapshot.max.bytes",
         "cordoned.log.dirs",
         "follower.fetch.last.tiered.offset.enable",
-        "group.share.max.delivery.count.limit",
-        "group.share.max.partition.max.record.locks",
-        "group.share.max.share.sessions",
-        "group.share.min.delivery.count.limit",
-        "group.share.min.partition.max.record.locks",
         "remote.list.offsets.request.timeout.ms",
         "remote.log.manager.follower.thread.pool.size",
         "sasl.oauthbearer.assertion.algorithm",
@@ -2070,17 +2299,6 @@ ONLY_IN_KAFKA_4: Final = frozenset(
         "sasl.oauthbearer.jwt.retriever.class",
         "sasl.oauthbearer.jwt.validator.class",
         "sasl.oauthbearer.scope",
-        "share.coordinator.append.linger.ms",
-        "share.coordinator.cached.buffer.max.bytes",
-        "share.coordinator.load.buffer.size",
-        "share.coordinator.snapshot.update.records.per.snapshot",
-        "share.coordinator.state.topic.compression.codec",
-        "share.coordinator.state.topic.min.isr",
-        "share.coordinator.state.topic.num.partitions",
-        "share.coordinator.state.topic.replication.factor",
-        "share.coordinator.state.topic.segment.bytes",
-        "share.coordinator.threads",
-        "share.coordinator.write.timeout.ms",
         "share.fetch.purgatory.purge.interval.requests",
         "transaction.two.phase.commit.enable",
     )

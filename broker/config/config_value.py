@@ -14,6 +14,7 @@ from broker.config.config_table import (
     LONG,
     OFFSETS_RECORDS,
     PASSWORD,
+    SHARE_STATE_RECORDS,
     SHORT,
     THROTTLED,
     TRANSACTION_RECORDS,
@@ -25,7 +26,7 @@ _BOUNDS = re.compile(r"\[(-?\d+),\.\.\.(?:,(-?\d+))?\](?: or (-?\d+))?")
 _REPLICA = re.compile(r"[0-9]+:[0-9]+")
 _RECORDS = {
     valid: re.compile(valid.split("-")[0] + r"-[0-9]{1,9}:[0-9]{1,18}")
-    for valid in (OFFSETS_RECORDS, TRANSACTION_RECORDS)
+    for valid in (OFFSETS_RECORDS, TRANSACTION_RECORDS, SHARE_STATE_RECORDS)
 }
 """The syntax of a setting that lists records of an internal topic."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,400}")

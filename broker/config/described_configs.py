@@ -46,7 +46,14 @@ def topic_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict
 def group_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """Yields every setting of a group whose own settings are ``overrides``."""
     for name, setting in sorted(GROUP.items()):
-        synonyms = list(_synonyms(config, (broker_name(name),)))
+        of_broker = broker_name(name)
+        if of_broker is None:
+            default = render(setting, setting.default)
+            synonyms: list[dict[str, Any]] = [
+                {"name": name, "value": default, "source": DEFAULT_SOURCE}
+            ]
+        else:
+            synonyms = list(_synonyms(config, (of_broker,)))
         if name in overrides:
             value = render(setting, parse_value(setting, overrides[name]))
             synonyms.insert(0, {"name": name, "value": value, "source": GROUP_SOURCE})

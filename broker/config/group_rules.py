@@ -1,8 +1,6 @@
 """The rules that combinations of ``group.*`` and ``offsets.*`` settings must satisfy.
 
-Source: Kafka 4.3.1 ``GroupCoordinatorConfig``, Kafka 3.9 ``ShareGroupConfig`` and ``KafkaConfig``.
-The settings of share groups have no effect, since Muster does not serve share groups. But a file
-that Kafka would refuse is refused here too, so that its mistakes are found at once.
+Source: Kafka 4.3.1 ``GroupCoordinatorConfig`` and ``ShareGroupConfig``, Kafka 3.9 ``KafkaConfig``.
 """
 
 from __future__ import annotations
@@ -36,6 +34,12 @@ _AT_MOST = (
     ("group.share.session.timeout.ms", "group.share.max.session.timeout.ms"),
     ("group.share.min.record.lock.duration.ms", "group.share.record.lock.duration.ms"),
     ("group.share.record.lock.duration.ms", "group.share.max.record.lock.duration.ms"),
+    ("group.share.min.assignment.interval.ms", "group.share.assignment.interval.ms"),
+    ("group.share.assignment.interval.ms", "group.share.max.assignment.interval.ms"),
+    ("group.share.min.delivery.count.limit", "group.share.delivery.count.limit"),
+    ("group.share.delivery.count.limit", "group.share.max.delivery.count.limit"),
+    ("group.share.min.partition.max.record.locks", "group.share.partition.max.record.locks"),
+    ("group.share.partition.max.record.locks", "group.share.max.partition.max.record.locks"),
 )
 """Pairs of settings; the value of the first setting must not exceed the value of the second."""
 
@@ -44,7 +48,14 @@ _ASSIGNORS = frozenset(
     for short in ("Uniform", "Range")
     for name in (f"org.apache.kafka.coordinator.group.assignor.{short}Assignor", short.lower())
 )
-CLASSIC, CONSUMER = "classic", "consumer"
+_CODECS = (
+    "offsets.topic.compression.codec",
+    "share.coordinator.state.topic.compression.codec",
+)
+_SHARE_ASSIGNORS = frozenset(
+    ("org.apache.kafka.coordinator.group.assignor.SimpleAssignor", "simple")
+)
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 
 
@@ -65,13 +76,13 @@ def group_faults(config: Settings) -> Iterator[Fault]:
                 (low, high),
                 f"{_shown(config, low)} must not be above {_shown(config, high)}",
             )
-    name = "offsets.topic.compression.codec"
-    if not 0 <= config[name] <= 4:
-        yield Fault(
-            (name,),
-            f"{_shown(config, name)}: it must be 0 (none), 1 (gzip), 2 (snappy), 3 (lz4) or"
-            " 4 (zstd)",
-        )
+    for name in _CODECS:
+        if not 0 <= config[name] <= 4:
+            yield Fault(
+                (name,),
+                f"{_shown(config, name)}: it must be 0 (none), 1 (gzip), 2 (snappy), 3 (lz4) or"
+                " 4 (zstd)",
+            )
     name = "offsets.commit.required.acks"
     if config[name] not in (-1, 0, 1):
         yield Fault((name,), f"{_shown(config, name)}: it must be -1, 0 or 1")
@@ -83,28 +94,40 @@ def group_faults(config: Settings) -> Iterator[Fault]:
                 (name,),
                 f"{name}={each}: unknown assignor; remove the setting, or use uniform or range",
             )
+    name = "group.share.assignors"
+    for each in _parts(config[name]):
+        if each not in _SHARE_ASSIGNORS:
+            yield Fault(
+                (name,), f"{name}={each}: unknown assignor; remove the setting, or use simple"
+            )
 
 
 def _protocol_faults(config: Settings) -> Iterator[Fault]:
     name = _PROTOCOLS
     protocols = set(_parts(config[name]))
-    others = sorted(protocols - {CLASSIC, CONSUMER})
+    others = sorted(protocols - {CLASSIC, CONSUMER, SHARE})
     if CLASSIC not in protocols:
         yield Fault((name,), f"{name}={config[name]}: the classic protocol can't be disabled")
     elif others:
         yield Fault(
             (name,),
-            f"{name}={config[name]}: Muster serves the classic and the consumer protocol, not"
-            f" {' or '.join(others)}: set {name}=classic,consumer",
+            f"{name}={config[name]}: Muster serves the classic, consumer and share protocols, not"
+            f" {' or '.join(others)}: set {name}=classic,consumer,share",
         )
-    low, high = "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"
-    if config[low] >= config[high]:
-        yield Fault((low, high), f"{_shown(config, low)} must be below {_shown(config, high)}")
+    for kind in (CONSUMER, SHARE):
+        low, high = f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms"
+        if config[low] >= config[high]:
+            yield Fault((low, high), f"{_shown(config, low)} must be below {_shown(config, high)}")
 
 
 def serves_consumer_groups(config: Settings) -> bool:
     """True if the broker serves consumer groups of KIP-848."""
     return CONSUMER in _parts(config[_PROTOCOLS])
+
+
+def serves_share_groups(config: Settings) -> bool:
+    """True if a standalone broker serves share groups of KIP-932."""
+    return SHARE in _parts(config[_PROTOCOLS])
 
 
 def consumer_assignors(config: Settings) -> tuple[str, ...]:

@@ -1,61 +1,119 @@
-"""The settings that a consumer group can override (KIP-848; resource type 32, GROUP).
+"""The settings that a consumer or share group can override (KIP-848, KIP-932; resource type 32,
+GROUP).
 
 Each value is within the bounds that the broker's settings define. If the bounds were changed after
-a value was stored and the value is now outside, the nearest bound applies (KIP-1240).
+a value was stored and the value is now outside, the nearest bound applies (KIP-1240). Some settings
+of share groups have no broker setting, and hence a fixed default and no bounds.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from broker.config.config import Config
-from broker.config.config_table import INT, Setting
+from broker.config.config_table import BOOLEAN, INT, STRING, Setting
 from broker.config.config_value import BadValue, parse_value
-from coordinator.config import ConsumerSettings
+from coordinator.config import ConsumerSettings, ShareSettings
 
 SESSION_TIMEOUT_MS: Final = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL_MS: Final = "consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL_MS: Final = "consumer.assignment.interval.ms"
+SHARE_SESSION_TIMEOUT_MS: Final = "share.session.timeout.ms"
+SHARE_HEARTBEAT_INTERVAL_MS: Final = "share.heartbeat.interval.ms"
+SHARE_ASSIGNMENT_INTERVAL_MS: Final = "share.assignment.interval.ms"
+AUTO_OFFSET_RESET: Final = "share.auto.offset.reset"
+ISOLATION_LEVEL: Final = "share.isolation.level"
+RENEW_ACKNOWLEDGE: Final = "share.renew.acknowledge.enable"
 
+_INTERVAL_DOC = (
+    "The minimum time between two target assignments of the group; 0: each change computes a target"
+    " assignment."
+)
+_HEARTBEAT_DOC = "How often a member of the group sends a heartbeat."
+_SESSION_DOC = "A member of the group that sends no heartbeat for this long is removed."
 _GROUP: Final = (
+    Setting(ASSIGNMENT_INTERVAL_MS, INT, 1000, "[0,...]", _INTERVAL_DOC),
+    Setting(HEARTBEAT_INTERVAL_MS, INT, 5000, "[1,...]", _HEARTBEAT_DOC),
+    Setting(SESSION_TIMEOUT_MS, INT, 45000, "[1,...]", _SESSION_DOC),
+    Setting(SHARE_ASSIGNMENT_INTERVAL_MS, INT, 1000, "[0,...]", _INTERVAL_DOC),
     Setting(
-        ASSIGNMENT_INTERVAL_MS,
-        INT,
-        1000,
-        "[0,...]",
-        "The minimum time between two target assignments of the group; 0: each change"
-        " computes a target assignment.",
+        AUTO_OFFSET_RESET,
+        STRING,
+        "latest",
+        "",
+        "Where a new share group begins to read a partition: latest, earliest, or by_duration: and"
+        " an ISO 8601 duration, such as by_duration:PT1H for the records of the last hour.",
     ),
     Setting(
-        HEARTBEAT_INTERVAL_MS,
+        "share.delivery.count.limit",
         INT,
-        5000,
-        "[1,...]",
-        "How often a member of the group sends a heartbeat.",
+        5,
+        "[2,...]",
+        "How often a record is delivered to members of the group at most.",
+    ),
+    Setting(SHARE_HEARTBEAT_INTERVAL_MS, INT, 5000, "[1,...]", _HEARTBEAT_DOC),
+    Setting(
+        ISOLATION_LEVEL,
+        STRING,
+        "read_uncommitted",
+        "[read_committed, read_uncommitted]",
+        "Whether members get only records of committed transactions.",
     ),
     Setting(
-        SESSION_TIMEOUT_MS,
+        "share.partition.max.record.locks",
         INT,
-        45000,
-        "[1,...]",
-        "A member of the group that sends no heartbeat for this long is removed.",
+        2000,
+        "[100,...]",
+        "The maximum number of records of one partition that are in delivery to the group.",
     ),
+    Setting(
+        "share.record.lock.duration.ms",
+        INT,
+        30000,
+        "[1000,...]",
+        "How long a member of the group has a record before the record is delivered again.",
+    ),
+    Setting(
+        RENEW_ACKNOWLEDGE,
+        BOOLEAN,
+        True,
+        "",
+        "Whether a member may renew the lock of a record.",
+    ),
+    Setting(SHARE_SESSION_TIMEOUT_MS, INT, 45000, "[1,...]", _SESSION_DOC),
 )
 GROUP: Final[dict[str, Setting]] = {setting.name: setting for setting in _GROUP}
 """The settings of a group by name."""
+_ONLY_OF_GROUPS: Final = frozenset((AUTO_OFFSET_RESET, ISOLATION_LEVEL, RENEW_ACKNOWLEDGE))
+"""The settings without a broker setting."""
+_MUST_DIFFER: Final = (
+    (HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS),
+    (SHARE_HEARTBEAT_INTERVAL_MS, SHARE_SESSION_TIMEOUT_MS),
+)
+"""Pairs of settings; the value of the first setting must be below the value of the second."""
+_DURATION: Final = re.compile(
+    r"by_duration:P(?=.*\d)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+([.,]\d{1,9})?S)?)?", re.IGNORECASE
+)
 
 
-def broker_name(name: str) -> str:
-    """Returns the name of the broker's setting that applies to groups without a value of their
-    own."""
-    return f"group.{name}"
+def broker_name(name: str) -> str | None:
+    """Returns the name of the broker's setting that applies to groups without a value of their own;
+    None if the broker does not have one."""
+    return None if name in _ONLY_OF_GROUPS else f"group.{name}"
 
 
 def _bound(name: str, side: str) -> str:
     """Returns the broker's setting with the minimum (``side`` is "min") or maximum ("max") for a
     group's setting."""
-    return f"group.{name.replace('consumer.', f'consumer.{side}.', 1)}"
+    kind, _, rest = name.partition(".")
+    return f"group.{kind}.{side}.{rest}"
+
+
+def _default(config: Config, name: str) -> Any:
+    of_broker = broker_name(name)
+    return GROUP[name].default if of_broker is None else config[of_broker]
 
 
 def group_setting(name: str) -> Setting:
@@ -65,6 +123,19 @@ def group_setting(name: str) -> Setting:
     return GROUP[name]
 
 
+def _parse(name: str, text: str) -> Any:
+    """Returns the typed value of a setting. Raises BadValue."""
+    value = parse_value(group_setting(name), text)
+    if name == AUTO_OFFSET_RESET and not (
+        value in ("latest", "earliest") or _DURATION.fullmatch(str(value))
+    ):
+        raise BadValue(
+            f"Invalid value `{value}` for configuration {name}. The value must be either"
+            " 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+        )
+    return value
+
+
 def group_values(config: Config, own: Mapping[str, str]) -> dict[str, Any]:
     """Returns the typed value of every group setting: the group's own value, otherwise the broker's
     value.
@@ -72,31 +143,52 @@ def group_values(config: Config, own: Mapping[str, str]) -> dict[str, Any]:
     Raises BadValue for an unknown name, for an invalid value, and for a value outside of the
     broker's bounds.
     """
-    values = {name: config[broker_name(name)] for name in GROUP}
+    values = {name: _default(config, name) for name in GROUP}
     for name, text in own.items():
-        value = values[name] = parse_value(group_setting(name), text)
+        value = values[name] = _parse(name, text)
+        if name in _ONLY_OF_GROUPS:
+            continue
         low, high = config[_bound(name, "min")], config[_bound(name, "max")]
         if not low <= value <= high:
             raise BadValue(
                 f"Invalid value {value} for configuration {name}: it must be between"
                 f" {_bound(name, 'min')}={low} and {_bound(name, 'max')}={high}"
             )
-    if values[SESSION_TIMEOUT_MS] <= values[HEARTBEAT_INTERVAL_MS]:
-        raise BadValue(
-            f"Invalid value {values[SESSION_TIMEOUT_MS]} for configuration {SESSION_TIMEOUT_MS}:"
-            f" it must be greater than {HEARTBEAT_INTERVAL_MS}={values[HEARTBEAT_INTERVAL_MS]}"
-        )
+    for short, long in _MUST_DIFFER:
+        if values[long] <= values[short]:
+            raise BadValue(
+                f"Invalid value {values[long]} for configuration {long}: it must be greater than"
+                f" {short}={values[short]}"
+            )
+    return values
+
+
+def values_in_effect(config: Config, own: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the typed value of every group setting; stored values are limited to the broker's
+    bounds."""
+    values = {}
+    for name in GROUP:
+        value = _parse(name, own[name]) if name in own else _default(config, name)
+        if name not in _ONLY_OF_GROUPS:
+            low, high = config[_bound(name, "min")], config[_bound(name, "max")]
+            value = min(max(value, low), high)
+        values[name] = value
     return values
 
 
 def consumer_settings(config: Config, own: Mapping[str, str]) -> ConsumerSettings:
-    """Returns the settings in effect for a group; stored values are limited to the broker's
-    bounds."""
-    values = {}
-    for name, setting in GROUP.items():
-        value = parse_value(setting, own[name]) if name in own else config[broker_name(name)]
-        low, high = config[_bound(name, "min")], config[_bound(name, "max")]
-        values[name] = min(max(value, low), high)
+    """Returns the settings in effect for a consumer group."""
+    values = values_in_effect(config, own)
     return ConsumerSettings(
         values[SESSION_TIMEOUT_MS], values[HEARTBEAT_INTERVAL_MS], values[ASSIGNMENT_INTERVAL_MS]
+    )
+
+
+def share_settings(config: Config, own: Mapping[str, str]) -> ShareSettings:
+    """Returns the settings of membership in effect for a share group."""
+    values = values_in_effect(config, own)
+    return ShareSettings(
+        values[SHARE_SESSION_TIMEOUT_MS],
+        values[SHARE_HEARTBEAT_INTERVAL_MS],
+        values[SHARE_ASSIGNMENT_INTERVAL_MS],
     )

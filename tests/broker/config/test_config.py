@@ -368,9 +368,12 @@ def test_timestamp_difference_max_applies_when_before_and_after_are_unset() -> N
 # -- the tables
 
 OUR_OWN_DEFAULTS = {"listeners", "log.dir", "group.coordinator.append.linger.ms"}
-OF_KAFKA_4 = {"group.coordinator.rebalance.protocols": "classic,consumer"}
+OF_KAFKA_4 = {
+    "group.coordinator.rebalance.protocols": "classic,consumer,share",
+    "group.share.partition.max.record.locks": "2000",
+}
 """Settings for which the default of Kafka 4.3.1 is expected instead of that of 3.9.2, without
-`streams`, which Muster does not serve."""
+`streams`, which Muster does not serve, and with `share`, which Kafka serves in any case."""
 LONG_LISTS = {"inter.broker.protocol.version", "log.message.format.version"}
 
 

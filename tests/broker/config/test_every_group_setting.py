@@ -17,7 +17,8 @@ from tests.broker.config.served import (
 
 OWN_DEFAULTS = {
     "group.coordinator.append.linger.ms": "0",
-    "group.coordinator.rebalance.protocols": "classic,consumer",
+    "group.coordinator.rebalance.protocols": "classic,consumer,share",
+    "group.share.partition.max.record.locks": "2000",
 }
 """Settings whose default differs from Kafka's; docs/operate/settings-of-groups.md gives the
 reason."""
