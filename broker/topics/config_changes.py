@@ -28,7 +28,7 @@ from broker.config.group_settings import GROUP, group_setting, group_values
 from broker.config.protection import Unprotected, may_be_secret, protection_fault
 from broker.topics.directory.missing import CONFIGS_FILE
 from broker.topics.logs import LogManager
-from broker.topics.owned_topics import keep_compact, mend_policies
+from broker.topics.owned_topics import keep_fixed, restore_fixed
 from broker.topics.registry import (
     BadTopicName,
     Registry,
@@ -178,7 +178,7 @@ class ConfigChanges:
         try:
             values = topic_settings(self._config, before)
             configs = edit(before, topic_setting, lambda key: _text(TOPIC[key], values[key]))
-            configs = keep_compact(name, configs)
+            configs = keep_fixed(name, configs)
             topic_settings(self._config, configs)
         except BadValue as error:
             raise ConfigRefused(INVALID_CONFIG, str(error)) from None
@@ -318,7 +318,7 @@ def restore(config: Config, registry: StoredRegistry, directory: str) -> None:
     change corrects them. Raises BadConfig for an invalid security setting, which only another
     version of Muster can have stored.
     """
-    mend_policies(registry)
+    restore_fixed(registry)
     stored = registry.broker_configs
     for kept in stored.values():
         protecting = protection_fault(kept)
@@ -372,7 +372,7 @@ def fitting_topic(config: Config, name: str, configs: Mapping[str, str]) -> dict
     kept: dict[str, str] = {}
     for key, text in configs.items():
         try:
-            topic_settings(config, keep_compact(name, {**kept, key: text}))
+            topic_settings(config, keep_fixed(name, {**kept, key: text}))
             kept[key] = text
         except BadValue as error:
             logger.error(
@@ -382,7 +382,7 @@ def fitting_topic(config: Config, name: str, configs: Mapping[str, str]) -> dict
                 value=text,
                 reason=str(error),
             )
-    return keep_compact(name, kept)
+    return keep_fixed(name, kept)
 
 
 def fitting_group(config: Config, group_id: str, configs: Mapping[str, str]) -> dict[str, str]:

@@ -1,12 +1,14 @@
 """The topics that coordinators own: their settings at creation, and the settings that must not
 change.
 
-Every committed offset is a record of ``__consumer_offsets``, and every transaction is a record of
-``__transaction_state``. Retention that deletes old segments would delete live state: the
-coordinator would return the state from memory until the next start, and then lose it. The
-``cleanup.policy`` of these topics is therefore always ``compact``, whatever the source of the
-settings. Clients can't delete these topics or add partitions, since the partition count determines
-the partition of each key.
+Every committed offset is a record of ``__consumer_offsets``, every transaction is a record of
+``__transaction_state``, and the state of every share partition is in ``__share_group_state``.
+Retention that deletes old segments would delete live state: the coordinator would return the state
+from memory until the next start, and then lose it. The first two topics are therefore always
+compacted. ``__share_group_state`` can't be compacted, because records of one key add up; it is
+never deleted by time or size, and the share coordinator itself deletes its redundant records.
+Clients can't delete these topics or add partitions, since the partition count determines the
+partition of each key.
 """
 
 from __future__ import annotations
@@ -18,13 +20,20 @@ import structlog
 
 from broker.config.config import Config
 from broker.config.config_value import BadValue
-from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, StoredRegistry
+from broker.topics.registry import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_TOPIC,
+    StoredRegistry,
+)
 from protocol.slotted import slotted
 
 logger = structlog.get_logger(__name__)
 
 POLICY = "cleanup.policy"
-_COMPACT = "compact"
+_COMPACTED: Mapping[str, str] = {POLICY: "compact"}
+_KEPT: Mapping[str, str] = {POLICY: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Kafka leaves out retention.bytes, so that log.retention.bytes of the broker would apply."""
 _REPLICAS = 1
 """The number of replicas that a standalone broker can have."""
 
@@ -44,14 +53,22 @@ class OwnedTopic:
     segment_setting: str
     """The name of the broker setting for the topic's segment size."""
     min_isr_setting: str | None = None
+    fixed: Mapping[str, str] = field(default_factory=lambda: _COMPACTED)
+    """The settings that must not have other values, because the topic would lose live records."""
     configs: Mapping[str, str] = field(default_factory=dict)
     """The further settings that the topic gets at creation, as in Kafka."""
+    in_cluster: bool = True
+    """False if the coordinator exists only in a standalone broker."""
+
+    def is_created(self, config: Config) -> bool:
+        """Returns True if this broker creates the topic when it is needed."""
+        return self.in_cluster or not config.is_in_cluster
 
     def created_with(self, config: Config, replicas: int = _REPLICAS) -> dict[str, str]:
         """Returns the settings that the topic gets at creation with this number of replicas, as in
         Kafka."""
         configs = {
-            POLICY: _COMPACT,
+            **self.fixed,
             **self.configs,
             "segment.bytes": str(config[self.segment_setting]),
         }
@@ -111,55 +128,79 @@ OWNED: Mapping[str, OwnedTopic] = {
                 "unclean.leader.election.enable": "false",
             },
         ),
+        OwnedTopic(
+            name=SHARE_STATE_TOPIC,
+            owner="the share coordinator",
+            keeps="the state of share groups",
+            keys="share partitions",
+            partitions_setting="share.coordinator.state.topic.num.partitions",
+            replication_setting="share.coordinator.state.topic.replication.factor",
+            segment_setting="share.coordinator.state.topic.segment.bytes",
+            min_isr_setting="share.coordinator.state.topic.min.isr",
+            fixed=_KEPT,
+            configs={"compression.type": "producer"},
+            in_cluster=False,
+        ),
     )
 }
 """The owned topics by name."""
 
 
-def keep_compact(name: str, configs: Mapping[str, str]) -> dict[str, str]:
-    """Returns the own settings of the topic ``name``; an owned topic always gets a cleanup policy.
+def keep_fixed(name: str, configs: Mapping[str, str]) -> dict[str, str]:
+    """Returns the own settings of the topic ``name``; an owned topic always gets its fixed
+    settings.
 
-    If the policy is absent, it becomes ``compact``, the only default of an owned topic. Raises
-    BadValue for a policy that would lose records.
+    Raises BadValue for another value of a fixed setting.
     """
     own = dict(configs)
     owned = OWNED.get(name)
     if owned is None:
         return own
-    text = own.setdefault(POLICY, _COMPACT)
-    if not _is_compact(text):
-        raise BadValue(
-            f"{POLICY}={text} is not allowed: {name} must have only {_COMPACT}, since retention"
-            f" would delete {owned.keeps}, and without compaction the topic would grow"
-            " without bound"
-        )
+    for setting, value in owned.fixed.items():
+        text = own.setdefault(setting, value)
+        if not _is_same(text, value):
+            reason = f"retention would delete {owned.keeps}"
+            if value == "compact":
+                reason += ", and without compaction the topic would grow without bound"
+            raise BadValue(
+                f"{setting}={text} is not allowed: {name} must have only {value}, since {reason}"
+            )
     return own
 
 
-def mend_policies(registry: StoredRegistry) -> None:
-    """Restores the cleanup policy of owned topics, which an older Muster let users change.
+def restore_fixed(registry: StoredRegistry) -> None:
+    """Restores the fixed settings of owned topics, which an older Muster let users change.
 
-    Called before the logs are opened. The policy takes effect even if it can't be stored.
+    Called before the logs are opened. The settings take effect even if they can't be stored.
     """
     for owned in OWNED.values():
         topic = registry.topic(owned.name)
-        if topic is None or _is_compact(topic.configs.get(POLICY, "")):
+        if topic is None:
             continue
-        mended = topic.with_configs({**topic.configs, POLICY: _COMPACT})
+        changed = {
+            setting: topic.configs.get(setting, "the broker's default")
+            for setting, value in owned.fixed.items()
+            if not _is_same(topic.configs.get(setting, ""), value)
+        }
+        if not changed:
+            continue
+        restored = topic.with_configs({**topic.configs, **owned.fixed})
+        settings = " and ".join(f"{each} to {owned.fixed[each]}" for each in changed)
         logger.warning(
-            f"cleanup.policy of {owned.name} reset to compact: with the previous policy, retention"
+            f"settings of {owned.name} reset, {settings}: with the previous settings, retention"
             f" would delete {owned.keeps}",
-            previous_policy=topic.configs.get(POLICY, "the broker's log.cleanup.policy"),
+            previous=changed,
         )
         try:
-            registry.store(mended)
+            registry.store(restored)
         except OSError as error:
             logger.warning(
-                "restored cleanup.policy can't be stored, each start restores it again",
+                "restored settings can't be stored, each start restores them again",
                 error=str(error),
             )
-        registry.show(mended)
+        registry.show(restored)
 
 
-def _is_compact(policy: str) -> bool:
-    return {part.strip() for part in policy.split(",") if part.strip()} == {_COMPACT}
+def _is_same(text: str, value: str) -> bool:
+    """True if a setting has exactly this value, which may be an element of a list."""
+    return {part.strip() for part in text.split(",") if part.strip()} == {value}

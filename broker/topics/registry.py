@@ -23,7 +23,8 @@ NAME_LENGTH_MAX = 249
 NAMED_MAX = 20
 """The maximum number of partitions that one log line names."""
 TRANSACTION_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, "__share_group_state"})
+SHARE_STATE_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_STATE_TOPIC})
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from broker.config.config_table import GROUP_VERSION
+from broker.config.config_table import GROUP_VERSION, SHARE_VERSION
 from broker.config.protection import may_be_secret
 from broker.topics.directory.adoption import Found
 from broker.topics.directory.consumer_paths import FileConsumerPaths
@@ -55,10 +55,10 @@ _VERSION = 1
 _VERSION_WITH_NAMESAKES = 2
 """The format version of a list with a deleted topic and a new topic of the same name. A Muster that
 knows only version 1 would take the new topic for deleted, so it must reject the list."""
-_VERSION_WITH_CONSUMER_GROUPS = 3
-"""The format version that is used if consumer groups are served. A Muster that knows only version 2
-skips their records and accepts commits of any client into them, so it must not start."""
-_KNOWN_VERSIONS = (_VERSION, _VERSION_WITH_NAMESAKES, _VERSION_WITH_CONSUMER_GROUPS)
+_VERSIONS_OF_FEATURES = {SHARE_VERSION: 4, GROUP_VERSION: 3}
+"""The format version by a feature that is on. A Muster that does not know the version skips the
+records of the feature's groups, so it must not start."""
+_KNOWN_VERSIONS = range(_VERSION, 5)
 
 
 @slotted(frozen=True)
@@ -220,7 +220,7 @@ class EmbeddedRegistry(TopicLookups):
             self._write(replace(self._image, next_producer_id=above + 1))
 
     def finalize(self, levels: Mapping[str, int]) -> None:
-        """Sets feature levels and raises the epoch; group.version never changes on a full disk."""
+        """Sets feature levels and raises the epoch; on a full disk, groups keep their levels."""
         if levels == self.features.levels:
             return
         before = self.features
@@ -228,9 +228,8 @@ class EmbeddedRegistry(TopicLookups):
         try:
             self._write(image)
         except OSError as error:
-            kept = dict(levels)
-            if GROUP_VERSION in kept:
-                kept[GROUP_VERSION] = before.levels.get(GROUP_VERSION, 0)
+            of_groups = levels.keys() & {GROUP_VERSION, SHARE_VERSION}
+            kept = {**levels, **{name: before.levels.get(name, 0) for name in of_groups}}
             self._image = replace(image, features=Features(before.epoch + 1, kept))
             logger.warning(f"feature levels can't be written to {TOPICS_FILE}", error=str(error))
 
@@ -366,8 +365,9 @@ class EmbeddedRegistry(TopicLookups):
 
 def _version_of(image: _Image) -> int:
     """Returns the lowest format version with which readers understand the image."""
-    if image.features.levels.get(GROUP_VERSION, 0):
-        return _VERSION_WITH_CONSUMER_GROUPS
+    for name, version in _VERSIONS_OF_FEATURES.items():
+        if image.features.levels.get(name, 0):
+            return version
     if any(each.offsets_below is not None for each in image.dying.values()):
         return _VERSION_WITH_NAMESAKES
     return _VERSION

@@ -1,7 +1,5 @@
-"""The coordinator topics stay compacted, whatever policy clients or the properties file set.
-
-Retention would delete committed offsets and transactions.
-"""
+"""The coordinator topics keep the settings without which retention would delete live records,
+whatever clients or the properties file set."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from broker.topics.registry import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from protocol.errors import INVALID_CONFIG, NONE
 from tests.broker.config.test_offsets_topic_settings import commit, committed
 from tests.broker.config_calls import APPEND, DELETE, SET, SUBTRACT, alter, replace, value_of
@@ -28,6 +26,7 @@ OWN = 1
 ONE_PARTITION = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
 }
 TOPICS = pytest.mark.parametrize("name", [OFFSETS_TOPIC, TRANSACTION_TOPIC])
 WEEK_MS = 7 * 24 * 3_600_000
@@ -145,3 +144,49 @@ def test_compact_policy_of_the_offsets_topic_is_restored_at_the_start(
             return await asked(broker, lambda wire: committed(wire, "g"))
 
     assert asyncio.run(story()) == 42
+
+
+KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""The settings that ``__share_group_state`` keeps: its records add up, so it is not compacted."""
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("cleanup.policy", "compact"),
+        ("cleanup.policy", "compact,delete"),
+        ("retention.ms", "1000"),
+        ("retention.bytes", "1000"),
+    ],
+)
+def test_share_state_topic_refuses_settings_that_delete_live_records(
+    brokers: Brokers, setting: str, value: str
+) -> None:
+    broker = brokers({**ONE_PARTITION, "log.retention.bytes": "1000"})
+    with Wire(broker.port) as wire:
+        metadata(wire, SHARE_STATE_TOPIC)
+
+        error_code, message = alter(wire, SHARE_STATE_TOPIC, (setting, SET, value))
+
+        assert (error_code, message) == (
+            INVALID_CONFIG,
+            f"{setting}={value} is not allowed: {SHARE_STATE_TOPIC} must have only"
+            f" {KEPT[setting]}, since retention would delete the state of share groups",
+        )
+        assert alter(wire, SHARE_STATE_TOPIC, (setting, DELETE, None)) == (NONE, None)
+        assert replace(wire, SHARE_STATE_TOPIC, {"retention.ms": "-1"}) == (NONE, None)
+        own = {name: value_of(wire, SHARE_STATE_TOPIC, name) for name in KEPT}
+        assert own == {name: (text, OWN) for name, text in KEPT.items()}
+
+
+async def test_settings_of_the_share_state_topic_are_restored_at_the_start(tmp_path: Path) -> None:
+    async with serving(tmp_path, ONE_PARTITION) as broker:
+        await broker.topics.ensure(SHARE_STATE_TOPIC)
+    path = tmp_path / "topics.json"
+    image = json.loads(path.read_text())
+    image["topics"][0]["configs"] = {"retention.ms": "5", "segment.bytes": "2000"}
+    path.write_text(json.dumps(image))
+    async with serving(tmp_path) as broker:
+        topic = broker.registry.topic(SHARE_STATE_TOPIC)
+        assert topic is not None
+        assert topic.configs == {**KEPT, "segment.bytes": "2000"}

@@ -270,9 +270,9 @@ def test_damaged_topic_list_is_refused(text: str) -> None:
 def test_topic_list_of_a_later_version_is_refused() -> None:
     fs = SimulatedFiles()
     opened(fs)
-    write_whole(fs, f"{DATA}/topics.json", b'{"version": 4}')
+    write_whole(fs, f"{DATA}/topics.json", b'{"version": 5}')
 
-    with pytest.raises(BadDirectory, match="version 4, but this Muster reads version 3"):
+    with pytest.raises(BadDirectory, match="version 5, but this Muster reads version 4"):
         opened(fs)
 
 
