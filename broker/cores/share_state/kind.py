@@ -1,0 +1,73 @@
+"""The states of share partitions as a kind of core: the topic, its records, and the replies of the
+share coordinator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.cores.core import Kind
+from broker.cores.share_state.records import ShareStateReader
+from broker.topics.partition import NotYetStable
+from broker.topics.registry import SHARE_STATE_TOPIC
+from offsets.partitioner import partition_for
+from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+from share.persister.calls import (
+    Call,
+    FindRedundant,
+    ReadStateSummary,
+    RedundantReply,
+    StateReply,
+    WriteState,
+)
+from share.persister.record_codec import run_records
+from share.persister.shard import ShareStateShard
+
+_READS = (ReadStateSummary, FindRedundant)
+Reply = StateReply | RedundantReply
+
+
+def refusal(call: Call | FindRedundant, error_code: int) -> Reply:
+    """Returns a reply to the call that has only an error."""
+    return RedundantReply(error_code) if type(call) is FindRedundant else StateReply(error_code)
+
+
+def loading_error(call: Call | FindRedundant) -> int:  # noqa: ARG001
+    """Returns the error of every call that arrives during the load of the shard."""
+    return COORDINATOR_LOAD_IN_PROGRESS
+
+
+def write_failed(reply: Reply) -> Reply:
+    """Returns the reply to a call whose records could not be appended. Its error is
+    NOT_COORDINATOR, to which Kafka maps KAFKA_STORAGE_ERROR.
+
+    Source: Kafka 4.3.1 ``CoordinatorOperationExceptionHelper``.
+    """
+    return type(reply)(NOT_COORDINATOR)
+
+
+def not_stable(reply: Any, error: Exception) -> Reply:
+    """Returns the reply to send instead of a reply whose record did not become stable. For a
+    timeout the error is COORDINATOR_NOT_AVAILABLE, as in Kafka."""
+    if isinstance(error, NotYetStable):
+        return type(reply)(COORDINATOR_NOT_AVAILABLE)  # type: ignore[no-any-return]
+    return write_failed(reply)
+
+
+SHARE_STATES = Kind(
+    topic=SHARE_STATE_TOPIC,
+    things="share partitions",
+    new_core=ShareStateShard,
+    partition_of=partition_for,
+    reader=ShareStateReader,
+    skip_setting="share.coordinator.load.skip.records",
+    encode=run_records,
+    refusal=refusal,
+    not_served=refusal,
+    loading_error=loading_error,
+    write_failed=write_failed,
+    not_stable=not_stable,
+    reads=_READS,
+    needs_no_record=_READS,
+    sets_no_deadline=_READS,
+    counted=WriteState,
+)

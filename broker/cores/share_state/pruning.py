@@ -1,0 +1,117 @@
+"""Deletes redundant records of ``__share_group_state``, and the states of deleted topics.
+
+The topic is not compacted, since each update adds to the updates before it. Instead, the records
+before the oldest snapshot that a load needs are deleted. Source: Kafka 4.3.1
+``ShareCoordinatorService.setupRecordPruning`` and ``maybeCleanupShareState``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from broker.cores.hosted_shard import Phase
+from broker.cores.share_state.runtime import HostedShareStates, ShareStateRuntime
+from broker.loop.background import Background
+from broker.loop.slices import Slicer, Slices
+from broker.topics.ticket import Awaited
+from log.errors import LogPoisoned
+from protocol.errors import NONE
+from share.persister.calls import DeleteState, FindRedundant, RedundantReply, StateReply
+
+logger = structlog.get_logger(__name__)
+
+
+class Pruning:
+    """The recurring work on the logs of share partitions' states."""
+
+    def __init__(
+        self,
+        runtime: ShareStateRuntime,
+        interval_ms: Callable[[], int],
+        topic_exists: Callable[[bytes], bool],
+        slicer: Slicer,
+        background: Background,
+    ) -> None:
+        """``topic_exists`` returns True if a topic with this id exists."""
+        self._runtime = runtime
+        self._interval_ms = interval_ms
+        self._topic_exists = topic_exists
+        self._slicer = slicer
+        self._background = background
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Starts the recurring work."""
+        self._task = self._background.every(
+            "share pruning", lambda: self._interval_ms() / 1000, self.run, _failed
+        )
+
+    def stop(self) -> None:
+        """Stops the recurring work."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def run(self) -> None:
+        """Deletes states and records of all shards that serve calls."""
+        slices = self._slicer.work("share pruning")
+        for hosted in list(self._runtime.hosted_shards):
+            if slices.over:
+                await slices.pause()
+            if hosted.phase is Phase.ACTIVE:
+                await self._delete_states(hosted, slices)
+                await slices.beside(self._prune(hosted))
+        slices.end()
+
+    async def delete_states_of_deleted_topics(self) -> None:
+        """Deletes the states of topics that do not exist any more."""
+        slices = self._slicer.work("share pruning")
+        for hosted in list(self._runtime.hosted_shards):
+            if hosted.phase is Phase.ACTIVE:
+                await self._delete_states(hosted, slices)
+        slices.end()
+
+    async def _delete_states(self, hosted: HostedShareStates, slices: Slices) -> None:
+        keys = [key for key in hosted.core.view.known_keys if not self._topic_exists(key.topic_id)]
+        for key in keys:
+            if slices.over:
+                await slices.pause()
+            self._runtime.submit(hosted, DeleteState(_Unawaited(), key))
+        if keys:
+            logger.info(
+                "states of share partitions deleted with their topics",
+                partition=hosted.partition.name,
+                share_partitions=len(keys),
+            )
+
+    async def _prune(self, hosted: HostedShareStates) -> None:
+        """Deletes the redundant records of a shard.
+
+        The reply arrives when the newer snapshots are stable. They are also flushed, so that a
+        power failure can't lose them after the segments with the older snapshots were deleted.
+        """
+        found = Awaited[RedundantReply]()
+        self._runtime.submit(hosted, FindRedundant(found))
+        reply = await found.reply
+        offset = reply.first_needed
+        if reply.error_code != NONE or offset <= hosted.log.log_start_offset:
+            return
+        try:
+            await hosted.partition.flush()
+        except LogPoisoned as error:
+            hosted.partition.poisoned(error)
+            return
+        hosted.partition.delete_records(offset)
+
+
+class _Unawaited:
+    """A ticket whose reply is dropped: the next run repeats a failed deletion."""
+
+    def take(self, reply: StateReply) -> None:
+        """Implements `Ticket.take`."""
+
+
+def _failed(error: Exception) -> None:
+    logger.error("records of share partitions not deleted", error=repr(error))
