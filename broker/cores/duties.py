@@ -49,3 +49,29 @@ class Superseded(Exception):
 
 DutiesT = TypeVar("DutiesT", bound=Duties)
 MakeDuties = Callable[[Sequence[HostedShard[Any]], Time, Work], DutiesT]
+
+
+class NoDuties:
+    """The duties of a kind of shards that only answer calls and process deadlines."""
+
+    def __init__(self, _: Sequence[HostedShard[Any]], __: Time, ___: Work) -> None:
+        """Keeps nothing."""
+
+    def resume(self, unfinished: Any) -> None:
+        """Does nothing, since the log has all work."""
+
+    def restarted(self, hosted: HostedShard[Any]) -> None:
+        """Does nothing, since only the core has state."""
+
+    def resigned(self, hosted: HostedShard[Any]) -> None:
+        """Does nothing, since only the core has state."""
+
+    async def before_serving(self, hosted: HostedShard[Any]) -> None:
+        """Does nothing, since a loaded shard can serve calls."""
+
+    def holds_back(self, hosted: HostedShard[Any], call: Any) -> bool:  # noqa: ARG002
+        """Returns False, since no call waits for a record of another call."""
+        return False
+
+    def catch_up(self, hosted: HostedShard[Any]) -> None:
+        """Does nothing, since no work is left over."""

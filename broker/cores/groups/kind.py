@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from broker.cores.core import Kind, LongRuns, SnapshotForm
 from broker.cores.groups.records import GroupReader, check_owner
@@ -22,11 +23,13 @@ from coordinator.shard import GroupShard
 from log.producers.accepted_producers import AcceptedProducers
 from log.values import Marker
 from offsets.columns_image import encode_columns
+from offsets.consumer_records import ConsumerGroupRun
 from offsets.own_batches import own_batch
 from offsets.partitioner import partition_for
 from offsets.pending import below
 from offsets.record_codec import run_records
 from offsets.runs import MarkerRun, OffsetTombstones, OwnBatch, TransactionalRun
+from offsets.share_records import ShareGroupRun
 from offsets.snapshot_image import (
     Image,
     ImageHead,
@@ -34,6 +37,7 @@ from offsets.snapshot_image import (
     encode_consumer_record,
     encode_group,
     encode_pending,
+    encode_share_record,
 )
 
 IMAGE = "groups.image"
@@ -100,6 +104,7 @@ def blocks_of(
     if encoded:
         yield writer.groups_block(encoded)
     yield from _consumer_group_blocks(shard, writer, over)
+    yield from _share_group_blocks(shard, writer, over)
 
 
 def _consumer_group_blocks(
@@ -119,6 +124,21 @@ def _consumer_group_blocks(
                 encoded = []
     if encoded:
         yield writer.consumer_groups_block(encoded)
+
+
+def _share_group_blocks(
+    shard: GroupShard, writer: ImageWriter, over: Callable[[], bool]
+) -> Iterator[bytes]:
+    """Yields the records of share groups."""
+    encoded: list[bytes] = []
+    for group in list(shard.view.share_groups.values()):
+        for record in group.records():
+            encoded.append(encode_share_record(group.group_id, record, group.epoch_ms))
+            if over():
+                yield writer.share_groups_block(encoded)
+                encoded = []
+    if encoded:
+        yield writer.share_groups_block(encoded)
 
 
 def _pending_blocks(
@@ -159,7 +179,10 @@ def restore(shard: GroupShard, image: Image, partition: int, partitions: int) ->
         check_owner(run.group_id, record_offset, partition, partitions)
         shard.replay(run, record_offset)
         yield
-    for records in image.consumer_groups():
+    of_groups = chain[ConsumerGroupRun | ShareGroupRun](
+        image.consumer_groups(), image.share_groups()
+    )
+    for records in of_groups:
         check_owner(records.group_id, -1, partition, partitions)
         shard.replay(records, -1)
         yield

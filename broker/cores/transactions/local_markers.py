@@ -13,7 +13,13 @@ from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from broker.topics.logs import LogManager
 from broker.topics.partition import NEVER, NotYetStable, Partition
-from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, Registry, absent_error
+from broker.topics.registry import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_TOPIC,
+    Registry,
+    absent_error,
+)
 from broker.topics.replicas.roles import NotLeader
 from broker.topics.ticket import Ticket
 from coordinator.calls import EndOffsets
@@ -61,13 +67,13 @@ class LocalMarkers:
         stable.
 
         - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist, or must not have transactional
-          records, since only shards write the log of transactional ids.
+          records, since only shards write the logs of transactional ids and share partitions.
         - NOT_LEADER_OR_FOLLOWER: another broker leads the partition.
         - INVALID_PRODUCER_EPOCH (47) and TRANSACTION_COORDINATOR_FENCED (52): the log's producer
           state rejects the marker.
         - Other errors are temporary.
         """
-        if topic == TRANSACTION_TOPIC:
+        if topic in (TRANSACTION_TOPIC, SHARE_STATE_TOPIC):
             ticket.take(UNKNOWN_TOPIC_OR_PARTITION)
             return
         found = self._logs.get(topic, partition)

@@ -152,7 +152,8 @@ async def test_unreadable_client_record_for_the_offsets_topic_is_refused(
         (records((KEY, None)), NONE),
         (records((group_key("g"), group_value(EMPTY))), NONE),
         (records((b"\0\3\0\1g", b"\0\0\0\0\0\7\0")), NONE),
-        (records((b"\0\x0b\0\1g", b"\0\0")), NONE),
+        (records((b"\0\x0b\0\1k", b"\0\0\0\0\0\2" + bytes(9))), NONE),
+        (records((b"\0\x11\0\1g", b"\0\0")), NONE),
         (commits_of(OffsetRun("g", "t", [0], [41], [-1], None, 1), attributes=1 << 5), 87),
         (
             commits_of(
@@ -165,7 +166,15 @@ async def test_unreadable_client_record_for_the_offsets_topic_is_refused(
             TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ),
     ],
-    ids=["tombstone", "group", "consumer group", "a kind to come", "control", "transactional"],
+    ids=[
+        "tombstone",
+        "group",
+        "consumer group",
+        "share group",
+        "a kind to come",
+        "control",
+        "transactional",
+    ],
 )
 async def test_client_record_is_accepted_exactly_when_a_load_can_read_it(
     tmp_path: Path, data: bytes, code: int

@@ -1,0 +1,133 @@
+"""Reads, sets and deletes the start offsets of share groups, for administrators.
+
+The group coordinator decides first, and its record is stable before the share coordinator is
+called: so a state is never deleted that the group's log still has as initialized. Then the group
+coordinator gets the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Protocol
+
+from broker.cores.groups.runtime import GroupRuntime
+from broker.cores.hosted_shard import Phase
+from coordinator.outcome import Outcome
+from coordinator.shard import GroupShard
+from protocol.errors import NONE
+from protocol.now import Now
+from share.persister.calls import (
+    Call,
+    DeleteState,
+    InitializeState,
+    ReadStateSummary,
+    StateReply,
+)
+from share.values import SharePartitionKey
+
+
+class Persister(Protocol):
+    """The share coordinator, as this module uses it."""
+
+    def submit(self, call: Call) -> None:
+        """Submits a call, whose ticket gets a `StateReply`, possibly before this method returns."""
+
+
+Replies = dict[SharePartitionKey, StateReply]
+
+
+class ShareOffsets:
+    """The start offsets of share groups; only the event loop's thread may use it."""
+
+    def __init__(self, persister: Persister, groups: GroupRuntime) -> None:
+        self._persister = persister
+        self._groups = groups
+
+    def summarize(self, keys: Collection[SharePartitionKey]) -> asyncio.Future[Replies]:
+        """Reads the states of share partitions without their batches."""
+        return self._each(keys, lambda ticket, key: ReadStateSummary(ticket, key, -1))
+
+    def initialize(
+        self, group_id: str, state_epoch: int, offsets: Mapping[SharePartitionKey, int]
+    ) -> asyncio.Future[Replies]:
+        """Sets the start offsets of a group's share partitions, and reports to the group the share
+        partitions whose state is now initialized."""
+
+        def make(ticket: _Ticket, key: SharePartitionKey) -> Call:
+            return InitializeState(ticket, key, state_epoch, offsets[key])
+
+        def report(core: GroupShard, topics: dict[bytes, tuple[int, ...]], now: Now) -> Outcome:
+            return core.share_state_initialized(group_id, topics, now)
+
+        return self._each(offsets, make, partial(self._report, group_id, report))
+
+    def delete(self, group_id: str, keys: Collection[SharePartitionKey]) -> asyncio.Future[Replies]:
+        """Deletes the states of a group's share partitions, and reports to the group the topics
+        whose states are all deleted."""
+
+        def report(core: GroupShard, topics: dict[bytes, tuple[int, ...]], now: Now) -> Outcome:
+            return core.share_state_deleted(group_id, topics.keys(), now)
+
+        def done(replies: Replies) -> None:
+            failed = {key.topic_id for key, reply in replies.items() if reply.error_code}
+            deleted = {key: each for key, each in replies.items() if key.topic_id not in failed}
+            self._report(group_id, report, deleted)
+
+        return self._each(keys, DeleteState, done)
+
+    def _each(
+        self,
+        keys: Collection[SharePartitionKey],
+        make: Callable[[_Ticket, SharePartitionKey], Call],
+        done: Callable[[Replies], None] | None = None,
+    ) -> asyncio.Future[Replies]:
+        """Makes a call for each share partition; the result has all replies. ``done`` gets the
+        replies first."""
+        future: asyncio.Future[Replies] = asyncio.get_running_loop().create_future()
+        replies: Replies = {}
+        wanted = len(keys)
+
+        def take(key: SharePartitionKey, reply: StateReply) -> None:
+            replies[key] = reply
+            if len(replies) == wanted:
+                end()
+
+        def end() -> None:
+            if done is not None:
+                done(replies)
+            if not future.done():
+                future.set_result(replies)
+
+        if not keys:
+            end()
+        for key in keys:
+            self._persister.submit(make(_Ticket(partial(take, key)), key))
+        return future
+
+    def _report(
+        self,
+        group_id: str,
+        report: Callable[[GroupShard, dict[bytes, tuple[int, ...]], Now], Outcome],
+        replies: Replies,
+    ) -> None:
+        """Reports successful calls to the group's shard. A shard that was loaded again, or accepts
+        no writes now, initializes or deletes the states again."""
+        topics: dict[bytes, tuple[int, ...]] = {}
+        for key, reply in replies.items():
+            if reply.error_code == NONE:
+                topics[key.topic_id] = (*topics.get(key.topic_id, ()), key.partition)
+        hosted = self._groups.hosted_for(group_id)
+        if topics and hosted is not None and hosted.phase is Phase.ACTIVE:
+            now = self._groups.time.now()
+            self._groups.life.work(hosted, partial(report, hosted.core, topics, now))
+
+
+class _Ticket:
+    """The ticket of a call; passes the reply to a function."""
+
+    __slots__ = ("take",)
+
+    def __init__(self, take: Callable[[StateReply], None]) -> None:
+        self.take = take
