@@ -1,0 +1,211 @@
+"""Share sessions: the partitions that one member of a share group fetches from this broker.
+
+A session is opened with epoch 0 and continued with epochs 1, 2, ...; its requests need not repeat
+the partitions. A session belongs to the principal that opened it (law 12): to other principals it
+does not exist, and they can't replace it. A session ends when the member closes it with epoch -1,
+when its connection closes, or when the group removes the member. Then the records that the member
+holds are released. The number of sessions is bounded by ``group.share.max.share.sessions``, and the
+partitions of all sessions together by `PARTITIONS_MAX`.
+
+Source: Kafka 4.3.1 ``SharePartitionManager.newContext``, ``ShareSessionCache``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+
+from protocol.errors import (
+    INVALID_REQUEST,
+    INVALID_SHARE_SESSION_EPOCH,
+    SHARE_SESSION_LIMIT_REACHED,
+    SHARE_SESSION_NOT_FOUND,
+)
+from security.principal import Principal
+
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+PARTITIONS_MAX = 500_000
+"""The maximum number of partitions in all sessions together, which need about 100 MB."""
+_INT_MAX = 2**31 - 1
+
+Place = tuple[bytes, int]
+"""A partition: the topic id and the index."""
+MemberKey = tuple[str, str]
+"""A member: the group id and the member id."""
+
+
+class ShareSessionError(Exception):
+    """The request does not match its session; ``error_code`` is the error for the response."""
+
+    def __init__(self, error_code: int) -> None:
+        super().__init__(error_code)
+        self.error_code = error_code
+
+
+class ShareSession:
+    """The session of one member with this broker."""
+
+    __slots__ = (
+        "connection",
+        "epoch",
+        "group_id",
+        "member_id",
+        "on_end",
+        "partitions",
+        "principal",
+    )
+
+    def __init__(
+        self, group_id: str, member_id: str, principal: Principal, connection: Hashable
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.principal = principal
+        self.connection = connection
+        """The connection of the last request; the session ends when this connection closes."""
+        self.epoch = 1
+        """The epoch that the next request must have."""
+        self.partitions: dict[Place, None] = {}
+        """The partitions in the order in which they are read."""
+        self.on_end: Callable[[], None] | None = None
+        """A function that notifies the waiting request when the session has ended."""
+
+    @property
+    def key(self) -> MemberKey:
+        """Returns the group id and the member id."""
+        return self.group_id, self.member_id
+
+    def gave_records(self, place: Place) -> None:
+        """Moves a partition to the end of the read order, so that full responses do not always omit
+        the same partitions."""
+        if place in self.partitions:
+            del self.partitions[place]
+            self.partitions[place] = None
+
+
+class ShareSessions:
+    """The share sessions of one broker; only the event loop's thread may use it."""
+
+    def __init__(self, slots: Callable[[], int], on_ended: Callable[[str, str], None]) -> None:
+        """``slots`` returns the maximum number of sessions. ``on_ended`` is called with the group
+        id and the member id of a session that has ended."""
+        self._slots = slots
+        self._on_ended = on_ended
+        self._sessions: dict[MemberKey, ShareSession] = {}
+        self._by_connection: dict[Hashable, dict[MemberKey, None]] = {}
+        self._partitions = 0
+        """The number of partitions in all sessions."""
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, group_id: str, member_id: str) -> ShareSession | None:
+        """Returns the session of a member, regardless of its principal."""
+        return self._sessions.get((group_id, member_id))
+
+    def is_open(self, session: ShareSession) -> bool:
+        """Returns whether a session has neither ended nor been replaced."""
+        return self._sessions.get(session.key) is session
+
+    # -- requests
+
+    def open(
+        self, group_id: str, member_id: str, principal: Principal, connection: Hashable
+    ) -> ShareSession:
+        """Opens a session, for a request with epoch 0; replaces the member's earlier session.
+
+        The member keeps the records that it holds from the earlier session, as in Kafka. Raises
+        ShareSessionError.
+        """
+        key = group_id, member_id
+        earlier = self._sessions.get(key)
+        if earlier is not None:
+            if earlier.principal != principal:
+                raise ShareSessionError(SHARE_SESSION_NOT_FOUND)
+            self._remove(earlier)
+        if len(self._sessions) >= self._slots():
+            raise ShareSessionError(SHARE_SESSION_LIMIT_REACHED)
+        session = self._sessions[key] = ShareSession(group_id, member_id, principal, connection)
+        self._by_connection.setdefault(connection, {})[key] = None
+        return session
+
+    def resume(
+        self,
+        group_id: str,
+        member_id: str,
+        principal: Principal,
+        connection: Hashable,
+        epoch: int,
+    ) -> ShareSession:
+        """Returns the session of a request with an epoch other than 0, and expects the next epoch.
+
+        With epoch -1 the session stays open until `close` is called. Raises ShareSessionError.
+        """
+        key = group_id, member_id
+        session = self._sessions.get(key)
+        if session is None or session.principal != principal:
+            raise ShareSessionError(SHARE_SESSION_NOT_FOUND)
+        if epoch == FINAL_EPOCH:
+            return session
+        if epoch != session.epoch:
+            raise ShareSessionError(INVALID_SHARE_SESSION_EPOCH)
+        session.epoch = 1 if epoch == _INT_MAX else epoch + 1
+        if session.connection is not connection:
+            self._leave_connection(session)
+            session.connection = connection
+            self._by_connection.setdefault(connection, {})[key] = None
+        return session
+
+    def update(
+        self, session: ShareSession, added: Iterable[Place], forgotten: Iterable[Place]
+    ) -> None:
+        """Adds and removes partitions of a session. Raises ShareSessionError if all sessions have
+        too many partitions; then nothing is added."""
+        partitions = session.partitions
+        before = len(partitions)
+        for place in forgotten:
+            partitions.pop(place, None)
+        new = [place for place in added if place not in partitions]
+        has_room = self._partitions + len(partitions) - before + len(new) <= PARTITIONS_MAX
+        if has_room:
+            for place in new:
+                partitions[place] = None
+        self._partitions += len(partitions) - before
+        if not has_room:
+            raise ShareSessionError(INVALID_REQUEST)
+
+    # -- the ends of sessions
+
+    def close(self, session: ShareSession) -> None:
+        """Ends a session, unless it has ended or been replaced."""
+        if self.is_open(session):
+            self._remove(session)
+            self._on_ended(session.group_id, session.member_id)
+
+    def connection_closed(self, connection: Hashable) -> None:
+        """Ends the sessions of a closed connection."""
+        for key in list(self._by_connection.get(connection, ())):
+            self.close(self._sessions[key])
+
+    def member_removed(self, group_id: str, member_id: str) -> None:
+        """Ends the session of a member that is not in its group any more."""
+        session = self._sessions.get((group_id, member_id))
+        if session is not None:
+            self.close(session)
+        else:
+            self._on_ended(group_id, member_id)  # it may still hold records
+
+    def _remove(self, session: ShareSession) -> None:
+        del self._sessions[session.key]
+        self._leave_connection(session)
+        self._partitions -= len(session.partitions)
+        session.partitions = {}
+        on_end, session.on_end = session.on_end, None
+        if on_end is not None:
+            on_end()
+
+    def _leave_connection(self, session: ShareSession) -> None:
+        keys = self._by_connection[session.connection]
+        del keys[session.key]
+        if not keys:
+            del self._by_connection[session.connection]

@@ -1,0 +1,25 @@
+"""The first offset of a share group in a partition."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.share.initial_offset import duration_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("PT1H30M", 5_400_000),
+        ("P3D", 259_200_000),
+        ("P1DT2H", 93_600_000),
+        ("PT0.5S", 500),
+        ("PT-1S", -1_000),
+        ("-PT1S", -1_000),
+        ("P", None),
+        ("PT", None),
+        ("1h", None),
+    ],
+)
+def test_duration_is_read_as_by_java(text: str, ms: int | None) -> None:
+    assert duration_ms(text) == ms
