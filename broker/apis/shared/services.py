@@ -14,6 +14,7 @@ from broker.authorizer.authorizer import AllowsAll, Authorizer
 from broker.authorizer.quota_changes import QuotaChanges
 from broker.config.config import Config
 from broker.cores.groups.runtime import GroupRuntime
+from broker.cores.groups.share_offsets import ShareOffsets
 from broker.cores.groups.topic_regexes import TopicRegexes
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.markers import MarkerSender
@@ -26,6 +27,9 @@ from broker.net.advertised import Advertised
 from broker.net.clients.stuck_clients import StuckClients
 from broker.net.clients.unsupported import Unsupported
 from broker.net.request import ServedApi
+from broker.share.partitions import SharePartitions
+from broker.share.persister import SharePersister
+from broker.share.sessions import ShareSessions
 from broker.time import Time
 from broker.topics.cluster_view import ClusterView
 from broker.topics.config_changes import ConfigChanges
@@ -76,6 +80,8 @@ class Services:
     """The transaction coordinator: the shards of the partitions of `__transaction_state` that this
     broker leads.
     """
+    share_persister: SharePersister
+    """Stores and reads the state of share partitions (KIP-932); not used in a cluster."""
     markers: MarkerSender
     """Sends the markers of ending transactions to the leaders of their partitions
     (WriteTxnMarkers).
@@ -131,6 +137,12 @@ class Services:
     registration_fence: RegistrationFence | None = None
     """Checks that this broker's registration in ZooKeeper still has its broker epoch; None in a
     standalone broker, which is never fenced."""
+    share_partitions: SharePartitions | None = None
+    """The share partitions of the logs that this broker leads; None without share groups."""
+    share_sessions: ShareSessions | None = None
+    """The share sessions of members with this broker; None without share groups."""
+    share_offsets: ShareOffsets | None = None
+    """Reads and changes the start offsets of share groups; None without share groups."""
     authorizer: Authorizer = ALLOWS_ALL
     """Decides what a principal may do; handlers call it through
     `broker/apis/shared/authorization.py`.

@@ -1,0 +1,144 @@
+"""ShareAcknowledge (79): a member of a share group acknowledges records that it acquired (KIP-932).
+
+Versions: v1; v2 acknowledgements of type renew (KIP-1222). The request belongs to the share session
+of ShareFetch, whose epochs it continues; epoch -1 closes the session. The response is sent when the
+acknowledgements are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from broker.apis.shared.authorization import TEXTS, denied, is_allowed
+from broker.loop.slices import Slices
+from broker.net.request import Request, ServedApi
+from broker.net.required_acls import Rights, group, of_each
+from broker.share.partitions import Code
+from broker.share.sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    Place,
+    ShareSessionError,
+)
+from protocol.errors import (
+    GROUP_AUTHORIZATION_FAILED,
+    INVALID_REQUEST,
+    INVALID_SHARE_SESSION_EPOCH,
+    NONE,
+)
+from protocol.messages.share_acknowledge import API
+from security.acls.model import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from broker.apis.shared.services import Services
+    from broker.apis.shared.share_acknowledgements import Asked
+
+_READ_GROUP = group(Operation.READ)
+_READ_TOPIC = of_each(ResourceType.TOPIC, Operation.READ)
+_ELEMENTS_MAX = 200_000
+"""The maximum number of elements in one request: a member may acknowledge thousands of records one
+by one."""
+
+
+def _handle(services: Services, request: Request) -> None:
+    request.check()
+    request.answer_later(_run(services, request))
+
+
+async def _run(services: Services, request: Request) -> None:
+    slices = services.slicer.work("ShareAcknowledge")
+    value = request.value
+    group_id, member_id = value["group_id"] or "", value["member_id"] or ""
+    try:
+        if not is_allowed(services, request, _READ_GROUP, group_id):
+            raise ShareSessionError(GROUP_AUTHORIZATION_FAILED)
+        if not group_id or not member_id:
+            raise ShareSessionError(INVALID_REQUEST)
+        await _acknowledge(services, request, slices, group_id, member_id)
+    except ShareSessionError as error:
+        text = TEXTS.get(error.error_code)
+        fields = {"error_code": error.error_code, "error_message": text}
+        request.respond({**fields, "responses": [], "node_endpoints": []})
+    finally:
+        slices.end()
+
+
+async def _acknowledge(
+    services: Services, request: Request, slices: Slices, group_id: str, member_id: str
+) -> None:
+    """Acknowledges the records of the request. Raises ShareSessionError."""
+    from broker.apis.shared.share_acknowledgements import ShareAcknowledgements, close_session
+
+    value, connection = request.value, request.connection
+    epoch = value["share_session_epoch"]
+    assert services.share_sessions is not None
+    names = [services.registry.topic_name(topic["topic_id"]) for topic in value["topics"]]
+    refused = await slices.through(denied(services, request, _READ_TOPIC, names))
+    if epoch == INITIAL_EPOCH:
+        raise ShareSessionError(INVALID_SHARE_SESSION_EPOCH)
+    session = services.share_sessions.resume(
+        group_id, member_id, connection.principal, connection, epoch
+    )
+    acknowledgements = ShareAcknowledgements(
+        services, group_id, member_id, is_renew=value["is_renew_ack"]
+    )
+    await acknowledgements.apply(slices, await _asked(slices, value), refused)
+    if epoch == FINAL_EPOCH:
+        await close_session(services, slices, session)
+    results = await acknowledgements.results(slices)
+    if not connection.closed:
+        await _respond(services, request, slices, results)
+
+
+async def _asked(slices: Slices, value: dict[str, Any]) -> list[Asked]:
+    asked: list[Asked] = []
+    for topic in value["topics"]:
+        for partition in topic["partitions"]:
+            batches = []
+            for batch in partition["acknowledgement_batches"]:
+                types = batch["acknowledge_types"]
+                batches.append((batch["first_offset"], batch["last_offset"], types))
+                if slices.over:
+                    await slices.pause()
+            asked.append((topic["topic_id"], partition["partition_index"], batches))
+    return asked
+
+
+async def _respond(
+    services: Services, request: Request, slices: Slices, results: Mapping[Place, Code]
+) -> None:
+    assert services.share_partitions is not None
+    topics: dict[bytes, list[dict[str, Any]]] = {}
+    worst = NONE
+    for (topic_id, index), (error_code, error_message) in results.items():
+        worst = worst or error_code
+        topics.setdefault(topic_id, []).append(
+            {
+                "partition_index": index,
+                "error_code": error_code,
+                "error_message": error_message,
+            }
+        )
+        if slices.over:
+            await slices.pause()
+    settings = services.share_partitions.settings_of(request.value["group_id"])
+    response = {
+        "acquisition_lock_timeout_ms": settings.limits.lock_duration_ms,
+        "responses": [
+            {"topic_id": topic_id, "partitions": partitions}
+            for topic_id, partitions in topics.items()
+        ],
+        "node_endpoints": [],
+    }
+    request.respond(response, worst)
+
+
+SERVED = ServedApi(
+    API,
+    1,
+    2,
+    _handle,
+    elements_max=_ELEMENTS_MAX,
+    rights=Rights((_READ_GROUP,), own=(_READ_TOPIC,)),
+)

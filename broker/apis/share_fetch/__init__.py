@@ -1,0 +1,1 @@
+"""ShareFetch: the handler, its reads of the log and its response."""

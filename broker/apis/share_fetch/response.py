@@ -1,0 +1,26 @@
+"""The response of a ShareFetch for one partition, which `protocol/generated/share_fetch.py`
+encodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.net.request import Chunk
+from protocol.slotted import slotted
+
+
+@slotted
+class ShareFetched:
+    """The response for one partition; ``records`` is bytes, or slices of files."""
+
+    partition: int
+    error_code: int = 0
+    error_message: str | None = None
+    acknowledge_error_code: int = 0
+    acknowledge_error_message: str | None = None
+    leader_id: int = 0
+    leader_epoch: int = 0
+    records: Sequence[Chunk] = ()
+    size_bytes: int = 0
+    acquired: Sequence[tuple[int, int, int]] = ()
+    """The acquired ranges: first offset, last offset, delivery count."""

@@ -1,0 +1,40 @@
+"""ShareFetch in the table of APIs; the first request imports the code that serves it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from broker.apis.share_fetch.rights import RIGHTS
+from broker.net.request import Request, ServedApi
+from protocol.messages.share_fetch import API
+
+if TYPE_CHECKING:
+    from broker.apis.shared.services import Services
+
+ELEMENTS_MAX = 200_000
+"""The maximum number of elements in one request: a member may acknowledge thousands of records one
+by one."""
+
+
+def _decode(version: int, buffer: bytes, position: int) -> Any:
+    from protocol.generated.share_fetch import DECODE_REQUEST
+
+    return DECODE_REQUEST[version](buffer, position)
+
+
+def _handle(services: Services, request: Request) -> None:
+    from broker.apis.share_fetch.handler import handle
+
+    handle(services, request)
+
+
+SERVED = ServedApi(
+    API,
+    1,
+    2,
+    _handle,
+    decoders={version: partial(_decode, version) for version in (1, 2)},
+    elements_max=ELEMENTS_MAX,
+    rights=RIGHTS,
+)
