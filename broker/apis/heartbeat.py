@@ -31,8 +31,7 @@ def _handle(services: Services, request: Request) -> None:
         return
     request.encode = _answer
     connection = request.connection
-    if connection.on_close is None:
-        connection.on_close = services.groups.connection_closed
+    connection.on_close[services.groups.connection_closed] = None
     services.groups.submit(
         group_id,
         Heartbeat(request, group_id, generation_id, member_id, group_instance_id, connection),

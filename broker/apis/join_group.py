@@ -43,7 +43,7 @@ def _handle(services: Services, request: Request) -> None:
         return
     request.encode = _answer
     request.park()
-    request.connection.on_close = services.groups.connection_closed
+    request.connection.on_close[services.groups.connection_closed] = None
     services.groups.submit(
         group_id,
         JoinGroup(

@@ -12,6 +12,8 @@ from broker.apis.shared.authorization import TEXTS, is_allowed
 from broker.config.config_table import (
     GROUP_VERSION,
     GROUP_VERSION_MAX,
+    SHARE_VERSION,
+    SHARE_VERSION_MAX,
     TRANSACTION_VERSION,
     TRANSACTION_VERSION_MAX,
 )
@@ -36,10 +38,12 @@ ALTER = cluster(Operation.ALTER)
 _FIRST_WITH_TYPES = 1
 _SUPPORTED = {
     GROUP_VERSION: (1, GROUP_VERSION_MAX),
+    SHARE_VERSION: (1, SHARE_VERSION_MAX),
     TRANSACTION_VERSION: (1, TRANSACTION_VERSION_MAX),
 }
 _SETTINGS = {
     GROUP_VERSION: "group.coordinator.rebalance.protocols",
+    SHARE_VERSION: "group.coordinator.rebalance.protocols",
     TRANSACTION_VERSION: TRANSACTION_VERSION,
 }
 """The setting that determines the level of a feature."""

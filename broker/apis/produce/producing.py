@@ -19,7 +19,6 @@ from broker.topics.partition import Partition
 from broker.topics.registry import (
     INTERNAL_TOPICS,
     OFFSETS_TOPIC,
-    TRANSACTION_TOPIC,
     absent_error,
 )
 from broker.topics.topic_logs import TopicLogs
@@ -297,7 +296,7 @@ class Producing:
         if self.acks not in (ALL, 0, 1):
             raise Refused(INVALID_REQUIRED_ACKS)
         name = entry.topic.name
-        if name in INTERNAL_TOPICS and (not self.may_write_internal or name == TRANSACTION_TOPIC):
+        if name in INTERNAL_TOPICS and (not self.may_write_internal or name != OFFSETS_TOPIC):
             if self.transaction is not None:
                 self.transaction.check_unwritable(partition, data)
             raise Refused(INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")

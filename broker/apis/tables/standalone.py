@@ -12,6 +12,7 @@ from broker.apis.alter_client_quotas import SERVED as ALTER_CLIENT_QUOTAS
 from broker.apis.alter_configs import SERVED as ALTER_CONFIGS
 from broker.apis.alter_partition_reassignments import SERVED as ALTER_PARTITION_REASSIGNMENTS
 from broker.apis.alter_replica_log_dirs import SERVED as ALTER_REPLICA_LOG_DIRS
+from broker.apis.alter_share_group_offsets import SERVED as ALTER_SHARE_GROUP_OFFSETS
 from broker.apis.alter_user_scram_credentials import SERVED as ALTER_USER_SCRAM_CREDENTIALS
 from broker.apis.api_versions import SERVED as API_VERSIONS
 from broker.apis.consumer_group_describe import SERVED as CONSUMER_GROUP_DESCRIBE
@@ -23,6 +24,7 @@ from broker.apis.create_topics import SERVED as CREATE_TOPICS
 from broker.apis.delete_acls import SERVED as DELETE_ACLS
 from broker.apis.delete_groups import SERVED as DELETE_GROUPS
 from broker.apis.delete_records import SERVED as DELETE_RECORDS
+from broker.apis.delete_share_group_offsets import SERVED as DELETE_SHARE_GROUP_OFFSETS
 from broker.apis.delete_topics import SERVED as DELETE_TOPICS
 from broker.apis.describe_acls import SERVED as DESCRIBE_ACLS
 from broker.apis.describe_client_quotas import SERVED as DESCRIBE_CLIENT_QUOTAS
@@ -32,6 +34,7 @@ from broker.apis.describe_delegation_token import SERVED as DESCRIBE_DELEGATION_
 from broker.apis.describe_groups import SERVED as DESCRIBE_GROUPS
 from broker.apis.describe_log_dirs import SERVED as DESCRIBE_LOG_DIRS
 from broker.apis.describe_producers import SERVED as DESCRIBE_PRODUCERS
+from broker.apis.describe_share_group_offsets import SERVED as DESCRIBE_SHARE_GROUP_OFFSETS
 from broker.apis.describe_topic_partitions import SERVED as DESCRIBE_TOPIC_PARTITIONS
 from broker.apis.describe_transactions import SERVED as DESCRIBE_TRANSACTIONS
 from broker.apis.describe_user_scram_credentials import SERVED as DESCRIBE_USER_SCRAM_CREDENTIALS
@@ -59,6 +62,10 @@ from broker.apis.produce.handler import SERVED as PRODUCE
 from broker.apis.renew_delegation_token import SERVED as RENEW_DELEGATION_TOKEN
 from broker.apis.sasl_authenticate import SERVED as SASL_AUTHENTICATE
 from broker.apis.sasl_handshake import SERVED as SASL_HANDSHAKE
+from broker.apis.share_acknowledge import SERVED as SHARE_ACKNOWLEDGE
+from broker.apis.share_fetch.served import SERVED as SHARE_FETCH
+from broker.apis.share_group_describe import SERVED as SHARE_GROUP_DESCRIBE
+from broker.apis.share_group_heartbeat import SERVED as SHARE_GROUP_HEARTBEAT
 from broker.apis.sync_group import SERVED as SYNC_GROUP
 from broker.apis.txn_offset_commit import SERVED as TXN_OFFSET_COMMIT
 from broker.apis.update_features import SERVED as UPDATE_FEATURES
@@ -129,8 +136,26 @@ def by_key(*rows: ServedApi) -> dict[int, ServedApi]:
     return {row.api.key: row for row in sorted(rows, key=lambda row: row.api.key)}
 
 
+CONSUMER_ROWS = (CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT)
+SHARE_ROWS = (
+    ALTER_SHARE_GROUP_OFFSETS,
+    DELETE_SHARE_GROUP_OFFSETS,
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    SHARE_GROUP_DESCRIBE,
+    SHARE_GROUP_HEARTBEAT,
+)
 SERVED_WITHOUT_CONSUMER_GROUPS = by_key(*_ROWS)
 """The served APIs by API key, in the order of the keys, for a broker that serves only classic
 groups."""
-SERVED = by_key(*_ROWS, CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT)
-"""The served APIs by API key of a standalone broker, which serves consumer groups too."""
+SERVED = by_key(*_ROWS, *CONSUMER_ROWS, *SHARE_ROWS)
+"""The served APIs by API key of a standalone broker, which serves groups of all types."""
+
+
+def served_with(*, consumer_groups: bool, share_groups: bool) -> dict[int, ServedApi]:
+    """Returns the served APIs by API key of a standalone broker that serves these types of groups
+    in addition to classic groups."""
+    return by_key(
+        *_ROWS, *(CONSUMER_ROWS if consumer_groups else ()), *(SHARE_ROWS if share_groups else ())
+    )

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.apis.throttling import throttled_fetch
 from broker.apis.throttling.measures import Measures, is_of_brokers
-from broker.apis.throttling.throttle_field import with_throttle
+from broker.apis.throttling.throttle_field import size_of, with_throttle
 from broker.net.request import Body, Request, Steps
 from broker.quotas.client_quotas import Kind, Shares
-from protocol.api_keys import FETCH, PRODUCE
+from protocol.api_keys import FETCH, PRODUCE, SHARE_FETCH
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED
 from security.quotas.mutations import UNBOUND, BoundMutations, Mutations
 
@@ -166,6 +166,9 @@ class Meter:
                 waits = waits[-1:]
         elif key == FETCH and (shares.fetch is not None or waits):
             frame = throttled_fetch.bounded(request, measures, shares.fetch, frame, waits)
+        elif key == SHARE_FETCH and shares.fetch is not None:
+            # An empty response would leave the acquired records locked.
+            waits.append((shares.fetch.use(size_of(frame), now_ms), Kind.FETCH))
         if self._mutations is not UNBOUND:
             waits.append((self._mutations.wait_ms, Kind.MUTATION))
         wait_ms, kind = max(waits, default=(0, Kind.REQUEST))

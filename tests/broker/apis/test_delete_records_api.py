@@ -75,6 +75,7 @@ def test_log_start_offset_can_be_within_a_batch_and_never_decreases(wire: Wire, 
         ("both", 0, 1, NONE),
         ("__consumer_offsets", 0, 0, INVALID_TOPIC_EXCEPTION),
         ("__transaction_state", 0, 0, INVALID_TOPIC_EXCEPTION),
+        ("__share_group_state", 0, 0, INVALID_TOPIC_EXCEPTION),
     ],
 )
 def test_delete_records_refuses_bad_offset_or_policy_or_internal_topic(
@@ -88,7 +89,7 @@ def test_delete_records_refuses_bad_offset_or_policy_or_internal_topic(
         alter(wire, name, ("cleanup.policy", SET, policies[topic]))
         topic = name
     else:
-        metadata(wire, "__consumer_offsets", "__transaction_state")
+        metadata(wire, "__consumer_offsets", "__transaction_state", "__share_group_state")
 
     code, low_watermark = delete_records(wire, topic, offset, partition)
 

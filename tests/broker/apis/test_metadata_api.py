@@ -176,13 +176,12 @@ def test_authorized_operations_of_topics_with_errors_equal_those_of_kafka(
     assert {each["topic_authorized_operations"] for each in answer["topics"]} == {TOPIC_OPERATIONS}
 
 
-def test_metadata_creates_only_the_coordinators_internal_topics(wire: Wire) -> None:
-    *made, share = metadata(
-        wire, "__consumer_offsets", "__transaction_state", "__share_group_state"
-    )["topics"]
+def test_metadata_creates_the_coordinators_internal_topics(wire: Wire) -> None:
+    made = metadata(wire, "__consumer_offsets", "__transaction_state", "__share_group_state")[
+        "topics"
+    ]
 
-    assert [(each["error_code"], len(each["partitions"])) for each in made] == [(NONE, 50)] * 2
-    assert share["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
+    assert [(each["error_code"], len(each["partitions"])) for each in made] == [(NONE, 50)] * 3
 
 
 @pytest.mark.parametrize(

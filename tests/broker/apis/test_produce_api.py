@@ -25,7 +25,14 @@ from protocol.errors import (
 from protocol.records.batch import LOG_APPEND_TIME, assemble_batch, read_header
 from protocol.records.message_set import encode as encode_message_set
 from protocol.records.section import Record
-from tests.broker.topic_calls import create_topic, fetch, list_offset, produce, produce_request
+from tests.broker.topic_calls import (
+    create_topic,
+    fetch,
+    list_offset,
+    metadata,
+    produce,
+    produce_request,
+)
 from tests.brokers import Broker
 from tests.waiting import until
 from tests.wire import Wire, batch, values_of
@@ -204,19 +211,19 @@ def test_min_insync_replicas_is_capped_at_the_number_of_replicas(wire: Wire, nam
 
 
 @pytest.mark.parametrize(
-    ("key_type", "name", "client_id"),
+    ("name", "client_id"),
     [
-        (0, "__consumer_offsets", "wire"),
-        (1, "__transaction_state", "wire"),
-        (1, "__transaction_state", "__admin_client"),
+        ("__consumer_offsets", "wire"),
+        ("__transaction_state", "wire"),
+        ("__transaction_state", "__admin_client"),
+        ("__share_group_state", "wire"),
+        ("__share_group_state", "__admin_client"),
     ],
 )
-def test_produce_to_an_internal_topic_is_refused(
-    wire: Wire, key_type: int, name: str, client_id: str
-) -> None:
+def test_produce_to_an_internal_topic_is_refused(wire: Wire, name: str, client_id: str) -> None:
     """In Kafka too, the admin client may write offsets, but only the coordinator may write
     transactions."""
-    wire.call("FindCoordinator", 3, {"key": "g", "key_type": key_type})
+    metadata(wire, name)
 
     wire.client_id = client_id
     answer = produce(wire, name, batch(b"forged"))

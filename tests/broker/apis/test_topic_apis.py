@@ -179,7 +179,9 @@ def test_topic_with_the_longest_name_can_be_created_written_and_deleted(
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("internal", ["__consumer_offsets", "__transaction_state"])
+@pytest.mark.parametrize(
+    "internal", ["__consumer_offsets", "__transaction_state", "__share_group_state"]
+)
 def test_create_topics_refuses_internal_topics(
     brokers: Callable[..., Broker], internal: str
 ) -> None:
@@ -315,16 +317,17 @@ def test_recreated_topic_is_empty_and_has_another_id(wire: Wire, name: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("key_type", "name", "owner", "keys"),
+    ("name", "owner", "keys"),
     [
-        (0, "__consumer_offsets", "the group coordinator", "groups"),
-        (1, "__transaction_state", "the transaction coordinator", "transactional ids"),
+        ("__consumer_offsets", "the group coordinator", "groups"),
+        ("__transaction_state", "the transaction coordinator", "transactional ids"),
+        ("__share_group_state", "the share coordinator", "share partitions"),
     ],
 )
 def test_deletion_and_extension_of_coordinator_topics_are_refused(
-    wire: Wire, key_type: int, name: str, owner: str, keys: str
+    wire: Wire, name: str, owner: str, keys: str
 ) -> None:
-    wire.call("FindCoordinator", 3, {"key": "g", "key_type": key_type})
+    metadata(wire, name)
 
     (deleted,) = delete(wire, [name])
     grown = grow(wire, name, 60)

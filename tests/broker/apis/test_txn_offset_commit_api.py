@@ -303,7 +303,7 @@ def test_txn_offset_commit_of_600_partitions_commits_all_of_them(
     until("all of it counts", lambda: last() == 599)
 
 
-def test_txn_offset_commit_v0_v1_get_not_available_for_load_in_progress() -> None:
+def test_txn_offset_commit_v0_v1_returns_not_available_while_the_group_is_loading() -> None:
     loading, elsewhere = COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE
 
     assert [_as_known(loading, version) for version in VERSIONS] == [elsewhere] * 2 + [loading] * 5

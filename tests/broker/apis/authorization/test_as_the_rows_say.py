@@ -34,7 +34,7 @@ from tests.broker.apis.authorization.filled import (
     talk,
 )
 from tests.broker.authentication.letting_in import port_of
-from tests.broker.every_request import EVERY
+from tests.broker.every_request import EVERY, ORDERS_ID
 from tests.waiting import until
 from tests.wire import Wire
 
@@ -45,6 +45,8 @@ Asked = tuple[Operation, ResourceType]
 
 MODERN = "modern"
 """A consumer group (KIP-848) that is subscribed to the topic."""
+SHARED = "shared"
+"""A share group (KIP-932) that is subscribed to the topic."""
 
 
 def of(name: str, version: int, **value: Any) -> Request:
@@ -57,11 +59,20 @@ MORE = [
     of("FindCoordinator", 6, key_type=2, coordinator_keys=[NAMED]),
     of("Fetch", 12, **fetch(NAMED), replica_id=1),
     of("Metadata", 9, topics=[{"name": "new"}], allow_auto_topic_creation=True),
+    of(
+        "ShareFetch",
+        2,
+        group_id=NAMED,
+        member_id=NAMED,
+        max_records=1,
+        topics=[{"topic_id": ORDERS_ID, "partitions": [{"partition_index": 0}]}],
+    ),
     of("Produce", 7, **produce(NAMED, transactional=True) | {"transactional_id": NAMED}),
     *(
         of(name, version, **{f"include_{kind}authorized_operations": True}, **value)
         for name, version, kind, value in (
             ("ConsumerGroupDescribe", 1, "", {"group_ids": [MODERN]}),
+            ("ShareGroupDescribe", 1, "", {"group_ids": [SHARED]}),
             ("DescribeCluster", 0, "cluster_", {}),
             ("DescribeGroups", 5, "", {"groups": [NAMED]}),
             ("Metadata", 8, "cluster_", {"topics": None}),
@@ -80,6 +91,29 @@ def _join_modern(wire: Wire) -> None:
         "topic_partitions": [],
     }  # fmt: skip
     until("assigned", lambda: wire.call("ConsumerGroupHeartbeat", 1, joining)["assignment"])
+
+
+def _with_id(value: Any, topic_id: Any) -> Any:
+    """Returns a request whose topic id is that of the topic; some APIs name topics only by id."""
+    if isinstance(value, dict):
+        return {key: _with_id(each, topic_id) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_with_id(each, topic_id) for each in value]
+    return topic_id if value == ORDERS_ID else value
+
+
+def _join_shared(wire: Wire) -> None:
+    """Creates a share group whose member gets the partition of the topic."""
+    joining = {
+        "group_id": SHARED, "member_id": SHARED, "member_epoch": 0,
+        "subscribed_topic_names": [NAMED],
+    }  # fmt: skip
+
+    def has_partitions() -> bool:
+        assignment = wire.call("ShareGroupHeartbeat", 1, joining)["assignment"]
+        return bool(assignment and assignment["topic_partitions"])
+
+    until("assigned", has_partitions)
 
 
 class RecordingAuthorizer(AclAuthorizer):
@@ -128,8 +162,14 @@ async def test_each_api_checks_exactly_the_rights_in_the_api_table(
         for api in {api.key: api for api, _ in EVERY}.values():
             await fill(broker)
             await talk(broker, ADMIN, _join_modern)
+            await talk(broker, ADMIN, _join_shared)
             authorizer.asked, authorizer.told = set(), set()
-            some = [each for each in (*MORE, *REQUESTS) if each[0] is api]
+            topic_id = broker.registry.topic_id(NAMED)
+            some = [
+                (each, version, _with_id(value, topic_id))
+                for each, version, value in (*MORE, *REQUESTS)
+                if each is api
+            ]
             for user in (STRANGER, LOOKER, ADMIN):
                 await asyncio.to_thread(answers, port_of(broker), user, some)
             rights = SERVED[api.key].rights

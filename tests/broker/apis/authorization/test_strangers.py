@@ -59,6 +59,8 @@ SAY_NOTHING = {
     "RenewDelegationToken": "nobody has the token's secret",
     "SaslAuthenticate": "clients send this request to authenticate",
     "SaslHandshake": "clients send this request to authenticate",
+    "ShareAcknowledge": "no share session is open",
+    "ShareFetch": "the requests name topics by an unknown id",
     "UpdateFeatures": "settings determine the feature levels of a standalone broker",
 }
 """APIs whose responses never depend on existing objects. The value is the reason."""
