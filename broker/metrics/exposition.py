@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 from prometheus_client.core import (
     CollectorRegistry,
@@ -22,7 +21,6 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from broker.cores.hosted_shard import HostedShard, Phase
 from broker.loop.log_writer import lost_lines
 from broker.loop.pieces import NAMES as NAMES_OF_PIECES
 from broker.metrics.cluster_look import ClusterLook
@@ -31,12 +29,13 @@ from broker.metrics.labelled_series import NativeView
 from broker.metrics.other_exporters import compat_views, wants_look, wants_owners
 from broker.metrics.scan import Scan
 from broker.metrics.security_series import rights_families, security_families
+from broker.metrics.shard_series import shard_families
+from broker.metrics.share_series import ShareSeries
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label
 from broker.metrics.transaction_series import (
     add_completion,
     by_error,
-    shards_by_phase,
     transaction_families,
 )
 from coordinator.classic.refused_joins import ERRORS as JOIN_ERRORS
@@ -71,7 +70,7 @@ class BrokerCollector(Collector):
         yield from self._process()
         yield from self._groups()
         yield from self._offsets()
-        yield from self._shards()
+        yield from shard_families(self.sources)
         yield from transaction_families(self.sources, self.scan)
         yield from self._conversions()
         yield from self._cleaning()
@@ -226,36 +225,6 @@ class BrokerCollector(Collector):
             ),
         )
 
-    def _shards(self) -> Iterator[Metric]:
-        hosted_shards = self.sources.groups.hosted_shards
-        yield shards_by_phase(
-            "muster_shards", "Partitions of __consumer_offsets by state.", hosted_shards
-        )
-        both: list[HostedShard[Any]] = [*hosted_shards]
-        both += self.sources.transactions.hosted_shards
-        ends = [(hosted.log.log_start_offset, hosted.log.log_end_offset, hosted) for hosted in both]
-        total = sum(end - start for start, end, _ in ends)
-        left = sum(
-            end - max(start, hosted.loaded_to)
-            for start, end, hosted in ends
-            if hosted.phase is Phase.LOADING
-        )
-        yield GaugeMetricFamily(
-            "muster_load_progress_ratio",
-            "Fraction of the coordinators' topics that is loaded, from 0 to 1.",
-            value=1 - left / total if total else 1,
-        )
-        yield GaugeMetricFamily(
-            "muster_load_seconds",
-            "Time to load groups and transactional ids.",
-            value=sum(max(0, hosted.load_ms) for hosted in both) / 1000,
-        )
-        yield GaugeMetricFamily(
-            "muster_load_records",
-            "Records read to load groups and transactional ids.",
-            value=sum(hosted.loaded_records for hosted in both),
-        )
-
     def _conversions(self) -> Iterator[Metric]:
         totals = self.sources.totals
         conversions = CounterMetricFamily(
@@ -350,12 +319,17 @@ def add_histograms(sources: Sources, families: Families) -> None:
     turns = families.family(
         "muster_turn_seconds", "Time to complete a turn of the event loop.", "histogram"
     )
-    for name, coordinator in (("groups", sources.groups), ("transactions", sources.transactions)):
+    for name, coordinator in (
+        ("groups", sources.groups),
+        ("transactions", sources.transactions),
+        ("share_states", sources.share_states),
+    ):
         turns.add_histogram(label("coordinator", name), coordinator.turns, *_TIME_BITS, NANOSECONDS)
     totals = sources.totals
     by_log = {
         "offsets": totals.offsets_writes,
         "transactions": totals.transaction_writes,
+        "share_states": totals.share_state_writes,
         "topics": totals.writes,
     }
     appends = families.family("muster_append_seconds", "Duration of appends to logs.", "histogram")
@@ -383,6 +357,7 @@ async def render(sources: Sources) -> AsyncIterator[bytes]:
     scan = Scan(sources, [native, *others, *looked], wants_owners(others))
     await scan.run()
     await scan.in_slices(look.fetchers())
+    await scan.in_slices(ShareSeries(sources, families).steps())
     for each in others:
         each.end(scan)
     if sources.member is not None:

@@ -7,7 +7,8 @@ let other work run between steps.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.lag import BLOCK, Lags
@@ -15,6 +16,7 @@ from broker.metrics.lso_blockers import LsoBlockers
 from broker.metrics.progress import Arrivals, Columns, Look, Progress, unread_since
 from broker.metrics.record_times import Key
 from broker.metrics.topic_look import TopicLook, after_owner, orphaned, owned_alone, without_commit
+from broker.share.partitions import SharePartitions
 from broker.topics.partition import Partition
 from coordinator.classic import heartbeats
 from coordinator.classic.member_restarts import Streak
@@ -25,6 +27,7 @@ from coordinator.read_only import GroupView, MemberView
 from protocol.errors import NAMES
 from protocol.now import Now
 from verdicts.facts import (
+    SHARE,
     AwaitedFacts,
     FencedFacts,
     GroupFacts,
@@ -35,6 +38,9 @@ from verdicts.facts import (
     ReturnFacts,
     StreakFacts,
 )
+
+if TYPE_CHECKING:
+    from broker.metrics.share_looks import ShareLooks
 
 PAUSE_MS = 5_000
 """If the wall clock advances by at least this many ms more than the monotonic clock between two
@@ -47,9 +53,16 @@ Owners = dict[str, dict[int, str]]
 class GroupLooks:
     """Collects facts about groups, and remembers the data that the next scan needs."""
 
-    def __init__(self, lags: Lags, journal: Journal, lso_blockers: LsoBlockers) -> None:
+    def __init__(
+        self,
+        lags: Lags,
+        journal: Journal,
+        lso_blockers: LsoBlockers,
+        share_partitions: SharePartitions,
+    ) -> None:
         self.progress = Progress()
         self.arrivals = Arrivals()
+        self._share_partitions = share_partitions
         self._lags = lags
         self._journal = journal
         self._lso_blockers = lso_blockers
@@ -58,6 +71,13 @@ class GroupLooks:
         """The time at which the last scan of a group started."""
         self._resumed_ms = 0
         """The wall time at which the broker continued after its last pause."""
+
+    @cached_property
+    def share(self) -> ShareLooks:
+        """The facts about share groups, whose module is imported when it is needed."""
+        from broker.metrics.share_looks import ShareLooks
+
+        return ShareLooks(self._share_partitions)
 
     def facts(
         self, hosted: HostedGroups, group: GroupView, lagging_ms: int
@@ -267,8 +287,10 @@ class GroupLooks:
         ]
         awaits = _awaits(group, now)
         returns = [] if journal is None else self._returns(journal)
+        is_share = group.type == SHARE
+        share = (yield from self.share.facts(group.group_id, now)) if is_share else None
         members: list[MemberFacts] = []
-        if partitions or awaits is not None or returns:
+        if partitions or awaits is not None or returns or share:
             there = list(group.members.values())
             for first in range(0, len(there), BLOCK):
                 block = there[first : first + BLOCK]
@@ -290,6 +312,7 @@ class GroupLooks:
             rebalances_ms=[each.began_ms for each in losses],
             rebalances_streak=None if journal is None else _streak(journal.flapping),
             last_why=losses[-1].detail if losses else None,
+            share=share,
         )
 
     def refused(self, group_id: str) -> Sequence[RefusedFacts]:

@@ -13,6 +13,7 @@ from broker.authentication.logins import Logins
 from broker.authorizer.audit import Audit
 from broker.config.config import Config
 from broker.cores.groups.runtime import GroupRuntime
+from broker.cores.share_state.runtime import ShareStateRuntime
 from broker.cores.transactions.markers import MarkerSender
 from broker.cores.transactions.runtime import TransactionRuntime
 from broker.loop.disk_reads import DiskReads
@@ -30,6 +31,7 @@ from broker.net.advertised import Advertised
 from broker.net.server import Server
 from broker.net.tls.certificates import Certificates
 from broker.quotas.client_quotas import ClientQuotas
+from broker.share.partitions import SharePartitions
 from broker.time import Time
 from broker.topics.cleaner.cleaning import Cleaning
 from broker.topics.cluster_view import ClusterView
@@ -61,6 +63,10 @@ class Sources:
     """The group coordinator."""
     transactions: TransactionRuntime
     """The transaction coordinator."""
+    share_states: ShareStateRuntime
+    """The share coordinator."""
+    share_partitions: SharePartitions
+    """The share partitions of the logs that this broker leads."""
     markers: MarkerSender
     """The markers that are being sent."""
     logs: LogManager

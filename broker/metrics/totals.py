@@ -90,6 +90,8 @@ class Metrics:
     """Durations and sizes of appends to ``__consumer_offsets``, and durations of their fsyncs."""
     transaction_writes: Writes = field(default_factory=Writes)
     """Durations and sizes of appends to ``__transaction_state``, and durations of their fsyncs."""
+    share_state_writes: Writes = field(default_factory=Writes)
+    """Durations and sizes of appends to ``__share_group_state``, and durations of their fsyncs."""
     commits_rejected: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """The number of OffsetCommit requests that were rejected, wholly or because of their metadata,
     by error code."""

@@ -6,14 +6,12 @@ labels and meaning.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from broker.cores.hosted_shard import HostedShard, Phase
 from broker.metrics.scan import Scan
+from broker.metrics.shard_series import shards_by_phase
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families
 from protocol.errors import (
@@ -92,17 +90,6 @@ def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
         ended.add_metric(["committed" if committed else "dropped"], count)
     yield ended
     yield from _shards(sources)
-
-
-def shards_by_phase(name: str, meaning: str, shards: Iterable[HostedShard[Any]]) -> Metric:
-    """Returns the family that counts the partitions of a coordinator's topic by state; the family
-    contains every state."""
-    phases = Counter({phase.value: 0 for phase in Phase})
-    phases.update(hosted.phase.value for hosted in shards)
-    found = GaugeMetricFamily(name, meaning, labels=["state"])
-    for phase, count in phases.items():
-        found.add_metric([phase], count)
-    return found
 
 
 def by_error(name: str, meaning: str, counts: dict[int, int]) -> Metric:

@@ -20,6 +20,7 @@ from broker.loop.slices import Slicer, Slices
 from broker.metrics.group_facts import GroupLooks
 from broker.metrics.lag import Lags, readable
 from broker.metrics.lso_blockers import LsoBlockers
+from broker.share.partitions import SharePartitions
 from broker.time import Time
 from coordinator.journal import Journal
 from coordinator.read_only import GroupView
@@ -58,6 +59,7 @@ class Verdicts:
         lags: Lags,
         journal: Journal,
         lso_blockers: LsoBlockers,
+        share_partitions: SharePartitions,
         seen: Callable[[GroupFacts], None],
         slicer: Slicer,
         internal_errors: InternalErrors,
@@ -70,7 +72,7 @@ class Verdicts:
         self._internal_errors = internal_errors
         self._time = time
         self._background = background
-        self.looks = GroupLooks(lags, journal, lso_blockers)
+        self.looks = GroupLooks(lags, journal, lso_blockers, share_partitions)
         self._lso_blockers = lso_blockers
         self._seen = seen
         """A function that is called with the facts about each judged group."""
@@ -117,6 +119,7 @@ class Verdicts:
         for group_id in [each for each in self._held if each not in seen]:
             del self._held[group_id]
             self.looks.progress.forget(group_id)
+            self.looks.share.forget(group_id)
         self.looks.arrivals.forget_unused()
         return slices.end()
 

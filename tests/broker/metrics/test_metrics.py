@@ -24,6 +24,7 @@ from tests.broker.edge import eventually
 from tests.broker.net.tls.securing import with_tls
 from tests.broker.partitions import log_of
 from tests.broker.seen import PAGE, Scrape, documented, seeing
+from tests.broker.share_stories import two_sharers
 from tests.broker.stories import SESSION_MS, a_busy_day, one_that_is_behind, produce
 from tests.broker.transaction_stories import opened
 from tests.certificates import Authority
@@ -41,6 +42,8 @@ async def test_metrics_have_the_names_types_and_labels_of_the_metrics_page(
         await seen.client.call(DELETE_GROUPS.key, 2, groups_names=["readers"])
         await one_that_is_behind(seen)
         await opened(seen)
+        sharer, _ = await two_sharers(seen)
+        await sharer.fetch(1)
         seen.broker.secured.logins.counted("SASL_SSL", "PLAIN", "success")
         seen.broker.secured.audit.counts["Fetch", Operation.READ, ResourceType.TOPIC] += 1
         await seen.scrape()

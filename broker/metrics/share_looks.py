@@ -1,0 +1,84 @@
+"""Collects the facts for the verdict of a share group, and remembers since when no record was
+completed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from broker.share.live_partition import LivePartition
+from broker.share.partitions import SharePartitions
+from protocol.now import Now
+from share.partition.values import InFlightRange
+from share.values import DeliveryState
+from verdicts.share_rules import RepeatedFacts, ShareFacts
+
+REPEATED_AT = 3
+"""The delivery count from which a record that is not complete counts as repeated."""
+REPEATED_SHOWN = 5
+
+
+class ShareLooks:
+    """The facts about share groups; only the event loop's thread may use it."""
+
+    def __init__(self, partitions: SharePartitions) -> None:
+        self._partitions = partitions
+        self._stands: dict[str, tuple[int, int]] = {}
+        """The number of completed records, and the monotonic time in ms since which it has this
+        value or no record waited, by group."""
+
+    def forget(self, group_id: str) -> None:
+        """Forgets a deleted group, with its counts, so that its series end."""
+        self._stands.pop(group_id, None)
+        self._partitions.counts.forget(group_id)
+
+    def facts(self, group_id: str, now: Now) -> Generator[int, None, ShareFacts]:
+        """Collects the facts about the share partitions that are in memory, in steps; yields the
+        number of elements that each step read."""
+        waiting = held = 0
+        found: list[tuple[InFlightRange, LivePartition]] = []
+        for live in list(self._partitions.of_group(group_id)):
+            share, size = live.share, 1
+            if share is None:
+                continue
+            waiting += max(0, live.partition.high_watermark - share.end_offset - 1)
+            for each in share.in_flight():
+                size += 1
+                records = each.last_offset - each.first_offset + 1
+                if each.state == DeliveryState.ACQUIRED:
+                    held += records
+                elif each.state == DeliveryState.AVAILABLE:
+                    waiting += records
+                else:
+                    continue
+                if each.delivery_count >= REPEATED_AT:
+                    found.append((each, live))
+            yield size
+        found.sort(key=lambda pair: -pair[0].delivery_count)
+        counts = self._partitions.counts.of(group_id)
+        completed = counts.archived + sum(
+            counts.outcomes[kind] for kind in ("accepted", "rejected", "gap")
+        )
+        before = self._stands.get(group_id)
+        if before is None or before[0] != completed or not (waiting or held):
+            before = self._stands[group_id] = (completed, now.mono_ms)
+        offset_ms = now.wall_ms - now.mono_ms
+        repeated = [_repeated(each, live, offset_ms) for each, live in found[:REPEATED_SHOWN]]
+        return ShareFacts(waiting, held, before[1] + offset_ms, repeated)
+
+
+def _repeated(each: InFlightRange, live: LivePartition, offset_ms: int) -> RepeatedFacts:
+    outcomes = live.ready.outcomes(each.first_offset, each.first_offset)
+    last = outcomes[-1] if outcomes else None
+    limits = live.limits
+    assert limits is not None
+    return RepeatedFacts(
+        live.partition.topic,
+        live.partition.index,
+        each.first_offset,
+        each.last_offset,
+        each.delivery_count,
+        limits.delivery_count_limit,
+        None if not outcomes else outcomes[0].began_ms + offset_ms,
+        None if last is None else last.member_id,
+        "" if last is None else last.kind,
+    )
