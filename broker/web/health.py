@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from broker.cores.hosted_shard import HostedShard
 from broker.cores.loading import progress
 from broker.metrics.sources import Sources
 
@@ -18,7 +20,7 @@ def health(sources: Sources) -> dict[str, Any]:
     beside: dict[str, Any] = {}
     if uncleanable := sources.cleaning.uncleanable():
         beside["uncleanable"] = uncleanable
-    lives = (sources.groups.life, sources.transactions.life)
+    lives = (sources.groups.life, sources.transactions.life, sources.share_states.life)
     if unreadable := {name: why for life in lives for name, why in life.unreadable().items()}:
         beside["unreadable"] = unreadable
     reason = sources.fatal()
@@ -41,12 +43,16 @@ def health(sources: Sources) -> dict[str, Any]:
 
 def is_loading(sources: Sources) -> bool:
     """Returns True if a coordinator is still loading partitions."""
-    return sources.groups.life.loading or sources.transactions.life.loading
+    runtimes = (sources.groups, sources.transactions, sources.share_states)
+    return any(runtime.life.loading for runtime in runtimes)
 
 
 def load_progress(sources: Sources) -> dict[str, Any]:
-    """Returns the progress of loading groups; the field ``transactions`` contains the progress of
-    loading transactional ids."""
-    hosted_shards = sources.transactions.hosted_shards
-    transactions = {"transactions": progress(hosted_shards)} if hosted_shards else {}
-    return {**progress(sources.groups.hosted_shards), **transactions}
+    """Returns the progress of loading groups; the fields ``transactions`` and ``share_states``
+    contain the progress of loading transactional ids and share partitions."""
+    others: dict[str, Sequence[HostedShard[Any]]] = {
+        "transactions": sources.transactions.hosted_shards,
+        "share_states": sources.share_states.hosted_shards,
+    }
+    found = {name: progress(shards) for name, shards in others.items() if shards}
+    return {**progress(sources.groups.hosted_shards), **found}

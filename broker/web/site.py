@@ -34,6 +34,7 @@ from broker.web.readers.authentication import Authenticated, HttpAccess
 from broker.web.readers.reader import reader_of
 from broker.web.readers.users import ListenerUsers, plain_users, scram_users
 from broker.web.runbook_pages import Runbooks
+from broker.web.share_api import routes as share_routes
 from broker.web.transactions_api import routes as transaction_routes
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Pages:
             *_page_files().routes(),
             *Runbooks(sources).routes(),
             *routes(sources),
+            *share_routes(sources),
             *transaction_routes(sources),
             *cluster_routes(sources),
             *openapi_routes(),

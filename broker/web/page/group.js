@@ -169,7 +169,7 @@ const commands = (group) => h("details", { class: "commands" }, h("summary", nul
   commandLine(command("groups reset", [group], ["--all-topics", "--to-current", "--dry-run"]), "Preview a reset of the group's offsets"));
 
 function title(head, rows, last) {
-  const facts = [`${head.type === "consumer" ? "epoch" : "generation"} ${head.generation}`, head.protocol && `assigned by ${head.protocol}`, plural(rows.length, "member")].filter(Boolean).join(", ");
+  const facts = [`${head.type === "classic" ? "generation" : "epoch"} ${head.generation}`, head.protocol && `assigned by ${head.protocol}`, plural(rows.length, "member")].filter(Boolean).join(", ");
   return h("div", { class: "title" }, h("h1", null, head.group),
     h("p", { class: "sub" }, badge(head.verdict), " ", stateBadge(head.state), " for ", ticking("for", head.state_since_ms), `, ${facts}`),
     last ? h("p", { class: "sub last" }, "Last rebalance: ", h("b", null, causeOf(last.cause)), ", ", ticking("ago", last.began_ms), `: ${shortIds(last.why)}`) : null);

@@ -20,6 +20,7 @@ from coordinator.events import AssignedMember
 from coordinator.journal import Restored
 from coordinator.journal_rebalance import Change, Rebalance
 from coordinator.read_only import GroupView, MemberView, Reconciliation
+from coordinator.share.group import SHARE
 from offsets.cache import CachedOffset
 from offsets.pending import PendingOfProducer
 from protocol.consumer_protocol import CONSUMER, assigned_partitions
@@ -283,7 +284,7 @@ def _wall_ms(mono_ms: int | None, now: Now) -> int | None:
 
 def _owned(protocol_type: str | None, assignment: bytes) -> View:
     partitions = None
-    if protocol_type == CONSUMER:
+    if protocol_type in (CONSUMER, SHARE):
         try:
             partitions = assigned_partitions(assignment)
         except ProtocolError:

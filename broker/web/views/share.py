@@ -1,0 +1,295 @@
+"""Share groups as plain values for JSON: per share partition, the records in flight with their
+holders, and the records that were delivered again or archived, with their deliveries.
+
+The broker keeps the outcomes of deliveries in memory while it has the share partition loaded. A
+share partition that is not loaded is shown as it is stored: no member holds its records.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+from itertools import pairwise
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from broker.cores.groups.runtime import HostedGroups
+from broker.metrics.sources import Sources
+from broker.share.live_partition import LivePartition
+from coordinator.share.group_view import ShareGroupView
+from protocol.now import Now
+from share.partition.share_partition import SharePartition
+from share.partition.values import InFlightRange, Outcome
+from share.persister.values import coordinator_key
+from share.values import UNINITIALIZED_OFFSET, DeliveryState, SharePartitionKey
+from verdicts.spelling import plain_host
+
+View = dict[str, Any]
+
+RANGES_SHOWN = 100
+"""The maximum number of ranges in flight per share partition."""
+HISTORIES_SHOWN = 20
+"""The maximum number of records with a history per share partition."""
+OUTCOMES_SHOWN = 10
+"""The maximum number of deliveries per history; a record is delivered at most 10 times."""
+TOO_MANY = "too many deliveries"
+
+_STATES: dict[DeliveryState, str] = {
+    DeliveryState.AVAILABLE: "available",
+    DeliveryState.ACQUIRED: "acquired",
+    DeliveryState.ACKNOWLEDGED: "acknowledged",
+    DeliveryState.ARCHIVED: "archived",
+}
+_FIRST = attrgetter("first_offset")
+
+
+class Wanted(NamedTuple):
+    """The part of a share group that is shown; None: everything."""
+
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+
+Names = Mapping[str, tuple[str, str]]
+"""The client id and the host of each known member."""
+
+
+def share_head(sources: Sources, hosted: HostedGroups, group: ShareGroupView) -> View:
+    """Returns the current state of a share group, and the settings of its deliveries."""
+    settings = sources.share_partitions.settings_of(group.group_id)
+    limits = settings.limits
+    return {
+        "group": group.group_id,
+        "state": group.state.value,
+        "epoch": group.generation_id,
+        "coordinator_partition": hosted.index,
+        "delivery_count_limit": limits.delivery_count_limit,
+        "lock_duration_ms": limits.lock_duration_ms,
+        "max_record_locks": limits.max_record_locks,
+        "isolation": "read_committed" if settings.read_committed else "read_uncommitted",
+    }
+
+
+def names_of(sources: Sources, group: ShareGroupView) -> Names:
+    """Returns the names of the members, and of the former members that the journal names."""
+    journal = sources.journal.get(group.group_id)
+    names: dict[str, tuple[str, str]] = {}
+    for rebalance in () if journal is None else journal.rebalances:
+        for assigned in rebalance.assigned:
+            names[assigned.member_id] = assigned.client_id, plain_host(assigned.client_host)
+        for change in rebalance.changes:
+            names[change.member_id] = change.client_id, plain_host(change.client_host)
+    for member in group.members.values():
+        names[member.member_id] = member.client_id, plain_host(member.client_host)
+    return names
+
+
+def share_partition_rows(
+    sources: Sources, group: ShareGroupView, wanted: Wanted
+) -> Iterator[View | None]:
+    """Yields the share partitions of a group, by topic and partition; None for those that are not
+    wanted."""
+    names = names_of(sources, group)
+    in_memory = {live.key: live for live in sources.share_partitions.of_group(group.group_id)}
+    keys = {
+        SharePartitionKey(group.group_id, topic_id, partition)
+        for topic_id, partitions in group.share_partitions.items()
+        for partition in partitions
+    }
+    known = [
+        (topic.name, key.partition, key)
+        for key in keys | in_memory.keys()
+        if (topic := sources.registry.topic_by_id(key.topic_id)) is not None
+    ]
+    for name, partition, key in sorted(known):
+        if wanted.topic not in (None, name) or wanted.partition not in (None, partition):
+            yield None
+            continue
+        yield _row(sources, name, key, in_memory.get(key), names, wanted.offset)
+
+
+def _row(
+    sources: Sources,
+    topic: str,
+    key: SharePartitionKey,
+    live: LivePartition | None,
+    names: Names,
+    offset: int | None,
+) -> View:
+    log = sources.logs.get(topic, key.partition)
+    now = sources.time.now()
+    share = None if live is None else live.share
+    is_loaded = share is not None
+    if share is None:
+        share = _stored(sources, key)
+    view: View = {
+        "topic": topic,
+        "partition": key.partition,
+        "loaded": is_loaded,
+        "known_since_ms": _wall(live.loaded_ms, now) if live and is_loaded else None,
+        "log_start_offset": None if log is None else log.log.log_start_offset,
+        "log_end_offset": None if log is None else log.high_watermark,
+        "start_offset": None,
+        "next_offset": None,
+        "unread": None,
+        "records": dict.fromkeys(_STATES.values(), 0),
+        "deleted": None,
+        "in_flight": [],
+        "more_in_flight": 0,
+        "histories": [],
+        "more_histories": 0,
+    }
+    if share is None:
+        return view
+    next_offset = share.end_offset + 1
+    view |= {
+        "start_offset": share.start_offset,
+        "next_offset": next_offset,
+        "unread": None if log is None else max(0, log.high_watermark - next_offset),
+    }
+    if live is not None and live.deleted is not None:
+        view["deleted"] = dict(zip(("first_offset", "last_offset"), live.deleted, strict=True))
+    ranges = list(share.in_flight())
+    counts = Counter[str]()
+    for each in ranges:
+        counts[_STATES[each.state]] += each.last_offset - each.first_offset + 1
+    view["records"].update(counts)
+    shown = [each for each in ranges if offset is None or _contains(each, offset)]
+    view["in_flight"] = [_range_view(each, names, now) for each in shown[:RANGES_SHOWN]]
+    view["more_in_flight"] = max(0, len(shown) - RANGES_SHOWN)
+    first, last = (0, share.end_offset) if offset is None else (offset, offset)
+    histories = _pieces(_latest(share.outcomes(first, last)), ranges, first, last)
+    view["histories"] = [
+        _history_view(share, each, names, now) for each in histories[:HISTORIES_SHOWN]
+    ]
+    view["more_histories"] = max(0, len(histories) - HISTORIES_SHOWN)
+    return view
+
+
+def _stored(sources: Sources, key: SharePartitionKey) -> SharePartition | None:
+    """Returns a share partition as the share coordinator has stored it; None if it is not loaded or
+    has no start offset yet."""
+    view = sources.share_states.view_of(coordinator_key(key))
+    state = None if view is None else view.state(key)
+    if state is None or state.start_offset == UNINITIALIZED_OFFSET:
+        return None
+    limits = sources.share_partitions.settings_of(key.group_id).limits
+    return SharePartition(key, state, limits)
+
+
+def _contains(each: InFlightRange | Outcome, offset: int) -> bool:
+    return each.first_offset <= offset <= each.last_offset
+
+
+def _wall(mono_ms: int, now: Now) -> int:
+    """Returns the wall time of a time on the monotonic clock."""
+    return now.wall_ms - now.mono_ms + mono_ms
+
+
+def _named(member_id: str, names: Names) -> View:
+    client, host = names.get(member_id, (None, None))
+    return {"member": member_id or None, "client": client, "host": host}
+
+
+def _range_view(each: InFlightRange, names: Names, now: Now) -> View:
+    is_held = bool(each.member_id)
+    return {
+        "first_offset": each.first_offset,
+        "last_offset": each.last_offset,
+        "state": _STATES[each.state],
+        "deliveries": each.delivery_count,
+        **_named(each.member_id, names),
+        "since_ms": _wall(each.lock_begins_ms, now) if is_held else None,
+        "until_ms": _wall(each.lock_ends_ms, now) if is_held else None,
+        "pending": each.pending,
+    }
+
+
+class _Piece(NamedTuple):
+    """Consecutive records with one history and one state."""
+
+    first_offset: int
+    last_offset: int
+    latest: Outcome
+    now: InFlightRange | None
+    """The range in flight that contains the records; None if the start offset has passed them."""
+
+    @property
+    def deliveries(self) -> int:
+        return max(self.latest.delivery_count, 0 if self.now is None else self.now.delivery_count)
+
+
+def _latest(outcomes: list[Outcome]) -> list[tuple[int, int, Outcome]]:
+    """Returns the latest outcome of each record that has one, as first and last offset and outcome,
+    without overlaps."""
+    starts = sorted(outcomes, key=_FIRST, reverse=True)
+    bounds = sorted(
+        {each.first_offset for each in outcomes} | {each.last_offset + 1 for each in outcomes}
+    )
+    open_: list[tuple[int, int, Outcome]] = []
+    found: list[tuple[int, int, Outcome]] = []
+    for begin, end in pairwise(bounds):
+        while starts and starts[-1].first_offset <= begin:
+            each = starts.pop()
+            heappush(open_, (-each.delivery_count, -each.ended_ms, each))
+        while open_ and open_[0][2].last_offset < begin:
+            heappop(open_)
+        if open_:
+            found.append((begin, end - 1, open_[0][2]))
+    return found
+
+
+def _pieces(
+    spans: list[tuple[int, int, Outcome]], ranges: list[InFlightRange], first: int, last: int
+) -> list[_Piece]:
+    """Returns the records of the spans, split where their states in flight differ; the most often
+    delivered records first, archived ones before others."""
+    pieces: list[_Piece] = []
+    for begin, end, outcome in spans:
+        offset, until = max(begin, first), min(end, last)
+        while offset <= until:
+            index = bisect_right(ranges, offset, key=_FIRST) - 1
+            inside = ranges[index] if index >= 0 and ranges[index].last_offset >= offset else None
+            if inside is not None:
+                stop = min(inside.last_offset, until)
+            else:
+                later = ranges[index + 1].first_offset - 1 if index + 1 < len(ranges) else until
+                stop = min(later, until)
+            pieces.append(_Piece(offset, stop, outcome, inside))
+            offset = stop + 1
+    pieces.sort(key=lambda each: (-each.deliveries, not each.latest.archived, each.first_offset))
+    return pieces
+
+
+def _history_view(share: SharePartition, piece: _Piece, names: Names, now: Now) -> View:
+    latest, inside = piece.latest, piece.now
+    state = "archived" if latest.archived else "acknowledged"
+    outcomes = share.outcomes(piece.first_offset, piece.last_offset)
+    mine = [each for each in outcomes if _contains(each, piece.first_offset)]
+    return {
+        "first_offset": piece.first_offset,
+        "last_offset": piece.last_offset,
+        "deliveries": piece.deliveries,
+        "state": state if inside is None else _STATES[inside.state],
+        "archived_because": _archived_because(latest),
+        "outcomes": [_outcome_view(each, names, now) for each in mine[-OUTCOMES_SHOWN:]],
+    }
+
+
+def _archived_because(latest: Outcome) -> str | None:
+    if not latest.archived:
+        return None
+    return latest.kind if latest.kind in ("rejected", "gap") else TOO_MANY
+
+
+def _outcome_view(each: Outcome, names: Names, now: Now) -> View:
+    return {
+        "delivery": each.delivery_count,
+        **_named(each.member_id, names),
+        "since_ms": _wall(each.began_ms, now),
+        "at_ms": _wall(each.ended_ms, now),
+        "outcome": each.kind,
+    }

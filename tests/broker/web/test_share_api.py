@@ -1,0 +1,190 @@
+"""A share group (KIP-932) in the responses of the HTTP API, which openapi.json describes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from broker.web.views import share as views
+from tests.broker.seen import Seen, seeing
+from tests.broker.share_calls import ACCEPT, RELEASE
+from tests.broker.share_stories import (
+    PAYMENTS,
+    SETTINGS,
+    a_poisonous_record,
+    pass_locks,
+    two_sharers,
+)
+from tests.broker.stories import produce
+from tests.broker.web.rights import DESCRIBE, GROUP, TOPIC, securely
+
+PATH = f"/api/share/{PAYMENTS}"
+ONE = f"{PATH}?topic=orders&partition=0"
+
+
+async def got(seen: Seen, path: str) -> Any:
+    answer = await seen.get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def first(seen: Seen, path: str = ONE) -> Any:
+    """Returns the only share partition of a response."""
+    [row] = (await got(seen, path))["partitions"]
+    return row
+
+
+async def test_share_api_lists_holders_and_counts_of_records_in_flight(tmp_path: Path) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        one, two = await two_sharers(seen, 5)
+        assert await one.fetch(2) == [(0, 1, 1)]
+        seen.pass_ms(4_000)
+        assert await two.fetch(1) == [(2, 2, 1)]
+        await one.acknowledge((1, 1, [ACCEPT]))
+        view = await got(seen, PATH)
+        now_ms = seen.time.wall_ms
+    assert (view["state"], view["delivery_count_limit"], view["lock_duration_ms"]) == (
+        "Stable",
+        5,
+        30_000,
+    )
+    assert [each["client"] for each in view["members"]] == ["payments-1", "payments-2"]
+    row, other, _ = view["partitions"]
+    assert (row["start_offset"], row["next_offset"], row["log_end_offset"]) == (0, 3, 5)
+    assert row["records"] == {"available": 0, "acquired": 2, "acknowledged": 1, "archived": 0}
+    assert row["unread"] == 2
+    holder = {"member": "payments-1-aaaa", "client": "payments-1", "host": "10.0.0.7"}
+    assert row["in_flight"][0] == {
+        "first_offset": 0,
+        "last_offset": 0,
+        "state": "acquired",
+        "deliveries": 1,
+        **holder,
+        "since_ms": now_ms - 4_000,
+        "until_ms": now_ms + 26_000,
+        "pending": False,
+    }
+    assert [each["state"] for each in row["in_flight"][1:]] == ["acknowledged", "acquired"]
+    assert (other["loaded"], other["start_offset"], other["histories"]) == (False, 0, [])
+
+
+async def test_share_api_lists_each_delivery_of_a_record_that_was_delivered_five_times(
+    tmp_path: Path,
+) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        await a_poisonous_record(seen)
+        row = await first(seen)
+    poisonous, rejected = row["histories"]
+    assert (poisonous["first_offset"], poisonous["deliveries"]) == (0, 5)
+    assert (poisonous["state"], poisonous["archived_because"]) == ("archived", views.TOO_MANY)
+    assert [(each["client"], each["outcome"]) for each in poisonous["outcomes"]] == [
+        ("payments-1", "lock expired"),
+        ("payments-2", "released"),
+        ("payments-2", "lock expired"),
+        ("payments-1", "lock expired"),
+        ("payments-2", "lock expired"),
+    ]
+    held = [each["at_ms"] - each["since_ms"] for each in poisonous["outcomes"]]
+    assert held == [30_000, 1_000, 30_000, 30_000, 30_000]
+    assert (rejected["first_offset"], rejected["archived_because"]) == (1, "rejected")
+    assert row["start_offset"] == row["next_offset"] == 3
+
+
+async def test_share_api_names_former_members_from_the_journal(tmp_path: Path) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        one, _ = await two_sharers(seen)
+        assert await one.fetch(1) == [(0, 0, 1)]
+        await pass_locks(seen)
+        await one.heartbeat(-1)
+        view = await got(seen, PATH)
+    assert [each["client"] for each in view["members"]] == ["payments-2"]
+    [history] = view["partitions"][0]["histories"]
+    assert history["outcomes"][0]["client"] == "payments-1"
+
+
+async def test_share_api_with_an_offset_returns_only_its_range_and_its_history(
+    tmp_path: Path,
+) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        one, two = await two_sharers(seen, 5)
+        assert await one.fetch(4) == [(0, 3, 1)]
+        await one.acknowledge((0, 3, [RELEASE]))
+        assert await two.fetch(1) == [(0, 0, 2)]
+        row = await first(seen, f"{ONE}&offset=0")
+        assert [each["state"] for each in row["in_flight"]] == ["acquired"]
+        [history] = row["histories"]
+        assert (history["last_offset"], history["deliveries"], history["state"]) == (
+            0,
+            2,
+            "acquired",
+        )
+        row = await first(seen, f"{ONE}&offset=2")
+        [history] = row["histories"]
+        assert (history["first_offset"], history["last_offset"], history["state"]) == (
+            2,
+            2,
+            "available",
+        )
+        assert (await first(seen, f"{ONE}&offset=4"))["in_flight"] == []
+
+
+async def test_share_api_shows_the_stored_state_of_a_share_partition_that_is_not_loaded(
+    tmp_path: Path,
+) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        one, _ = await two_sharers(seen)
+        assert await one.fetch(3) == [(0, 2, 1)]
+        await one.acknowledge((1, 1, [ACCEPT]))
+        seen.broker.share_partitions.group_deleted(PAYMENTS)
+        row = await first(seen)
+    assert (row["loaded"], row["known_since_ms"], row["start_offset"]) == (False, None, 0)
+    assert row["records"]["acknowledged"] == 1
+
+
+async def test_share_api_names_the_records_that_delete_records_removed(tmp_path: Path) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        one, _ = await two_sharers(seen)
+        assert await one.fetch(1) == [(0, 0, 1)]
+        await produce(seen, 2)
+        partition = seen.broker.logs.get("orders", 0)
+        assert partition is not None
+        partition.delete_records(2)
+        await one.acknowledge()
+        assert await one.fetch(1) == [(2, 2, 1)]
+        row = await first(seen)
+    assert row["deleted"] == {"first_offset": 0, "last_offset": 1}
+
+
+async def test_lists_of_the_share_api_are_bounded_and_count_what_they_omit(tmp_path: Path) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        one, two = await two_sharers(seen, 300)
+        assert await one.fetch(300) == [(0, 299, 1)]
+        await one.acknowledge((0, 299, [RELEASE, ACCEPT] * 150))
+        assert len(await two.fetch(100)) == 100
+        row = await first(seen)
+    assert len(row["in_flight"]) == views.RANGES_SHOWN
+    assert row["more_in_flight"] == 300 - views.RANGES_SHOWN
+    assert len(row["histories"]) == views.HISTORIES_SHOWN
+    assert row["more_histories"] == 128 - views.HISTORIES_SHOWN
+
+
+async def test_share_api_refuses_other_groups_and_wrong_parameters(tmp_path: Path) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        await seen.client.commit("auditors", 0)
+        answer = await seen.get("/api/share/auditors")
+        assert answer.status_code == 404
+        assert "is a classic group, not a share group" in answer.json()["error"]
+        assert (await seen.get("/api/share/none")).status_code == 404
+        for query in ("partition=0", "topic=orders&partition=x", "topic=orders&offset=1"):
+            assert (await seen.get(f"{PATH}?{query}")).status_code == 400
+
+
+async def test_share_api_hides_groups_and_topics_without_describe(tmp_path: Path) -> None:
+    async with securely(tmp_path, SETTINGS) as seen:
+        await two_sharers(seen)
+        assert (await seen.as_("alice", PATH)).status_code == 403
+        seen.rights.give("alice", [(DESCRIBE, GROUP, PAYMENTS)])
+        assert (await seen.json("alice", PATH))["partitions"] == []
+        assert (await seen.as_("alice", ONE)).status_code == 403
+        seen.rights.give("alice", [(DESCRIBE, TOPIC, "orders")])
+        assert len((await seen.json("alice", PATH))["partitions"]) == 3
