@@ -22,10 +22,16 @@ from broker.config.listeners import parse_host_and_port
 from broker.cores.groups.log_lines import observe as write_line
 from broker.cores.groups.runtime import TopicsOfGroups, group_runtime
 from broker.cores.groups.settings import runtime_settings
+from broker.cores.groups.share_offsets import ShareOffsets
+from broker.cores.groups.share_states import ShareStates
 from broker.cores.groups.topic_regexes import RegexResolver, TopicRegexes
 from broker.cores.hooks import Hooks
 from broker.cores.journal_keeper import JournalKeeper
 from broker.cores.observer import Observer, at_any_time
+from broker.cores.share_state.log_lines import observe as write_share_state_line
+from broker.cores.share_state.pruning import Pruning
+from broker.cores.share_state.runtime import share_state_runtime
+from broker.cores.share_state.settings import runtime_settings as share_state_settings
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.log_lines import observe as write_transaction_line
 from broker.cores.transactions.markers import MarkerSender
@@ -57,6 +63,10 @@ from broker.net.long_requests import LongRequests
 from broker.net.server import Server
 from broker.net.sockets import Bind, CannotListen, Sockets, bind
 from broker.secured import Secured
+from broker.share.group_settings import DeliverySettingsOfGroups
+from broker.share.partitions import SharePartitions
+from broker.share.persister import SharePersister
+from broker.share.sessions import ShareSessions
 from broker.standalone import Standalone
 from broker.time import Time
 from broker.topics.cleaner.cleaner_checkpoint import CleanerCheckpoint
@@ -71,6 +81,7 @@ from broker.topics.partition_services import PartitionServices
 from broker.topics.producer_ids import ProducerIdPool
 from broker.topics.registry import (
     OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
     TRANSACTION_TOPIC,
     BadDirectory,
 )
@@ -80,6 +91,7 @@ from broker.web.http_side import HttpSide
 from coordinator.consumer.events import RegexesWanted
 from coordinator.events import JoinRefused
 from coordinator.journal import Journal as GroupsJournal
+from coordinator.share.events import ShareMemberRemoved, ShareStateDeletion, ShareStateWanted
 from log.errors import CorruptLog, DirectoryLocked
 from log.files.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 from protocol.errors import UNSUPPORTED_VERSION
@@ -221,6 +233,7 @@ class Broker:
                 {
                     OFFSETS_TOPIC: metrics.offsets_writes,
                     TRANSACTION_TOPIC: metrics.transaction_writes,
+                    SHARE_STATE_TOPIC: metrics.share_state_writes,
                 },
             ),
             self.fail,
@@ -251,6 +264,7 @@ class Broker:
         cleaned = CleanerCheckpoint(self.logs)
         self._make_groups(cleaned)
         self._make_transactions()
+        self._make_share_states()
         self.cleaning = Cleaning(
             config,
             self.logs,
@@ -266,12 +280,18 @@ class Broker:
             Coordination(
                 self.groups,
                 self.transactions,
+                self.share_states,
+                self.share_pruning,
                 self.producer_ids,
                 self.cleaning,
                 self._settings_changed,
             )
         )
         self.topics = self.mode.topics
+        self.share_persister = SharePersister(
+            self.share_states, self.registry, self.topics, self.time.real, self.background.spawn
+        )
+        self._make_share_partitions()
         self._make_server()
         self._make_sources()
 
@@ -286,6 +306,9 @@ class Broker:
             self.slicer,
             self.spawn,
             self.internal_errors,
+        )
+        self.share_state_requests = ShareStates(
+            self.spawn, self.internal_errors, lambda: self.share_partitions
         )
         self.groups = group_runtime(
             self._group_settings(),
@@ -302,6 +325,9 @@ class Broker:
                         at_any_time(write_line),
                         at_any_time(RefusedJoinLines(self.time).observe, JoinRefused),
                         at_any_time(resolver.observe, RegexesWanted),
+                        at_any_time(self.share_state_requests.initialize, ShareStateWanted),
+                        at_any_time(self.share_state_requests.delete, ShareStateDeletion),
+                        at_any_time(self._share_member_removed, ShareMemberRemoved),
                     ],
                     self._viewers,
                 ),
@@ -314,6 +340,7 @@ class Broker:
         )
         topics.follow(self.groups)
         resolver.follow(self.groups)
+        self.share_state_requests.follow(self.groups)
 
     def _make_transactions(self) -> None:
         """Makes the transaction coordinator.
@@ -359,6 +386,49 @@ class Broker:
             ),
             self.mode.duties,
         )
+
+    def _make_share_states(self) -> None:
+        """Makes the share coordinator, which a broker in a cluster does not start."""
+        self.share_states = share_state_runtime(
+            self._share_state_settings(),
+            self.time,
+            self.slicer,
+            self.internal_errors,
+            Hooks(
+                Observer(self.time, self.internal_errors, [at_any_time(write_share_state_line)]),
+                before_replies=self.writes.hold,
+                after_replies=self.writes.flush,
+            ),
+        )
+        self.share_pruning = Pruning(
+            self.share_states,
+            lambda: self.config["share.coordinator.state.topic.prune.interval.ms"],
+            lambda topic_id: self.registry.topic_by_id(topic_id) is not None,
+            self.slicer,
+            self.background,
+        )
+
+    def _make_share_partitions(self) -> None:
+        """Makes the share partitions of this broker, and the sessions of their members."""
+        self.share_partitions = SharePartitions(
+            self.share_persister,
+            self.registry,
+            self.logs,
+            self.long_polls,
+            DeliverySettingsOfGroups(self.config, lambda: self.registry.group_configs).of,
+            self.time,
+            self.slicer,
+            self.background,
+            self.internal_errors,
+        )
+        self.share_sessions = ShareSessions(
+            lambda: int(self.config["group.share.max.share.sessions"]),
+            self.share_partitions.release_member,
+        )
+
+    def _share_member_removed(self, event: ShareMemberRemoved) -> None:
+        """Ends the share session of a removed member, which releases the records that it holds."""
+        self.share_sessions.member_removed(event.group_id, event.member_id)
 
     def _make_server(self) -> None:
         config = self.config
@@ -406,6 +476,7 @@ class Broker:
             groups=self.groups,
             topic_regexes=self.topic_regexes,
             transactions=self.transactions,
+            share_persister=self.share_persister,
             markers=self.markers,
             local_markers=self.local_markers,
             producer_ids=self.producer_ids,
@@ -426,6 +497,9 @@ class Broker:
             unsupported=unsupported,
             stuck_clients=stuck_clients,
             quotas=self.secured.quotas,
+            share_partitions=self.share_partitions,
+            share_sessions=self.share_sessions,
+            share_offsets=ShareOffsets(self.share_partitions, self.groups),
             replicas=mode.replicas,
             controller=mode.controller,
             enlisting=mode.enlisting,
@@ -466,6 +540,7 @@ class Broker:
             self.lags,
             self.keeper.journal,
             self.lso_blockers,
+            self.share_partitions,
             BlockedGroups(self.transactions, self.transaction_keeper.journal, self.time).see,
             self.slicer,
             self.internal_errors,
@@ -481,6 +556,8 @@ class Broker:
             member=self.mode.member,
             groups=self.groups,
             transactions=self.transactions,
+            share_states=self.share_states,
+            share_partitions=self.share_partitions,
             markers=self.markers,
             logs=self.logs,
             server=self.server,
@@ -529,6 +606,7 @@ class Broker:
         self.maintenance.start()
         self.cleaning.start()
         self.hanging_commits.start()
+        self.share_pruning.start()
 
     def start_http(self) -> None:
         """Serves the page, /metrics, /healthz and /api, unless ``http.listener`` is off."""
@@ -560,14 +638,18 @@ class Broker:
             self.maintenance.stop,
             self.cleaning.stop,
             self.hanging_commits.stop,
+            self.share_pruning.stop,
             self.long_polls.stop,
             self.lags.times.stop,
             self.groups.life.save,
             self.keeper.stop,
             self.transaction_keeper.stop,
             self.producer_ids.stop,
+            self.share_partitions.stop,
             self.markers.stop,
             self.transactions.stop,
+            self.share_persister.stop,
+            self.share_states.stop,
             self.groups.stop,
             self.server.close,
             self.secured.stop,
@@ -611,7 +693,7 @@ class Broker:
 
     @property
     def loading(self) -> bool:
-        """True while groups or transactional ids are being loaded."""
+        """True while groups, transactional ids or share partitions are being loaded."""
         return is_loading(self.sources)
 
     def health(self) -> dict[str, Any]:
@@ -633,6 +715,9 @@ class Broker:
         topic = self.logs.settings(TRANSACTION_TOPIC)
         return transaction_settings(self.config, self.markers, self.producer_ids.ids, topic)
 
+    def _share_state_settings(self) -> RuntimeSettings:
+        return share_state_settings(self.config, self.logs.settings(SHARE_STATE_TOPIC))
+
     def _answered(self) -> None:
         """Ends a turn of the transaction coordinator: sends its responses, and then its markers."""
         self.writes.flush()
@@ -644,6 +729,7 @@ class Broker:
         self.server.configure(self._limits())
         self.groups.configure(self._group_settings())
         self.transactions.configure(self._transaction_settings())
+        self.share_states.configure(self._share_state_settings())
 
     def _has_member(self, group_id: str, client_id: str, host: str) -> bool:
         view = self.groups.view_of(group_id)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from broker.config.listeners import Endpoint
 from broker.cores.groups.runtime import GroupRuntime
 from broker.cores.runtime_settings import RuntimeSettings
+from broker.cores.share_state.pruning import Pruning
+from broker.cores.share_state.runtime import ShareStateRuntime
 from broker.cores.transactions.duties import TransactionDuties
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.runtime import TransactionRuntime
@@ -46,6 +48,8 @@ class Coordination:
 
     groups: GroupRuntime
     transactions: TransactionRuntime
+    share_states: ShareStateRuntime
+    share_pruning: Pruning
     producer_ids: ProducerIdPool
     cleaning: Cleaning
     settings_changed: Callable[[], None]

@@ -8,11 +8,17 @@ from typing import Any
 
 import structlog
 
-from broker.apis.tables.standalone import SERVED, SERVED_WITHOUT_CONSUMER_GROUPS
+from broker.apis.tables.standalone import served_with
 from broker.broker_mode import BrokerMode, Coordination, Stop
 from broker.config.config import DEFAULT_BROKER_ID
-from broker.config.config_table import GROUP_VERSION, GROUP_VERSION_MAX, TRANSACTION_VERSION
-from broker.config.group_rules import serves_consumer_groups
+from broker.config.config_table import (
+    GROUP_VERSION,
+    GROUP_VERSION_MAX,
+    SHARE_VERSION,
+    SHARE_VERSION_MAX,
+    TRANSACTION_VERSION,
+)
+from broker.config.group_rules import serves_consumer_groups, serves_share_groups
 from broker.config.listeners import Endpoint
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.transactions.duties import TransactionDuties
@@ -29,7 +35,7 @@ from broker.topics.logs import LogManager
 from broker.topics.owned_topics import OWNED
 from broker.topics.partition import NEVER
 from broker.topics.producer_ids import BLOCK
-from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from broker.topics.registry import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC, Topic
 from broker.topics.startup_parts import StartupParts
 from broker.topics.topic_admin import TopicAdmin
 from broker.topics.topic_logs import TopicLogs
@@ -67,11 +73,17 @@ class Standalone(BrokerMode):
         self.logs = LogManager(startup.fs, startup.directory, config, startup.partition_services)
         remove_leftovers(registry, self.logs, time)
         self.logs.open_all(registry.topics.values())
-        wanted = GROUP_VERSION_MAX if serves_consumer_groups(config) else 0
-        levels = {GROUP_VERSION: wanted, TRANSACTION_VERSION: config[TRANSACTION_VERSION]}
+        levels = {
+            GROUP_VERSION: GROUP_VERSION_MAX if serves_consumer_groups(config) else 0,
+            SHARE_VERSION: SHARE_VERSION_MAX if serves_share_groups(config) else 0,
+            TRANSACTION_VERSION: config[TRANSACTION_VERSION],
+        }
         registry.finalize(levels)
-        has_consumer_groups = registry.features.levels.get(GROUP_VERSION, 0) > 0
-        self.served = SERVED if has_consumer_groups else SERVED_WITHOUT_CONSUMER_GROUPS
+        finalized = registry.features.levels
+        self.served = served_with(
+            consumer_groups=finalized.get(GROUP_VERSION, 0) > 0,
+            share_groups=finalized.get(SHARE_VERSION, 0) > 0,
+        )
         registry.note_files()
         if found := registry.adopted:
             registry.raise_producer_ids(self._highest_producer_id())
@@ -115,10 +127,15 @@ class Standalone(BrokerMode):
             startup.time,
             startup.disk_changes,
             self.deletions,
-            serve={OFFSETS_TOPIC: self._serve_offsets, TRANSACTION_TOPIC: self._serve_transactions},
+            serve={
+                OFFSETS_TOPIC: self._serve_offsets,
+                TRANSACTION_TOPIC: self._serve_transactions,
+                SHARE_STATE_TOPIC: self._serve_share_states,
+            },
             on_deleted=[
                 lambda topic: startup.long_polls.wake_topic(topic.name),
                 coordination.cleaning.topic_deleted,
+                self._delete_share_states,
             ],
             internal_errors=startup.errors,
         )
@@ -156,6 +173,9 @@ class Standalone(BrokerMode):
         if state is not None:
             transactions.start(state.partitions)
             self._coordination.producer_ids.refill()
+        share_states = self.logs.topics.get(SHARE_STATE_TOPIC)
+        if share_states is not None:
+            self._coordination.share_states.start(share_states.partitions)
         self.deletions.resume()
 
     def first_stops(self) -> Sequence[Stop]:
@@ -183,6 +203,18 @@ class Standalone(BrokerMode):
         if not self._coordination.transactions.is_started:
             self._coordination.settings_changed()
             self._coordination.transactions.start(topic.partitions)
+
+    def _serve_share_states(self, topic: TopicLogs) -> None:
+        """Starts the share coordinator when ``__share_group_state`` was created."""
+        if not self._coordination.share_states.is_started:
+            self._coordination.settings_changed()
+            self._coordination.share_states.start(topic.partitions)
+
+    def _delete_share_states(self, _: Topic) -> None:
+        """Deletes the states of a deleted topic's share partitions."""
+        if self._coordination.share_states.is_started:
+            work = self._coordination.share_pruning.delete_states_of_deleted_topics()
+            self._startup.background.spawn(work, "share pruning")
 
     def _offsets_flush_messages(self) -> int:
         settings = self.logs.settings(OFFSETS_TOPIC) or self._startup.config.topic_defaults

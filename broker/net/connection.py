@@ -175,9 +175,9 @@ class Connection(asyncio.Protocol):
         """The login of the peer; None if the listener requires no login."""
         self.session: Session | None = None
         """The object that renews and ends the peer's login."""
-        self.on_close: Callable[[Connection], None] | None = None
-        """A function that is called once when the connection has closed; the APIs of group members
-        set it."""
+        self.on_close: dict[Callable[[Connection], None], None] = {}
+        """The functions that are called once when the connection has closed; the APIs of group
+        members add them."""
         self.verdicts: object | None = None
         """The authorizer's data about `principal`; no other code reads or writes it."""
         self.repeated: object | None = None
@@ -304,10 +304,10 @@ class Connection(asyncio.Protocol):
                     request.on_disconnect()
                 except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
                     self.server.internal_errors.caught("peer_gone", error, peer=self.peer)
-        if self.on_close is not None:
-            on_close, self.on_close = self.on_close, None
+        on_close, self.on_close = self.on_close, {}
+        for call in on_close:
             try:
-                on_close(self)
+                call(self)
             except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
                 self.server.internal_errors.caught("peer_gone", error, peer=self.peer)
 

@@ -89,9 +89,9 @@ _SOURCES: Mapping[str, Sequence[str]] = {
 repeats the elements."""
 
 _IDENTITY = (
-    "name", "topic", "topic_id", "partition", "partition_index", "index", "partition_id",
-    "group_id", "member_id", "group_instance_id", "transactional_id", "producer_id", "key",
-    "resource_type", "resource_name", "entity", "user", "feature",
+    "name", "topic", "topic_name", "topic_id", "partition", "partition_index", "index",
+    "partition_id", "group_id", "member_id", "group_instance_id", "transactional_id",
+    "producer_id", "key", "resource_type", "resource_name", "entity", "user", "feature",
 )  # fmt: skip
 """The fields by which an element of a response identifies the corresponding element of the request.
 """

@@ -17,7 +17,11 @@ DEFAULTS: Mapping[str, Value] = {
     "group.consumer.assignment.interval.ms": 0,
     "group.consumer.min.heartbeat.interval.ms": 100,
     "group.consumer.heartbeat.interval.ms": 100,
+    "group.share.assignment.interval.ms": 0,
+    "group.share.min.heartbeat.interval.ms": 100,
+    "group.share.heartbeat.interval.ms": 100,
     "offsets.topic.num.partitions": 1,
+    "share.coordinator.state.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
 }
 """The default settings; every other source of settings overrides them."""

@@ -186,6 +186,7 @@ class EdgeBroker:
             groups=self.groups,
             topic_regexes=TopicRegexes(),
             transactions=not_here,
+            share_persister=not_here,
             markers=not_here,
             local_markers=not_here,
             producer_ids=not_here,

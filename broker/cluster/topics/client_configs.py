@@ -231,7 +231,8 @@ def _entity(path: str) -> ClientEntity | None:
 
 
 def _size(entity: ClientEntity, settings: Mapping[str, str]) -> int:
-    """Returns the number of characters that an entity counts as; 0 without settings."""
+    """Returns the number of characters of an entity that count against the limit; 0 without
+    settings."""
     if not settings:
         return 0
     own = _ENTITY_CHARACTERS + len(entity.path)

@@ -164,10 +164,11 @@ class ClusterConfigs:
 
     def _take_group(self, group_id: str, own: Mapping[str, str]) -> None:
         """Applies the settings of a group that were read from ZooKeeper."""
-        known = self._registry.group_configs
+        known = dict(self._registry.group_configs)
         before = known.pop(group_id, {})
         if own:
             known[group_id] = dict(own)
+        self._registry.group_configs = known
         if before != own:
             self._applied()
             logger.info("settings changed", group=group_id, configs=dict(own))

@@ -35,7 +35,7 @@ from broker.cluster.zookeeper.zookeeper import (
 from broker.config.config import Config, topic_settings
 from broker.time import Time
 from broker.topics.cluster_view import NO_LEADER
-from broker.topics.owned_topics import OWNED, OwnedTopic, keep_compact
+from broker.topics.owned_topics import OWNED, OwnedTopic, keep_fixed
 from broker.topics.registry import Registry, Topic, check_topic_name, colliding, uuid_text
 from broker.topics.topic_changes import (
     LEFT_TO_BROKER,
@@ -135,7 +135,7 @@ class ClusterTopics:
     ) -> Topic:
         """Implements `TopicChanges.create`."""
         self.check_new(name)
-        own = keep_compact(name, configs)
+        own = keep_fixed(name, configs)
         topic_settings(self._config, own)
         replicas = assignment or self.placed(partitions, LEFT_TO_BROKER)
         topic_id = self._time.fresh_id() if self._topic_version >= VERSION else ZERO_UUID

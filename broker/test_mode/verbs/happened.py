@@ -21,6 +21,7 @@ from broker.topics.partition import Partition
 from broker.web.views.groups import reconciliation
 from coordinator.classic.heartbeats import silent_ms
 from coordinator.read_only import GroupView, MemberView
+from coordinator.share.group import SHARE
 from coordinator.wording import plain_host
 from log.errors import OffsetOutOfRange
 from protocol.consumer_protocol import CONSUMER, assigned_partitions, subscribed_topics
@@ -89,7 +90,7 @@ def _member(group: GroupView, member: MemberView, now: Now) -> dict[str, Any]:
 
 
 def _assignment(group: GroupView, member: MemberView) -> list[list[Any]]:
-    if group.protocol_type != CONSUMER or not group.is_assigned:
+    if group.protocol_type not in (CONSUMER, SHARE) or not group.is_assigned:
         return []
     try:
         assigned = assigned_partitions(member.assignment)
