@@ -10,10 +10,15 @@ Fields that end in ``_ms`` are wall milliseconds since 1970, except for ``silent
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 STABLE = "Stable"
+if TYPE_CHECKING:
+    from verdicts.share_rules import ShareFacts
+
 EMPTY = "Empty"
+SHARE = "share"
+"""The protocol type of share groups (KIP-932), which do not commit offsets."""
 DEAD = "Dead"
 
 
@@ -222,6 +227,8 @@ class GroupFacts(NamedTuple):
     reads_nothing_since_ms: int | None = None
     """The time since which no member has read although records wait. The judge computes this field.
     """
+    share: ShareFacts | None = None
+    """The deliveries of a share group; None for other groups."""
     state_counts_from_ms: int | None = None
     """The time from which the present state counts. The time is after the last pause of the broker,
     because pauses do not count."""

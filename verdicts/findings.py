@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from verdicts.facts import FencedFacts, PartitionFacts, RefusedFacts, ReturnFacts
 from verdicts.names import Verdict
+
+if TYPE_CHECKING:
+    from verdicts.share_rules import RepeatedFacts
 
 
 class Mark(NamedTuple):
@@ -27,6 +30,8 @@ class Mark(NamedTuple):
     refused: tuple[RefusedFacts, ...] = ()
     """REFUSED: the clients whose joins got the same error, the most recently rejected client first.
     """
+    repeated: RepeatedFacts | None = None
+    """STUCK_RECORD: the records of a share group."""
 
 
 @dataclass(frozen=True, slots=True)

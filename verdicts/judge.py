@@ -90,13 +90,12 @@ def judge(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
     """Returns the problems that a group has at ``now_ms``."""
     rules = _Rules(facts, thresholds, now_ms)
     facts = facts._replace(reads_nothing_since_ms=rules.reads_nothing_since())
-    marks = [
-        *rules.out_of_range(),
-        *rules.blocked(),
-        *rules.refused(),
-        *rules.flapping(),
-        *rules.reading(),
-    ]
+    marks = [*rules.out_of_range(), *rules.blocked(), *rules.refused(), *rules.flapping()]
+    marks += rules.reading()
+    if facts.share is not None:
+        from verdicts.share_rules import share_marks  # most brokers have no share groups
+
+        marks += share_marks(facts, thresholds, now_ms)
     return Judgement(facts, marks)
 
 

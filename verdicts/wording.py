@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from verdicts.commands import command, word
-from verdicts.facts import EMPTY, GroupFacts, MemberFacts, PartitionFacts
+from verdicts.facts import EMPTY, SHARE, GroupFacts, MemberFacts, PartitionFacts
 from verdicts.findings import Finding, Mark
 from verdicts.flapping_words import flapping, helps_static, restarts, what_helps
 from verdicts.names import Verdict
@@ -31,7 +31,10 @@ _NEEDS_STOP = "stop all consumers of the group before a reset"
 
 def finding(mark: Mark, facts: GroupFacts) -> Finding:
     """Returns the finding of a mark: the mark's fields and its texts."""
-    sentence, advice, command = _WORDS[mark.verdict](mark, facts)
+    words = _WORDS[mark.verdict]
+    if facts.share is not None and mark.verdict in (Verdict.STALLED, Verdict.STUCK_RECORD):
+        from verdicts.share_rules import share_words as words
+    sentence, advice, command = words(mark, facts)
     member = _member(mark, facts)
     client = member or (mark.refused[0] if mark.refused else None)
     first = mark.partitions[0] if mark.partitions else None
@@ -62,6 +65,8 @@ def nothing_wrong(facts: GroupFacts) -> Finding:
     elif read or facts.all_read:
         read_all = counted(len(read) or facts.all_read, "partition")
         sentence = f"all records of {read_all} are read"
+    elif facts.protocol_type == SHARE:
+        sentence = "a share group, which has no committed offsets"
     else:
         sentence = "the group has not committed any offset yet"
     if facts.state == EMPTY:

@@ -80,6 +80,8 @@ TABLE = [
      "OK", "all records of 1 partition are read; the group has no members"),
     ("a group that does nothing yet", stable(),
      "OK", "the group has not committed any offset yet"),
+    ("a share group", empty(protocol_type="share"),
+     "OK", "a share group, which has no committed offsets; the group has no members"),
     ("a topic that is not here", stable(PartitionFacts("gone", 0, 5)),
      "OK", "all records of 1 partition are read"),
     ("a topic that nobody subscribes any more",

@@ -1,0 +1,74 @@
+"""The verdicts of share groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.verdicts.groups import NOW_MS, ago, member
+from verdicts.facts import STABLE, GroupFacts
+from verdicts.judge import judge
+from verdicts.names import Verdict
+from verdicts.share_rules import RepeatedFacts, ShareFacts
+from verdicts.thresholds import Thresholds
+
+REPEATED = RepeatedFacts("orders", 3, 120, 120, 4, 5, ago(90), "m1", "lock expired")
+
+
+def judged(share: ShareFacts | None, members: int = 1, **fields: Any) -> Any:
+    facts = GroupFacts(
+        "payments",
+        STABLE,
+        protocol_type="share",
+        members=[member(f"m{number + 1}") for number in range(members)],
+        share=share,
+        **fields,
+    )
+    return judge(facts, Thresholds(), NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        (None, Verdict.OK),
+        (ShareFacts(0, 0, ago(900)), Verdict.OK),
+        (ShareFacts(5, 0, ago(29)), Verdict.OK),
+        (ShareFacts(5, 0, ago(30)), Verdict.STALLED),
+        (ShareFacts(0, 5, ago(30)), Verdict.STALLED),
+        (ShareFacts(0, 1, ago(1), [REPEATED]), Verdict.STUCK_RECORD),
+        (ShareFacts(5, 1, ago(31), [REPEATED]), Verdict.STALLED),
+    ],
+)
+def test_share_group_has_the_verdict_of_its_facts(
+    share: ShareFacts | None, expected: Verdict
+) -> None:
+    assert judged(share).verdict is expected
+
+
+def test_share_group_without_members_is_not_stalled() -> None:
+    assert judged(ShareFacts(5, 0, ago(900), [REPEATED]), members=0).verdict is Verdict.OK
+
+
+def test_pause_of_the_broker_does_not_make_a_share_group_stalled() -> None:
+    share = ShareFacts(5, 0, ago(900))
+    assert judged(share, state_counts_from_ms=ago(10)).verdict is Verdict.OK
+
+
+def test_finding_of_a_stalled_share_group_counts_waiting_and_held_records() -> None:
+    worst = judged(ShareFacts(5, 1, ago(40)), members=2).worst
+    assert worst.sentence == (
+        "5 records wait and members hold 1 record; no record was accepted or rejected since"
+        " 2026-11-22T12:04:51Z, although the group has 2 members"
+    )
+    assert worst.command == "muster share describe payments"
+
+
+def test_finding_of_a_repeated_record_names_the_last_member_and_its_outcome() -> None:
+    [finding] = judged(ShareFacts(0, 1, ago(1), [REPEATED])).findings
+    assert (finding.topic, finding.partition, finding.member) == ("orders", 3, "m1")
+    assert finding.sentence == (
+        "orders:3 offset 120 was delivered 4 times since 2026-11-22T12:04:01Z; the last delivery to"
+        " m1 on 10.0.0.7 ended with: lock expired"
+    )
+    assert finding.command == "muster share why payments orders:3@120"
