@@ -39,6 +39,7 @@ _WITH_ANY_KAFKA = {
     "groups why": "`muster groups describe GROUP` works with any Kafka broker",
     "groups watch": "`muster groups list` and `muster groups describe GROUP` work with any Kafka"
     " broker",
+    "share describe": "`kafka-share-groups --describe` works with any Kafka broker",
     "transactions why": "`muster transactions describe ID` works with any Kafka broker",
     "offsets expiring": "`muster offsets get GROUP` works with any Kafka broker",
     "top": "`muster cluster` and `muster groups lag` work with any Kafka broker",

@@ -28,6 +28,7 @@ _COMMANDS = {
     "topics": "cli.topics.commands",
     "groups": "cli.groups.commands",
     "offsets": "cli.offsets.commands",
+    "share": "cli.share.commands",
     "transactions": "cli.transactions.commands",
     "configs": "cli.config.configs",
     "backup": "cli.backup.commands",

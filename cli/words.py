@@ -197,6 +197,11 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
     "mirror-maker": {"": "`muster pipeline replicate` translates offsets, without copying records"},
     "server-start": {"": "`muster serve --config FILE`"},
     "server-stop": {"": "send SIGTERM to `muster serve`"},
+    "share-groups": {
+        "": "`muster share`",
+        "--list": "`muster groups list`",
+        "--describe": "`muster share describe GROUP`",
+    },
     "storage": {"": "`muster serve` creates its data directory itself"},
     "streams-application-reset": {"": "`muster groups reset`"},
     "topics": {

@@ -320,8 +320,8 @@ def known_groups(
     for name, known in found.items():
         if known.group.kind == SHARE:
             raise CommandError(
-                f"group {name} is a share group and has no committed offsets; Apache Kafka's"
-                " kafka-share-groups.sh shows the group"
+                f"group {name} is a share group and has no committed offsets;"
+                f" `muster share describe {name}` shows its records"
             )
     return found
 

@@ -38,7 +38,15 @@ _PRODUCERS_HEAD = struct.Struct(">hIi")
 _PRODUCER = struct.Struct(">qhiqiqiq")
 _PRODUCERS_CHECKED_FROM = 6
 _BLOCK = struct.Struct("<BI")
-_BLOCK_NAMES = {1: "head", 2: "offsets", 3: "groups", 4: "end", 5: "pending", 6: "consumer groups"}
+_BLOCK_NAMES = {
+    1: "head",
+    2: "offsets",
+    3: "groups",
+    4: "end",
+    5: "pending",
+    6: "consumer groups",
+    7: "share groups",
+}
 _LARGEST_SMALL_FILE = 256 << 20
 _SCAN_BYTES = 1 << 20
 

@@ -198,7 +198,7 @@ class Consumer:
             if header.is_control:
                 dead.discard(header.producer_id)  # the marker ends the producer's transaction
             elif not (header.is_transactional and header.producer_id in dead):
-                for record in _records_of(where, data, header):
+                for record in records_of(where, data, header):
                     if end is not None and record.offset >= end:
                         self.positions[where] = max(self.positions[where], end)
                         return
@@ -253,7 +253,7 @@ class Consumer:
         self.cluster.close()
 
 
-def _records_of(where: Partition, data: bytes, header: BatchHeader) -> Iterator[Record]:
+def records_of(where: Partition, data: bytes, header: BatchHeader) -> Iterator[Record]:
     """Yield the records of one batch; raise CommandError if the batch is damaged."""
     try:
         validate_stored(data, header)

@@ -150,6 +150,8 @@ values."""
 
 UNREACHED = {
     ("cli/top.py", "_drawn"): "the columns of `_print`, drawn live",
+    ("cli/share/describing.py", "describe"): "needs a share group",
+    ("cli/share/peek.py", "peek"): "needs a share group",
     ("cli/transactions/hanging.py", "hanging"): "needs a transaction that hangs",
     ("cli/pipeline/jobs.py", "show"): "needs a history",
     ("cli/pipeline/compare.py", "compare"): "needs a history",

@@ -1,0 +1,1 @@
+"""`muster share`: describes share groups, and explains which member got which record."""
