@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import AcknowledgeType, Producer, ShareConsumer
 
 from broker.authorizer.acl_store import AclFile
 from broker.config.authorizer_rules import STANDARD
@@ -152,12 +152,37 @@ class Busy(threading.Thread):
         )
 
 
+def release_records(bootstrap: str) -> None:
+    """Releases records of a share group until some were delivered too often."""
+    consumer = ShareConsumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "shared",
+            "share.acknowledgement.mode": "explicit",
+        }
+    )
+    consumer.subscribe(["orders"])
+
+    def released() -> bool:
+        records = consumer.poll(0.1)
+        for record in records:
+            consumer.acknowledge(record, AcknowledgeType.RELEASE)
+        consumer.commit_sync()
+        return bool(records)
+
+    for _ in range(8):
+        until("records are released", released, 30)
+    consumer.close()
+
+
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     folder = tmp_path_factory.mktemp("prometheus")
     settings = {
         "offsets.topic.num.partitions": "4",
         "log.flush.interval.messages": "1",
+        "group.share.min.heartbeat.interval.ms": "100",
+        "group.share.heartbeat.interval.ms": "100",
         "authorizer.class.name": STANDARD,
         "allow.everyone.if.no.acl.found": "true",
         "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
@@ -180,6 +205,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         producer.begin_transaction()
         producer.produce("orders", b"x", partition=0)
         assert producer.flush(30) == 0
+        release_records(broker.bootstrap)
         with scraping(folder, where) as running:
             assert busy.failure is None, busy.failure
             yield running
