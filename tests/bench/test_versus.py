@@ -10,12 +10,17 @@ import shlex
 import subprocess
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from tests.absent import program
 from tests.brokers import CHECKOUT, Broker, running
 
+SHARE_SCENARIOS = (
+    "-members 4 -topicparts 3 -records 1 -batch 1 -fill 3000",
+    "-members 4 -topicparts 3 -records 50 -batch 10 -fill 30000",
+)
 GROUPLOAD = CHECKOUT / "bench" / "groupload"
 RUN: dict[str, object] = {"p50_ms": 1.0, "p99_ms": 2.0, "server_cpu_us_op": 3.0, "rss_MiB": 4}
 CONSUMER_SCENARIOS = {
@@ -87,25 +92,44 @@ def test_round_with_a_wrong_answer_or_a_lost_member_fails_the_scenario(
     assert versus.medians([{**RUN, "ops_s": 1}, {**RUN, **wrong}]) == {"failed": text}
 
 
-@pytest.mark.campaign
-def test_load_generator_loses_no_member_of_a_consumer_group(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def groupload(tmp_path_factory: pytest.TempPathFactory) -> Path:
     go = program("go", "golang-go")
-    tool = tmp_path / "groupload"
+    tool = tmp_path_factory.mktemp("groupload") / "groupload"
     subprocess.run([go, "build", "-o", tool, "."], cwd=GROUPLOAD, check=True, timeout=300)
+    return tool
+
+
+def load(tool: Path, broker: Broker, flags: str) -> dict[str, Any]:
+    server = ["-addr", broker.bootstrap, "-pid", str(broker.pid)]
+    command = [str(tool), *server, *shlex.split(flags)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.campaign
+def test_load_generator_loses_no_member_of_a_consumer_group(
+    tmp_path: Path, groupload: Path
+) -> None:
     broker = Broker(tmp_path / "data")
     with running(broker):
         for number, (name, flags) in enumerate(CONSUMER_SCENARIOS.items()):
-            command = [tool, "-addr", broker.bootstrap, "-pid", str(broker.pid), "-scenario", name]
-            words = f"-topic t{number} -secs 0.5 -warm 0.1 {flags}"
-            done = subprocess.run(
-                [*command, *shlex.split(words)],
-                check=False,
-                capture_output=True,
-                text=True,
-                timeout=120,
-            )
-            assert done.returncode == 0, done.stderr
-            found = json.loads(done.stdout)
+            words = f"-scenario {name} -topic t{number} -secs 0.5 -warm 0.1 {flags}"
+            found = load(groupload, broker, words)
             assert found["bad"] == 0
             assert found.get("lost", 0) == 0
             assert found.get("ops_s", 1) > 0
+
+
+@pytest.mark.campaign
+def test_load_generator_gets_each_record_of_a_share_group_once(
+    tmp_path: Path, groupload: Path
+) -> None:
+    broker = Broker(tmp_path / "data")
+    with running(broker):
+        for flags in SHARE_SCENARIOS:
+            found = load(groupload, broker, f"-scenario share -secs 1 -warm 0.02 {flags}")
+            assert (found["bad"], found["lost"]) == (0, 0)
+            assert found["records"] > 0
