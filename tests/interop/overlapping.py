@@ -29,8 +29,8 @@ LATE = {1: TRANSACTION_ABORTABLE, 2: INVALID_PRODUCER_EPOCH}
 """The error of a commit that arrives after the end of its transaction, by transaction version;
 earlier commits succeed."""
 ANSWERS_MAX = 500
-"""The number of responses after the EndTxn response at which a stream ends even if its commits are
-not rejected."""
+"""A stream ends at its first rejected commit, or after this number of responses that follow the
+EndTxn response."""
 STABLE_WITHIN_S = 2.0
 """The time in seconds within which an offset must become stable; a marker is written within
 milliseconds."""

@@ -119,11 +119,11 @@ def test_altered_settings_are_described_by_every_broker(
 ) -> None:
     cluster.create(name, 1, 3)
     change = f"--entity-type topics --entity-name {name} --alter --add-config retention.ms=77000"
-    tool(cluster, java.config_command(), change)
+    tool(cluster, "kafka.admin.ConfigCommand", change)
     everyone = (
         "--entity-type brokers --entity-default --alter --add-config log.segment.bytes=7777777"
     )
-    tool(cluster, java.config_command(), everyone)
+    tool(cluster, "kafka.admin.ConfigCommand", everyone)
 
     def told(address: str) -> bool:
         words = f"--entity-type topics --entity-name {name} --describe --all"
@@ -255,7 +255,7 @@ def test_topic_changes_that_old_tools_write_to_zookeeper_take_effect(
     settings = f"--entity-type topics --entity-name {name} --describe"
 
     def told() -> bool:
-        return "retention.ms=66000 " in tool(cluster, java.config_command(), settings)
+        return "retention.ms=66000 " in tool(cluster, "kafka.admin.ConfigCommand", settings)
 
     waiting.until("the settings are told", told, 60)
 
