@@ -11,7 +11,7 @@ export UV_PYTHON_DOWNLOADS = never
 # Tests start hundreds of Pythons: where it is set, each would compile what it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-ROOMS := protocol verdicts journal client offsets coordinator transactions controller replication security log broker cli pipeline musterd
+ROOMS := protocol verdicts journal client offsets coordinator share transactions controller replication security log broker cli pipeline musterd
 CODE := $(ROOMS) tests tools bench
 
 .DEFAULT_GOAL := help

@@ -10,7 +10,7 @@ import os
 import sys
 
 ROOMS = (
-    "protocol", "verdicts", "journal", "client", "offsets", "coordinator", "transactions",
+    "protocol", "verdicts", "journal", "client", "offsets", "coordinator", "share", "transactions",
     "controller", "replication", "security", "log", "broker", "cli", "pipeline",
 )  # fmt: skip
 _HERE = os.path.dirname(os.path.abspath(__file__))

@@ -31,6 +31,8 @@ WITHOUT = {
     "A removed member of a consumer group": (", on_lost=self.start_again", ""),
     "A worker that does not give up its partition": ("slow.poll(1)  # revokes", "pass  # revokes"),
     "An upgrade to the consumer protocol, and back": (", on_revoke=self.give_up", ""),
+    "A poison record in a share group": ("AcknowledgeType.REJECT", "AcknowledgeType.RELEASE"),
+    "A worker that is slower than its lock": ("if order not in self.invoices", "if order"),
 }
 """By recipe: the code that has the tested behaviour, and a replacement that does not have this
 behaviour."""
