@@ -136,8 +136,8 @@ class SimulatedFiles(MemoryFiles):
         self.now_ms = now_ms
         super().__init__(Time())
         self.disk: threading.Event | None = None
-        """If this event is set to an object, no data is cached in memory: reads wait for the event.
-        None means that all data is cached."""
+        """None: all data is cached in memory. With an event, no data is cached, and each read waits
+        until the event is set."""
         self.capacity_bytes = capacity_bytes
         self.calls: list[tuple[str, str]] = []
         """Operation and path of each call that changed a file or failed, in order."""

@@ -198,5 +198,5 @@ def test_kill_campaign_detects_a_log_that_acknowledges_before_a_write(make: Make
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_many_more_log_kills_lose_no_acknowledged_record(make: Make) -> None:
+def test_hundreds_of_kills_lose_no_acknowledged_record(make: Make) -> None:
     run(make(), 20 * ROUNDS)

@@ -17,6 +17,7 @@ AT_LEAST = {
     "kafka": 5,
     "faults": 10,
     "pipeline": 14,
+    "share": 13,
 }
 MENTIONS = {
     "transactions": r"\bSentence (\d+)",

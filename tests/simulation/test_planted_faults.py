@@ -101,10 +101,10 @@ def the_last_partition_of_a_commit_is_lost(patch: pytest.MonkeyPatch) -> None:
 def commits_of_old_generations_are_taken(patch: pytest.MonkeyPatch) -> None:
     real = coordinator.commits._check
 
-    def check(group: Any, call: Any, now: Any) -> int:
+    def check(state: Any, group: Any, call: Any, now: Any) -> int:
         if group is not None and call.generation_id >= 0:
             call = replace(call, generation_id=group.generation_id)
-        return real(group, call, now)
+        return real(state, group, call, now)
 
     patch.setattr(coordinator.commits, "_check", check)
 
@@ -118,11 +118,11 @@ def a_fenced_instance_goes_on(patch: pytest.MonkeyPatch) -> None:
 def a_refused_commit_keeps_its_session(patch: pytest.MonkeyPatch) -> None:
     real = coordinator.commits._check
 
-    def check(group: Any, call: Any, now: Any) -> int:
+    def check(state: Any, group: Any, call: Any, now: Any) -> int:
         member = None if group is None else group.members.get(call.member_id)
         if member is not None and not member.waits:
             member.session.due_ms = now.mono_ms + member.session_timeout_ms
-        return real(group, call, now)
+        return real(state, group, call, now)
 
     patch.setattr(coordinator.commits, "_check", check)
 

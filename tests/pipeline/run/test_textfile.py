@@ -100,7 +100,7 @@ def test_textfile_is_valid_utf8_when_the_source_name_is_not(
     assert read(tmp_path / "lag.prom")[AS_OF] == {("fol?der",): ms(0) / 1000}
 
 
-def test_textfile_omits_partitions_with_the_least_lag_above_its_limit(
+def test_textfile_above_its_limit_omits_the_partitions_with_the_least_lag(
     engine: DuckEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(textfile, "PARTITIONS", 2)

@@ -7,7 +7,6 @@ test` has four fixed seeds and three new ones, the campaign the others.
 from __future__ import annotations
 
 import os
-from collections import Counter
 
 import pytest
 
@@ -19,7 +18,7 @@ from tests.tiers import sampled
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else sampled(range(10), range(4))
 SECONDS = int(os.environ.get("SECONDS", "100"))
 FRESH_SEEDS = 0 if "SEED" in os.environ else 10
-CORNER_SEEDS = range(1_000, 1_012)
+CORNER_SEEDS = range(1_000, 1_030)
 SOAK_SEEDS = int(os.environ.get("SOAK_SEEDS", "200"))
 SOAK_SECONDS = 300
 
@@ -39,15 +38,11 @@ def test_transactions_are_atomic_for_a_fresh_seed(number: int, record_property: 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_all_faults_and_outcomes_occur_in_twelve_simulated_worlds(record_property: Record) -> None:
+def test_all_faults_and_outcomes_occur_in_simulated_worlds(record_property: Record) -> None:
     """The worlds must contain each kind of fault, each crash position, and each outcome of a
-    transaction."""
-    happened = Counter[str]()
-    for seed in CORNER_SEEDS:
-        happened += run(TransactionWorld(seed), SECONDS, record_property).happened
-
-    assert set(happened) >= set(FAULTS_WORTH) - {"wall clock jumps"}
-    for what in (
+    transaction. A change of the broker gives the worlds of the same seeds other events, so the test
+    ends with the first world after which all have occurred."""
+    rare = {
         "TV1 committed", "TV1 aborted", "TV2 committed", "TV2 aborted", "zombie", "doubled",
         "producer died", "crash behind a state record", "crash behind a marker",
         "crash behind a offsets marker", "InitProducerId CONCURRENT_TRANSACTIONS",
@@ -55,8 +50,14 @@ def test_all_faults_and_outcomes_occur_in_twelve_simulated_worlds(record_propert
         "TxnOffsetCommit NONE", "later coordinator", "commit beside the end NONE",
         "commit beside the end INVALID_PRODUCER_EPOCH",
         "commit beside the end TRANSACTION_ABORTABLE",
-    ):  # fmt: skip
-        assert happened[what], what
+    }  # fmt: skip
+    missing = rare | set(FAULTS_WORTH) - {"wall clock jumps"}
+    for seed in CORNER_SEEDS:
+        happened = run(TransactionWorld(seed), SECONDS, record_property).happened
+        missing -= {what for what, times in happened.items() if times}
+        if not missing:
+            break
+    assert not missing
 
 
 def test_same_seed_gives_the_same_transaction_world() -> None:
