@@ -81,7 +81,7 @@ class LeaderEpochs:
     def assign(self, epoch: int, start_offset: int, *, durable: bool = False) -> None:
         """Adds ``epoch``, which begins at ``start_offset``, and writes the file.
 
-        Without ``durable`` a power failure may undo the write as long as no batch has the epoch.
+        Without ``durable``, a power failure can undo the write until a batch has the epoch.
         """
         before, was_saved = list(self.entries), self._is_saved
         if not self.note(epoch, start_offset):

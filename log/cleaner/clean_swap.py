@@ -31,8 +31,8 @@ def sources_of(log: PartitionLog, group: CleanedGroup) -> list[Segment] | None:
 
 
 def commit(log: PartitionLog, group: CleanedGroup) -> TransactionIndex:
-    """Renames the cleaned files so that they replace the old files even after a crash. May run in
-    any thread, because it waits for the disk.
+    """Renames the cleaned files so that they replace the old files even after a crash. Waits
+    for the disk, so the event loop must not call it; any other thread may.
 
     Returns the index of the remaining aborted transactions, for `exchange`. Segments of the log
     must not be deleted before `exchange` is done. Raises OSError.
