@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.share_fetch import ELEMENTS_MAX, READ_GROUP, READ_TOPIC, RIGHTS
 from broker.apis.shared.authorization import TEXTS, denied, is_allowed
 from broker.loop.slices import Slices
 from broker.net.request import Request, ServedApi
-from broker.net.required_acls import Rights, group, of_each
 from broker.share.partitions import Code
 from broker.share.sessions import (
     FINAL_EPOCH,
@@ -28,17 +28,10 @@ from protocol.errors import (
     NONE,
 )
 from protocol.messages.share_acknowledge import API
-from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
     from broker.apis.shared.share_acknowledgements import Asked
-
-_READ_GROUP = group(Operation.READ)
-_READ_TOPIC = of_each(ResourceType.TOPIC, Operation.READ)
-_ELEMENTS_MAX = 200_000
-"""The maximum number of elements in one request: a member may acknowledge thousands of records one
-by one."""
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -51,7 +44,7 @@ async def _run(services: Services, request: Request) -> None:
     value = request.value
     group_id, member_id = value["group_id"] or "", value["member_id"] or ""
     try:
-        if not is_allowed(services, request, _READ_GROUP, group_id):
+        if not is_allowed(services, request, READ_GROUP, group_id):
             raise ShareSessionError(GROUP_AUTHORIZATION_FAILED)
         if not group_id or not member_id:
             raise ShareSessionError(INVALID_REQUEST)
@@ -74,7 +67,7 @@ async def _acknowledge(
     epoch = value["share_session_epoch"]
     assert services.share_sessions is not None
     names = [services.registry.topic_name(topic["topic_id"]) for topic in value["topics"]]
-    refused = await slices.through(denied(services, request, _READ_TOPIC, names))
+    refused = await slices.through(denied(services, request, READ_TOPIC, names))
     if epoch == INITIAL_EPOCH:
         raise ShareSessionError(INVALID_SHARE_SESSION_EPOCH)
     session = services.share_sessions.resume(
@@ -139,6 +132,6 @@ SERVED = ServedApi(
     1,
     2,
     _handle,
-    elements_max=_ELEMENTS_MAX,
-    rights=Rights((_READ_GROUP,), own=(_READ_TOPIC,)),
+    elements_max=ELEMENTS_MAX,
+    rights=RIGHTS,
 )

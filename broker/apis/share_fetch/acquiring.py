@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
+from broker.apis.share_fetch import READ_GROUP, READ_TOPIC
 from broker.apis.share_fetch.reading import (
     Reading,
     aborted_ranges,
@@ -21,7 +22,6 @@ from broker.apis.share_fetch.reading import (
     read_batches,
 )
 from broker.apis.share_fetch.response import ShareFetched
-from broker.apis.share_fetch.rights import READ_GROUP, READ_TOPIC
 from broker.apis.shared.authorization import TEXTS, denied, is_allowed
 from broker.loop.slices import Slices
 from broker.net.request import Request

@@ -20,13 +20,13 @@ import asyncio
 from collections.abc import Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.share_fetch import READ_GROUP, READ_TOPIC
 from broker.apis.share_fetch.acquiring import (
     Acquiring,
     Disconnected,
     Limits,
 )
 from broker.apis.share_fetch.response import ShareFetched
-from broker.apis.share_fetch.rights import READ_GROUP, READ_TOPIC
 from broker.apis.shared.authorization import TEXTS, denied, is_allowed
 from broker.apis.shared.share_acknowledgements import (
     Asked,

@@ -5,16 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.share_fetch.rights import RIGHTS
+from broker.apis.share_fetch import ELEMENTS_MAX, RIGHTS
 from broker.net.request import Request, ServedApi
 from protocol.messages.share_fetch import API
 
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
-
-ELEMENTS_MAX = 200_000
-"""The maximum number of elements in one request: a member may acknowledge thousands of records one
-by one."""
 
 
 def _decode(version: int, buffer: bytes, position: int) -> Any:

@@ -1,0 +1,139 @@
+"""The response of ConsumerGroupDescribe and ShareGroupDescribe; the two APIs differ in their
+members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+from broker.apis.shared.authorization import NOT_ASKED, denied, error_fields, split
+from broker.apis.shared.gather import Gather
+from broker.net.request import Request, Steps
+from broker.net.required_acls import AuthorizedOperations, Each, Rights, of_each
+from broker.topics.registry import Registry
+from offsets.consumer_records import Assignment
+from protocol.encoded_array import EncodedArray
+from protocol.errors import (
+    GROUP_AUTHORIZATION_FAILED,
+    INVALID_GROUP_ID,
+    NONE,
+    TOPIC_AUTHORIZATION_FAILED,
+)
+from security.acls.model import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from broker.apis.shared.services import Services
+
+_DESCRIBE = Each(Operation.DESCRIBE, ResourceType.GROUP)
+_DESCRIBE_TOPIC = of_each(ResourceType.TOPIC, Operation.DESCRIBE)
+_TELLS = AuthorizedOperations(ResourceType.GROUP)
+RIGHTS = Rights(each=_DESCRIBE, own=(_DESCRIBE_TOPIC,), tells=(_TELLS,))
+"""The rights that both APIs need."""
+
+
+class DescribedType:
+    """A type of groups, with what its description does not share with other types."""
+
+    def __init__(
+        self,
+        call: Callable[[Any, str], Any],
+        refusal: Callable[[int, str], Any],
+        assignor: Callable[[Any], str],
+        assignments: Callable[[Any], tuple[Assignment, ...]],
+        member: Callable[[Registry, Any], dict[str, Any]],
+    ) -> None:
+        self.call = call
+        """Makes the call of the coordinator from the ticket and the group id."""
+        self.refusal = refusal
+        """Makes the reply with only an error code, for a group id."""
+        self.assignor = assignor
+        """Returns the name of the assignor of the group in a reply."""
+        self.assignments = assignments
+        """Returns all assignments of a member."""
+        self.member = member
+        """Returns the fields of a member in the response."""
+
+
+def describe(services: Services, request: Request, described: DescribedType) -> Steps:
+    """Serves one request."""
+    value = request.value
+    allowed, refused = yield from split(services, request, _DESCRIBE, value["group_ids"], str)
+    gather: Gather[Any] = Gather()
+    for group_id in dict.fromkeys(allowed):
+        ticket = gather.ticket()
+        if group_id:
+            services.groups.submit(group_id, described.call(ticket, group_id))
+        else:
+            ticket.take(described.refusal(INVALID_GROUP_ID, group_id))
+        yield from gather.sent()
+    yield from gather.rest()
+    groups = request.array("groups")
+    worst = GROUP_AUTHORIZATION_FAILED if refused else NONE
+    for group_id in refused:
+        groups.append({**error_fields(GROUP_AUTHORIZATION_FAILED), "group_id": group_id})
+        yield None
+    for reply in gather.replies:
+        group = yield from _group(services, request, described, reply)
+        worst = max(worst, group["error_code"])
+        groups.append(group)
+        yield None
+    request.respond({"throttle_time_ms": 0, "groups": groups}, worst)
+
+
+def _group(
+    services: Services, request: Request, described: DescribedType, reply: Any
+) -> Generator[None, None, dict[str, Any]]:
+    """Returns one group of the response; the whole group is refused if the client may not describe
+    a topic."""
+    if reply.error_code:
+        return {
+            "error_code": reply.error_code,
+            "error_message": reply.error_message,
+            "group_id": reply.group_id,
+        }
+    registry = services.registry
+    names = _names(registry, described, reply)
+    hidden = yield from denied(services, request, _DESCRIBE_TOPIC, names)
+    if hidden:
+        return {**error_fields(TOPIC_AUTHORIZATION_FAILED), "group_id": reply.group_id}
+    operations = NOT_ASKED
+    if request.value["include_authorized_operations"]:
+        operations = services.authorizer.operations(request.connection, _TELLS.kind, reply.group_id)
+    members: EncodedArray = request.array("groups", "members")
+    for member in reply.members:
+        members.append(described.member(registry, member))
+        yield None
+    return {
+        "error_code": NONE,
+        "error_message": None,
+        "group_id": reply.group_id,
+        "group_state": reply.state,
+        "group_epoch": reply.epoch,
+        "assignment_epoch": reply.target_epoch,
+        "assignor_name": described.assignor(reply),
+        "members": members,
+        "authorized_operations": operations,
+    }
+
+
+def _names(registry: Registry, described: DescribedType, reply: Any) -> Iterator[str | None]:
+    """Yields the names of all topics in the group's assignments; None for a deleted topic."""
+    seen: set[bytes] = set()
+    for member in reply.members:
+        for assignment in described.assignments(member):
+            for topic_id in assignment:
+                if topic_id not in seen:
+                    seen.add(topic_id)
+                    yield registry.topic_name(topic_id)
+
+
+def named(registry: Registry, assignment: Assignment) -> dict[str, Any]:
+    """Returns an assignment with the names of its topics; deleted topics are omitted, as in
+    Kafka."""
+    return {
+        "topic_partitions": [
+            {"topic_id": topic_id, "topic_name": name, "partitions": list(partitions)}
+            for topic_id, partitions in assignment.items()
+            if (name := registry.topic_name(topic_id)) is not None
+        ]
+    }
