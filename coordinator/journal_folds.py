@@ -157,7 +157,7 @@ def _assigned(journal: GroupJournal, event: Assigned, now: Now) -> None:  # noqa
         journal.changed_last(last)
 
 
-# ------------------------------------------------------------------------------- consumer groups
+# ----------------------------------------------------------------------- consumer and share groups
 
 
 def _epoch_bumped(journal: GroupJournal, event: EpochBumped, now: Now) -> None:
@@ -167,8 +167,8 @@ def _epoch_bumped(journal: GroupJournal, event: EpochBumped, now: Now) -> None:
         _end(journal, journal.open_rebalance, "interrupted", now)
     cause, before = Cause(event.cause.value), event.epoch - 1
     rebalance = _new(journal, cause, event.detail, event.member_id, before, event.awaited, now)
-    rebalance.is_consumer, rebalance.phase = True, "assign"
-    rebalance.generation_id, rebalance.protocol_type = event.epoch, CONSUMER
+    rebalance.type, rebalance.phase = event.type, "assign"
+    rebalance.generation_id, rebalance.protocol_type = event.epoch, event.type
     rebalance.until_ms = 0
     journal.open(rebalance)
     if not event.awaited and cause is not Cause.MEMBER_JOINED:

@@ -34,6 +34,8 @@ from protocol.now import Now
 from protocol.slotted import slotted
 
 WHY_OF_THE_LOG = "loaded from __consumer_offsets, which does not hold the cause of a rebalance"
+CLASSIC = "classic"
+"""The type of groups whose rebalances have generations, not epochs."""
 LINE_BYTES_MAX = 256 << 10
 """Maximum size of a rebalance's line. The assignments may use half of this size; further
 assignments are omitted."""
@@ -147,8 +149,8 @@ class Rebalance:
     from_empty: bool = False
     """Whether the group had no members before the rebalance."""
     phase: str = "join"
-    """The current phase: "join", "sync" or "ended"; for a consumer group "assign", "revoke" or
-    "ended"."""
+    """The current phase: "join", "sync" or "ended"; for other than classic groups "assign",
+    "revoke" or "ended"."""
     outcome: str = ""
     """The end of the rebalance: ``assigned``, ``nobody left`` (the group has no members),
     ``interrupted`` by the next rebalance, ``unloaded`` with the partition, or ``stopped`` with the
@@ -179,16 +181,17 @@ class Rebalance:
     more_changes: int = 0
     """Number of further changes, which are not kept."""
     source: Source = Source.SEEN
-    is_consumer: bool = False
-    """True if the group is a consumer group, whose generations are epochs (KIP-848)."""
+    type: str = CLASSIC
+    """The type of the group, as in ListGroups; the generations of all types but classic are epochs
+    (KIP-848, KIP-932)."""
     moved: str = ""
-    """The partitions that the target of a consumer group moved, in words."""
+    """The partitions that a new target moved, in words; "" in a classic group."""
 
     @classmethod
     def read(cls, fields: Fields) -> Rebalance:
         """Read the entry from its journal line."""
         return cls(
-            is_consumer=fields.get("is_consumer", False),
+            type=fields.get("type", "consumer" if "is_consumer" in fields else CLASSIC),
             moved=fields.get("moved", ""),
             **{name: fields[name] for name in _AS_THEY_ARE},
             began_mono_ms=0,
@@ -207,7 +210,7 @@ class Rebalance:
             "awaited": self.awaited[:_NAMES_MAX],
             "changes": self.changes,
             "assigned": _assigned_rows(self.assigned),
-            **({"is_consumer": True, "moved": self.moved} if self.is_consumer else {}),
+            **({} if self.type == CLASSIC else {"type": self.type, "moved": self.moved}),
         }
 
     def copied(self) -> Rebalance:

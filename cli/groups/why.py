@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from cli import output
+from cli.client.group_reads import CLASSIC
 from cli.http import api_at, group_path
 from cli.names import partitions_text
 from cli.options import (
@@ -217,8 +218,8 @@ def _rebalance(entry: Value) -> list[str]:
             ", with the same topics (a leader rejoins when the partitions of a topic change)"
         )
     lines[0] += _mark(entry)
-    if entry.get("type") == "consumer":
-        return [*lines, *_of_consumers(entry)]
+    if entry.get("type", CLASSIC) != CLASSIC:
+        return [*lines, *_with_epochs(entry)]
     if entry["phase"] != "ended":
         waits = some(map(name_of, entry["awaited"])) if entry["awaited"] else "no member"
         lines.append(
@@ -246,8 +247,8 @@ def _rebalance(entry: Value) -> list[str]:
     return [line for line in lines if line]
 
 
-def _of_consumers(entry: Value) -> list[str]:
-    """Return the lines that follow the cause of a rebalance of a consumer group."""
+def _with_epochs(entry: Value) -> list[str]:
+    """Return the lines that follow the cause of a rebalance of a consumer or share group."""
     epoch = f"epoch {entry['generation']}"
     lines = [line for change in entry["changes"] for line in _changed(entry, change)]
     if entry["moved"]:

@@ -41,6 +41,8 @@ class EpochBumped:
     """The cause of the new epoch, in words."""
     awaited: tuple[str, ...] = ()
     """The first of the members that must send a heartbeat or give up partitions."""
+    type: str = "consumer"
+    """The type of the group, as in ListGroups."""
 
 
 @slotted

@@ -25,7 +25,13 @@ from coordinator.events import JoinRefused, MemberJoined
 from coordinator.outcome import ShareHeartbeatReply
 from coordinator.share import initialization
 from coordinator.share.changes import ShareChanges
-from coordinator.share.group import JOINING_EPOCH, LEAVING_EPOCH, NO_METADATA, ShareGroup
+from coordinator.share.group import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    NO_METADATA,
+    SHARE,
+    ShareGroup,
+)
 from coordinator.share.group import ShareMember as Member
 from coordinator.share.leaving import leave
 from coordinator.share.reporting import reconciled
@@ -242,7 +248,7 @@ def _change_epoch(step: Step, changes: ShareChanges, member_id: str, member: Mem
     by_member = cause in (EpochCause.MEMBER_JOINED, EpochCause.SUBSCRIPTION_CHANGED)
     awaited = tuple(each for each in changes.members if not (by_member and each == member_id))
     epoch, caused_by = changes.epoch.epoch, member_id if by_member else ""
-    step.events.append(EpochBumped(group.group_id, epoch, cause, caused_by, detail, awaited))
+    step.events.append(EpochBumped(group.group_id, epoch, cause, caused_by, detail, awaited, SHARE))
     return True
 
 

@@ -12,7 +12,7 @@ from coordinator.events import Cause, MemberLeft
 from coordinator.outcome import ShareHeartbeatReply
 from coordinator.share.changes import ShareChanges
 from coordinator.share.events import ShareMemberRemoved
-from coordinator.share.group import ShareGroup, ShareMember, session_timeout_ms
+from coordinator.share.group import SHARE, ShareGroup, ShareMember, session_timeout_ms
 from coordinator.share.wording import who
 from coordinator.step import Step
 from coordinator.wording import seconds
@@ -62,7 +62,7 @@ def fence(
     step.records.append(ShareGroupRun(group_id, changes.records, step.now.wall_ms))
     awaited = tuple(changes.members)
     step.events.append(
-        EpochBumped(group_id, changes.epoch.epoch, cause, member_id, detail, awaited)
+        EpochBumped(group_id, changes.epoch.epoch, cause, member_id, detail, awaited, SHARE)
     )
 
 

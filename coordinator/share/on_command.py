@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coordinator.consumer.events import EpochBumped, EpochCause
 from coordinator.share.changes import ShareChanges
-from coordinator.share.group import ShareGroup, ShareMember, session_timeout_ms
+from coordinator.share.group import SHARE, ShareGroup, ShareMember, session_timeout_ms
 from coordinator.share.leaving import fence
 from coordinator.step import Step
 from coordinator.wording import seconds
@@ -18,7 +18,9 @@ def rebalance(step: Step, group: ShareGroup, why: str) -> None:
     group.changed_ms = step.now.mono_ms
     step.records.append(ShareGroupRun(group.group_id, changes.records, step.now.wall_ms))
     cause, awaited = EpochCause.ASKED_FOR, tuple(group.members)
-    step.events.append(EpochBumped(group.group_id, changes.epoch.epoch, cause, "", why, awaited))
+    step.events.append(
+        EpochBumped(group.group_id, changes.epoch.epoch, cause, "", why, awaited, SHARE)
+    )
 
 
 def expire(step: Step, group: ShareGroup, member: ShareMember, why: str) -> None:

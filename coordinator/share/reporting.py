@@ -6,10 +6,10 @@ from __future__ import annotations
 from coordinator.consumer.events import GroupReconciled
 from coordinator.events import Assigned, AssignedMember
 from coordinator.share.changes import ShareChanges
+from coordinator.share.group import SHARE
 from coordinator.share.group_view import encoded
 from coordinator.step import Step
 from offsets.share_records import ShareCurrentAssignment
-from protocol.consumer_protocol import CONSUMER
 
 
 def reconciled(
@@ -30,4 +30,4 @@ def reconciled(
         AssignedMember(name, None, each.client_id, each.client_host, encoded(currents[name], names))
         for name, each in changes.members.items()
     )
-    step.events.append(Assigned(group.group_id, epoch, CONSUMER, assigned))
+    step.events.append(Assigned(group.group_id, epoch, SHARE, assigned))

@@ -14,7 +14,7 @@ const weight = (ms) => Math.max(1, ms) ** 0.25;
 // The phases of a rebalance: a consumer group has epochs, and no join phase.
 const CLASSIC = { join: "join phase", sync: "sync phase", joins: "join", syncs: "sync", joining: "joining now", syncing: "syncing now", generation: "generation" };
 const CONSUMER = { join: "before the assignment", sync: "reconciling", joins: "assigned after", syncs: "reconciled after", joining: "waiting for a heartbeat", syncing: "reconciling now", generation: "epoch" };
-const wordsOf = (each) => (each.type === "consumer" ? CONSUMER : CLASSIC);
+const wordsOf = (each) => (each.type === "classic" ? CLASSIC : CONSUMER);
 const isFirst = (phase) => phase === "join" || phase === "assign";
 const isSecond = (phase) => phase === "sync" || phase === "revoke";
 const LEAST = { join: 4, sync: 4, stable: 16, empty: 16 };

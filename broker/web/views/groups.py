@@ -303,7 +303,7 @@ def _rebalance(entry: Rebalance, group: GroupView | None, now: Now, *, is_runnin
     return {
         "number": entry.number,
         "source": entry.source.value,
-        "type": "consumer" if entry.is_consumer else "classic",
+        "type": entry.type,
         "cause": str(entry.cause),
         "why": entry.detail,
         "member": entry.member_id or None,

@@ -341,14 +341,14 @@ def test_events_report_cause_target_and_end_of_a_rebalance(groups: ShareGroups) 
         each for each in groups.events if isinstance(each, EpochBumped | TargetComputed)
     ]
     detail = "client (b) from 127.0.0.1 joined"
-    assert bumped == EpochBumped(GROUP, 4, EpochCause.MEMBER_JOINED, "b", detail, ("a",))
+    assert bumped == EpochBumped(GROUP, 4, EpochCause.MEMBER_JOINED, "b", detail, ("a",), "share")
     assert computed == TargetComputed(GROUP, 4, "simple", 2, 2, "t-0 to b")
     groups.send("a", 3)
     assert GroupReconciled(GROUP, 4, 2) in groups.events
     groups.send("b", -1)
     [bumped] = [each for each in groups.events if isinstance(each, EpochBumped)]
     detail = "client (b) from 127.0.0.1 left"
-    assert bumped == EpochBumped(GROUP, 5, EpochCause.MEMBER_LEFT, "b", detail, ("a",))
+    assert bumped == EpochBumped(GROUP, 5, EpochCause.MEMBER_LEFT, "b", detail, ("a",), "share")
 
 
 def test_target_that_does_not_fit_in_a_batch_is_refused() -> None:
