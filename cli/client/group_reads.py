@@ -49,7 +49,8 @@ class Group(NamedTuple):
     coordinator: str
     members: list[output.Row]
     owners: dict[Partition, str]
-    """The member id of each assigned partition's owner."""
+    """The member id of each assigned partition's owner; empty for a share group, whose members
+    share partitions."""
 
     @property
     def exists(self) -> bool:
@@ -143,22 +144,25 @@ def batches(
 
 def _of_other_kinds(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dict[str, Group]:
     """Return groups that DescribeGroups does not know: KIP-848, share, streams, or unknown ids."""
-    found: dict[str, Group] = {}
     able = {
         group_id: each
         for group_id, each in coordinators.items()
         if each.supports("ConsumerGroupDescribe", 0)
     }
-    for group_id, answer in _described(cluster, able, "ConsumerGroupDescribe", "group_ids").items():
-        if not answer["error_code"]:
-            members = [
-                _member(each, each["instance_id"], _owned(each["assignment"]))
-                for each in answer["members"]
-            ]
-            found[group_id] = _group(able[group_id], group_id, CONSUMER, answer, members)
+    found = _of_kind(cluster, able, CONSUMER)
     kinds = {}
     if able.keys() - found:  # a broker with share groups lists their type
         kinds = {row["group"]: row for row in list_groups(cluster)}
+        shares = {name for name, row in kinds.items() if row["type"] == SHARE}
+        found |= _of_kind(
+            cluster,
+            {
+                group_id: each
+                for group_id, each in able.items()
+                if group_id in shares and each.supports("ShareGroupDescribe", 1)
+            },
+            SHARE,
+        )
     for group_id in coordinators.keys() - found:
         row = kinds.get(group_id, {})
         found[group_id] = Group(
@@ -172,6 +176,27 @@ def _of_other_kinds(cluster: Cluster, coordinators: Mapping[str, Connection]) ->
             {},
         )
     return found
+
+
+def _of_kind(
+    cluster: Cluster, coordinators: Mapping[str, Connection], kind: str
+) -> dict[str, Group]:
+    """Return those of the groups that are of type ``kind``: CONSUMER or SHARE."""
+    name = "ShareGroupDescribe" if kind == SHARE else "ConsumerGroupDescribe"
+    return {
+        group_id: _group(
+            coordinators[group_id],
+            group_id,
+            kind,
+            answer,
+            [
+                _member(each, each.get("instance_id"), _owned(each["assignment"]))
+                for each in answer["members"]
+            ],
+        )
+        for group_id, answer in _described(cluster, coordinators, name, "group_ids").items()
+        if not answer["error_code"]
+    }
 
 
 def _member(member: Value, instance: str | None, assigned: Mapping[str, list[int]]) -> Value:
@@ -189,7 +214,7 @@ def _group(
 ) -> Group:
     owners = {
         (topic, partition): member["member"]
-        for member in members
+        for member in ([] if kind == SHARE else members)
         for topic, partitions in member["owned"].items()
         for partition in partitions
     }
@@ -205,7 +230,7 @@ def _group(
         group_id,
         kind,
         answer["group_state"],
-        answer["protocol_type"] if is_classic else "consumer",
+        answer["protocol_type"] if is_classic else kind,
         answer["protocol_data"] if is_classic else answer["assignor_name"],
         coordinator.address,
         rows,
@@ -303,12 +328,18 @@ def known_group(cluster: Cluster, group_id: str) -> Known:
 
 
 def known_groups(
-    cluster: Cluster, group_ids: Iterable[str], note: str | None = None, *, new_ones: bool = False
+    cluster: Cluster,
+    group_ids: Iterable[str],
+    note: str | None = None,
+    *,
+    new_ones: bool = False,
+    share_groups: bool = False,
 ) -> dict[str, Known]:
     """Return groups and their offsets.
 
-    Raise CommandError for a share group, because share groups have no committed offsets. Unless
-    ``new_ones`` is set, raise CommandError with ``note`` for groups that do not exist.
+    Unless ``share_groups`` is set, raise CommandError for a share group, because share groups have
+    no committed offsets. Unless ``new_ones`` is set, raise CommandError with ``note`` for groups
+    that do not exist.
     """
     found = groups_with_offsets(cluster, group_ids)
     missing = [name for name, known in found.items() if not known.exists]
@@ -318,7 +349,7 @@ def known_groups(
         shown = ", ".join(name or "''" for name in missing)
         raise refused(f"{named} {shown}", GROUP_ID_NOT_FOUND, note, meant)
     for name, known in found.items():
-        if known.group.kind == SHARE:
+        if known.group.kind == SHARE and not share_groups:
             raise CommandError(
                 f"group {name} is a share group and has no committed offsets;"
                 f" `muster share describe {name}` shows its records"

@@ -8,7 +8,7 @@ from typing import Any
 from cli import output
 from cli.client.cluster import Cluster
 from cli.client.group_names import check_named, named_groups
-from cli.client.group_reads import CLASSIC, CONSUMER, known_groups
+from cli.client.group_reads import SHARE, STREAMS, known_groups
 from cli.groups.judging import GroupHealth, Manner, judged_without_group
 from cli.groups.looking import OFFSETS, SORTED_BY, Look, for_people, looks
 from cli.groups.why import finding_lines
@@ -27,7 +27,7 @@ from cli.options import (
 )
 from cli.sorting import Sort, Top, in_order
 
-_NOT_SHOWN = "Members of {0} groups are not shown here; use Apache Kafka's kafka-{0}-groups.sh"
+_NOT_SHOWN = "Members of streams groups are not shown here; use Kafka's kafka-streams-groups.sh"
 MEMBERS: Columns = ["member", "instance", "client", "host", "partitions"]
 
 
@@ -50,7 +50,8 @@ def describe(
     """
     check_named(groups, all_groups)
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    known = known_groups(cluster, named_groups(cluster, groups, all_groups), new_ones=True)
+    names = named_groups(cluster, groups, all_groups)
+    known = known_groups(cluster, names, new_ones=True, share_groups=True)
     missing = [name for name, each in known.items() if not each.exists]
     manner = Manner("groups describe", http, timeout)
     refused = judged_without_group(cluster, missing, manner)
@@ -104,9 +105,15 @@ def _show(look: Look, wide: bool) -> None:
         output.say_folded(pending["sentence"])
     output.say("")
     shown = group.members if wide else numbered(group.members, group.members)
-    nobody = "No members" if group.kind in (CLASSIC, CONSUMER) else _NOT_SHOWN.format(group.kind)
+    nobody = _NOT_SHOWN if group.kind == STREAMS else "No members"
     output.show_table(shown, MEMBERS, nobody, wide=wide)
     output.say("")
+    if group.kind == SHARE:
+        output.say_folded(
+            "A share group has no committed offsets;"
+            f" `muster share describe {group.group_id}` shows its records"
+        )
+        return
     rows = for_people(offsets, group.members, wide)
     output.show_table(rows, [*OFFSETS, "metadata"], "No committed offsets", wide=wide)
 
@@ -135,7 +142,8 @@ def members(
     """Show the members of groups, their hosts and their partitions."""
     check_named(groups, all_groups)
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    known = known_groups(cluster, named_groups(cluster, groups, all_groups))
+    names = named_groups(cluster, groups, all_groups)
+    known = known_groups(cluster, names, share_groups=True)
     rows: list[output.Row] = []
     for group_id, each in known.items():
         found: Sequence[output.Row] = each.group.members

@@ -1,4 +1,5 @@
-"""Decodes records of Kafka's internal topics: offsets, groups, transactions, and markers.
+"""Decodes records of Kafka's internal topics: offsets, groups, transactions, states of share
+partitions, and markers.
 
 The fields have Kafka's names, from the tables of `protocol/log_records.py`. A record that can't be
 decoded is shown as bytes, and the dump continues.
@@ -29,17 +30,25 @@ class Content(StrEnum):
     BYTES = "bytes"
     OFFSETS = "offsets"
     TRANSACTIONS = "transactions"
+    SHARE_STATES = "share-states"
 
 
 _OF_TOPIC = {
     "__consumer_offsets": Content.OFFSETS,
     "__transaction_state": Content.TRANSACTIONS,
+    "__share_group_state": Content.SHARE_STATES,
 }
-_OFFSET_RECORDS = {
+_RECORDS = {
+    Content.TRANSACTIONS: {0: "TransactionLog"},
+    Content.SHARE_STATES: {0: "ShareSnapshot", 1: "ShareUpdate"},
+}
+_RECORDS[Content.OFFSETS] = {
     record.record_type: name.removesuffix("Key")
     for name, record in log_records.BY_NAME.items()
-    if name.endswith("Key") and not name.startswith(("Transaction", "ShareSnapshot", "ShareUpdate"))
+    if name.endswith("Key")
+    and not any(name == f"{each}Key" for kind in _RECORDS.values() for each in kind.values())
 }
+"""The names of the records of each topic, by the type in their keys."""
 
 
 def content_of(folder: str) -> Content:
@@ -73,13 +82,11 @@ def _marker(key: bytes | None) -> str:
 
 def _internal(key: bytes, value: bytes | None, content: Content) -> Value:
     (kind,) = _TYPE.unpack_from(key)
-    name = "TransactionLog" if content == Content.TRANSACTIONS and kind == 0 else ""
-    if content == Content.OFFSETS:
-        name = _OFFSET_RECORDS.get(kind, "")
-    if not name:
+    name = _RECORDS[content].get(kind)
+    if name is None:
         raise ProtocolError(f"unknown record type {kind}")
     # The key's type determines its format; only the value has a version.
-    fields: Value = {"record": name, "key": log_records.decode(f"{name}Key", 0, key, 2)}
+    fields: Value = {"record": name, "key": _shown(log_records.decode(f"{name}Key", 0, key, 2))}
     if value is None:
         return {**fields, "value": None}
     (version,) = _TYPE.unpack_from(value)

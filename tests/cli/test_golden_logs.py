@@ -70,6 +70,64 @@ def group_records() -> list[Record]:
     ]  # fmt: skip
 
 
+TOPIC = bytes(range(1, 17))
+
+
+def share_group_records() -> list[Record]:
+    group, member = {"group_id": "shared"}, {"group_id": "shared", "member_id": "m-1"}
+    metadata = {
+        "rack_id": None,
+        "client_id": "app",
+        "client_host": "/10.0.0.1",
+        "subscribed_topic_names": ["orders"],
+    }
+    partitions = [{"topic_id": TOPIC, "partitions": [0, 2]}]
+    current = {
+        "member_epoch": 2,
+        "previous_member_epoch": 1,
+        "state": 0,
+        "assigned_partitions": partitions,
+    }
+    topic = {"topic_id": TOPIC, "topic_name": "orders"}
+    states = {
+        "initializing_topics": [],
+        "initialized_topics": [{**topic, "partitions": [0, 2]}],
+        "deleting_topics": [],
+    }
+    kinds = [
+        ("ShareGroupMemberMetadata", member, metadata),
+        ("ShareGroupMetadata", group, {"epoch": 2, "metadata_hash": 5}),
+        ("ShareGroupTargetAssignmentMetadata", group, {"assignment_epoch": 2}),
+        ("ShareGroupTargetAssignmentMember", member, {"topic_partitions": partitions}),
+        ("ShareGroupCurrentMemberAssignment", member, current),
+        ("ShareGroupStatePartitionMetadata", group, states),
+    ]
+    return [internal(name, key, 0, value, at) for at, (name, key, value) in enumerate(kinds)]
+
+
+def share_state_records() -> list[Record]:
+    key = {"group_id": "shared", "topic_id": TOPIC, "partition": 2}
+    rejected = {"first_offset": 7, "last_offset": 7, "delivery_state": 4, "delivery_count": 5}
+    update = {
+        "snapshot_epoch": 1,
+        "leader_epoch": 0,
+        "start_offset": 7,
+        "state_batches": [rejected],
+        "delivery_complete_count": 1,
+    }
+    snapshot = {
+        **update,
+        "state_epoch": 1,
+        "create_timestamp": NOW_MS,
+        "write_timestamp": NOW_MS + 1,
+    }
+    return [
+        internal("ShareSnapshot", key, 0, snapshot, 0),
+        internal("ShareUpdate", key, 0, update, 1),
+        internal("ShareSnapshot", key, 0, None, 2),
+    ]
+
+
 TRANSACTION = {
     "producer_id": 7,
     "producer_epoch": 1,
@@ -85,7 +143,13 @@ def make(folder: Path) -> None:
     """Writes one file of each kind that `logs dump` reads, and one file of an unknown kind."""
     made = {
         name: folder / "made" / name
-        for name in ("mixed-0", "__consumer_offsets-1", "__transaction_state-0")
+        for name in (
+            "mixed-0",
+            "__consumer_offsets-1",
+            "__consumer_offsets-2",
+            "__transaction_state-0",
+            "__share_group_state-0",
+        )
     }
     for each in made.values():
         each.mkdir(parents=True)
@@ -108,6 +172,8 @@ def make(folder: Path) -> None:
     (made["mixed-0"] / "00000000000000000012.snapshot").write_bytes(snapshot_of(producers))
     (made["__consumer_offsets-1"] / FIRST).write_bytes(encode_batch(group_records()))
     transaction = internal("TransactionLog", {"transactional_id": "tx"}, 0, TRANSACTION, 0)
+    (made["__consumer_offsets-2"] / FIRST).write_bytes(encode_batch(share_group_records()))
+    (made["__share_group_state-0"] / FIRST).write_bytes(encode_batch(share_state_records()))
     (made["__transaction_state-0"] / FIRST).write_bytes(encode_batch([transaction]))
     (folder / "made" / "groups.image").write_bytes(image_of_the_page())
     (folder / "made" / "stranger.txt").write_text("hello")

@@ -250,3 +250,45 @@ def test_sentence_counts_deliveries_that_are_not_recorded() -> None:
 def test_sentence_on_a_record_without_history_is_its_state(more: Any, said: str) -> None:
     [line] = of_record(partition(**more), 3, 5)
     assert line.startswith(said)
+
+
+@in_loop
+async def test_groups_describe_shows_the_members_of_a_share_group(tmp_path: Path) -> None:
+    async with telling(tmp_path) as (seen, _):
+        sharers = await two_sharers(seen)
+        seen.pass_ms(2_000)
+        for each in sharers:
+            await each.heartbeat()
+        host, port = seen.broker.sockets.addresses()[0]
+        at = ["-b", f"{host}:{port}"]
+        ran = await asyncio.to_thread(
+            run, "groups", "describe", PAYMENTS, "--wide", *at, "--http", seen.address
+        )
+        rows = await asyncio.to_thread(run, "groups", "members", PAYMENTS, "--json", *at)
+    assert (ran.code, ran.err) == (0, "")
+    lines = ran.out.splitlines()
+    assert lines[0].startswith("payments  Stable  protocol simple  members 2  coordinator ")
+    assert [line.split()[0] for line in lines if "orders" in line] == [
+        "payments-1-aaaa",
+        "payments-2-bbbb",
+    ]
+    assert lines[-1] == (
+        "A share group has no committed offsets; `muster share describe payments` shows its records"
+    )
+    assert [(each["member"], each["host"], each["partitions"]) for each in rows.json] == [
+        ("payments-1-aaaa", "10.0.0.7", [{"topic": "orders", "partitions": [1, 2]}]),
+        ("payments-2-bbbb", "10.0.0.8", [{"topic": "orders", "partitions": [0]}]),
+    ]
+
+
+@in_loop
+async def test_groups_why_shows_epochs_of_a_share_group(tmp_path: Path) -> None:
+    async with telling(tmp_path) as (seen, _):
+        await two_sharers(seen)
+        host, port = seen.broker.sockets.addresses()[0]
+        at = ["-b", f"{host}:{port}", "--http", seen.address]
+        ran = await asyncio.to_thread(run, "groups", "why", PAYMENTS, *at)
+        journal = (await asyncio.to_thread(run, "groups", "why", PAYMENTS, "--json", *at)).json
+    assert [each["type"] for each in journal["rebalances"]] == ["share", "share"]
+    assert "payments-2-bbbb from 10.0.0.8 joined" in ran.out
+    assert "join phase" not in ran.out
