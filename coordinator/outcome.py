@@ -200,6 +200,7 @@ class ShareDescribeReply:
     state: str = ""
     epoch: int = 0
     target_epoch: int = 0
+    assignor: str = ""
     members: tuple[DescribedShareMember, ...] = ()
 
 

@@ -40,7 +40,6 @@ def _member(registry: Registry, member: DescribedConsumer) -> dict[str, Any]:
 _CONSUMER_GROUPS = DescribedType(
     ConsumerGroupDescribe,
     ConsumerDescribeReply,
-    lambda reply: reply.assignor,
     lambda member: (member.assignment, member.target),
     _member,
 )

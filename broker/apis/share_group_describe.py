@@ -18,8 +18,6 @@ from protocol.messages.share_group_describe import API
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
-_ASSIGNOR = "simple"
-
 
 def _member(registry: Registry, member: DescribedShareMember) -> dict[str, Any]:
     return {
@@ -36,7 +34,6 @@ def _member(registry: Registry, member: DescribedShareMember) -> dict[str, Any]:
 _SHARE_GROUPS = DescribedType(
     ShareGroupDescribe,
     ShareDescribeReply,
-    lambda _: _ASSIGNOR,
     lambda member: (member.assignment,),
     _member,
 )

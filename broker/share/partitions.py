@@ -235,12 +235,6 @@ class SharePartitions:
             self.drop(live)
         ticket.take(reply)
 
-    def group_deleted(self, group_id: str) -> None:
-        """Drops the share partitions and the counts of a deleted group."""
-        self.counts.forget(group_id)
-        for live in list(self.of_group(group_id)):
-            self.drop(live)
-
     # -- changes
 
     def acknowledge(

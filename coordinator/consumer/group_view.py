@@ -1,75 +1,32 @@
 """Implements `GroupView` for consumer groups; metrics, verdicts and pages read all groups through
-this interface.
-
-The generation is the group's epoch. A member's assigned partitions are encoded as in the classic
-consumer protocol.
-"""
+this interface."""
 
 from __future__ import annotations
-
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from coordinator.classic.group import Awaited
 from coordinator.consumer.group import ConsumerGroup, ConsumerMember, session_timeout_ms
 from coordinator.consumer.states import ConsumerGroupState, MemberState
 from coordinator.consumer.target import preferred_assignor
-from coordinator.read_only import MemberView, Reconciliation, TimerView
-from offsets.consumer_records import Assignment, CurrentAssignment
-from protocol.consumer_protocol import CONSUMER, encode_assignment
+from coordinator.modern_group_view import ModernGroupView, ModernMemberView, encoded
+from coordinator.read_only import MemberView, Reconciliation
+from offsets.consumer_records import Assignment
+from protocol.consumer_protocol import CONSUMER
 from protocol.deadlines import NEVER
-
-if TYPE_CHECKING:
-    from coordinator.calls import Ticket
-    from coordinator.step import ShardState
 
 _KNOWN_STATES = frozenset(MemberState)
 REVOKE = "revoke"
 """The phase of a group that waits for members to give up partitions; see `Awaited`."""
 
 
-def encoded(current: CurrentAssignment, names: Mapping[bytes, str]) -> bytes:
-    """Returns the assigned partitions, encoded in the classic consumer protocol, without deleted
-    topics."""
-    assigned = current.assigned.items()
-    return encode_assignment({names[id_]: sorted(own) for id_, own in assigned if id_ in names})
+class ConsumerMemberView(ModernMemberView[ConsumerGroup, ConsumerMember]):
+    """Implements `MemberView`."""
 
-
-class ConsumerMemberView:
-    """Implements `MemberView`. A heartbeat is answered immediately, so a request of the member is
-    never parked."""
-
-    __slots__ = ("_group", "_member", "_state")
-
-    closed_ms: int | None = None
-    join_ticket: Ticket | None = None
-    protocols: Sequence[tuple[str, bytes]] = ()
-    waits = False
-
-    def __init__(self, state: ShardState, group: ConsumerGroup, member: ConsumerMember) -> None:
-        self._state = state
-        self._group = group
-        self._member = member
-
-    @property
-    def member_id(self) -> str:
-        """Returns the member id."""
-        return self._member.member_id
+    __slots__ = ()
 
     @property
     def group_instance_id(self) -> str | None:
         """Returns the instance id of a static member; None for a dynamic member."""
         return self._member.metadata.instance_id
-
-    @property
-    def client_id(self) -> str:
-        """Returns the client.id of the member's last heartbeat."""
-        return self._member.metadata.client_id
-
-    @property
-    def client_host(self) -> str:
-        """Returns the client's host at the member's last heartbeat."""
-        return self._member.metadata.client_host
 
     @property
     def session_timeout_ms(self) -> int:
@@ -96,13 +53,8 @@ class ConsumerMemberView:
         member, names = self._member, self._state.topics.names
         kept = member.encoded
         if kept is None or kept[0] is not member.current:
-            kept = member.encoded = (member.current, encoded(member.current, names))
+            kept = member.encoded = (member.current, encoded(member.current.assigned, names))
         return kept[1]
-
-    @property
-    def session(self) -> TimerView:
-        """Returns the timer that ends the membership."""
-        return self._member.session
 
     @property
     def reconciliation(self) -> Reconciliation:
@@ -134,46 +86,16 @@ class ConsumerMemberView:
         ]
 
 
-class _Members(Mapping[str, MemberView]):
-    """The members of a group by id. The mapping is a live view: it is invalid after a change of the
-    group."""
-
-    __slots__ = ("_group", "_state")
-
-    def __init__(self, state: ShardState, group: ConsumerGroup) -> None:
-        self._state = state
-        self._group = group
-
-    def __getitem__(self, member_id: str) -> MemberView:
-        return ConsumerMemberView(self._state, self._group, self._group.members[member_id])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._group.members)
-
-    def __len__(self) -> int:
-        return len(self._group.members)
-
-
-class ConsumerGroupView:
+class ConsumerGroupView(ModernGroupView[ConsumerGroup]):
     """Implements `GroupView`."""
 
-    __slots__ = ("_group", "_state")
+    __slots__ = ()
 
     type = "consumer"
     protocol_type: str | None = CONSUMER
-    leader_id: str | None = None
-    pending: Collection[str] = ()
-    offsets_read_ms = -1
-    record_offset = -1
 
-    def __init__(self, state: ShardState, group: ConsumerGroup) -> None:
-        self._state = state
-        self._group = group
-
-    @property
-    def group_id(self) -> str:
-        """Returns the group id."""
-        return self._group.group_id
+    def _member_view(self, member_id: str) -> MemberView:
+        return ConsumerMemberView(self._state, self._group, self._group.members[member_id])
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -181,46 +103,10 @@ class ConsumerGroupView:
         return self._group.state()
 
     @property
-    def is_empty(self) -> bool:
-        """Returns whether the group has no members."""
-        return not self._group.members
-
-    @property
-    def is_assigned(self) -> bool:
-        """Returns True, since the assignments of a consumer group's members are always valid."""
-        return bool(self._group.members)
-
-    @property
-    def state_since_ms(self) -> int:
-        """Returns the monotonic time in ms of the last change of members, target or assignments, or
-        of the load."""
-        return self._group.changed_ms
-
-    @property
-    def state_timestamp_ms(self) -> int:
-        """Returns the wall time in ms of the last change of the group's epoch; -1 if unknown."""
-        return self._group.epoch_ms
-
-    @property
     def protocol_name(self) -> str | None:
         """Returns the name of the assignor."""
         members = {name: each.metadata for name, each in self._group.members.items()}
         return preferred_assignor(members, self._state.config.consumer_assignors)
-
-    @property
-    def generation_id(self) -> int:
-        """Returns the group's epoch."""
-        return self._group.epoch.epoch
-
-    @property
-    def members(self) -> Mapping[str, MemberView]:
-        """Returns the members by id, the oldest first."""
-        return _Members(self._state, self._group)
-
-    @property
-    def subscribed_topics(self) -> Collection[str] | None:
-        """Returns the topics to which the members subscribe, by name or by resolved regex."""
-        return self._group.subscribed_names()
 
     def awaited(self) -> Awaited:
         """Returns the members that must give up partitions, and the time at which the first of them

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from coordinator.consumer.changes import Changes
 from coordinator.consumer.events import EpochBumped, EpochCause, GroupReconciled
-from coordinator.consumer.group_view import encoded
 from coordinator.consumer.states import MemberState
 from coordinator.consumer.wording import who
 from coordinator.events import Assigned, AssignedMember
+from coordinator.modern_group_view import encoded
 from coordinator.step import Step
 from offsets.consumer_records import CurrentAssignment, MemberMetadata
 from protocol.consumer_protocol import CONSUMER
@@ -61,7 +61,7 @@ def reconciled(step: Step, changes: Changes, member_id: str, after: CurrentAssig
             metadata.instance_id,
             metadata.client_id,
             metadata.client_host,
-            encoded(currents[name], names),
+            encoded(currents[name].assigned, names),
         )
         for name, metadata in members.items()
     )

@@ -35,6 +35,8 @@ from offsets.share_records import (
 
 SHARE = "share"
 """The protocol type of share groups, which is also their type in ListGroups."""
+ASSIGNOR = "simple"
+"""The name of the only assignor of share groups."""
 INITIAL_EPOCH = 1
 """The epoch of a new group and of its target assignment. The first member raises the group's epoch
 to 2."""

@@ -26,6 +26,7 @@ from coordinator.outcome import ShareHeartbeatReply
 from coordinator.share import initialization
 from coordinator.share.changes import ShareChanges
 from coordinator.share.group import (
+    ASSIGNOR,
     JOINING_EPOCH,
     LEAVING_EPOCH,
     NO_METADATA,
@@ -54,8 +55,6 @@ from protocol.errors import (
     UNKNOWN_MEMBER_ID,
 )
 from protocol.now import Now
-
-ASSIGNOR = "simple"
 
 
 def idle_heartbeat(state: ShardState, call: ShareHeartbeat, now: Now) -> ShareHeartbeatReply | None:

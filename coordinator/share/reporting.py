@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from coordinator.consumer.events import GroupReconciled
 from coordinator.events import Assigned, AssignedMember
+from coordinator.modern_group_view import encoded
 from coordinator.share.changes import ShareChanges
 from coordinator.share.group import SHARE
-from coordinator.share.group_view import encoded
 from coordinator.step import Step
 from offsets.share_records import ShareCurrentAssignment
 
@@ -27,7 +27,9 @@ def reconciled(
     step.events.append(GroupReconciled(group.group_id, epoch, len(changes.members)))
     names = step.state.topics.names
     assigned = tuple(
-        AssignedMember(name, None, each.client_id, each.client_host, encoded(currents[name], names))
+        AssignedMember(
+            name, None, each.client_id, each.client_host, encoded(currents[name].assigned, names)
+        )
         for name, each in changes.members.items()
     )
     step.events.append(Assigned(group.group_id, epoch, SHARE, assigned))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coordinator.calls import ShareGroupDescribe
 from coordinator.outcome import DescribedShareMember, Outcome, ShareDescribeReply, answered
+from coordinator.share.group import ASSIGNOR
 from coordinator.step import ShardState
 from protocol.errors import GROUP_ID_NOT_FOUND, NONE
 from protocol.now import Now
@@ -37,6 +38,7 @@ def describe(state: ShardState, call: ShareGroupDescribe, now: Now) -> Outcome: 
         group.state().value,
         group.epoch.epoch,
         group.target_epoch.epoch,
+        ASSIGNOR,
         members,
     )
     return answered(call.ticket, reply)

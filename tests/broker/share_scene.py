@@ -101,7 +101,14 @@ class Scene:
 
     def forget_share_partitions(self) -> None:
         """Removes the share partitions from memory, as a restart does."""
-        self.in_loop(lambda: self.broker.share_partitions.group_deleted("g"))
+
+        def run() -> None:
+            partitions = self.broker.share_partitions
+            partitions.counts.forget("g")
+            for live in list(partitions.of_group("g")):
+                partitions.drop(live)
+
+        self.in_loop(run)
 
     # -- the share coordinator
 

@@ -100,6 +100,13 @@ async def pass_locks(seen: Seen, milliseconds: int = 30_000) -> None:
     await eventually(lambda: not any(live.writes for live in partitions.of_group(PAYMENTS)))
 
 
+def drop_from_memory(seen: Seen) -> None:
+    """Drops the share partitions of the group, as if no request had used them for a long time."""
+    partitions = seen.broker.share_partitions
+    for live in list(partitions.of_group(PAYMENTS)):
+        partitions.drop(live)
+
+
 async def two_sharers(seen: Seen, records: int = 3) -> tuple[Sharer, Sharer]:
     """Produces records to partition 0 and forms the group with two members."""
     await produce(seen, records)

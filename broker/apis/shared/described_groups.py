@@ -3,14 +3,16 @@ members."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from broker.apis.shared.authorization import NOT_ASKED, denied, error_fields, split
 from broker.apis.shared.gather import Gather
 from broker.net.request import Request, Steps
 from broker.net.required_acls import AuthorizedOperations, Each, Rights, of_each
 from broker.topics.registry import Registry
+from coordinator.calls import Call as GroupCall
+from coordinator.calls import Ticket
 from offsets.consumer_records import Assignment
 from protocol.encoded_array import EncodedArray
 from protocol.errors import (
@@ -31,34 +33,56 @@ RIGHTS = Rights(each=_DESCRIBE, own=(_DESCRIBE_TOPIC,), tells=(_TELLS,))
 """The rights that both APIs need."""
 
 
-class DescribedType:
+Member_co = TypeVar("Member_co", covariant=True)
+Member = TypeVar("Member")
+
+
+class _Reply(Protocol[Member_co]):
+    """A reply of the coordinator."""
+
+    @property
+    def error_code(self) -> int: ...
+    @property
+    def error_message(self) -> str | None: ...
+    @property
+    def group_id(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def target_epoch(self) -> int: ...
+    @property
+    def assignor(self) -> str: ...
+    @property
+    def members(self) -> Sequence[Member_co]: ...
+
+
+class DescribedType(Generic[Member]):
     """A type of groups, with what its description does not share with other types."""
 
     def __init__(
         self,
-        call: Callable[[Any, str], Any],
-        refusal: Callable[[int, str], Any],
-        assignor: Callable[[Any], str],
-        assignments: Callable[[Any], tuple[Assignment, ...]],
-        member: Callable[[Registry, Any], dict[str, Any]],
+        call: Callable[[Ticket, str], GroupCall],
+        refusal: Callable[[int, str], _Reply[Member]],
+        assignments: Callable[[Member], tuple[Assignment, ...]],
+        member: Callable[[Registry, Member], dict[str, Any]],
     ) -> None:
         self.call = call
         """Makes the call of the coordinator from the ticket and the group id."""
         self.refusal = refusal
         """Makes the reply with only an error code, for a group id."""
-        self.assignor = assignor
-        """Returns the name of the assignor of the group in a reply."""
         self.assignments = assignments
         """Returns all assignments of a member."""
         self.member = member
         """Returns the fields of a member in the response."""
 
 
-def describe(services: Services, request: Request, described: DescribedType) -> Steps:
+def describe(services: Services, request: Request, described: DescribedType[Member]) -> Steps:
     """Serves one request."""
     value = request.value
     allowed, refused = yield from split(services, request, _DESCRIBE, value["group_ids"], str)
-    gather: Gather[Any] = Gather()
+    gather: Gather[_Reply[Member]] = Gather()
     for group_id in dict.fromkeys(allowed):
         ticket = gather.ticket()
         if group_id:
@@ -81,7 +105,10 @@ def describe(services: Services, request: Request, described: DescribedType) -> 
 
 
 def _group(
-    services: Services, request: Request, described: DescribedType, reply: Any
+    services: Services,
+    request: Request,
+    described: DescribedType[Member],
+    reply: _Reply[Member],
 ) -> Generator[None, None, dict[str, Any]]:
     """Returns one group of the response; the whole group is refused if the client may not describe
     a topic."""
@@ -110,13 +137,15 @@ def _group(
         "group_state": reply.state,
         "group_epoch": reply.epoch,
         "assignment_epoch": reply.target_epoch,
-        "assignor_name": described.assignor(reply),
+        "assignor_name": reply.assignor,
         "members": members,
         "authorized_operations": operations,
     }
 
 
-def _names(registry: Registry, described: DescribedType, reply: Any) -> Iterator[str | None]:
+def _names(
+    registry: Registry, described: DescribedType[Member], reply: _Reply[Member]
+) -> Iterator[str | None]:
     """Yields the names of all topics in the group's assignments; None for a deleted topic."""
     seen: set[bytes] = set()
     for member in reply.members:

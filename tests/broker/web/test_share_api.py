@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from broker.web.views import share as views
+from protocol.messages.delete_groups import API as DELETE_GROUPS
 from tests.broker.seen import Seen, seeing
 from tests.broker.share_calls import ACCEPT, RELEASE
 from tests.broker.share_stories import (
     PAYMENTS,
     SETTINGS,
     a_poisonous_record,
+    drop_from_memory,
     pass_locks,
     two_sharers,
 )
@@ -135,10 +137,22 @@ async def test_share_api_shows_the_stored_state_of_a_share_partition_that_is_not
         one, _ = await two_sharers(seen)
         assert await one.fetch(3) == [(0, 2, 1)]
         await one.acknowledge((1, 1, [ACCEPT]))
-        seen.broker.share_partitions.group_deleted(PAYMENTS)
+        drop_from_memory(seen)
         row = await first(seen)
     assert (row["loaded"], row["known_since_ms"], row["start_offset"]) == (False, None, 0)
     assert row["records"]["acknowledged"] == 1
+
+
+async def test_deleted_share_group_leaves_no_share_partition_in_memory(tmp_path: Path) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        sharers = await two_sharers(seen)
+        assert await sharers[0].fetch(1) == [(0, 0, 1)]
+        assert len(seen.broker.share_partitions) == 1
+        for each in sharers:
+            await each.heartbeat(-1)
+        reply = await seen.client.call(DELETE_GROUPS.key, 2, groups_names=[PAYMENTS])
+        assert [each["error_code"] for each in reply["results"]] == [0]
+        assert len(seen.broker.share_partitions) == 0
 
 
 async def test_share_api_names_the_records_that_delete_records_removed(tmp_path: Path) -> None:

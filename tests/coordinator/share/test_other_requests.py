@@ -151,7 +151,7 @@ def test_description_has_epochs_and_members() -> None:
         DescribedShareMember("a", None, 3, *client, {T: (0, 1)}),
         DescribedShareMember("b", None, 4, *client, {T: (0,)}),
     )
-    assert reply == ShareDescribeReply(NONE, GROUP, None, "Stable", 4, 4, members)
+    assert reply == ShareDescribeReply(NONE, GROUP, None, "Stable", 4, 4, "simple", members)
 
 
 @pytest.mark.parametrize(
