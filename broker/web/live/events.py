@@ -335,3 +335,9 @@ def _row_text(place: Place, text: str) -> str:
 
 def _flag(value: bool) -> str:
     return "true" if value else "false"
+
+
+def steady(wall_ms: int) -> int:
+    """Returns the time rounded to 100 ms, since the difference between two clocks in whole
+    milliseconds varies by 1 ms."""
+    return wall_ms // 100 * 100

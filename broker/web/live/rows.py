@@ -18,8 +18,9 @@ from broker.metrics.lag import PartitionLag, readable
 from broker.metrics.sources import Sources
 from broker.web.live.broker import TheBroker
 from broker.web.live.cluster import TheCluster
-from broker.web.live.events import Row, Source
+from broker.web.live.events import Row, Source, steady
 from broker.web.live.seen import SeenBy
+from broker.web.live.share import share_rows, share_settings
 from broker.web.live.transactions import OneTransaction, Transactions
 from broker.web.readers.reader import Reader
 from broker.web.views.groups import (
@@ -119,7 +120,7 @@ class Groups(Source):
                 if slices.over:
                     await slices.pause()
         is_known = lags.times.unknown == unknown
-        oldest_ms = _steady(min(since_ms)) if since_ms else None
+        oldest_ms = steady(min(since_ms)) if since_ms else None
         self._unread[group_id] = (stamp if is_known else None, oldest_ms)
 
     def head(self) -> View:
@@ -173,8 +174,8 @@ class Groups(Source):
 
 
 class OneGroup(Source):
-    """The data of one group: tables ``member``, ``offset`` and ``rebalance``, and ``journal``,
-    which has one row."""
+    """The data of one group: tables ``member``, ``offset``, ``rebalance`` and, for a share group,
+    ``share``; and ``journal``, which has one row."""
 
     def __init__(self, sources: Sources, group_id: str) -> None:
         self.sources = sources
@@ -225,13 +226,14 @@ class OneGroup(Source):
             awaited = group_head(self.sources, *found)
             if awaited["awaits"] is not None:  # a duration, which would change with every update
                 awaited["awaits"].pop("remaining_ms")
-                awaited["awaits"]["ends_ms"] = _steady(awaited["awaits"]["ends_ms"])
+                awaited["awaits"]["ends_ms"] = steady(awaited["awaits"]["ends_ms"])
                 _without_spans(awaited["awaits"]["members"])
             head |= awaited | verdict_of(self.sources, *found) | findings_of(self._judgement)
-            head["state_since_ms"] = _steady(awaited["state_since_ms"])
+            head["state_since_ms"] = steady(awaited["state_since_ms"])
             head["lag"] = self.sources.lags.records_of(*found)
             head["pending_members"] = list(found[1].pending)
             head["trend"] = self.sources.trends.of_group(self.group_id)
+            head["share"] = share_settings(self.sources, found[1])
         return head
 
     def rows(self) -> Iterator[Row | None]:
@@ -244,6 +246,7 @@ class OneGroup(Source):
         if found is not None:
             yield from self._members(found[1])
             yield from self._offsets(found[0])
+            yield from share_rows(self.sources, found[1])
         for entry, make in rebalances(
             self.sources, self._hosted(), self.group_id, REBALANCES_SHOWN
         ):
@@ -282,7 +285,7 @@ class OneGroup(Source):
         for lag in self.sources.lags.of_group(hosted, self.group_id):
             since_ms = None
             if lag.records and lag.seconds is not None:
-                since_ms = _steady(wall_ms - round(lag.seconds * 1000))
+                since_ms = steady(wall_ms - round(lag.seconds * 1000))
             ends = (lag.log_start_offset, lag.log_end_offset)
             verdict = Verdict.OK
             if judgement is not None:
@@ -313,7 +316,7 @@ def _without_spans(awaited: list[View]) -> None:
     for each in awaited:
         del each["words"]
         if each["last_heard_ms"] is not None:
-            each["last_heard_ms"] = _steady(each["last_heard_ms"])
+            each["last_heard_ms"] = steady(each["last_heard_ms"])
 
 
 def _offset(
@@ -376,9 +379,3 @@ class OneTopic(Source):
 
 def _given(row: View) -> Any:
     return lambda: row
-
-
-def _steady(wall_ms: int) -> int:
-    """Returns the time rounded to 100 ms, since the difference between two clocks in whole
-    milliseconds varies by 1 ms."""
-    return wall_ms // 100 * 100

@@ -104,7 +104,7 @@ class SeenBy(Source):
                 return reader.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, self._name)
             case "transaction":
                 return reader.sees_transactional_id(row.key)
-            case "offset" | "held":
+            case "offset" | "held" | "share":
                 return reader.sees_topic(_topic(row.key))
             case "wait":  # "deletion orders-0"
                 return reader.sees_topic(_topic(row.key.partition(" ")[2]))

@@ -31,7 +31,7 @@ export function command(verb, names, options = []) {
 
 // Returns a command of the broker's with the address added.
 export const addressed = (text) =>
-  text.replace(/^muster (?:(?:groups|transactions|topics|offsets) )?\w+/, (verb) => [verb, ...address()].join(" "));
+  text.replace(/^muster (?:(?:groups|share|transactions|topics|offsets) )?\w+/, (verb) => [verb, ...address()].join(" "));
 
 export const commandLine = (text, words = null) => h("p", { class: "command" },
   words ? h("span", null, words) : null, h("code", { tabindex: "0" }, text),

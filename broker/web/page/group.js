@@ -5,6 +5,7 @@ import { brief, chart, count, h, nothing, plural, ranges, shortIds, span, spoken
 import { Members, hostOf } from "./members.js";
 import { look } from "./peek.js";
 import { place } from "./place.js";
+import { held, shareSections, shareTile } from "./share.js";
 import { table } from "./table.js";
 import { story } from "./timeline.js";
 import { AWAITED, badge, findings, hasUnread, lookButton, rank, WAITS, worst, worstFirst } from "./verdicts.js";
@@ -84,7 +85,13 @@ function memberRows(rows, offsets, head) {
   }).sort((a, b) => rank(a.verdict) - rank(b.verdict));
 }
 
-function membersTable(rows, members, head) {
+// The columns on committed offsets, and for a share group the column on its records.
+const ofOffsets = { title: "Lag", by: "lag", kind: "number", of: (each) => each.lag, down: true, cell: (each) => brief(each.lag) };
+const ofShares = (holds) => ({ title: "Holds", by: "holds", kind: "number", of: (each) => holds.get(each.member) ?? 0, down: true,
+  cell: (each) => plural(holds.get(each.member) ?? 0, "record") });
+
+function membersTable(rows, members, head, shares) {
+  const records = head.share ? ofShares(held(shares)) : ofOffsets;
   const evict = (each) => (each.instance
     ? command("groups evict", [head.group], ["--instance", each.instance])
     : command("groups evict", [head.group, each.member]));
@@ -100,7 +107,7 @@ function membersTable(rows, members, head) {
     { title: "Host", by: "host", kind: "still", of: (each) => each.host, cell: hostOf },
     { title: "Owns", by: "owns", kind: "words", of: (each) => owned(each).length, down: true,
       cell: (each) => (each.partitions === null && each.assignment_bytes ? `${each.assignment_bytes} bytes in an unknown format` : [owns(each.partitions), reconciling(each, members)]) },
-    { title: "Lag", by: "lag", kind: "number", of: (each) => each.lag, down: true, cell: (each) => brief(each.lag) },
+    records,
     { title: "Last heartbeat", by: "heard", kind: "still", of: (each) => each.last_heard_ms,
       cell: (each) => (each.waits_with ? faint(`waits in ${each.waits_with}`) : ticking("ago", each.last_heard_ms)) },
     { title: "Session timeout", by: "session", kind: "number", of: (each) => each.session_timeout_ms, down: true, cell: (each) => span(each.session_timeout_ms) },
@@ -163,15 +170,28 @@ function noticed(journal) {
     entries.map(([at, text]) => h("li", null, ticking("ago", at), " ", spoken(shortIds(text)))))];
 }
 
-const commands = (group) => h("details", { class: "commands" }, h("summary", null, "Commands for a terminal"),
-  commandLine(command("groups describe", [group]), "Describe the group"),
+const commands = ({ group, share }) => h("details", { class: "commands" }, h("summary", null, "Commands for a terminal"),
+  commandLine(command(share ? "share describe" : "groups describe", [group]), "Describe the group"),
   commandLine(command("groups why", [group]), "Show why the group rebalances"),
-  commandLine(command("groups reset", [group], ["--all-topics", "--to-current", "--dry-run"]), "Preview a reset of the group's offsets"));
+  share ? commandLine(command("share why", [group]), "Show which records were delivered again or archived")
+    : commandLine(command("groups reset", [group], ["--all-topics", "--to-current", "--dry-run"]), "Preview a reset of the group's offsets"));
+
+function lagTile(head, offsets) {
+  const oldest = Math.min(...offsets.map((each) => each.unread_since_ms || Infinity));
+  return h("section", { class: "tile wide" }, h("h2", null, "Lag in records"), h("p", { class: "big" }, brief(head.lag)),
+    h("p", { class: "faint" }, Number.isFinite(oldest) ? ["oldest unread record has waited for ", ticking("for", oldest)] : "\u00a0"),
+    chart([...head.trend, head.lag ?? 0], { label: "lag", words: brief }));
+}
+
+const offsetSections = (offsets, owners, members) => [
+  h("h2", null, "Partitions"),
+  offsets.length ? offsetsTable(offsets, owners, members) : nothing("The group has not committed any offset yet."),
+];
 
 function title(head, rows, last) {
   const facts = [`${head.type === "classic" ? "generation" : "epoch"} ${head.generation}`, head.protocol && `assigned by ${head.protocol}`, plural(rows.length, "member")].filter(Boolean).join(", ");
   return h("div", { class: "title" }, h("h1", null, head.group),
-    h("p", { class: "sub" }, badge(head.verdict), " ", stateBadge(head.state), " for ", ticking("for", head.state_since_ms), `, ${facts}`),
+    h("p", { class: "sub" }, head.share ? [h("span", { class: "tag" }, "share group"), " "] : null, badge(head.verdict), " ", stateBadge(head.state), " for ", ticking("for", head.state_since_ms), `, ${facts}`),
     last ? h("p", { class: "sub last" }, "Last rebalance: ", h("b", null, causeOf(last.cause)), ", ", ticking("ago", last.began_ms), `: ${shortIds(last.why)}`) : null);
 }
 
@@ -193,19 +213,15 @@ export function groupView() {
       return [crumbs, h("h1", null, head.group), nothing(words), rebalances.length ? story(rebalances, journal, members) : null, noticed(journal)];
     }
     worstFirst(offsets, (each) => `${each.topic}\n${String(each.partition).padStart(10, "0")}`);
-    const oldest = Math.min(...offsets.map((each) => each.unread_since_ms || Infinity));
+    const shares = watch.rows("share");
     return [
-      crumbs, title(head, rows, rebalances.at(-1)), banner(head, members), pending(head), findings(head, members, offsets), commands(head.group),
-      h("div", { class: "tiles" },
-        h("section", { class: "tile wide" }, h("h2", null, "Lag in records"), h("p", { class: "big" }, brief(head.lag)),
-          h("p", { class: "faint" }, Number.isFinite(oldest) ? ["oldest unread record has waited for ", ticking("for", oldest)] : "\u00a0"),
-          chart([...head.trend, head.lag ?? 0], { label: "lag", words: brief }))),
+      crumbs, title(head, rows, rebalances.at(-1)), banner(head, members), pending(head), findings(head, members, offsets), commands(head),
+      h("div", { class: "tiles" }, head.share ? shareTile(head, shares) : lagTile(head, offsets)),
       h("h2", null, "Rebalances"),
       story(rebalances, journal, members),
       h("h2", null, "Members"),
-      rows.length ? membersTable(memberRows(rows, offsets, head), members, head) : nothing("The group has no members."),
-      h("h2", null, "Partitions"),
-      offsets.length ? offsetsTable(offsets, ownersOf(rows), members) : nothing("The group has not committed any offset yet."),
+      rows.length ? membersTable(memberRows(rows, offsets, head), members, head, shares) : nothing("The group has no members."),
+      head.share ? shareSections(head, shares, members) : offsetSections(offsets, ownersOf(rows), members),
       noticed(journal),
     ];
   };

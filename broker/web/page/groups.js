@@ -23,7 +23,8 @@ function trend(each) {
 
 const COLUMNS = [
   { title: "Group", by: "group", kind: "name", of: (each) => each.group,
-    cell: (each) => h("a", { href: groupLink(each.group) }, each.group || "(no name)") },
+    cell: (each) => [h("a", { href: groupLink(each.group) }, each.group || "(no name)"),
+      each.type === "share" ? [" ", h("span", { class: "tag" }, "share group")] : null] },
   { title: "Verdict", by: "verdict", kind: "words verdicts", of: (each) => rank(each.verdict), cell: verdict },
   { title: "State", by: "state", kind: "still", of: (each) => each.state, cell: (each) => stateBadge(each.state) },
   { title: "Members", by: "members", kind: "number", of: (each) => each.members, down: true, cell: (each) => count(each.members) },
@@ -38,7 +39,7 @@ const COLUMNS = [
       : faint("none since the broker started")) },
 ];
 
-const textOf = (each) => [each.group, each.state, each.verdict ?? "", ...each.clients, ...each.hosts, ...each.topics];
+const textOf = (each) => [each.group, each.type, each.state, each.verdict ?? "", ...each.clients, ...each.hosts, ...each.topics];
 
 // Computes the data that does not change while the user types between two updates.
 function overview(watch) {

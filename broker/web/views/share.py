@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from heapq import heappop, heappush
 from itertools import pairwise
 from operator import attrgetter
@@ -59,13 +60,20 @@ Names = Mapping[str, tuple[str, str]]
 
 def share_head(sources: Sources, hosted: HostedGroups, group: ShareGroupView) -> View:
     """Returns the current state of a share group, and the settings of its deliveries."""
-    settings = sources.share_partitions.settings_of(group.group_id)
-    limits = settings.limits
     return {
         "group": group.group_id,
         "state": group.state.value,
         "epoch": group.generation_id,
         "coordinator_partition": hosted.index,
+        **delivery_limits(sources, group.group_id),
+    }
+
+
+def delivery_limits(sources: Sources, group_id: str) -> View:
+    """Returns the settings of the deliveries of a share group."""
+    settings = sources.share_partitions.settings_of(group_id)
+    limits = settings.limits
+    return {
         "delivery_count_limit": limits.delivery_count_limit,
         "lock_duration_ms": limits.lock_duration_ms,
         "max_record_locks": limits.max_record_locks,
@@ -87,11 +95,19 @@ def names_of(sources: Sources, group: ShareGroupView) -> Names:
     return names
 
 
-def share_partition_rows(
-    sources: Sources, group: ShareGroupView, wanted: Wanted
-) -> Iterator[View | None]:
-    """Yields the share partitions of a group, by topic and partition; None for those that are not
-    wanted."""
+class Place(NamedTuple):
+    """A share partition of a group, and the function that makes its view."""
+
+    topic: str
+    partition: int
+    make: partial[View]
+
+
+def share_places(
+    sources: Sources, group: ShareGroupView, offset: int | None = None
+) -> Iterator[Place]:
+    """Yields the share partitions of a group, by topic and partition. With ``offset``, the views
+    have only what concerns this record."""
     names = names_of(sources, group)
     in_memory = {live.key: live for live in sources.share_partitions.of_group(group.group_id)}
     keys = {
@@ -105,10 +121,19 @@ def share_partition_rows(
         if (topic := sources.registry.topic_by_id(key.topic_id)) is not None
     ]
     for name, partition, key in sorted(known):
-        if wanted.topic not in (None, name) or wanted.partition not in (None, partition):
-            yield None
-            continue
-        yield _row(sources, name, key, in_memory.get(key), names, wanted.offset)
+        make = partial(_row, sources, name, key, in_memory.get(key), names, offset)
+        yield Place(name, partition, make)
+
+
+def share_partition_rows(
+    sources: Sources, group: ShareGroupView, wanted: Wanted
+) -> Iterator[View | None]:
+    """Yields the share partitions of a group, by topic and partition; None for those that are not
+    wanted."""
+    for place in share_places(sources, group, wanted.offset):
+        is_wanted = wanted.topic in (None, place.topic)
+        is_wanted = is_wanted and wanted.partition in (None, place.partition)
+        yield place.make() if is_wanted else None
 
 
 def _row(

@@ -28,6 +28,8 @@ from protocol.records.section import Record
 from tests.broker.openapi import check_event, fields
 from tests.broker.partitions import partition_of
 from tests.broker.seen import Seen, seeing
+from tests.broker.share_calls import REJECT
+from tests.broker.share_stories import PAYMENTS, SETTINGS, two_sharers
 from tests.broker.web.test_http_api import GROUP, Member
 from tests.wire import batch
 
@@ -168,6 +170,26 @@ async def test_event_stream_of_one_group_contains_the_tables_of_the_group(tmp_pa
             await seen.client.commit("a/b <c>", 9)
             key = f"{offset['topic']}-{offset['partition']}"
             await stream.until("9", lambda: stream.tables["offset"][key]["offset"] == 9)
+
+
+async def test_stream_of_a_share_group_has_its_share_partitions(tmp_path: Path) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        one, _ = await two_sharers(seen)
+        async with watching(seen, f"groups/{PAYMENTS}") as stream:
+            assert stream.head["share"]["delivery_count_limit"] == 5
+            assert set(stream.tables["share"]) == {"orders-0", "orders-1", "orders-2"}
+            assert await one.fetch(2) == [(0, 1, 1)]
+            rows = stream.tables["share"]
+            await stream.until("a record in hand", lambda: rows["orders-0"]["in_flight"])
+            [held] = rows["orders-0"]["in_flight"]
+            assert (held["client"], held["last_offset"], held["state"]) == (
+                "payments-1",
+                1,
+                "acquired",
+            )
+            await one.acknowledge((0, 1, [REJECT]))
+            await stream.until("they are archived", lambda: rows["orders-0"]["histories"])
+            assert rows["orders-0"]["histories"][0]["archived_because"] == "rejected"
 
 
 async def test_first_stream_event_of_a_group_has_the_age_of_its_unread_record(

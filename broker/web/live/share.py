@@ -1,0 +1,49 @@
+"""The rows of `/api/live` for the share partitions of a share group.
+
+As in broker/web/live/rows.py, times are rounded, so that a row does not change only because time
+passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from broker.metrics.sources import Sources
+from broker.web.live.events import Row, steady
+from broker.web.views.share import View, delivery_limits, share_places
+from coordinator.read_only import GroupView
+from coordinator.share.group_view import ShareGroupView
+
+_TIMES = ("known_since_ms", "since_ms", "until_ms", "at_ms")
+
+
+def share_settings(sources: Sources, group: GroupView) -> View | None:
+    """Returns the settings of the deliveries of a share group; None for another group."""
+    if not isinstance(group, ShareGroupView):
+        return None
+    return delivery_limits(sources, group.group_id)
+
+
+def share_rows(sources: Sources, group: GroupView) -> Iterator[Row]:
+    """Yields a row for each share partition of a share group, in the table ``share``."""
+    if isinstance(group, ShareGroupView):
+        for place in share_places(sources, group):
+            key = f"{place.topic}-{place.partition}"
+            yield Row("share", key, None, partial(_row, place.make))
+
+
+def _row(make: partial[View]) -> View:
+    view: View = _steadied(make())
+    return view
+
+
+def _steadied(value: Any) -> Any:
+    """Returns the value with rounded times, at every depth."""
+    if isinstance(value, Mapping):
+        return {
+            name: steady(each) if name in _TIMES and each is not None else _steadied(each)
+            for name, each in value.items()
+        }
+    return [_steadied(each) for each in value] if isinstance(value, list) else value
