@@ -492,6 +492,107 @@ TRANSACTIONS = Dashboard(
     ),
 )
 
+
+def of_share_groups(title: str, query: str) -> Panel:
+    """Return a panel with a value for each share group."""
+    return one(title, "short", f"topk(20, sum by (consumergroup) ({query}))", "{{consumergroup}}")
+
+
+SHARE = Dashboard(
+    "share",
+    "Muster: share groups",
+    (
+        (
+            one(
+                "Share groups with deliveries",
+                "short",
+                f'count(muster_share_deliveries_total{{{ME},delivery="first"}}) or vector(0)',
+                kind="stat",
+            ),
+            one(
+                "Records with members",
+                "short",
+                f'sum(muster_share_records{{{ME},state="acquired"}})',
+                kind="stat",
+            ),
+            one(
+                "Released records, not delivered again yet",
+                "short",
+                f'sum(muster_share_records{{{ME},state="available"}})',
+                kind="stat",
+            ),
+            one(
+                "Archived in the last hour, after too many deliveries",
+                "short",
+                f"sum(increase(muster_share_archived_total{{{ME}}}[1h]))",
+                kind="stat",
+            ),
+            one(
+                "Locks expired in the last hour",
+                "short",
+                f'sum(increase(muster_share_outcomes_total{{{ME},outcome="lock_expired"}}[1h]))',
+                kind="stat",
+            ),
+        ),
+        (
+            Panel(
+                "Records delivered per second",
+                "short",
+                (
+                    (
+                        f"sum by (delivery) (rate(muster_share_deliveries_total{{{ME}}}{RATE}))",
+                        "{{delivery}}",
+                    ),
+                ),
+            ),
+            one(
+                "Deliveries that ended, per second, by outcome",
+                "short",
+                f"sum by (outcome) (rate(muster_share_outcomes_total{{{ME}}}{RATE}))",
+                "{{outcome}}",
+            ),
+        ),
+        (
+            of_share_groups(
+                "Records with members, by group", f'muster_share_records{{{ME},state="acquired"}}'
+            ),
+            of_share_groups(
+                "Released records, by group", f'muster_share_records{{{ME},state="available"}}'
+            ),
+        ),
+        (
+            of_share_groups(
+                "Locks expired per second, by group",
+                f'rate(muster_share_outcomes_total{{{ME},outcome="lock_expired"}}{RATE})',
+            ),
+            of_share_groups(
+                "Records archived per second after too many deliveries, by group",
+                f"rate(muster_share_archived_total{{{ME}}}{RATE})",
+            ),
+        ),
+        (
+            quantiles(
+                "Request time, with the wait for records",
+                "muster_request_seconds",
+                "api",
+                f'{ME},api=~"ShareFetch|ShareAcknowledge"',
+            ),
+            quantiles(
+                "Time to append states of share partitions",
+                "muster_append_seconds",
+                "",
+                f'{ME},log="share_states"',
+            ),
+            one(
+                "Partitions of __share_group_state",
+                "short",
+                f"sum by (state) (muster_share_state_shards{{{ME}}})",
+                "{{state}}",
+            ),
+        ),
+    ),
+)
+
 CLUSTER = Dashboard(
     "cluster",
     "Muster: cluster",
@@ -768,7 +869,9 @@ PIPELINE = Dashboard(
     "label_values(muster_pipeline_as_of_timestamp_seconds, instance)",
 )
 
-DASHBOARDS = (OVERVIEW, GROUPS, ONE_GROUP, TRANSACTIONS, LOG, REQUESTS, CLUSTER, PIPELINE)
+DASHBOARDS = (
+    OVERVIEW, GROUPS, ONE_GROUP, SHARE, TRANSACTIONS, LOG, REQUESTS, CLUSTER, PIPELINE
+)  # fmt: skip
 SEVERAL = ("instance", "source")
 """The variables that allow several values or all."""
 
