@@ -9,7 +9,7 @@ from verdicts.facts import FencedFacts, PartitionFacts, RefusedFacts, ReturnFact
 from verdicts.names import Verdict
 
 if TYPE_CHECKING:
-    from verdicts.share_rules import RepeatedFacts
+    from verdicts.share_rules import ExpiredFacts, RepeatedFacts
 
 
 class Mark(NamedTuple):
@@ -32,6 +32,8 @@ class Mark(NamedTuple):
     """
     repeated: RepeatedFacts | None = None
     """STUCK_RECORD: the records of a share group."""
+    expired: ExpiredFacts | None = None
+    """LOCKS_EXPIRE: the member and its expired locks within the period of the rule."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ NEEDS_HISTORY = (
     Verdict.HELD_BACK,
     Verdict.STALLED,
     Verdict.STUCK_RECORD,
+    Verdict.LOCKS_EXPIRE,
     Verdict.FLAPPING,
     Verdict.ABANDONED,
 )

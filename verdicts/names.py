@@ -26,6 +26,8 @@ class Verdict(StrEnum):
     """A member is alive and owns a partition with unread records, but makes no progress."""
     STUCK_RECORD = "STUCK_RECORD"
     """One partition is stuck at a record while the owner's other partitions of the topic move."""
+    LOCKS_EXPIRE = "LOCKS_EXPIRE"
+    """A member of a share group does not acknowledge its records before their locks end."""
     FLAPPING = "FLAPPING"
     """A client rejoins repeatedly, or the whole group rebalances repeatedly."""
     ABANDONED = "ABANDONED"

@@ -12,7 +12,7 @@ from verdicts.commands import command
 from verdicts.facts import GroupFacts, PartitionFacts
 from verdicts.findings import Mark
 from verdicts.names import Verdict
-from verdicts.spelling import counted, named, since, verb
+from verdicts.spelling import counted, instant, named, since, span, verb
 from verdicts.thresholds import Thresholds
 
 
@@ -34,6 +34,22 @@ class RepeatedFacts(NamedTuple):
     """How this delivery ended, such as ``lock expired``; "" if it is unknown."""
 
 
+class ExpiredFacts(NamedTuple):
+    """The expired acquisition locks of one member."""
+
+    member: str
+    at_ms: Sequence[int]
+    """The times at which locks ended, ascending; the last few."""
+    records: Sequence[int]
+    """The number of records for each of these times."""
+    lock_ms: int
+    """The duration of a lock in ms."""
+
+
+LOCKS_EXPIRED_AT = 3
+"""The number of expiries within the period at which the verdict is LOCKS_EXPIRE."""
+
+
 class ShareFacts(NamedTuple):
     """The deliveries of a share group."""
 
@@ -45,11 +61,12 @@ class ShareFacts(NamedTuple):
     """The time since which records wait or are held, and none was accepted or rejected."""
     repeated: Sequence[RepeatedFacts] = ()
     """The records with the most deliveries first."""
+    expired: Sequence[ExpiredFacts] = ()
 
 
 def share_marks(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Iterator[Mark]:
-    """Yields STALLED if records wait and members complete none, and STUCK_RECORD for records that
-    are delivered again and again."""
+    """Yields STALLED if records wait and members complete none, STUCK_RECORD for records that are
+    delivered again and again, and LOCKS_EXPIRE for each member whose locks expire repeatedly."""
     share = facts.share
     if share is None or not facts.members:
         return
@@ -60,10 +77,23 @@ def share_marks(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Itera
     for each in share.repeated:
         place = PartitionFacts(each.topic, each.partition)
         yield Mark(Verdict.STUCK_RECORD, each.since_ms, (place,), each.member, repeated=each)
+    for found in share.expired:
+        recent = _within(found, now_ms - thresholds.locks_expire_ms)
+        if len(recent.at_ms) >= LOCKS_EXPIRED_AT and facts.member(found.member) is not None:
+            yield Mark(Verdict.LOCKS_EXPIRE, recent.at_ms[0], (), found.member, expired=recent)
+
+
+def _within(found: ExpiredFacts, from_ms: int) -> ExpiredFacts:
+    """Returns the expiries since a time."""
+    pairs = zip(found.at_ms, found.records, strict=True)
+    recent = [pair for pair in pairs if pair[0] >= from_ms]
+    return found._replace(at_ms=[at for at, _ in recent], records=[size for _, size in recent])
 
 
 def share_words(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
     """Returns the sentence, the advice and the command of a mark of `share_marks`."""
+    if mark.expired is not None:
+        return _locks_expire(mark.expired, facts)
     if mark.repeated is None:
         return _stalled(mark, facts)
     record = mark.repeated
@@ -84,6 +114,24 @@ def share_words(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
         " reject records that it can't process"
     )
     return sentence, advice, command("share why", [facts.group, f"{place}@{first}"])
+
+
+def _locks_expire(expired: ExpiredFacts, facts: GroupFacts) -> tuple[str, str, str | None]:
+    member = facts.member(expired.member)
+    who = expired.member if member is None else named(member)
+    times, records = len(expired.at_ms), sum(expired.records)
+    sentence = (
+        f"the locks of {who} have expired {counted(times, 'time')}{since(expired.at_ms[0])}, the"
+        f" last time at {instant(expired.at_ms[-1])}: it did not acknowledge"
+        f" {counted(records, 'record')} within {span(expired.lock_ms)}, and they were delivered"
+        " again or archived"
+    )
+    advice = (
+        "check that the member acknowledges the records that it polls; if its work takes longer"
+        " than a lock, let it poll fewer records (max.poll.records), renew its locks, or raise"
+        " share.record.lock.duration.ms of the group"
+    )
+    return sentence, advice, command("share why", facts.group)
 
 
 def _stalled(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:

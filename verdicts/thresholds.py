@@ -21,6 +21,8 @@ class Thresholds:
     stuck_record_ms: int = 30_000
     """How long a committed offset may stay unchanged although unread records wait, for a partition
     whose owner reads other partitions of the topic."""
+    locks_expire_ms: int = 300_000
+    """The period in which the expired locks of a member of a share group are counted."""
     flapping_ms: int = 300_000
     """The period in which returns and rebalances are counted."""
     flapping_returns: int = 3
@@ -50,6 +52,7 @@ SETTINGS: Mapping[str, str] = {
     "group.verdict.held.back.ms": "held_back_ms",
     "group.verdict.stalled.ms": "stalled_ms",
     "group.verdict.stuck.record.ms": "stuck_record_ms",
+    "group.verdict.locks.expire.ms": "locks_expire_ms",
     "group.verdict.flapping.ms": "flapping_ms",
     "group.verdict.flapping.returns": "flapping_returns",
     "group.verdict.flapping.rebalances": "flapping_rebalances",

@@ -26,15 +26,18 @@ from verdicts.spelling import (
 )
 
 _NAMED_TOPICS = 3
+_OF_SHARE_GROUPS = (Verdict.STALLED, Verdict.STUCK_RECORD, Verdict.LOCKS_EXPIRE)
 _NEEDS_STOP = "stop all consumers of the group before a reset"
 
 
 def finding(mark: Mark, facts: GroupFacts) -> Finding:
     """Returns the finding of a mark: the mark's fields and its texts."""
-    words = _WORDS[mark.verdict]
-    if facts.share is not None and mark.verdict in (Verdict.STALLED, Verdict.STUCK_RECORD):
-        from verdicts.share_rules import share_words as words
-    sentence, advice, command = words(mark, facts)
+    if facts.share is not None and mark.verdict in _OF_SHARE_GROUPS:
+        from verdicts.share_rules import share_words
+
+        sentence, advice, command = share_words(mark, facts)
+    else:
+        sentence, advice, command = _WORDS[mark.verdict](mark, facts)
     member = _member(mark, facts)
     client = member or (mark.refused[0] if mark.refused else None)
     first = mark.partitions[0] if mark.partitions else None

@@ -145,6 +145,14 @@ _MUSTER: Final = (
         " partitions. Only in Muster.",
     ),
     S(
+        "group.verdict.locks.expire.ms",
+        INT,
+        300_000,
+        "[0,...]",
+        "Verdict LOCKS_EXPIRE: the window in which the expired locks of a member of a share group"
+        " are counted. Only in Muster.",
+    ),
+    S(
         "group.verdict.refused.ms",
         INT,
         600_000,

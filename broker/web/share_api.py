@@ -21,6 +21,7 @@ from broker.web.readers.redaction import Redaction
 from broker.web.views.groups import member_rows
 from broker.web.views.search_names import topics_named
 from broker.web.views.share import Wanted, share_head, share_partition_rows
+from broker.web.views.verdicts import findings_of
 from coordinator.share.group_view import ShareGroupView
 from security.acls.model import ResourceType
 
@@ -63,10 +64,14 @@ class ShareApi:
         if not isinstance(group, ShareGroupView):
             kind = f"is a {group.type} group, not a share group"
             return refused(404, f"group {group_id} {kind}")
+        slices = self.sources.slicer.work("/api")
+        judgement = await self.sources.verdicts.judged(hosted, group, slices)
+        slices.end()
         shown = Redaction(reader, topics_named(hosted, group))
+        head = share_head(self.sources, hosted, group) | findings_of(judgement)
         return listing(
             self.sources.slicer,
-            share_head(self.sources, hosted, group),
+            shown.of(head),
             members=shown.rows(member_rows(self.sources, group)),
             partitions=shown.rows(share_partition_rows(self.sources, group, wanted)),
         )

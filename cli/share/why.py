@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cli import output
+from cli.groups.why import finding_lines
 from cli.http import api_at
 from cli.options import (
     BOOTSTRAP,
@@ -45,6 +46,8 @@ def why(
 ) -> None:
     """Show which records were delivered again or archived, to whom, and what the members said.
 
+    The problems of the group come first, such as a member whose locks expire.
+
     The most often delivered records are first. Needs Muster's HTTP API.
     """
     wanted = place_of(place)
@@ -65,6 +68,7 @@ def story(found: Value, wanted: Place, last: int) -> list[str]:
         for row in rows:
             lines += of_record(row, wanted.offset, limit)
         return lines
+    lines += finding_lines(found["findings"], "share why")
     for row in rows:
         lines += of_partition(row)
     records = [(each, row) for row in rows for each in row["histories"]]

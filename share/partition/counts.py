@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from share.partition.expiries import Expiries
+
 OUTCOMES: Final = (
     "accepted", "released", "rejected", "gap", "lock expired", "session closed"
 )  # fmt: skip
 """The kinds of outcomes, as in `Outcome.kind`."""
 
 GROUPS_MAX: Final = 10_000
-"""The maximum number of groups with counts, which need about 10 MB; beyond it, the group that was
+"""The maximum number of groups with counts, which need about 10 MB,
+and 1 MB more for each thousand members whose locks have expired; beyond it, the group that was
 added first is forgotten, and its counts begin again."""
 
 
 class DeliveryCounts:
     """The numbers of records delivered to the members of a group, since the broker started."""
 
-    __slots__ = ("archived", "delivered", "delivered_again", "outcomes")
+    __slots__ = ("archived", "delivered", "delivered_again", "expiries", "outcomes")
 
     def __init__(self) -> None:
         self.delivered = 0
@@ -29,6 +32,8 @@ class DeliveryCounts:
         """Stored ends of deliveries by kind."""
         self.archived = 0
         """Records archived after too many deliveries."""
+        self.expiries = Expiries()
+        """The last expired locks of each member."""
 
     def acquired(self, records: int, delivery_count: int) -> None:
         """Counts records that a member has acquired."""

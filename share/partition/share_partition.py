@@ -321,6 +321,8 @@ class SharePartition:
         if ended.count < 2 and kind in ("accepted", "gap"):
             return
         assert ended.lock is not None
+        if kind == "lock expired":
+            self._counts.expiries.note(ended.lock.member_id, len(ended), now_ms)
         self._history.note(
             Outcome(
                 ended.first,

@@ -37,6 +37,7 @@ from verdicts.facts import (
 from verdicts.findings import Finding
 from verdicts.judge import Judgement, judge
 from verdicts.names import Verdict
+from verdicts.share_rules import ExpiredFacts, ShareFacts
 from verdicts.thresholds import Thresholds
 
 TWO = (member(), member("m2", host="/10.0.0.8"))
@@ -283,6 +284,12 @@ TABLE = [
      simple(at(0, 5, 9, stands=40, moved=40), at(1, 9, 9, moved=35)),
      "OK", "4 unread records, none of them overdue; the group has no members"),
 
+    # ---- locks of share groups
+    ("its locks expire", stable(share=ShareFacts(0, 1, ago(1), (), [
+        ExpiredFacts("m1", [ago(90), ago(60), ago(30)], [1, 1, 1], 30_000)])),
+     "LOCKS_EXPIRE", "the locks of m1 on 10.0.0.7 have expired 3 times since 2026-11-22T12:04:01Z,"
+     " the last time at 2026-11-22T12:05:01Z: it did not acknowledge 3 records within 30.0 s, and"
+     " they were delivered again or archived"),
     # ---- flapping
     ("under a new id", stable(at(0, 9, 9), returns=[returns(3)]),
      "FLAPPING", "the client of m9 on 10.0.0.7 has restarted 3 times since 2026-11-22T12:05:01Z,"

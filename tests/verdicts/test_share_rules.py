@@ -10,10 +10,11 @@ from tests.verdicts.groups import NOW_MS, ago, member
 from verdicts.facts import STABLE, GroupFacts
 from verdicts.judge import judge
 from verdicts.names import Verdict
-from verdicts.share_rules import RepeatedFacts, ShareFacts
+from verdicts.share_rules import ExpiredFacts, RepeatedFacts, ShareFacts
 from verdicts.thresholds import Thresholds
 
 REPEATED = RepeatedFacts("orders", 3, 120, 120, 4, 5, ago(90), "m1", "lock expired")
+EXPIRED = ExpiredFacts("m1", [ago(200), ago(100), ago(70)], [1, 5, 2], 30_000)
 
 
 def judged(share: ShareFacts | None, members: int = 1, **fields: Any) -> Any:
@@ -38,6 +39,13 @@ def judged(share: ShareFacts | None, members: int = 1, **fields: Any) -> Any:
         (ShareFacts(0, 5, ago(30)), Verdict.STALLED),
         (ShareFacts(0, 1, ago(1), [REPEATED]), Verdict.STUCK_RECORD),
         (ShareFacts(5, 1, ago(31), [REPEATED]), Verdict.STALLED),
+        (ShareFacts(0, 1, ago(1), [], [EXPIRED]), Verdict.LOCKS_EXPIRE),
+        (ShareFacts(0, 1, ago(1), [REPEATED], [EXPIRED]), Verdict.STUCK_RECORD),
+        (ShareFacts(0, 1, ago(1), [], [EXPIRED._replace(member="gone")]), Verdict.OK),
+        (
+            ShareFacts(0, 1, ago(1), [], [EXPIRED._replace(at_ms=[ago(301), ago(100), ago(70)])]),
+            Verdict.OK,
+        ),
     ],
 )
 def test_share_group_has_the_verdict_of_its_facts(
@@ -72,3 +80,16 @@ def test_finding_of_a_repeated_record_names_the_last_member_and_its_outcome() ->
         " m1 on 10.0.0.7 ended with: lock expired"
     )
     assert finding.command == "muster share why payments orders:3@120"
+
+
+def test_finding_of_expired_locks_names_the_member_and_counts_its_records() -> None:
+    old = EXPIRED._replace(at_ms=[ago(900), *EXPIRED.at_ms], records=[7, *EXPIRED.records])
+    [finding] = judged(ShareFacts(0, 1, ago(1), [], [old])).findings
+    assert (finding.verdict, finding.member, finding.topic) == (Verdict.LOCKS_EXPIRE, "m1", None)
+    assert finding.sentence == (
+        "the locks of m1 on 10.0.0.7 have expired 3 times since 2026-11-22T12:02:11Z, the last time"
+        " at 2026-11-22T12:04:21Z: it did not acknowledge 8 records within 30.0 s, and they were"
+        " delivered again or archived"
+    )
+    assert finding.advice.startswith("check that the member acknowledges the records")
+    assert finding.command == "muster share why payments"

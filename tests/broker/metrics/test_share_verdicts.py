@@ -51,3 +51,31 @@ async def test_record_that_is_delivered_again_and_again_is_a_stuck_record(tmp_pa
         " payments-1-aaaa on 10.0.0.7 ended with: lock expired"
     )
     assert found["command"] == "muster share why payments orders:0@0"
+
+
+async def test_member_whose_locks_expire_again_and_again_is_named(tmp_path: Path) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        one, two = await two_sharers(seen, 9)
+        for number in range(3):
+            for each in (one, two):
+                await each.heartbeat()
+            taken = await one.fetch(2)
+            assert (await two.fetch(1))[0][2] == 1
+            await two.acknowledge((2 + number, 2 + number, [ACCEPT]))
+            assert taken == [(0, 1, number + 1)]
+            if number < 2:
+                assert "LOCKS_EXPIRE" not in [each["verdict"] for each in await findings(seen)]
+            await pass_locks(seen)
+        found = await findings(seen)
+        for each in (one, two):
+            await each.heartbeat()
+        seen.pass_ms(250_000)
+        later = await findings(seen)
+    [expire] = [each for each in found if each["verdict"] == "LOCKS_EXPIRE"]
+    assert (expire["client"], expire["host"]) == ("payments-1", "10.0.0.7")
+    assert expire["sentence"] == (
+        "the locks of payments-1-aaaa on 10.0.0.7 have expired 3 times since 2023-11-14T22:13:50Z,"
+        " the last time at 2023-11-14T22:14:50Z: it did not acknowledge 6 records within 30.0 s,"
+        " and they were delivered again or archived"
+    )
+    assert "LOCKS_EXPIRE" not in [each["verdict"] for each in later]

@@ -28,7 +28,10 @@ from tests.wire import Wire
 RECORDS = 5
 OLD_MS = 600_000
 """An age of unread records in ms that is old enough for the verdict LAGGING."""
-UNJUDGED = "not checked: BLOCKED, REFUSED, HELD_BACK, STALLED, STUCK_RECORD, FLAPPING and ABANDONED"
+UNJUDGED = (
+    "not checked: BLOCKED, REFUSED, HELD_BACK, STALLED, STUCK_RECORD, LOCKS_EXPIRE, FLAPPING and"
+    " ABANDONED"
+)
 
 
 def produce(broker: Broker, topic: str, age_ms: int) -> None:

@@ -292,3 +292,20 @@ async def test_groups_why_shows_epochs_of_a_share_group(tmp_path: Path) -> None:
     assert [each["type"] for each in journal["rebalances"]] == ["share", "share"]
     assert "payments-2-bbbb from 10.0.0.8 joined" in ran.out
     assert "join phase" not in ran.out
+
+
+@in_loop
+async def test_why_names_a_member_whose_locks_expire_before_its_records(tmp_path: Path) -> None:
+    async with telling(tmp_path) as (seen, share):
+        one, two = await two_sharers(seen)
+        for _ in range(3):
+            for each in (one, two):
+                await each.heartbeat()
+            await one.fetch(1)
+            await pass_locks(seen)
+        ran = await share("why", PAYMENTS)
+    lines = ran.out.splitlines()
+    [at] = [number for number, line in enumerate(lines) if line.startswith("LOCKS_EXPIRE: ")]
+    assert lines[at].startswith("LOCKS_EXPIRE: the locks of payments-1-aaaa on 10.0.0.7 have")
+    assert "$ muster share why" not in ran.out
+    assert at < lines.index("orders-1: complete before offset 0")
