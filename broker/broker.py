@@ -63,6 +63,7 @@ from broker.net.long_requests import LongRequests
 from broker.net.server import Server
 from broker.net.sockets import Bind, CannotListen, Sockets, bind
 from broker.secured import Secured
+from broker.share.archived import ArchivedRecords
 from broker.share.group_settings import DeliverySettingsOfGroups
 from broker.share.partitions import SharePartitions
 from broker.share.persister import SharePersister
@@ -420,6 +421,9 @@ class Broker:
             self.slicer,
             self.background,
             self.internal_errors,
+            ArchivedRecords(
+                self.groups, self.keeper.observe, self.time, self.internal_errors
+            ).report,
         )
         self.share_sessions = ShareSessions(
             lambda: int(self.config["group.share.max.share.sessions"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import TYPE_CHECKING, Union
 
 from coordinator.classic.member_restarts import (
     STREAK_PAUSE_MS,
@@ -18,6 +19,9 @@ from journal.pages import Page, Ring
 from journal.texts import Source
 from journal.unsaved import Unsaved
 
+if TYPE_CHECKING:
+    from coordinator.share.archived import Archived
+
 FLAPPING_CAUSES = frozenset(
     {Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.SYNC_TIMED_OUT, Cause.JOIN_TIMED_OUT}
 )
@@ -27,6 +31,7 @@ REBALANCES_KEPT = 64
 _NOTES_KEPT = 64
 _MOVED_BACK_KEPT = 64
 _LOSSES_KEPT = 64
+ARCHIVED_KEPT = 128
 _PENDING_KEPT = 32
 _FLAPPERS_KEPT = 64
 _REJECTED_KEPT = 128
@@ -34,7 +39,9 @@ _REJECTED_KEPT = 128
 INSTANCES_KEPT = 64
 _GROUP_BYTES = 1500
 
-Kept = Rebalance | Note | MovedBack | Lost | Rejections | Flapping | RestartingMember
+Kept = Union[
+    Rebalance, Note, MovedBack, Lost, Rejections, Flapping, RestartingMember, "Archived"
+]  # fmt: skip
 """The types of entries that are written to the journal's file for the next start."""
 
 
@@ -43,6 +50,7 @@ class GroupJournal(Page):
 
     __slots__ = (
         "_moved_back_saved_ms",
+        "archived",
         "changed",
         "fencings",
         "flapping",
@@ -79,6 +87,8 @@ class GroupJournal(Page):
         """Commits that moved offsets back, by their numbers."""
         self.losses: Ring[Lost] = self.ring(_LOSSES_KEPT)
         """Admin actions that make the group miss records, by entry number."""
+        self.archived: Ring[Archived] = self.ring(ARCHIVED_KEPT)
+        """Archived records of a share group, by entry number."""
         self.changed: Ring[Flapping] = self.ring(_FLAPPERS_KEPT)
         """Members that changed their topics or protocols, by member id."""
         self.fencings: Ring[Fencing] = self.ring(INSTANCES_KEPT)
@@ -106,9 +116,11 @@ class GroupJournal(Page):
         elif isinstance(entry, Flapping):
             entry.source = Source.KEPT
             self.changed.put(entry.member_id, entry)
-        else:
+        elif isinstance(entry, RestartingMember):
             entry.is_kept = True
             self.returns.restore(entry)
+        else:
+            self.archived.put(entry.number, entry.kept())
 
     # -- rebalances
 

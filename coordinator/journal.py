@@ -18,6 +18,7 @@ from coordinator.group_journal import REBALANCES_KEPT, GroupJournal
 from coordinator.journal_entries import GROUP_REMOVED, Flapping, Lost, MovedBack, Note, Rejections
 from coordinator.journal_folds import FOLDS
 from coordinator.journal_rebalance import Rebalance, with_generations
+from coordinator.share.archived import Archived, RecordsArchived, fold_archived
 from journal.lines import Form
 from journal.pages import Page, Pages, Ring
 from journal.unsaved import Unsaved
@@ -42,6 +43,7 @@ FORM = Form(
         "refused_join": Rejections.read_joins,
         "flapping": Flapping.read,
         "returning": RestartingMember.read,
+        "archived": Archived.read,
     },
     lambda fields: fields.get("kind") == "note" and fields.get("what") == GROUP_REMOVED,
 )
@@ -75,7 +77,7 @@ class Journal(Pages[GroupJournal]):
     """The journal pages of a broker's groups."""
 
     form = FORM
-    folds = FOLDS
+    folds = FOLDS | {RecordsArchived: fold_archived}
 
     def __init__(
         self,

@@ -328,6 +328,7 @@ def _expiring(journal: GroupJournal, event: OffsetsExpiring, now: Now) -> None:
 
 
 def _removed(journal: GroupJournal, event: GroupRemoved, now: Now) -> None:
+    journal.archived.take_all()  # another group may get the same id
     journal.add_note(Note(now.wall_ms, GROUP_REMOVED, f"the group was removed: {event.cause}"))
 
 

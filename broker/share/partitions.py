@@ -15,7 +15,7 @@ Source: Kafka 4.3.1 ``SharePartitionManager``, ``SharePartition``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -53,7 +53,7 @@ from share.persister.calls import (
 from share.values import UNINITIALIZED_OFFSET, SharePartitionKey
 
 if TYPE_CHECKING:
-    from share.partition.values import AckBatch, Change
+    from share.partition.values import AckBatch, Change, Outcome
 
 logger = structlog.get_logger(__name__)
 
@@ -106,8 +106,10 @@ class SharePartitions:
         slicer: Slicer,
         background: Background,
         internal_errors: InternalErrors,
+        archived: Callable[[LivePartition, Sequence[Outcome]], None],
     ) -> None:
-        """``settings_of`` returns the settings of a group."""
+        """``settings_of`` returns the settings of a group; ``archived`` is called with the outcomes
+        of records that were archived."""
         self.settings_of = settings_of
         self.counts = GroupCounts()
         self._persister = persister
@@ -118,6 +120,7 @@ class SharePartitions:
         self._slicer = slicer
         self._background = background
         self._errors = internal_errors
+        self._archived = archived
         self._by_group: dict[str, dict[SharePartitionKey, LivePartition]] = {}
         self._loads: set[asyncio.Task[None]] = set()
         self._locks = LockTimer(time, self._expire)
@@ -314,7 +317,9 @@ class SharePartitions:
         live.writes -= 1
         now_ms = self._time.now().mono_ms
         if reply.error_code == NONE:
-            live.ready.written(change, now_ms)
+            archived = live.ready.written(change, now_ms)
+            if archived:
+                self._archived(live, archived)
         else:
             live.ready.failed(change, now_ms)
             live.retry_ms = now_ms + RETRY_MS

@@ -217,15 +217,20 @@ class SharePartition:
 
     # --- persistence
 
-    def written(self, change: Change, now_ms: int) -> None:
+    def written(self, change: Change, now_ms: int) -> Sequence[Outcome]:
         """Makes a stored change take effect: released records are available, and the start offset
-        moves past final records."""
+        moves past final records. Returns the outcomes of the records that were archived, without
+        gaps."""
+        archived: list[Outcome] = []
         for each in self._pending(change):
             transition = each.transition
             assert transition is not None
-            self._note(each, transition.kind, transition.state, now_ms)
+            outcome = self._note(each, transition.kind, transition.state, now_ms)
+            if outcome is not None and outcome.archived and outcome.kind != "gap":
+                archived.append(outcome)
             self._ranges.settle(each, transition.state)
         self._settled(change)
+        return archived
 
     def failed(self, change: Change, now_ms: int) -> None:
         """Takes back a change that was not stored. Its records are held by the same member again;
@@ -314,27 +319,27 @@ class SharePartition:
             last = batch.last_offset
         yield first, last
 
-    def _note(self, ended: Range, kind: str, state: DeliveryState, now_ms: int) -> None:
-        """Counts the outcome of a delivery, and keeps it unless the first delivery has ended as
-        usual. A control record is a gap."""
+    def _note(self, ended: Range, kind: str, state: DeliveryState, now_ms: int) -> Outcome | None:
+        """Counts the outcome of a delivery, and keeps and returns it unless the first delivery has
+        ended as usual. A control record is a gap."""
         self._counts.ended(len(ended), kind, state == ARCHIVED)
         if ended.count < 2 and kind in ("accepted", "gap"):
-            return
+            return None
         assert ended.lock is not None
         if kind == "lock expired":
             self._counts.expiries.note(ended.lock.member_id, len(ended), now_ms)
-        self._history.note(
-            Outcome(
-                ended.first,
-                ended.last,
-                ended.count,
-                ended.lock.member_id,
-                ended.lock.begins_ms,
-                now_ms,
-                kind,
-                state == ARCHIVED,
-            )
+        outcome = Outcome(
+            ended.first,
+            ended.last,
+            ended.count,
+            ended.lock.member_id,
+            ended.lock.begins_ms,
+            now_ms,
+            kind,
+            state == ARCHIVED,
         )
+        self._history.note(outcome)
+        return outcome
 
 
 def _loaded(state: StoredState) -> Ranges:

@@ -1,15 +1,16 @@
 """Share groups as plain values for JSON: per share partition, the records in flight with their
 holders, and the records that were delivered again or archived, with their deliveries.
 
-The broker keeps the outcomes of deliveries in memory while it has the share partition loaded. A
-share partition that is not loaded is shown as it is stored: no member holds its records.
+The broker keeps the outcomes of deliveries in memory while it has the share partition loaded; the
+journal keeps the last delivery of archived records. A share partition that is not loaded is shown
+as it is stored: no member holds its records.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.sources import Sources
 from broker.share.live_partition import LivePartition
+from coordinator.share.archived import Archived
 from coordinator.share.group_view import ShareGroupView
 from protocol.now import Now
 from share.partition.share_partition import SharePartition
@@ -90,9 +92,22 @@ def names_of(sources: Sources, group: ShareGroupView) -> Names:
             names[assigned.member_id] = assigned.client_id, plain_host(assigned.client_host)
         for change in rebalance.changes:
             names[change.member_id] = change.client_id, plain_host(change.client_host)
+    for archived in () if journal is None else journal.archived:
+        if archived.client_id:
+            names[archived.member_id] = archived.client_id, plain_host(archived.client_host)
     for member in group.members.values():
         names[member.member_id] = member.client_id, plain_host(member.client_host)
     return names
+
+
+def archived_of(sources: Sources, group_id: str) -> Mapping[tuple[str, int], Sequence[Archived]]:
+    """Returns the archived records in the journal of a group, by topic id in hexadecimal and
+    partition."""
+    journal = sources.journal.get(group_id)
+    found: dict[tuple[str, int], list[Archived]] = {}
+    for each in () if journal is None else journal.archived:
+        found.setdefault((each.topic_id, each.partition), []).append(each)
+    return found
 
 
 class Place(NamedTuple):
@@ -108,7 +123,7 @@ def share_places(
 ) -> Iterator[Place]:
     """Yields the share partitions of a group, by topic and partition. With ``offset``, the views
     have only what concerns this record."""
-    names = names_of(sources, group)
+    names, archived = names_of(sources, group), archived_of(sources, group.group_id)
     in_memory = {live.key: live for live in sources.share_partitions.of_group(group.group_id)}
     keys = {
         SharePartitionKey(group.group_id, topic_id, partition)
@@ -121,7 +136,8 @@ def share_places(
         if (topic := sources.registry.topic_by_id(key.topic_id)) is not None
     ]
     for name, partition, key in sorted(known):
-        make = partial(_row, sources, name, key, in_memory.get(key), names, offset)
+        entries = archived.get((key.topic_id.hex(), partition), ())
+        make = partial(_row, sources, name, key, in_memory.get(key), names, entries, offset)
         yield Place(name, partition, make)
 
 
@@ -142,6 +158,7 @@ def _row(
     key: SharePartitionKey,
     live: LivePartition | None,
     names: Names,
+    archived: Sequence[Archived],
     offset: int | None,
 ) -> View:
     log = sources.logs.get(topic, key.partition)
@@ -186,9 +203,11 @@ def _row(
     view["in_flight"] = [_range_view(each, names, now) for each in shown[:RANGES_SHOWN]]
     view["more_in_flight"] = max(0, len(shown) - RANGES_SHOWN)
     first, last = (0, share.end_offset) if offset is None else (offset, offset)
-    histories = _pieces(_latest(share.outcomes(first, last)), ranges, first, last)
+    known_from_ms = now.mono_ms + 1 if live is None or not is_loaded else live.loaded_ms
+    outcomes = _journaled(archived, share, known_from_ms, now) + share.outcomes(first, last)
+    histories = _pieces(_latest(outcomes), ranges, first, last)
     view["histories"] = [
-        _history_view(share, each, names, now) for each in histories[:HISTORIES_SHOWN]
+        _history_view(outcomes, each, names, now) for each in histories[:HISTORIES_SHOWN]
     ]
     view["more_histories"] = max(0, len(histories) - HISTORIES_SHOWN)
     return view
@@ -289,10 +308,31 @@ def _pieces(
     return pieces
 
 
-def _history_view(share: SharePartition, piece: _Piece, names: Names, now: Now) -> View:
+def _journaled(
+    archived: Sequence[Archived], share: SharePartition, before_ms: int, now: Now
+) -> list[Outcome]:
+    """Returns the outcomes in the journal that are older than the outcomes in memory, which are
+    known from ``before_ms`` on. Archived records of an earlier state may be delivered again."""
+    offset_ms = now.wall_ms - now.mono_ms
+    return [
+        Outcome(
+            each.first_offset,
+            each.last_offset,
+            each.deliveries,
+            each.member_id,
+            each.began_ms - offset_ms,
+            each.at_ms - offset_ms,
+            each.outcome,
+            archived=True,
+        )
+        for each in archived
+        if each.state_epoch == share.state_epoch and each.at_ms - offset_ms < before_ms
+    ]
+
+
+def _history_view(outcomes: Sequence[Outcome], piece: _Piece, names: Names, now: Now) -> View:
     latest, inside = piece.latest, piece.now
     state = "archived" if latest.archived else "acknowledged"
-    outcomes = share.outcomes(piece.first_offset, piece.last_offset)
     mine = [each for each in outcomes if _contains(each, piece.first_offset)]
     return {
         "first_offset": piece.first_offset,

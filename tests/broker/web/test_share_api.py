@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from broker.web.views import share as views
+from protocol.messages.alter_share_group_offsets import API as ALTER
 from protocol.messages.delete_groups import API as DELETE_GROUPS
+from tests.broker.edge import eventually
 from tests.broker.seen import Seen, seeing
 from tests.broker.share_calls import ACCEPT, RELEASE
 from tests.broker.share_stories import (
@@ -141,6 +143,46 @@ async def test_share_api_shows_the_stored_state_of_a_share_partition_that_is_not
         row = await first(seen)
     assert (row["loaded"], row["known_since_ms"], row["start_offset"]) == (False, None, 0)
     assert row["records"]["acknowledged"] == 1
+
+
+async def test_archived_records_are_named_after_a_restart(tmp_path: Path) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        await a_poisonous_record(seen)
+        before = (await first(seen))["histories"]
+        now_ms = seen.time.wall_ms
+    async with seeing(tmp_path, SETTINGS) as seen:
+        seen.pass_ms(now_ms - seen.time.wall_ms + 60_000)
+        await eventually(
+            lambda: not (seen.broker.groups.life.loading or seen.broker.share_states.life.loading)
+        )
+        row = await first(seen)
+        one = await first(seen, f"{ONE}&offset=1")
+    assert row["loaded"] is False
+    kept = [{**each, "outcomes": each["outcomes"][-1:]} for each in before]
+    assert row["histories"] == kept
+    assert row["histories"][0]["archived_because"] == "too many deliveries"
+    [last] = row["histories"][0]["outcomes"]
+    assert (last["client"], last["host"], last["delivery"], last["outcome"]) == (
+        "payments-2",
+        "10.0.0.8",
+        5,
+        "lock expired",
+    )
+    assert [each["archived_because"] for each in one["histories"]] == ["rejected"]
+
+
+async def test_records_archived_before_a_reset_of_the_start_offset_are_not_shown(
+    tmp_path: Path,
+) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        sharers = await a_poisonous_record(seen)
+        for each in sharers:
+            await each.heartbeat(-1)
+        partitions = [{"partition_index": 0, "start_offset": 0}]
+        topics = [{"topic_name": "orders", "partitions": partitions}]
+        await seen.client.call(ALTER.key, 0, group_id=PAYMENTS, topics=topics)
+        row = await first(seen)
+    assert (row["start_offset"], row["histories"]) == (0, [])
 
 
 async def test_deleted_share_group_leaves_no_share_partition_in_memory(tmp_path: Path) -> None:

@@ -1,0 +1,129 @@
+"""Archived records of share groups: the event, and its entry in the journal."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from coordinator.group_journal import GroupJournal
+from journal.entry import Fields
+from journal.texts import Source, kept_id, long_bytes
+from protocol.now import Now
+from protocol.slotted import slotted
+
+TOGETHER_MS = 60_000
+"""Adjacent records that are archived within this time, for the same reason, are one entry."""
+_ARCHIVED_BYTES = 900
+_AS_THEY_ARE = (
+    "number", "at_ms", "topic_id", "partition", "state_epoch", "first_offset", "last_offset",
+    "deliveries", "member_id", "client_id", "client_host", "began_ms", "outcome",
+)  # fmt: skip
+"""The fields of an entry that are equal in its journal line."""
+_REASON = (
+    "topic_id", "partition", "state_epoch", "deliveries", "member_id", "client_id", "client_host",
+    "outcome",
+)  # fmt: skip
+"""The fields in which entries that are merged are equal."""
+
+
+@slotted
+class RecordsArchived:
+    """Consecutive records were archived although no member had accepted them: a member rejected
+    them, or they were delivered too often."""
+
+    group_id: str
+    topic_id: bytes
+    partition: int
+    state_epoch: int
+    """The epoch of the share partition's state. Records of an earlier epoch may be delivered again.
+    """
+    first_offset: int
+    last_offset: int
+    deliveries: int
+    member_id: str
+    """The member of the last delivery."""
+    client_id: str
+    """The client.id and the host of the member; "" if the member is not known any more."""
+    client_host: str
+    began_ms: int
+    """The wall time at which the last delivery began."""
+    outcome: str
+    """How the last delivery ended, such as ``rejected`` or ``lock expired``."""
+
+
+class Archived(NamedTuple):
+    """Consecutive records that were archived; the fields are those of `RecordsArchived`."""
+
+    number: int
+    """The number of the entry in its group, from 1."""
+    at_ms: int
+    topic_id: str
+    """The topic id in hexadecimal."""
+    partition: int
+    state_epoch: int
+    first_offset: int
+    last_offset: int
+    deliveries: int
+    member_id: str
+    client_id: str
+    client_host: str
+    began_ms: int
+    outcome: str
+    source: Source = Source.SEEN
+
+    @classmethod
+    def of(cls, event: RecordsArchived, number: int, now: Now) -> Archived:
+        """Makes the entry of an event."""
+        return cls(
+            number,
+            now.wall_ms,
+            event.topic_id.hex(),
+            event.partition,
+            event.state_epoch,
+            event.first_offset,
+            event.last_offset,
+            event.deliveries,
+            kept_id(event.member_id),
+            kept_id(event.client_id),
+            event.client_host,
+            event.began_ms,
+            event.outcome,
+        )
+
+    @classmethod
+    def read(cls, fields: Fields) -> Archived:
+        """Reads the entry from its journal line."""
+        return cls(**{name: fields[name] for name in _AS_THEY_ARE})
+
+    def fields(self) -> Fields:
+        """Returns the fields of the entry's journal line."""
+        return {"kind": "archived", **{name: getattr(self, name) for name in _AS_THEY_ARE}}
+
+    def copied(self) -> Archived:
+        """Implements Entry.copied."""
+        return self
+
+    def kept(self) -> Archived:
+        """Returns the entry as it is after a restart."""
+        return self._replace(source=Source.KEPT)
+
+    def size(self) -> int:
+        """Returns the estimated memory of the entry in bytes."""
+        return _ARCHIVED_BYTES + long_bytes(self.member_id, self.client_id)
+
+    def followed_by(self, later: Archived) -> Archived | None:
+        """Merges the entry with an entry of the records after it; None if they differ in more than
+        their offsets and times."""
+        if later.first_offset != self.last_offset + 1 or later.at_ms - self.at_ms > TOGETHER_MS:
+            return None
+        if any(getattr(self, name) != getattr(later, name) for name in _REASON):
+            return None
+        return self._replace(last_offset=later.last_offset, at_ms=later.at_ms, source=later.source)
+
+
+def fold_archived(journal: GroupJournal, event: RecordsArchived, now: Now) -> None:
+    """Adds the entry of an event, or extends the last entry."""
+    entry = Archived.of(event, journal.archived.number + 1, now)
+    last = journal.archived.last
+    entry = (None if last is None else last.followed_by(entry)) or entry
+    journal.archived.put(entry.number, entry)
+    journal.save(entry.number, entry)
