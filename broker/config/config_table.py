@@ -692,9 +692,9 @@ _KAFKA: Final = (
     ),
     S(
         "group.share.max.size",
-        SHORT,
+        INT,
         200,
-        "[10,...,1000]",
+        "[1,...,1000]",
         "The maximum number of members of one share group.",
     ),
     S(
@@ -729,7 +729,7 @@ _KAFKA: Final = (
         "group.share.record.lock.duration.ms",
         INT,
         30000,
-        "[1000,...,60000]",
+        "[1000,...,3600000]",
         "How long a member of a share group has a record before the record is delivered again.",
     ),
     S(

@@ -374,11 +374,18 @@ OF_KAFKA_4 = {
 }
 """Settings for which the default of Kafka 4.3.1 is expected instead of that of 3.9.2, without
 `streams`, which Muster does not serve, and with `share`, which Kafka serves in any case."""
+OF_SHARE_GROUPS = {
+    "group.share.max.size": {"type": "INT", "valid": "[1,...,1000]"},
+    "group.share.record.lock.duration.ms": {"valid": "[1000,...,3600000]"},
+}
+"""The types and bounds of Kafka 4.3.1 instead of those of 3.9.2, whose share groups were a
+preview."""
 LONG_LISTS = {"inter.broker.protocol.version", "log.message.format.version"}
 
 
 def test_broker_settings_table_has_kafkas_types_defaults_and_bounds() -> None:
-    for row in KAFKA["broker (3.9.2)"]:
+    for old in KAFKA["broker (3.9.2)"]:
+        row = old | OF_SHARE_GROUPS.get(old["name"], {})
         setting = BROKER[row["name"]]
         assert setting.type == row["type"], row["name"]
         if row["name"] not in OUR_OWN_DEFAULTS and row["type"] not in ("PASSWORD", "DOUBLE"):
