@@ -432,6 +432,7 @@ class Broker:
 
     def _share_member_removed(self, event: ShareMemberRemoved) -> None:
         """Ends the share session of a removed member, which releases the records that it holds."""
+        self.share_partitions.counts.member_removed(event.group_id, event.member_id)
         self.share_sessions.member_removed(event.group_id, event.member_id)
 
     def _make_server(self) -> None:

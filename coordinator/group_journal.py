@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Union
 
 from coordinator.classic.member_restarts import (
     STREAK_PAUSE_MS,
@@ -14,13 +13,11 @@ from coordinator.classic.member_restarts import (
 from coordinator.events import Cause
 from coordinator.journal_entries import Fencing, Flapping, Lost, MovedBack, Note, Rejections
 from coordinator.journal_rebalance import Change, Rebalance
+from coordinator.share.archived import Archived
 from journal.entry import SAVED_AGAIN_MS
 from journal.pages import Page, Ring
 from journal.texts import Source
 from journal.unsaved import Unsaved
-
-if TYPE_CHECKING:
-    from coordinator.share.archived import Archived
 
 FLAPPING_CAUSES = frozenset(
     {Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.SYNC_TIMED_OUT, Cause.JOIN_TIMED_OUT}
@@ -39,9 +36,7 @@ _REJECTED_KEPT = 128
 INSTANCES_KEPT = 64
 _GROUP_BYTES = 1500
 
-Kept = Union[
-    Rebalance, Note, MovedBack, Lost, Rejections, Flapping, RestartingMember, "Archived"
-]  # fmt: skip
+Kept = Rebalance | Note | MovedBack | Lost | Rejections | Flapping | RestartingMember | Archived
 """The types of entries that are written to the journal's file for the next start."""
 
 

@@ -18,7 +18,7 @@ from coordinator.group_journal import REBALANCES_KEPT, GroupJournal
 from coordinator.journal_entries import GROUP_REMOVED, Flapping, Lost, MovedBack, Note, Rejections
 from coordinator.journal_folds import FOLDS
 from coordinator.journal_rebalance import Rebalance, with_generations
-from coordinator.share.archived import Archived, RecordsArchived, fold_archived
+from coordinator.share.archived import Archived
 from journal.lines import Form
 from journal.pages import Page, Pages, Ring
 from journal.unsaved import Unsaved
@@ -77,7 +77,7 @@ class Journal(Pages[GroupJournal]):
     """The journal pages of a broker's groups."""
 
     form = FORM
-    folds = FOLDS | {RecordsArchived: fold_archived}
+    folds = FOLDS
 
     def __init__(
         self,

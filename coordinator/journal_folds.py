@@ -39,6 +39,7 @@ from coordinator.journal_entries import (
     Rejections,
 )
 from coordinator.journal_rebalance import Change, Rebalance, kept_assigned, kept_ids
+from coordinator.share.archived import RecordsArchived, fold_archived
 from journal.pages import Fold
 from journal.texts import kept_id, kept_sentence
 from protocol.consumer_protocol import CONSUMER
@@ -351,4 +352,5 @@ FOLDS: dict[type, Fold[GroupJournal]] = {
     OffsetsExpired: _expired,
     OffsetsExpiring: _expiring,
     GroupRemoved: _removed,
+    RecordsArchived: fold_archived,
 }

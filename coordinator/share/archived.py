@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator.group_journal import GroupJournal
 from journal.entry import Fields
 from journal.texts import Source, kept_id, long_bytes
 from protocol.now import Now
 from protocol.slotted import slotted
+
+if TYPE_CHECKING:
+    from coordinator.group_journal import GroupJournal
 
 TOGETHER_MS = 60_000
 """Adjacent records that are archived within this time, for the same reason, are one entry."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from share.partition.expiries import Expiries
+from share.partition.expiries import Expiries, Room
 
 OUTCOMES: Final = (
     "accepted", "released", "rejected", "gap", "lock expired", "session closed"
@@ -13,8 +13,7 @@ OUTCOMES: Final = (
 """The kinds of outcomes, as in `Outcome.kind`."""
 
 GROUPS_MAX: Final = 10_000
-"""The maximum number of groups with counts, which need about 10 MB,
-and 1 MB more for each thousand members whose locks have expired; beyond it, the group that was
+"""The maximum number of groups with counts, which need about 10 MB; beyond it, the group that was
 added first is forgotten, and its counts begin again."""
 
 
@@ -23,7 +22,8 @@ class DeliveryCounts:
 
     __slots__ = ("archived", "delivered", "delivered_again", "expiries", "outcomes")
 
-    def __init__(self) -> None:
+    def __init__(self, room: Room | None = None) -> None:
+        """``room`` bounds the expired locks of all groups together."""
         self.delivered = 0
         """Deliveries, repeated ones included."""
         self.delivered_again = 0
@@ -32,7 +32,7 @@ class DeliveryCounts:
         """Stored ends of deliveries by kind."""
         self.archived = 0
         """Records archived after too many deliveries."""
-        self.expiries = Expiries()
+        self.expiries = Expiries(room or Room())
         """The last expired locks of each member."""
 
     def acquired(self, records: int, delivery_count: int) -> None:
@@ -54,6 +54,7 @@ class GroupCounts:
 
     def __init__(self) -> None:
         self._by_group: dict[str, DeliveryCounts] = {}
+        self._room = Room()
 
     def __iter__(self) -> Iterator[tuple[str, DeliveryCounts]]:
         return iter(list(self._by_group.items()))
@@ -63,10 +64,18 @@ class GroupCounts:
         found = self._by_group.get(group_id)
         if found is None:
             if len(self._by_group) >= GROUPS_MAX:
-                del self._by_group[next(iter(self._by_group))]
-            found = self._by_group[group_id] = DeliveryCounts()
+                self.forget(next(iter(self._by_group)))
+            found = self._by_group[group_id] = DeliveryCounts(self._room)
         return found
 
     def forget(self, group_id: str) -> None:
         """Forgets a deleted group."""
-        self._by_group.pop(group_id, None)
+        found = self._by_group.pop(group_id, None)
+        if found is not None:
+            found.expiries.close()
+
+    def member_removed(self, group_id: str, member_id: str) -> None:
+        """Forgets the expired locks of a member that is not in its group any more."""
+        found = self._by_group.get(group_id)
+        if found is not None:
+            found.expiries.forget(member_id)

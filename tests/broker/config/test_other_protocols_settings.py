@@ -112,7 +112,7 @@ def test_value_that_kafka_refuses_is_refused_with_setting_and_reason(
     [
         pytest.param(row, id=row["name"])
         for row in rows()
-        if row["valid"] and row["name"] != "group.share.max.size"  # see the next test
+        if row["valid"] and row["name"] != "group.share.max.size"  # its bound is in REFUSED
     ],
 )
 def test_value_below_the_lower_bound_of_the_setting_is_refused(

@@ -69,8 +69,10 @@ async def test_member_whose_locks_expire_again_and_again_is_named(tmp_path: Path
         found = await findings(seen)
         for each in (one, two):
             await each.heartbeat()
-        seen.pass_ms(250_000)
+        await one.heartbeat(-1)
         later = await findings(seen)
+        counts = seen.broker.share_partitions.counts.of(PAYMENTS)
+        assert [member for member, _ in counts.expiries] == []
     [expire] = [each for each in found if each["verdict"] == "LOCKS_EXPIRE"]
     assert (expire["client"], expire["host"]) == ("payments-1", "10.0.0.7")
     assert expire["sentence"] == (

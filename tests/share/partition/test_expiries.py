@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from share.partition.expiries import MEMBERS_MAX, TIMES_KEPT, TOGETHER_MS, Expiries, Expiry
+from share.partition.counts import GroupCounts
+from share.partition.expiries import (
+    ALL_MEMBERS_MAX,
+    MEMBERS_MAX,
+    TIMES_KEPT,
+    TOGETHER_MS,
+    Expiries,
+    Expiry,
+    Room,
+)
 
 
 def test_locks_that_end_together_are_one_expiry() -> None:
-    expiries = Expiries()
+    expiries = Expiries(Room())
     expiries.note("a", 2, 10)
     expiries.note("b", 1, 10)
     expiries.note("a", 3, 9 + TOGETHER_MS)
@@ -18,7 +27,7 @@ def test_locks_that_end_together_are_one_expiry() -> None:
 
 
 def test_number_of_members_and_of_expiries_is_bounded() -> None:
-    expiries = Expiries()
+    expiries = Expiries(Room())
     for number in range(MEMBERS_MAX + 5):
         for again in range(TIMES_KEPT + 2):
             expiries.note(f"m{number}", 1, again * TOGETHER_MS)
@@ -26,3 +35,32 @@ def test_number_of_members_and_of_expiries_is_bounded() -> None:
     assert len(found) == MEMBERS_MAX
     assert f"m{MEMBERS_MAX + 4}" in found
     assert {len(each) for each in found.values()} == {TIMES_KEPT}
+
+
+def test_number_of_members_of_all_groups_together_is_bounded() -> None:
+    room = Room(2)
+    one, two, three = Expiries(room), Expiries(room), Expiries(room)
+    one.note("a", 1, 0)
+    two.note("b", 1, 0)
+    two.note("c", 1, 1)
+    three.note("d", 1, 2)
+    assert [[member for member, _ in each] for each in (one, two, three)] == [["a"], ["c"], []]
+    one.forget("a")
+    one.forget("a")
+    three.note("d", 1, 3)
+    two.close()
+    two.note("b", 1, 3)
+    three.note("e", 1, 4)
+    assert [member for member, _ in three] == ["d", "e"]
+    assert room.left == 0
+
+
+def test_counts_of_a_forgotten_group_and_of_a_removed_member_return_their_room() -> None:
+    counts = GroupCounts()
+    for group_id in ("g", "h"):
+        counts.of(group_id).expiries.note("m", 1, 0)
+    counts.member_removed("g", "m")
+    counts.member_removed("unknown", "m")
+    counts.forget("h")
+    assert list(counts.of("g").expiries) == []
+    assert counts._room.left == ALL_MEMBERS_MAX
