@@ -63,7 +63,6 @@ from broker.net.long_requests import LongRequests
 from broker.net.server import Server
 from broker.net.sockets import Bind, CannotListen, Sockets, bind
 from broker.secured import Secured
-from broker.share.archived import ArchivedRecords
 from broker.share.group_settings import DeliverySettingsOfGroups
 from broker.share.partitions import SharePartitions
 from broker.share.persister import SharePersister
@@ -101,11 +100,13 @@ from transactions.journal import Journal as TransactionsJournal
 from verdicts.refused_words import NEW_PROTOCOL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from broker.cluster.zookeeper.zookeeper import Connect
     from broker.cores.runtime_settings import RuntimeSettings
+    from broker.share.live_partition import LivePartition
     from broker.web.site import Pages
+    from share.partition.values import Outcome
 
 logger = structlog.get_logger(__name__)
 
@@ -421,14 +422,22 @@ class Broker:
             self.slicer,
             self.background,
             self.internal_errors,
-            ArchivedRecords(
-                self.groups, self.keeper.observe, self.time, self.internal_errors
-            ).report,
+            self._records_archived,
         )
         self.share_sessions = ShareSessions(
             lambda: int(self.config["group.share.max.share.sessions"]),
             self.share_partitions.release_member,
         )
+
+    def _records_archived(self, live: LivePartition, outcomes: Sequence[Outcome]) -> None:
+        """Reports archived records to the journal of their group; errors are caught (law 10)."""
+        from broker.share.archived import archived_events  # most brokers have no share groups
+
+        try:
+            for event in archived_events(live, outcomes, self.groups, self.time.now()):
+                self.keeper.observe(event)
+        except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+            self.internal_errors.caught("observer", error, partition=live.partition.name)
 
     def _share_member_removed(self, event: ShareMemberRemoved) -> None:
         """Ends the share session of a removed member, which releases the records that it holds."""

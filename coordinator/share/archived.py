@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from journal.entry import Fields
 from journal.texts import Source, kept_id, long_bytes
@@ -52,7 +53,8 @@ class RecordsArchived:
     """How the last delivery ended, such as ``rejected`` or ``lock expired``."""
 
 
-class Archived(NamedTuple):
+@slotted(frozen=True)
+class Archived:
     """Consecutive records that were archived; the fields are those of `RecordsArchived`."""
 
     number: int
@@ -106,7 +108,7 @@ class Archived(NamedTuple):
 
     def kept(self) -> Archived:
         """Returns the entry as it is after a restart."""
-        return self._replace(source=Source.KEPT)
+        return replace(self, source=Source.KEPT)
 
     def size(self) -> int:
         """Returns the estimated memory of the entry in bytes."""
@@ -119,7 +121,7 @@ class Archived(NamedTuple):
             return None
         if any(getattr(self, name) != getattr(later, name) for name in _REASON):
             return None
-        return self._replace(last_offset=later.last_offset, at_ms=later.at_ms, source=later.source)
+        return replace(self, last_offset=later.last_offset, at_ms=later.at_ms, source=later.source)
 
 
 def fold_archived(journal: GroupJournal, event: RecordsArchived, now: Now) -> None:

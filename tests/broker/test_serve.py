@@ -406,10 +406,10 @@ OF_A_CLUSTER = (
 """Packages and modules that a standalone broker does not need."""
 
 
-MODULES_MAX = 613
+MODULES_MAX = 615
 """The maximum number of Muster modules that are loaded before the broker listens. Each module takes
 0.1 ms."""
-COMPILED_MAX = 1007
+COMPILED_MAX = 1011
 """The maximum number of code strings that are compiled before the broker listens, each in 0.02 to
 0.2 ms.
 

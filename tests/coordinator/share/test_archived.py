@@ -55,7 +55,7 @@ def test_entry_is_read_from_its_line_as_it_was_written() -> None:
     again.restore(*FORM.entry_of(FORM.line_of(name, saved).rstrip(b"\n")))
     [entry] = entries(again)
     assert entry.source is Source.KEPT
-    assert entry._replace(source=Source.SEEN) == entries(journal)[0]
+    assert replace(entry, source=Source.SEEN) == entries(journal)[0]
     assert (entry.first_offset, entry.last_offset, entry.deliveries) == (7, 8, 5)
 
 

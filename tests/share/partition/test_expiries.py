@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from share.partition.counts import GroupCounts
-from share.partition.expiries import (
+from share.partition.counts import (
     ALL_MEMBERS_MAX,
     MEMBERS_MAX,
     TIMES_KEPT,
     TOGETHER_MS,
     Expiries,
     Expiry,
+    GroupCounts,
     Room,
 )
 
