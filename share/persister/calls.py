@@ -1,7 +1,9 @@
 """Calls of the share coordinator and their replies, each for one share partition.
 
 A call has no versions or bytes. ``ticket`` is opaque to the core, which returns the ticket with the
-reply. Source: Kafka 4.3.1 ``ShareCoordinatorShard``; APIs 83 to 87.
+reply. ``exists`` is False if the broker does not know the topic-partition; then the reply is
+UNKNOWN_TOPIC_OR_PARTITION, after all other checks. A negative partition gets INVALID_REQUEST.
+Source: Kafka 4.3.1 ``ShareCoordinatorShard``; APIs 83 to 87.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ class InitializeState:
     key: SharePartitionKey
     state_epoch: int
     start_offset: int
+    exists: bool = True
 
 
 @slotted
@@ -40,6 +43,7 @@ class ReadState:
     ticket: Ticket
     key: SharePartitionKey
     leader_epoch: int
+    exists: bool = True
 
 
 @slotted
@@ -53,6 +57,7 @@ class ReadStateSummary:
     ticket: Ticket
     key: SharePartitionKey
     leader_epoch: int
+    exists: bool = True
 
 
 @slotted
@@ -68,18 +73,23 @@ class WriteState:
     state_epoch: int
     leader_epoch: int
     start_offset: int
-    """The new start offset; -1: unchanged."""
+    """The new start offset; -1: unchanged. The stored start offset never moves back."""
     delivery_complete_count: int
     """The number of final records at or after the start offset; replaces the stored number."""
     batches: Sequence[StateBatch]
+    exists: bool = True
 
 
 @slotted
 class DeleteState:
-    """Deletes the state of a share partition; NONE if it does not exist."""
+    """Deletes the state of a share partition; NONE if it does not exist.
+
+    The topic may be deleted already: in Kafka the reply is then UNKNOWN_TOPIC_OR_PARTITION.
+    """
 
     ticket: Ticket
     key: SharePartitionKey
+    exists: bool = True
 
 
 @slotted(frozen=True)

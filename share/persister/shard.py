@@ -8,14 +8,16 @@ it, so that the loaded state does not depend on earlier records, which may be de
 not compacted, but `FindRedundant` returns the offset before which all records are redundant.
 
 Calls are never parked: each call is answered in its outcome. Source: Kafka 4.3.1
-``ShareCoordinatorShard``, with two differences that follow from the fold. An Initialize and a cold
-snapshot begin another count of updates, and an Initialize lowers the leader epoch to 0; Kafka keeps
-the old values in memory until it loads the log again.
+``ShareCoordinatorShard``, with three differences. Two follow from the fold: an Initialize and a
+cold snapshot begin another count of updates, and an Initialize lowers the leader epoch to 0; Kafka
+keeps the old values in memory until it loads the log again. In addition, a write does not move the
+start offset back: a write that is repeated after a lost response may arrive after later writes, and
+the records before their start offset would be delivered again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from protocol.errors import (
@@ -24,6 +26,7 @@ from protocol.errors import (
     INVALID_REQUEST,
     NONE,
     UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.now import Now
 from protocol.slotted import slotted
@@ -43,6 +46,7 @@ from share.persister.combining import combine
 from share.persister.config import ShareStateConfig
 from share.persister.record_codec import run_bytes_at_most
 from share.persister.values import UNKNOWN_COUNT, ShareStateRun, SnapshotValue, UpdateValue
+from share.persister.view import ShareStateView, State, stored
 from share.values import UNINITIALIZED_OFFSET, SharePartitionKey, StoredState
 
 UNCHANGED = -1
@@ -58,6 +62,8 @@ _OLD_STATE_EPOCH = (
 )
 _READ_UNINITIALIZED = "Read operation on uninitialized share partition not allowed."
 _WRITE_UNINITIALIZED = "Write operation on uninitialized share partition not allowed."
+_NEGATIVE = "The partition id cannot be a negative number."
+_UNKNOWN_TOPIC = "This server does not host this topic-partition."
 _TOO_LARGE = "The state of the share partition exceeds max.message.bytes of the state topic."
 
 
@@ -83,52 +89,6 @@ _Step = tuple[StateReply | RedundantReply, Sequence[ShareStateRun]]
 """The reply to a call, and the records that the call writes."""
 
 
-@slotted(eq=False)
-class _State:
-    """The state of one share partition."""
-
-    value: SnapshotValue
-    """The last snapshot with the updates since then."""
-    snapshot_offset: int
-    """The log offset of the last snapshot: the first record that a load needs."""
-    updates: int = 0
-    """The number of updates since the last snapshot."""
-
-
-class ShareStateView:
-    """A read-only view of a shard, without copies."""
-
-    __slots__ = ("_states",)
-
-    def __init__(self, states: Mapping[SharePartitionKey, _State]) -> None:
-        self._states = states
-
-    def known(self) -> int:
-        """Returns the number of share partitions with a state; also valid during a load."""
-        return len(self._states)
-
-    def live_records(self) -> int:
-        """Returns the number of records that are the newest snapshot of a state, or that are
-        later."""
-        return sum([1 + state.updates for state in self._states.values()])
-
-    @property
-    def known_keys(self) -> Collection[SharePartitionKey]:
-        """The share partitions with a state."""
-        return self._states.keys()
-
-    def state(self, key: SharePartitionKey) -> StoredState | None:
-        """Returns the state of a share partition; None without a state."""
-        state = self._states.get(key)
-        return None if state is None else _stored(state.value)
-
-    def snapshot(self, key: SharePartitionKey) -> SnapshotValue | None:
-        """Returns the snapshot that would be written now for a share partition; None without a
-        state."""
-        state = self._states.get(key)
-        return None if state is None else state.value
-
-
 class ShareStateShard:
     """The states of the share partitions of one partition of ``__share_group_state``."""
 
@@ -144,7 +104,7 @@ class ShareStateShard:
 
     def __init__(self, config: ShareStateConfig) -> None:
         self._config = config
-        self._states: dict[SharePartitionKey, _State] = {}
+        self._states: dict[SharePartitionKey, State] = {}
         self._incomplete: set[SharePartitionKey] = set()
         """The share partitions of which a load has found updates without their snapshot."""
         self._end_offset = 0
@@ -160,6 +120,8 @@ class ShareStateShard:
 
     def handle(self, call: Call | FindRedundant, now: Now) -> Outcome:
         """Handles a call; its ticket is answered in the returned outcome."""
+        if not isinstance(call, FindRedundant) and call.key.partition < 0:
+            return Outcome((), ((call.ticket, StateReply(INVALID_REQUEST, _NEGATIVE)),))
         reply, records = _HANDLERS[type(call)](self, call, now)
         return Outcome(records, ((call.ticket, reply),))
 
@@ -185,6 +147,8 @@ class ShareStateShard:
         state = self._states.get(call.key)
         if state is not None and _is_older(call.state_epoch, state.value.state_epoch):
             return StateReply(FENCED_STATE_EPOCH, _OLD_STATE_EPOCH), ()
+        if not call.exists:
+            return _unknown()
         value = SnapshotValue(
             snapshot_epoch=0 if state is None else state.value.snapshot_epoch + 1,
             state_epoch=call.state_epoch,
@@ -205,22 +169,26 @@ class ShareStateShard:
         value, leader_epoch = state.value, call.leader_epoch
         if _is_older(leader_epoch, value.leader_epoch):
             return StateReply(FENCED_LEADER_EPOCH, _OLD_LEADER_EPOCH), ()
+        if not call.exists:
+            return _unknown()
         if leader_epoch in (UNCHANGED, value.leader_epoch):
-            return StateReply(NONE, state=_stored(value)), ()
+            return StateReply(NONE, state=stored(value)), ()
         update = UpdateValue(
             value.snapshot_epoch,
             leader_epoch,
             value.start_offset,
             delivery_complete_count=value.delivery_complete_count,
         )
-        found = _stored(value)._replace(leader_epoch=leader_epoch)
+        found = stored(value)._replace(leader_epoch=leader_epoch)
         return StateReply(NONE, state=found), (self._record(call.key, state, update, now),)
 
     def _summarize(self, call: ReadStateSummary, _: Now) -> _Step:
+        if not call.exists:
+            return _unknown()
         state = self._states.get(call.key)
         if state is None:
             return StateReply(NONE, state=UNINITIALIZED), ()
-        return StateReply(NONE, state=_stored(state.value)._replace(batches=())), ()
+        return StateReply(NONE, state=stored(state.value)._replace(batches=())), ()
 
     def _write(self, call: WriteState, now: Now) -> _Step:
         state = self._states.get(call.key)
@@ -231,15 +199,21 @@ class ShareStateShard:
             return StateReply(FENCED_LEADER_EPOCH, _OLD_LEADER_EPOCH), ()
         if _is_older(call.state_epoch, value.state_epoch):
             return StateReply(FENCED_STATE_EPOCH, _OLD_STATE_EPOCH), ()
-        batches = combine((), call.batches, call.start_offset)
+        if not call.exists:
+            return _unknown()
+        start_offset, count = call.start_offset, call.delivery_complete_count
+        if UNCHANGED < start_offset < value.start_offset:
+            # A repeated or delayed write: the records before the stored offset are final.
+            start_offset, count = value.start_offset, value.delivery_complete_count
+        batches = combine((), call.batches, start_offset)
         if not self._fits(call.key, len(value.batches) + 2 * len(batches)):
             return StateReply(UNKNOWN_SERVER_ERROR, _TOO_LARGE), ()
         update = UpdateValue(
             value.snapshot_epoch,
             value.leader_epoch,
-            call.start_offset,
+            start_offset,
             batches,
-            call.delivery_complete_count,
+            count,
         )
         return StateReply(NONE), (self._record(call.key, state, update, now),)
 
@@ -252,7 +226,7 @@ class ShareStateShard:
         return RedundantReply(NONE, min(needed, default=self._end_offset)), ()
 
     def _record(
-        self, key: SharePartitionKey, state: _State, update: UpdateValue, now: Now
+        self, key: SharePartitionKey, state: State, update: UpdateValue, now: Now
     ) -> ShareStateRun:
         """Returns the record of an update; after enough updates, the record is a snapshot."""
         if state.updates < self._config.updates_per_snapshot:
@@ -333,7 +307,7 @@ class ShareStateShard:
         if value is None:
             states.pop(key, None)
         else:
-            states[key] = _State(value, base_offset)
+            states[key] = State(value, base_offset)
 
     def restore(self, *part: object) -> None:  # noqa: ARG002
         """Must not be called: the shard has no snapshot files, and the whole log is replayed."""
@@ -378,16 +352,10 @@ def _updated(value: SnapshotValue, update: UpdateValue) -> SnapshotValue:
     )
 
 
+def _unknown() -> _Step:
+    return StateReply(UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN_TOPIC), ()
+
+
 def _is_older(epoch: int, stored: int) -> bool:
     """True if a call has an epoch, and the epoch is older than the stored epoch."""
     return epoch != UNCHANGED and epoch < stored
-
-
-def _stored(value: SnapshotValue) -> StoredState:
-    return StoredState(
-        value.state_epoch,
-        value.leader_epoch,
-        value.start_offset,
-        value.delivery_complete_count,
-        value.batches,
-    )

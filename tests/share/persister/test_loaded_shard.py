@@ -59,7 +59,7 @@ class Walk:
         start = chance.choice((-1, chance.randrange(40)))
         if self.driver.write(*batches, key=key, epochs=(-1, -1), start_offset=start) == 0:
             before, offsets = self.model[key]
-            start = before if start == -1 else start
+            start = max(before, start)
             singles = [
                 StateBatch(offset, offset, state, count)
                 for offset, (count, state) in offsets.items()

@@ -10,8 +10,16 @@ from protocol.errors import (
     INVALID_REQUEST,
     NONE,
     UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
 )
-from share.persister.calls import DeleteState, ReadStateSummary
+from share.persister.calls import (
+    Call,
+    DeleteState,
+    InitializeState,
+    ReadState,
+    ReadStateSummary,
+    WriteState,
+)
 from share.persister.record_codec import encode_key
 from share.persister.shard import SnapshotsMissing
 from share.persister.values import ShareStateRun, SnapshotValue, UpdateValue
@@ -19,6 +27,7 @@ from share.values import SharePartitionKey, StateBatch, StoredState
 from tests.share.persister.driver import KEY, WALL_MS, Driver, states
 
 OTHER = KEY._replace(partition=1)
+NEGATIVE = KEY._replace(partition=-1)
 THIRD = SharePartitionKey("h", b"u" * 16, 2)
 FREE = StateBatch(5, 9, 0, 1)
 COLD_MS = 300_000
@@ -92,6 +101,49 @@ def test_write_without_a_start_offset_keeps_the_start_offset() -> None:
     assert driver.write((2, 3, 2, 1), FREE, start_offset=-1, complete=2) == NONE
     state = StoredState(1, 0, 4, 2, (FREE,))
     assert driver.shard.view.state(KEY) == state
+
+
+def test_repeated_write_does_not_move_the_start_offset_back() -> None:
+    driver = Driver()
+    driver.initialize()
+    assert driver.write((10, 14, 2, 1), start_offset=5, complete=5) == NONE
+    assert driver.write(start_offset=20, complete=0) == NONE
+    assert driver.write((10, 14, 2, 1), (21, 21, 2, 1), start_offset=5, complete=5) == NONE
+    state = driver.shard.view.state(KEY)
+    assert state is not None
+    assert (state.start_offset, state.delivery_complete_count) == (20, 0)
+    assert state.batches == (StateBatch(21, 21, 2, 1),)
+    assert states(driver.reloaded()) == states(driver.shard)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (InitializeState("t", KEY, 1, 0, exists=False), UNKNOWN_TOPIC_OR_PARTITION),
+        (InitializeState("t", KEY, 0, 0, exists=False), FENCED_STATE_EPOCH),
+        (ReadState("t", KEY, 5, exists=False), UNKNOWN_TOPIC_OR_PARTITION),
+        (ReadState("t", KEY, 3, exists=False), FENCED_LEADER_EPOCH),
+        (ReadState("t", OTHER, 4, exists=False), INVALID_REQUEST),
+        (ReadStateSummary("t", OTHER, 0, exists=False), UNKNOWN_TOPIC_OR_PARTITION),
+        (WriteState("t", KEY, 1, 4, 0, 0, (), exists=False), UNKNOWN_TOPIC_OR_PARTITION),
+        (WriteState("t", KEY, 0, 3, 0, 0, (), exists=False), FENCED_LEADER_EPOCH),
+        (WriteState("t", KEY, 0, 4, 0, 0, (), exists=False), FENCED_STATE_EPOCH),
+        (WriteState("t", OTHER, 0, 4, 0, 0, (), exists=False), INVALID_REQUEST),
+        (DeleteState("t", OTHER), NONE),
+        (InitializeState("t", NEGATIVE, 1, 0), INVALID_REQUEST),
+        (ReadState("t", NEGATIVE, 0), INVALID_REQUEST),
+        (ReadStateSummary("t", NEGATIVE, 0, exists=False), INVALID_REQUEST),
+        (WriteState("t", NEGATIVE, 1, 0, 0, 0, ()), INVALID_REQUEST),
+        (DeleteState("t", NEGATIVE), INVALID_REQUEST),
+    ],
+)
+def test_errors_of_a_call_take_precedence_as_in_kafka(call: Call, error: int) -> None:
+    driver = Driver()
+    driver.initialize()
+    driver.read(leader_epoch=4)
+    records = len(driver.log)
+    assert driver.answer(call).error_code == error
+    assert len(driver.log) == records
 
 
 def test_state_that_does_not_fit_into_a_record_is_refused() -> None:
