@@ -63,6 +63,7 @@ from broker.net.long_requests import LongRequests
 from broker.net.server import Server
 from broker.net.sockets import Bind, CannotListen, Sockets, bind
 from broker.secured import Secured
+from broker.share.coordinator import ShareCoordinator
 from broker.share.group_settings import DeliverySettingsOfGroups
 from broker.share.partitions import SharePartitions
 from broker.share.persister import SharePersister
@@ -286,12 +287,19 @@ class Broker:
                 self.share_pruning,
                 self.producer_ids,
                 self.cleaning,
+                lambda: self.share_partitions,
+                self.topics_of_groups.received,
                 self._settings_changed,
             )
         )
         self.topics = self.mode.topics
         self.share_persister = SharePersister(
-            self.share_states, self.registry, self.topics, self.time.real, self.background.spawn
+            self.mode.share_coordinators(self.share_coordinator),
+            self.registry,
+            self.topics,
+            self.time.real,
+            self.background.spawn,
+            self.mode.share_state_retries,
         )
         self._make_share_partitions()
         self._make_server()
@@ -299,7 +307,7 @@ class Broker:
 
     def _make_groups(self, cleaned: CleanerCheckpoint) -> None:
         """Makes the group coordinator, with the topics and the regexes of consumer groups."""
-        topics = TopicsOfGroups(self.registry)
+        topics = self.topics_of_groups = TopicsOfGroups(self.registry, self.mode.lacks_topics)
         self.topic_regexes = TopicRegexes()
         resolver = RegexResolver(
             self.topic_regexes,
@@ -402,10 +410,15 @@ class Broker:
                 after_replies=self.writes.flush,
             ),
         )
+        self.share_coordinator = ShareCoordinator(
+            self.share_states, self.registry, self.mode.lacks_topics
+        )
         self.share_pruning = Pruning(
             self.share_states,
             lambda: self.config["share.coordinator.state.topic.prune.interval.ms"],
-            lambda topic_id: self.registry.topic_by_id(topic_id) is not None,
+            lambda topic_id: (
+                self.mode.lacks_topics() or self.registry.topic_by_id(topic_id) is not None
+            ),
             self.slicer,
             self.background,
         )
@@ -491,6 +504,7 @@ class Broker:
             topic_regexes=self.topic_regexes,
             transactions=self.transactions,
             share_persister=self.share_persister,
+            share_coordinator=self.share_coordinator,
             markers=self.markers,
             local_markers=self.local_markers,
             producer_ids=self.producer_ids,

@@ -21,6 +21,7 @@ from broker.cores.transactions.runtime import TransactionRuntime
 from broker.cores.transactions.sending import Destination
 from broker.net.advertised import Advertised
 from broker.net.request import ServedApi
+from broker.share.coordinator import ShareCoordinator, ShareCoordinators
 from broker.topics.cleaner.cleaning import Cleaning
 from broker.topics.cluster_view import ClusterView
 from broker.topics.config_changes import SettingsStore
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from broker.cluster.replicas.replicas import ReplicaManager
     from broker.cluster.topics.remote_end_offsets import RemoteEndOffsets
     from broker.cluster_stores import ClusterStores
+    from broker.share.partitions import SharePartitions
 
 Stop = Callable[[], Awaitable[None] | None]
 
@@ -52,6 +54,10 @@ class Coordination:
     share_pruning: Pruning
     producer_ids: ProducerIdPool
     cleaning: Cleaning
+    share_partitions: Callable[[], SharePartitions]
+    """Returns the share partitions, which are made after the mode."""
+    topics_received: Callable[[], None]
+    """Called after each change of the topics that a controller has sent."""
     settings_changed: Callable[[], None]
     """Passes the current settings to the parts that have copies of settings."""
 
@@ -67,6 +73,8 @@ class BrokerMode(Protocol):
     marker_wait_ms: int
     """The most milliseconds for which the marker of a local partition may wait to be stable; NEVER
     without a limit."""
+    share_state_retries: int
+    """The number of times that a call of a share coordinator is repeated."""
     served: Mapping[int, ServedApi]
     """The handlers of requests, by API key."""
     replicas: ReplicaManager | None
@@ -97,6 +105,13 @@ class BrokerMode(Protocol):
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
         """Returns a function that returns the writer of a partition's markers; ``local`` writes
         markers to this broker's partitions."""
+
+    def share_coordinators(self, local: ShareCoordinator) -> ShareCoordinators:
+        """Returns the object that passes calls to share coordinators; ``local`` is the share
+        coordinator of this broker."""
+
+    def lacks_topics(self) -> bool:
+        """Returns True while this broker has not received all topics of its cluster."""
 
     def make(self, coordination: Coordination) -> None:
         """Makes the parts that change topics, and opens their files."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from broker.apis.tables.cluster import SERVED_IN_CLUSTER, SERVED_WITH_CONSUMER_GROUPS
+from broker.apis.tables.cluster import SERVED_IN_CLUSTER, served_with
 from broker.apis.tables.without_transactions import SERVED_WITHOUT_TRANSACTIONS
 from broker.broker_mode import BrokerMode, Coordination, Stop
 from broker.cluster.cluster_broker import ClusterBroker
@@ -22,7 +22,7 @@ from broker.cluster.topics.missed_topic_deletions import expect_topics
 from broker.cluster.zookeeper.zookeeper import Connect
 from broker.cluster_connections import reaching_brokers
 from broker.cluster_stores import ClusterStores, open_stores
-from broker.config.config_table import GROUP_VERSION
+from broker.config.config_table import GROUP_VERSION, SHARE_VERSION
 from broker.config.listeners import Endpoint
 from broker.cores.duties import Superseded
 from broker.cores.hosted_shard import HostedShard, Phase
@@ -31,9 +31,12 @@ from broker.cores.transactions.duties import TransactionDuties
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.sending import Destination
 from broker.net.advertised import Advertised
+from broker.share.coordinator import ShareCoordinator, ShareCoordinators
+from broker.share.persister import RETRIES_IN_CLUSTER
 from broker.topics.directory.missing import KnownMissing
 from broker.topics.logs import LogManager
 from broker.topics.producer_ids import BLOCK
+from broker.topics.replicas.replica import Replica
 from broker.topics.replicas.roles import NotLeader
 from broker.topics.startup_parts import StartupParts
 from broker.topics.ticket import Awaited
@@ -71,6 +74,7 @@ class InCluster(BrokerMode):
     """The mode of a broker in a cluster. Implements `BrokerMode`."""
 
     duties = ClusterTransactionDuties
+    share_state_retries = RETRIES_IN_CLUSTER
 
     def __init__(self, startup: StartupParts, member: ClusterBroker, stores: ClusterStores) -> None:
         """Makes the parts that need no logs; `join` opens the logs."""
@@ -81,8 +85,11 @@ class InCluster(BrokerMode):
         self.registry = member.registry
         self.controller = member.host
         self.topics = member.topics
-        if GROUP_VERSION in member.settings.features:
-            self.served = SERVED_WITH_CONSUMER_GROUPS
+        features = member.settings.features
+        if features:
+            self.served = served_with(
+                consumer_groups=GROUP_VERSION in features, share_groups=SHARE_VERSION in features
+            )
         elif member.settings.spoken.has_magic_2:
             self.served = SERVED_IN_CLUSTER
         else:
@@ -117,25 +124,34 @@ class InCluster(BrokerMode):
 
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
         """Implements `BrokerMode.marker_destinations`."""
-        return self.member.marker_destinations(self.logs, local)
+        return self.member.coordinator_clients.marker_destinations(self.logs, local)
+
+    def share_coordinators(self, local: ShareCoordinator) -> ShareCoordinators:
+        """Implements `BrokerMode.share_coordinators`."""
+        return self.member.coordinator_clients.share_states(local)
+
+    def lacks_topics(self) -> bool:
+        """Implements `BrokerMode.lacks_topics`."""
+        return self.member.cache.lacks_topics
 
     def make(self, coordination: Coordination) -> None:
         """Implements `BrokerMode.make`."""
         startup, member = self._startup, self.member
-        self._cleaning = coordination.cleaning
+        self._coordination = coordination
         transactions = coordination.transactions
-        self.enlisting = member.make_enlisting(lambda: transactions.life.partitions)
+        self.enlisting = member.coordinator_clients.enlisting(lambda: transactions.life.partitions)
         self.coordinators = Coordinators(
             coordination.groups,
             transactions,
+            coordination.share_states,
             member.joined.zookeeper,
             startup.slicer,
             startup.background.spawn,
             coordination.settings_changed,
         )
         hooks = ReplicaHooks(
-            on_leader=self.coordinators.on_leader,
-            on_follower=self.coordinators.on_follower,
+            on_leader=self._on_leader,
+            on_follower=self._on_follower,
             on_deleted=self.coordinators.on_deleted,
             on_learnt=self._learnt,
         )
@@ -179,10 +195,24 @@ class InCluster(BrokerMode):
 
     def _learnt(self, learnt: Learnt) -> None:
         """Applies changes of topics, partitions and brokers that the controller has sent."""
-        for topic in self.member.learnt(learnt):
+        coordination = self._coordination
+        deleted = self.member.learnt(learnt)
+        for topic in deleted:
             self._startup.long_polls.wake_topic(topic.name)
-            self._cleaning.topic_deleted(topic)
+            coordination.cleaning.topic_deleted(topic)
+        if deleted and coordination.share_states.is_started:
+            pruning = coordination.share_pruning.delete_states_of_deleted_topics()
+            self._startup.background.spawn(pruning, "share pruning")
+        coordination.topics_received()
         self.coordinators.on_learnt(learnt)
+
+    def _on_leader(self, replica: Replica, leader_epoch: int) -> None:
+        self._coordination.share_partitions().leadership_changed(replica.topic, replica.index)
+        self.coordinators.on_leader(replica, leader_epoch)
+
+    def _on_follower(self, replica: Replica, leader_epoch: int) -> None:
+        self._coordination.share_partitions().leadership_changed(replica.topic, replica.index)
+        self.coordinators.on_follower(replica, leader_epoch)
 
 
 async def join(startup: StartupParts, connect: Connect) -> InCluster:

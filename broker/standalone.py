@@ -26,6 +26,8 @@ from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.records import highest_producer_id
 from broker.cores.transactions.sending import Destination
 from broker.net.advertised import Advertised
+from broker.share.coordinator import ShareCoordinator
+from broker.share.persister import RETRIES
 from broker.topics.cluster_view import AloneView
 from broker.topics.config_changes import restore
 from broker.topics.deletions import Deletions, remove_leftovers
@@ -48,6 +50,7 @@ class Standalone(BrokerMode):
 
     duties = TransactionDuties
     marker_wait_ms = NEVER
+    share_state_retries = RETRIES
     replicas = None
     controller = None
     enlisting = None
@@ -106,6 +109,14 @@ class Standalone(BrokerMode):
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
         """Implements `BrokerMode.marker_destinations`."""
         return lambda *_: local
+
+    def share_coordinators(self, local: ShareCoordinator) -> ShareCoordinator:
+        """Implements `BrokerMode.share_coordinators`."""
+        return local
+
+    def lacks_topics(self) -> bool:
+        """Implements `BrokerMode.lacks_topics`."""
+        return False
 
     def make(self, coordination: Coordination) -> None:
         """Implements `BrokerMode.make`."""

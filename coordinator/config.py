@@ -94,8 +94,6 @@ class GroupConfig:
     share_initialize_retry_ms: int = 30_000
     """group.share.initialize.retry.interval.ms, an internal property of Kafka: the time after which
     an initialization that has not ended is repeated."""
-    serves_share_groups: bool = True
-    """Whether the broker serves share groups, and knows all topics; false in a cluster."""
     max_record_bytes: int = 1_048_588
     """max.message.bytes of ``__consumer_offsets``: the largest batch, its header included."""
 

@@ -145,7 +145,7 @@ class GroupShard:
         hosting.topic_changed(self._state, name)
         share_hosting.topic_changed(self._state, name)
         if name not in self._state.topics.by_name:
-            self._look_for_deleted_topics()
+            self.look_for_deleted_topics()
 
     def regexes_resolved(
         self, group_id: str, topics: Mapping[str, tuple[str, ...]], version: int, now: Now
@@ -267,10 +267,10 @@ class GroupShard:
                 session_due(step, group, member)
         return False
 
-    def _look_for_deleted_topics(self) -> None:
+    def look_for_deleted_topics(self) -> None:
         """Makes `expire` remove deleted topics from share groups, if a share group has one."""
         state = self._state
-        groups = state.share_groups.values() if state.config.serves_share_groups else ()
+        groups = state.share_groups.values() if state.topics.is_complete else ()
         if any(group.stale_topics(state.topics) for group in groups):
             state.deadlines.arm(self._deleted_topics, 0)
 
@@ -393,5 +393,5 @@ class GroupShard:
             prepare(step, group, cause, detail)
         interval_ms = state.config.offsets_retention_check_interval_ms
         state.deadlines.arm(self._retention, now.mono_ms + interval_ms)
-        self._look_for_deleted_topics()
+        self.look_for_deleted_topics()
         return Outcome(step.records, step.replies, step.events)

@@ -27,13 +27,15 @@ class Topic(NamedTuple):
 class TopicsImage:
     """All topics by name."""
 
-    __slots__ = ("_by_name", "_hashes", "_names", "created", "version")
+    __slots__ = ("_by_name", "_hashes", "_names", "created", "is_complete", "version")
 
     def __init__(self, topics: Iterable[Topic] = ()) -> None:
         self._by_name: dict[str, Topic] = {topic.name: topic for topic in topics}
         self._names = {topic.topic_id: topic.name for topic in self._by_name.values()}
         self._hashes: dict[bytes, tuple[Topic, bytes]] = {}
         """The hashes of the topics to which groups subscribe, by topic id; see `metadata_hash`."""
+        self.is_complete = True
+        """False while topics may exist that the image does not have."""
         self.version = 0
         """The number of changes of topics since the broker started."""
         self.created = 0

@@ -27,6 +27,7 @@ from protocol.errors import INVALID_REQUEST, NONE, REBOOTSTRAP_REQUIRED
 from protocol.headers import response_header
 from protocol.messages.api_versions import API
 from protocol.messages.consumer_group_heartbeat import API as CONSUMER_GROUP_HEARTBEAT
+from protocol.messages.share_group_heartbeat import API as SHARE_GROUP_HEARTBEAT
 
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
@@ -40,8 +41,12 @@ _STANDALONE: tuple[tuple[str, int], ...] = (
     (TRANSACTION_VERSION, TRANSACTION_VERSION_MAX),
 )
 """The features of a standalone broker, each with its highest level."""
-_CLUSTER = _STANDALONE[:1]
-"""The features of a broker in a cluster, where producers use transaction.version 0."""
+_CLUSTER = (
+    (CONSUMER_GROUP_HEARTBEAT.key, _STANDALONE[0]),
+    (SHARE_GROUP_HEARTBEAT.key, _STANDALONE[1]),
+)
+"""The features of a broker in a cluster, where producers use transaction.version 0, each after the
+API whose service means that the broker supports the feature."""
 _ANY_NODE = -1
 """The node id of a request that is for any broker, such as the first to a bootstrap address."""
 _KNOWS_MINIMUM_0 = 4
@@ -62,7 +67,7 @@ def _handle(services: Services, request: Request) -> None:
     features = services.registry.features
     supported = _STANDALONE
     if services.controller is not None:
-        supported = _CLUSTER if CONSUMER_GROUP_HEARTBEAT.key in services.served else ()
+        supported = tuple([each for key, each in _CLUSTER if key in services.served])
     rows = tuple(services.served.values())
     body = _body(version, rows, supported, features.epoch, tuple(features.levels.items()))
     header = response_header(API.key, version, request.correlation_id)

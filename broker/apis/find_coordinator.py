@@ -1,25 +1,33 @@
-"""FindCoordinator (10): the coordinator of a group or of a transactional id.
+"""FindCoordinator (10): the coordinator of a group, of a transactional id or of a share partition.
 
 Versions: v0; v1 key type, error message, throttle time; v3 flexible; v4 many keys (KIP-699); v5 a
-new error code that Muster does not send; v6 share-group keys (KIP-932), which are not supported and
-get INVALID_REQUEST. The first request that needs a coordinator's topic creates the topic and waits
-until it exists. Kafka responds COORDINATOR_NOT_AVAILABLE instead, and the client retries.
+new error code that Muster does not send; v6 keys of share partitions, ``group:topicId:partition``
+(KIP-932), which get INVALID_REQUEST while share.version is 0. The first request that needs a
+coordinator's topic creates the topic and waits until it exists. Kafka responds
+COORDINATOR_NOT_AVAILABLE instead, and the client retries.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from broker.apis.shared.authorization import TEXTS, is_allowed, split
+from broker.config.config_table import SHARE_VERSION
 from broker.config.config_value import BadValue
 from broker.net.request import Request, ServedApi, Steps
 from broker.net.required_acls import DENIED, Rights, cluster_action, of_each
 from broker.topics.owned_topics import OWNED, OwnedTopic
-from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BrokerNode
+from broker.topics.registry import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_TOPIC,
+    BrokerNode,
+)
 from broker.topics.topic_changes import BadFactor, CannotChange, TopicExists
 from offsets.partitioner import partition_for
 from protocol.errors import (
@@ -45,10 +53,12 @@ _DESCRIBE = {
 }
 """The right that a client needs for a key, by the type of the key."""
 _OF_SHARE = cluster_action("for share groups")
-_TOPICS = {_GROUP: OFFSETS_TOPIC, _TRANSACTION: TRANSACTION_TOPIC}
+_TOPICS = {_GROUP: OFFSETS_TOPIC, _TRANSACTION: TRANSACTION_TOPIC, _SHARE: SHARE_STATE_TOPIC}
 """The topic whose partition leaders are the coordinators, by the type of the key."""
 _NOT_SERVED = {_SHARE: "share groups"}
-_ADVICE = {_SHARE: "share groups are not supported: use a consumer group"}
+_BAD_KEY = "The key must have the form group:topicId:partition."
+_UUID_BYTES = 16
+_ADVICE = {_SHARE: "share groups are off: raise the feature share.version to 1"}
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -70,8 +80,12 @@ def _handle(services: Services, request: Request) -> Steps:
     ):
         keys, denied = (), keys
     made = True
-    # Without a key no topic is created: all keys may have been denied.
-    topic = _TOPICS.get(key_type) if keys else None
+    topic = _topic_of(services, request, key_type)
+    bad: Sequence[str] = ()
+    if topic == SHARE_STATE_TOPIC:
+        keys, bad = _checked(keys)
+    if not keys:  # all keys may have been denied: no topic is created for them
+        topic = None
     if topic is not None and services.registry.topic(topic) is None:
         making = asyncio.ensure_future(is_made(services, OWNED[topic]))
         yield making
@@ -85,6 +99,10 @@ def _handle(services: Services, request: Request) -> Steps:
             answer = _find(services, request, key_type, key, made)
             worst = max(worst, answer["error_code"])
             answers.append(answer)
+            yield None
+        for key in bad:
+            worst = worst or INVALID_REQUEST
+            answers.append(_error(key, INVALID_REQUEST, _BAD_KEY))
             yield None
         for key in denied:
             worst = worst or denial
@@ -100,6 +118,39 @@ def _handle(services: Services, request: Request) -> Steps:
         if answer["error_code"] == NONE:
             answer["error_message"] = "NONE"  # Kafka's text before v4; from v4 on it is ""
         request.respond({"throttle_time_ms": 0, **answer})
+
+
+def _topic_of(services: Services, request: Request, key_type: int) -> str | None:
+    """Returns the topic of a type of keys; None for a type that this broker does not serve."""
+    if key_type == _SHARE and (
+        request.api_version < _FIRST_WITH_SHARE
+        or SHARE_VERSION not in services.registry.features.levels
+    ):
+        return None
+    return _TOPICS.get(key_type)
+
+
+def _checked(keys: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Returns the valid and the invalid keys of share partitions.
+
+    Source: Kafka 4.3.1 ``SharePartitionKey.validate``.
+    """
+    good: list[str] = []
+    bad: list[str] = []
+    for key in keys:
+        (good if _is_share_key(key) else bad).append(key)
+    return good, bad
+
+
+def _is_share_key(key: str) -> bool:
+    parts = key.split(":")
+    if len(parts) < 3 or not all((parts[0].strip(), parts[-1], parts[-2])):
+        return False
+    try:
+        int(parts[-1])
+        return len(base64.urlsafe_b64decode(parts[-2] + "==")) == _UUID_BYTES
+    except ValueError:
+        return False
 
 
 async def is_made(services: Services, owned: OwnedTopic) -> bool:
@@ -118,19 +169,20 @@ async def is_made(services: Services, owned: OwnedTopic) -> bool:
 def _find(
     services: Services, request: Request, key_type: int, key: str, made: bool
 ) -> dict[str, Any]:
-    if key_type not in _TOPICS:
+    topic = _topic_of(services, request, key_type)
+    if topic is None:
         kind = _NOT_SERVED.get(key_type, f"keys of type {key_type}")
         advice = _ADVICE.get(key_type, f"this broker does not coordinate {kind}")
         services.unsupported.asked(request.connection, API.name, advice)
         return _error(key, INVALID_REQUEST, f"This broker does not coordinate {kind}.")
     if not made:
-        message = f"{_TOPICS[key_type]} can't be created: see the reason in the broker's log."
+        message = f"{topic} can't be created: see the reason in the broker's log."
         return _error(key, COORDINATOR_NOT_AVAILABLE, message)
     if key_type == _GROUP:
         services.stuck_clients.asked(request.connection, key)
-    node = _coordinator(services, request, _TOPICS[key_type], key)
+    node = _coordinator(services, request, topic, key)
     if node is None:
-        message = f"The partition of {_TOPICS[key_type]} for this key has no leader yet."
+        message = f"The partition of {topic} for this key has no leader yet."
         return _error(key, COORDINATOR_NOT_AVAILABLE, message)
     return {
         "key": key,
@@ -147,11 +199,15 @@ def _coordinator(services: Services, request: Request, name: str, key: str) -> B
 
     The number of partitions is the runtime's, since metadata may lack some partitions at first.
     """
-    runtime = services.groups if name == OFFSETS_TOPIC else services.transactions
-    if not runtime.is_started:
+    if name == SHARE_STATE_TOPIC:
+        count = services.share_coordinator.partitions
+    else:
+        runtime = services.groups if name == OFFSETS_TOPIC else services.transactions
+        count = runtime.life.partitions
+    if not count:
         return None
     cluster = services.cluster
-    found = cluster.partition(name, partition_for(key, runtime.life.partitions))
+    found = cluster.partition(name, partition_for(key, count))
     if found is None:
         return None
     return cluster.node(found.leader, services.advertised.listener(request))

@@ -201,7 +201,7 @@ async def _ensured(services: Services, name: str) -> Found:
     if services.registry.topic(name) is None:
         try:
             check_topic_name(name)
-            if name in INTERNAL_TOPICS and not OWNED[name].is_created(services.config):
+            if name in INTERNAL_TOPICS and not OWNED[name].is_created(services.registry.features):
                 return missing(UNKNOWN_TOPIC_OR_PARTITION, name)
             if services.topics.collisions(name):
                 return missing(INVALID_TOPIC_EXCEPTION, name)

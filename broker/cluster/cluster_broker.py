@@ -20,10 +20,9 @@ from broker.cluster.controller.controller_lines import ControllerLines
 from broker.cluster.controller.controller_term import HostServices
 from broker.cluster.controller.controller_totals import ControllerTotals
 from broker.cluster.controller.election import last_epoch
+from broker.cluster.coordinators.coordinator_clients import CoordinatorClients
 from broker.cluster.coordinators.old_forms import for_fellows
 from broker.cluster.coordinators.producer_id_blocks import ProducerIdBlocks
-from broker.cluster.coordinators.remote_add_partitions import RemoteEnlisting
-from broker.cluster.coordinators.remote_markers import Destinations, RemoteMarkers
 from broker.cluster.journal import ClusterJournal
 from broker.cluster.journal_recorder import JournalRecorder
 from broker.cluster.membership.controlled_shutdown import hand_over, shutdown_settings
@@ -56,8 +55,6 @@ from broker.config.listeners import Endpoint
 from broker.cores.journal_keeper import JournalKeeper
 from broker.cores.observer import Observer, at_any_time
 from broker.cores.runtime_settings import RuntimeSettings
-from broker.cores.transactions.local_markers import LocalMarkers
-from broker.cores.transactions.sending import Destination
 from broker.quotas.replication_quota import replication_quotas
 from broker.topics.directory.strays import strays_among
 from broker.topics.logs import LogManager
@@ -120,6 +117,9 @@ class ClusterBroker:
             self.broker_epoch,
             time,
             background.spawn,
+        )
+        self.coordinator_clients = CoordinatorClients(
+            startup, self.cache, self._peers, settings.spoken, joined.zookeeper
         )
         self.producer_ids = ProducerIdBlocks(joined.zookeeper, joined.node_id)
         self.topics = ClusterTopics(
@@ -188,7 +188,7 @@ class ClusterBroker:
 
     @property
     def _peers(self) -> PeerSettings:
-        """Returns the settings of connections to other brokers for requests about transactions."""
+        """Returns the settings of connections to other brokers for requests of coordinators."""
         config = self._startup.config
         return PeerSettings(
             self.joined.node_id,
@@ -295,34 +295,6 @@ class ClusterBroker:
         known = self._startup.config.topic_defaults if topic is None else topic
         return for_fellows(settings, self.settings.spoken, known["message.format.version"])
 
-    def make_enlisting(self, partition_count: Callable[[], int]) -> RemoteEnlisting:
-        """Makes the client that adds partitions to transactions that other brokers coordinate.
-
-        ``partition_count`` returns the number of partitions of ``__transaction_state``, because
-        metadata may not list all of them yet.
-        """
-        startup = self._startup
-        self.enlisting = RemoteEnlisting(
-            self.cache, self._peers, partition_count, startup.time, startup.background.spawn
-        )
-        return self.enlisting
-
-    def marker_destinations(
-        self, logs: LogManager, local: LocalMarkers
-    ) -> Callable[[str, int], Destination]:
-        """Returns a function that chooses the writer of a partition's markers: this broker or the
-        partition's leader."""
-        startup = self._startup
-        self.remote_markers = RemoteMarkers(
-            self.cache,
-            self._peers,
-            self.settings.spoken,
-            self.joined.zookeeper,
-            startup.time,
-            startup.background.spawn,
-        )
-        return Destinations(logs, local, self.remote_markers).of
-
     def remote_end_offsets(self, logs: LogManager) -> RemoteEndOffsets:
         """Makes the reader of other leaders' log end offsets, for the lag of groups."""
         startup = self._startup
@@ -381,8 +353,7 @@ class ClusterBroker:
         self.configs.stop()
         self.elsewhere.stop()
         self.isr_writer.stop()
-        self.remote_markers.stop()
-        self.enlisting.stop()
+        self.coordinator_clients.stop()
         await self.replicas.stop()
         self.controller.close()
         await self.keeper.stop()

@@ -152,6 +152,13 @@ class MetadataCache:
         return {each.broker_id: each.rack for each in self._brokers.values()}
 
     @property
+    def lacks_topics(self) -> bool:
+        """Returns True until the controller has sent all topics: a topic that is not in the cache
+        has not been deleted. The first update of a controller has all topics that were created
+        after this broker read ZooKeeper."""
+        return self.controller_id < 0 or bool(self.missing)
+
+    @property
     def has_brokers(self) -> bool:
         """Implements `ClusterView.has_brokers`."""
         return bool(self._brokers)

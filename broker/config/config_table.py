@@ -622,7 +622,7 @@ _KAFKA: Final = (
         "[consumer, classic, share, unknown]",
         "The enabled group protocols: classic for classic groups, consumer for consumer groups"
         " (KIP-848), which a cluster serves from group.version 1 on, and share for share groups"
-        " (KIP-932), which only a standalone broker serves. The classic protocol can't be"
+        " (KIP-932), which a cluster serves from share.version 1 on. The classic protocol can't be"
         " disabled.",
     ),
     S(

@@ -126,7 +126,7 @@ def serves_consumer_groups(config: Settings) -> bool:
 
 
 def serves_share_groups(config: Settings) -> bool:
-    """True if a standalone broker serves share groups of KIP-932."""
+    """True if the broker serves share groups of KIP-932."""
     return SHARE in _parts(config[_PROTOCOLS])
 
 

@@ -1,8 +1,9 @@
-"""A share partition of a log that this broker leads, in memory."""
+"""The share partitions of logs that this broker leads, in memory."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from broker.topics.long_poll import LongPolls, Waiter
@@ -66,6 +67,21 @@ class LivePartition:
         assert self.share is not None
         return self.share
 
+    def follow_leader_epoch(self, partition: Partition | None) -> bool:
+        """Adopts the leader epoch of the log, which is now ``partition``; returns False if the
+        state in memory may be outdated.
+
+        A controller that does not change the leader, for example when a replica fails, raises the
+        epoch by 1. After a greater step another broker may have been the leader.
+        """
+        if partition is not self.partition or partition.serving_error(-1) != NONE:
+            return False
+        leader_epoch = partition.leader_epoch
+        if leader_epoch not in (self.leader_epoch, self.leader_epoch + 1):
+            return False
+        self.leader_epoch = leader_epoch
+        return True
+
     def is_idle(self, before_ms: int) -> bool:
         """Returns whether no request has used the share partition since ``before_ms``, and nothing
         in memory would be lost."""
@@ -93,3 +109,73 @@ class LivePartition:
         """Makes the waiting requests read again at the end of the turn."""
         for waiter in self.waiting:
             long_polls.wake(waiter)
+
+
+_Log = tuple[str, int]
+"""The topic and the index of a log partition."""
+
+
+class LivePartitions:
+    """A collection of share partitions, at most one for each key."""
+
+    def __init__(self) -> None:
+        self._by_group: dict[str, dict[SharePartitionKey, LivePartition]] = {}
+        self._by_log: dict[_Log, dict[LivePartition, None]] = {}
+
+    def __len__(self) -> int:
+        return sum([len(each) for each in self._by_group.values()])
+
+    def __iter__(self) -> Iterator[LivePartition]:
+        for of_group in self._by_group.values():
+            yield from of_group.values()
+
+    def get(self, key: SharePartitionKey) -> LivePartition | None:
+        """Returns the share partition of a key; None if it is not in memory."""
+        return self._by_group.get(key.group_id, {}).get(key)
+
+    def of_group(self, group_id: str) -> Collection[LivePartition]:
+        """Returns the share partitions of a group."""
+        return self._by_group.get(group_id, {}).values()
+
+    def of_log(self, topic: str, index: int) -> list[LivePartition]:
+        """Returns the share partitions of a log."""
+        return list(self._by_log.get((topic, index), ()))
+
+    def add(self, live: LivePartition) -> None:
+        """Adds a share partition, whose key is new."""
+        self._by_group.setdefault(live.key.group_id, {})[live.key] = live
+        self._by_log.setdefault(_log_of(live), {})[live] = None
+
+    def remove(self, live: LivePartition) -> None:
+        """Removes a share partition, if it is in the collection."""
+        if self.get(live.key) is not live:
+            return
+        of_group = self._by_group[live.key.group_id]
+        del of_group[live.key]
+        if not of_group:
+            del self._by_group[live.key.group_id]
+        log = _log_of(live)
+        of_log = self._by_log[log]
+        del of_log[live]
+        if not of_log:
+            del self._by_log[log]
+
+
+def _log_of(live: LivePartition) -> _Log:
+    return live.partition.topic, live.partition.index
+
+
+class Countdown:
+    """Calls a function when a number of changes is done; failures were logged before."""
+
+    __slots__ = ("_done", "left")
+
+    def __init__(self, done: Callable[[], None] | None) -> None:
+        self.left = 1
+        self._done = done
+
+    def one_done(self, _code: int, _message: str | None) -> None:
+        """Counts a change that was stored or has failed."""
+        self.left -= 1
+        if not self.left and self._done is not None:
+            self._done()

@@ -26,7 +26,7 @@ from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
 from broker.share.group_settings import DeliverySettings
 from broker.share.initial_offset import initial_offset
-from broker.share.live_partition import LivePartition
+from broker.share.live_partition import Countdown, LivePartition, LivePartitions
 from broker.share.lock_timer import LockTimer
 from broker.share.persister_errors import FENCED, TEMPORARY, shown
 from broker.time import Time
@@ -120,8 +120,7 @@ class SharePartitions:
         self._slicer = slicer
         self._background = background
         self._errors = internal_errors
-        self._archived = archived
-        self._by_group: dict[str, dict[SharePartitionKey, LivePartition]] = {}
+        self._lives = LivePartitions()
         self._loads: set[asyncio.Task[None]] = set()
         self._locks = LockTimer(time, self._expire)
         self.arm = self._locks.arm
@@ -129,11 +128,11 @@ class SharePartitions:
         self._sweeper: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        return sum([len(each) for each in self._by_group.values()])
+        return len(self._lives)
 
     def of_group(self, group_id: str) -> Iterable[LivePartition]:
         """Returns the share partitions of a group that are in memory."""
-        return self._by_group.get(group_id, {}).values()
+        return self._lives.of_group(group_id)
 
     # -- loading
 
@@ -141,9 +140,9 @@ class SharePartitions:
         """Returns a share partition, whose load begins if it is not in memory; or the error code if
         this broker does not lead the log."""
         key = SharePartitionKey(group_id, topic_id, index)
-        live = self._by_group.get(group_id, {}).get(key)
+        live = self._lives.get(key)
         partition = self._logs.get(topic, index)
-        if live is not None and live.partition is not partition:
+        if live is not None and not live.follow_leader_epoch(partition):
             self.drop(live)
             live = None
         if partition is None:
@@ -153,7 +152,7 @@ class SharePartitions:
         now_ms = self._time.now().mono_ms
         if live is None:
             live = LivePartition(key, partition, now_ms)
-            self._by_group.setdefault(group_id, {})[key] = live
+            self._lives.add(live)
             self._loads.add(task := self._background.spawn(self._load(live), "share load"))
             task.add_done_callback(self._loads.discard)
             self._sweep_later()
@@ -172,7 +171,7 @@ class SharePartitions:
                     break
                 await self._time.real.sleep(RETRY_MS / 1000)
             else:
-                code, message = UNKNOWN_TOPIC_OR_PARTITION, None
+                code, message = live.partition.serving_error(-1) or UNKNOWN_TOPIC_OR_PARTITION, None
         except (CorruptLog, OSError) as error:
             logger.error("log can't be read", partition=live.partition.name, error=str(error))
             code, message = KAFKA_STORAGE_ERROR, None
@@ -218,11 +217,7 @@ class SharePartitions:
         """Removes a share partition from memory; the next request loads it again."""
         live.is_dropped = True
         live.due_ms = -1  # its entry in the timer's heap is stale
-        of_group = self._by_group.get(live.key.group_id, {})
-        if of_group.get(live.key) is live:
-            del of_group[live.key]
-            if not of_group:
-                del self._by_group[live.key.group_id]
+        self._lives.remove(live)
         live.wake(self._long_polls)
 
     def submit(self, call: Call) -> None:
@@ -233,10 +228,24 @@ class SharePartitions:
         self._persister.submit(call)
 
     def _replaced(self, key: SharePartitionKey, ticket: Ticket, reply: StateReply) -> None:
-        live = self._by_group.get(key.group_id, {}).get(key)
+        live = self._lives.get(key)
         if live is not None:
             self.drop(live)
         ticket.take(reply)
+
+    def leadership_changed(self, topic: str, index: int) -> None:
+        """Drops the share partitions of a log that this broker does not lead any more. The new
+        leader reads the stored states, in which no record is acquired."""
+        partition = self._logs.get(topic, index)
+        for live in self._lives.of_log(topic, index):
+            if not live.follow_leader_epoch(partition):
+                self.drop(live)
+
+    def group_deleted(self, group_id: str) -> None:
+        """Drops the share partitions and the counts of a deleted group."""
+        self.counts.forget(group_id)
+        for live in list(self.of_group(group_id)):
+            self.drop(live)
 
     # -- changes
 
@@ -266,7 +275,7 @@ class SharePartitions:
         """Releases the records that a member holds; calls ``done`` when this is stored or has
         failed. Records of a failed release stay locked until their acquisition locks end."""
         lives = list(self.of_group(group_id))
-        pending = _Countdown(done)
+        pending = Countdown(done)
         until_ns = self._slicer.direct_until_ns()
         if len(lives) <= RELEASED_AT_ONCE and self._time.ticks_ns() < until_ns:
             for live in lives:
@@ -276,7 +285,7 @@ class SharePartitions:
             self._background.spawn(self._release_later(lives, member_id, pending))
 
     async def _release_later(
-        self, lives: list[LivePartition], member_id: str, pending: _Countdown
+        self, lives: list[LivePartition], member_id: str, pending: Countdown
     ) -> None:
         slices = self._slicer.work("share release")
         await slices.pause()  # one closed connection may end thousands of sessions
@@ -287,7 +296,7 @@ class SharePartitions:
         slices.end()
         pending.one_done(NONE, None)
 
-    def _release(self, live: LivePartition, member_id: str, pending: _Countdown) -> None:
+    def _release(self, live: LivePartition, member_id: str, pending: Countdown) -> None:
         if live.share is None or live.is_dropped:
             return
         change = live.share.release_member(member_id)
@@ -351,7 +360,7 @@ class SharePartitions:
 
     def _sweep_later(self) -> None:
         """Searches for unused share partitions in `SWEEP_MS`, as long as there are any."""
-        if self._sweeper is None and self._by_group:
+        if self._sweeper is None and len(self._lives):
             self._sweeper = self._time.call_later(SWEEP_MS / 1000, self._begin_sweep)
 
     def _begin_sweep(self) -> None:
@@ -361,10 +370,10 @@ class SharePartitions:
         """Drops unused share partitions and those of deleted topics, in slices."""
         before_ms = self._time.now().mono_ms - IDLE_MS
         slices = self._slicer.work("share sweep")
-        for live in [live for of_group in self._by_group.values() for live in of_group.values()]:
+        for live in list(self._lives):
             partition = live.partition
-            is_gone = self._logs.get(partition.topic, partition.index) is not partition
-            if is_gone or live.is_idle(before_ms):
+            now = self._logs.get(partition.topic, partition.index)
+            if not live.follow_leader_epoch(now) or live.is_idle(before_ms):
                 self.drop(live)
             elif live.share is not None:
                 live.follow_log_start()
@@ -381,19 +390,3 @@ class SharePartitions:
             self._sweeper.cancel()
         for task in self._loads:
             task.cancel()
-
-
-class _Countdown:
-    """Calls a function when a number of changes is done; failures were logged before."""
-
-    __slots__ = ("_done", "left")
-
-    def __init__(self, done: Callable[[], None] | None) -> None:
-        self.left = 1
-        self._done = done
-
-    def one_done(self, _code: int, _message: str | None) -> None:
-        """Counts a change that was stored or has failed."""
-        self.left -= 1
-        if not self.left and self._done is not None:
-            self._done()

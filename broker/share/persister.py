@@ -1,8 +1,10 @@
 """The persister: reads and writes the states of share partitions through the share coordinator.
 
-In Kafka the persister sends InitializeShareGroupState and the other requests 83 to 87 to the broker
-that leads the partition of ``__share_group_state``. A standalone broker is that broker, so the
-persister calls the coordinator's shards directly.
+The coordinator of a share partition is the broker that leads its partition of
+``__share_group_state``. The persister repeats calls while this broker can't be found, is being
+replaced, or loads the states. The persister of a standalone broker calls its own shards directly;
+in a cluster, `broker/cluster/coordinators/remote_share_states.py` sends the calls of other brokers'
+shards. Source: Kafka 4.3.1 ``PersisterStateManager``.
 """
 
 from __future__ import annotations
@@ -10,12 +12,12 @@ from __future__ import annotations
 from asyncio import TimerHandle
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
 from broker.config.config_value import BadValue
-from broker.cores.share_state.runtime import ShareStateRuntime
+from broker.share.coordinator import ShareCoordinators
 from broker.time import Time
 from broker.topics.owned_topics import OWNED
 from broker.topics.registry import SHARE_STATE_TOPIC, Registry
@@ -24,6 +26,7 @@ from broker.topics.topic_changes import BadFactor, CannotChange, TopicChanges, T
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
+    NETWORK_EXCEPTION,
     NOT_COORDINATOR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -36,17 +39,27 @@ from share.persister.calls import (
     StateReply,
     WriteState,
 )
-from share.persister.values import coordinator_key
 from share.values import SharePartitionKey, StateBatch
 
 logger = structlog.get_logger(__name__)
 
-RETRIED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
+RETRIED = (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NETWORK_EXCEPTION,
+    NOT_COORDINATOR,
+)
 """The errors after which the persister repeats a call, as in Kafka. A call that was stored may be
 repeated: it does not change the state again."""
 RETRIES = 5
+RETRIES_IN_CLUSTER = 18
+"""30 s in total, as in Kafka: a broker that was killed is replaced when its ZooKeeper session
+ends."""
+CALLS_MAX = 100_000
+"""The maximum number of calls without a reply, which need about 100 MB."""
 RETRY_MS_FIRST = 100
 RETRY_MS_MAX = 2000
+_ANSWERED: Final = object()
 _UNKNOWN_TOPIC = "This server does not host this topic-partition."
 
 Done = Callable[[StateReply], None]
@@ -61,15 +74,18 @@ class SharePersister:
 
     def __init__(
         self,
-        states: ShareStateRuntime,
+        coordinators: ShareCoordinators,
         registry: Registry,
         topics: TopicChanges,
         time: Time,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
+        retries: int = RETRIES,
     ) -> None:
         """``time`` is real time: the waits before retries end although a test stops the clock.
         ``spawn`` is `Background.spawn`."""
-        self._states = states
+        self._coordinators = coordinators
+        self.retries = retries
+        """The number of times that a call is repeated."""
         self._registry = registry
         self._topics = topics
         self._time = time
@@ -78,6 +94,8 @@ class SharePersister:
         """The calls that wait until ``__share_group_state`` is created."""
         self._retries: dict[_Retried, TimerHandle] = {}
         """The calls that are repeated later, each with its timer."""
+        self._open: dict[_Retried, None] = {}
+        """The calls without a reply."""
         self._is_stopped = False
 
     def submit(self, call: Call) -> None:
@@ -85,26 +103,37 @@ class SharePersister:
         call's record is stable.
 
         Creates ``__share_group_state`` for the first call. A call that the coordinator can't serve
-        now is repeated `RETRIES` times. A call for a topic-partition that does not exist gets
-        UNKNOWN_TOPIC_OR_PARTITION, except `DeleteState`.
+        now is repeated. A call for a topic-partition that does not exist gets
+        UNKNOWN_TOPIC_OR_PARTITION, except `DeleteState`. If `CALLS_MAX` calls have no reply, the
+        reply is COORDINATOR_NOT_AVAILABLE.
         """
-        key = call.key
-        topic = self._registry.topic_by_id(key.topic_id)
-        exists = topic is not None and 0 <= key.partition < topic.partitions
-        if not exists and type(call) is not DeleteState:
+        if type(call) is not DeleteState and not self.is_known(call.key):
             call.ticket.take(StateReply(UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN_TOPIC))
             return
-        call.ticket = _Retried(self, call)
+        if len(self._open) >= CALLS_MAX or self._is_stopped:
+            call.ticket.take(StateReply(COORDINATOR_NOT_AVAILABLE))
+            return
+        call.ticket = ticket = _Retried(self, call)
+        self._open[ticket] = None
         self._dispatch(call)
 
+    def is_known(self, key: SharePartitionKey) -> bool:
+        """Returns True if the topic-partition exists."""
+        topic = self._registry.topic_by_id(key.topic_id)
+        return topic is not None and 0 <= key.partition < topic.partitions
+
+    def ends(self, ticket: _Retried) -> bool:
+        """Forgets a call that gets its last reply; returns False if `stop` has answered it."""
+        return self._open.pop(ticket, _ANSWERED) is None
+
     def stop(self) -> None:
-        """Answers the calls that wait with COORDINATOR_NOT_AVAILABLE."""
+        """Answers the calls that have no reply with COORDINATOR_NOT_AVAILABLE."""
         self._is_stopped = True
-        waiting, self._waiting = self._waiting, []
+        self._waiting.clear()
         retries, self._retries = self._retries, {}
         for timer in retries.values():
             timer.cancel()
-        for ticket in (*retries, *[call.ticket for call in waiting]):
+        for ticket in list(self._open):
             ticket.end(StateReply(COORDINATOR_NOT_AVAILABLE))
 
     # -- calls of one share partition
@@ -180,9 +209,9 @@ class SharePersister:
     # -- waiting calls
 
     def _dispatch(self, call: Call) -> None:
-        """Passes a call to its shard, or lets it wait until the shards exist."""
-        if self._states.is_started:
-            self._states.submit(coordinator_key(call.key), call)
+        """Passes a call to its coordinator, or lets it wait until the coordinators exist."""
+        if self._coordinators.are_started:
+            self._coordinators.submit(call)
             return
         self._waiting.append(call)
         if len(self._waiting) == 1:
@@ -196,8 +225,8 @@ class SharePersister:
             logger.error(f"{SHARE_STATE_TOPIC} can't be created", error=str(error))
         waiting, self._waiting = self._waiting, []
         for call in waiting:
-            if self._states.is_started:
-                self._states.submit(coordinator_key(call.key), call)
+            if self._coordinators.are_started:
+                self._coordinators.submit(call)
             else:
                 call.ticket.take(StateReply(COORDINATOR_NOT_AVAILABLE))
 
@@ -236,13 +265,21 @@ class _Retried:
 
     def take(self, reply: StateReply) -> None:
         """Implements `Ticket.take`."""
-        if reply.error_code in RETRIED and self._attempts < RETRIES:
+        if self._attempts < self._persister.retries and self._is_temporary(reply.error_code):
             delay_ms = min(RETRY_MS_FIRST << self._attempts, RETRY_MS_MAX)
             self._attempts += 1
             if self._persister.retry(self, delay_ms):
                 return
         self.end(reply)
 
+    def _is_temporary(self, error_code: int) -> bool:
+        """Returns True if the call may succeed later. The coordinator may get the metadata of a
+        new topic later than this broker."""
+        if error_code == UNKNOWN_TOPIC_OR_PARTITION:
+            return self._persister.is_known(self.call.key)
+        return error_code in RETRIED
+
     def end(self, reply: StateReply) -> None:
         """Passes the last reply to the caller's ticket."""
-        self._ticket.take(reply)
+        if self._persister.ends(self):
+            self._ticket.take(reply)

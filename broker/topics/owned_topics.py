@@ -19,11 +19,13 @@ from dataclasses import field
 import structlog
 
 from broker.config.config import Config
+from broker.config.config_table import SHARE_VERSION
 from broker.config.config_value import BadValue
 from broker.topics.registry import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
     TRANSACTION_TOPIC,
+    Features,
     StoredRegistry,
 )
 from protocol.slotted import slotted
@@ -57,12 +59,12 @@ class OwnedTopic:
     """The settings that must not have other values, because the topic would lose live records."""
     configs: Mapping[str, str] = field(default_factory=dict)
     """The further settings that the topic gets at creation, as in Kafka."""
-    in_cluster: bool = True
-    """False if the coordinator exists only in a standalone broker."""
+    feature: str | None = None
+    """The name of the feature that must be at level 1 or later for the topic to be created."""
 
-    def is_created(self, config: Config) -> bool:
+    def is_created(self, features: Features) -> bool:
         """Returns True if this broker creates the topic when it is needed."""
-        return self.in_cluster or not config.is_in_cluster
+        return self.feature is None or features.levels.get(self.feature, 0) > 0
 
     def created_with(self, config: Config, replicas: int = _REPLICAS) -> dict[str, str]:
         """Returns the settings that the topic gets at creation with this number of replicas, as in
@@ -139,7 +141,7 @@ OWNED: Mapping[str, OwnedTopic] = {
             min_isr_setting="share.coordinator.state.topic.min.isr",
             fixed=_KEPT,
             configs={"compression.type": "producer"},
-            in_cluster=False,
+            feature=SHARE_VERSION,
         ),
     )
 }

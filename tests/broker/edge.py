@@ -187,6 +187,7 @@ class EdgeBroker:
             topic_regexes=TopicRegexes(),
             transactions=not_here,
             share_persister=not_here,
+            share_coordinator=not_here,
             markers=not_here,
             local_markers=not_here,
             producer_ids=not_here,

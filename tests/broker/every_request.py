@@ -27,9 +27,14 @@ BROKERS_ALONE = {
     "AllocateProducerIds",
     "AlterPartition",
     "ControlledShutdown",
+    "DeleteShareGroupState",
+    "InitializeShareGroupState",
     "LeaderAndIsr",
+    "ReadShareGroupState",
+    "ReadShareGroupStateSummary",
     "StopReplica",
     "UpdateMetadata",
+    "WriteShareGroupState",
 }
 """APIs that only brokers use among each other."""
 ORDERS_ID = bytes(range(16))

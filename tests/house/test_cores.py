@@ -13,7 +13,15 @@ from controller.controller import Controller
 ROOT = Path(__file__).resolve().parents[2]
 EDGE = sorted((ROOT / "broker").rglob("*.py"))
 VERBS = {name for name in vars(Core) if not name.startswith("_")}
-OF_GROUPS = {"do", "topics_deleted", "topic_changed", "is_sweeping", "sweep", "share_state_deleted"}
+OF_GROUPS = {
+    "do",
+    "is_sweeping",
+    "look_for_deleted_topics",
+    "share_state_deleted",
+    "sweep",
+    "topic_changed",
+    "topics_deleted",
+}
 """Methods that only cores of groups have and broker/cores/groups calls."""
 OF_THE_CONTROLLER = {name for name in vars(Controller) if not name.startswith("_")}
 """The public methods of the controller, for the one module that calls them."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from broker.apis.consumer_group_describe import SERVED as DESCRIBE_ALONE
 from broker.apis.consumer_group_heartbeat import SERVED as HEARTBEAT_ALONE
 from broker.apis.consumer_group_heartbeat import refuse
+from broker.apis.in_cluster.lacking_topics import NO_METADATA, lacks_topics
 from broker.apis.join_group import SERVED as JOIN_ALONE
 from broker.apis.join_group import refuse as refuse_join
-from broker.apis.shared.to_controller import cache_of
 from broker.config.config_table import GROUP_VERSION
 from broker.net.request import Request, Steps
 from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, UNSUPPORTED_VERSION
@@ -28,15 +28,14 @@ _OFF = (
     "The feature group.version of this cluster is at level 0. Raise it with kafka-features.sh"
     " upgrade --feature group.version=1, or use group.protocol=classic."
 )
-_NO_METADATA = "The broker has not received all topics of the cluster yet."
 
 
 def _error(services: Services) -> tuple[int, str] | None:
     """Returns the error for all requests for consumer groups; None if the broker serves them."""
     if GROUP_VERSION not in services.registry.features.levels:
         return UNSUPPORTED_VERSION, _OFF
-    if cache_of(services).missing:
-        return COORDINATOR_LOAD_IN_PROGRESS, _NO_METADATA
+    if lacks_topics(services):
+        return COORDINATOR_LOAD_IN_PROGRESS, NO_METADATA
     return None
 
 
@@ -65,7 +64,7 @@ def _described(request: Request, error_code: int, text: str) -> Steps:
 
 def _join(services: Services, request: Request) -> Steps | None:
     """A classic member may join a consumer group, which then computes its assignment."""
-    if cache_of(services).missing and GROUP_VERSION in services.registry.features.levels:
+    if lacks_topics(services) and GROUP_VERSION in services.registry.features.levels:
         refuse_join(request, COORDINATOR_LOAD_IN_PROGRESS)
         return None
     return JOIN_ALONE.handle(services, request)

@@ -27,6 +27,7 @@ from broker.net.advertised import Advertised
 from broker.net.clients.stuck_clients import StuckClients
 from broker.net.clients.unsupported import Unsupported
 from broker.net.request import ServedApi
+from broker.share.coordinator import ShareCoordinator
 from broker.share.partitions import SharePartitions
 from broker.share.persister import SharePersister
 from broker.share.sessions import ShareSessions
@@ -81,7 +82,11 @@ class Services:
     broker leads.
     """
     share_persister: SharePersister
-    """Stores and reads the state of share partitions (KIP-932); not used in a cluster."""
+    """Stores and reads the state of share partitions through their share coordinators
+    (KIP-932)."""
+    share_coordinator: ShareCoordinator
+    """The share coordinator: the states of share partitions whose partition of
+    ``__share_group_state`` this broker leads."""
     markers: MarkerSender
     """Sends the markers of ending transactions to the leaders of their partitions
     (WriteTxnMarkers).

@@ -8,6 +8,7 @@ from __future__ import annotations
 from broker.apis.allocate_producer_ids import SERVED as ALLOCATE_PRODUCER_IDS
 from broker.apis.alter_partition import SERVED as ALTER_PARTITION
 from broker.apis.controlled_shutdown import SERVED as CONTROLLED_SHUTDOWN
+from broker.apis.delete_share_group_state import SERVED as DELETE_SHARE_GROUP_STATE
 from broker.apis.in_cluster.alter_partition_reassignments import (
     SERVED as ALTER_PARTITION_REASSIGNMENTS,
 )
@@ -17,19 +18,33 @@ from broker.apis.in_cluster.list_partition_reassignments import (
     SERVED as LIST_PARTITION_REASSIGNMENTS,
 )
 from broker.apis.in_cluster.offset_fetch import SERVED as OFFSET_FETCH
+from broker.apis.in_cluster.share_groups import GUARDED_ROWS
 from broker.apis.in_cluster.update_features import SERVED as UPDATE_FEATURES
+from broker.apis.initialize_share_group_state import SERVED as INITIALIZE_SHARE_GROUP_STATE
 from broker.apis.leader_and_isr import SERVED as LEADER_AND_ISR
+from broker.apis.read_share_group_state import SERVED as READ_SHARE_GROUP_STATE
+from broker.apis.read_share_group_state_summary import SERVED as READ_SHARE_GROUP_STATE_SUMMARY
 from broker.apis.stop_replica import SERVED as STOP_REPLICA
-from broker.apis.tables.standalone import SERVED_WITHOUT_CONSUMER_GROUPS, by_key
+from broker.apis.tables.standalone import (
+    SERVED_WITHOUT_CONSUMER_GROUPS,
+    by_key,
+)
 from broker.apis.update_metadata import SERVED as UPDATE_METADATA
+from broker.apis.write_share_group_state import SERVED as WRITE_SHARE_GROUP_STATE
+from broker.net.request import ServedApi
 
 _AMONG_BROKERS = (
     ALLOCATE_PRODUCER_IDS,
     ALTER_PARTITION,
     CONTROLLED_SHUTDOWN,
+    DELETE_SHARE_GROUP_STATE,
+    INITIALIZE_SHARE_GROUP_STATE,
     LEADER_AND_ISR,
+    READ_SHARE_GROUP_STATE,
+    READ_SHARE_GROUP_STATE_SUMMARY,
     STOP_REPLICA,
     UPDATE_METADATA,
+    WRITE_SHARE_GROUP_STATE,
 )
 
 _BY_THE_CONTROLLER = (
@@ -48,5 +63,14 @@ SERVED_IN_CLUSTER = by_key(
 )
 """Rows by API key, for a broker in a cluster that serves only classic groups; other brokers send
 requests too."""
-SERVED_WITH_CONSUMER_GROUPS = by_key(*SERVED_IN_CLUSTER.values(), DESCRIBE, HEARTBEAT, JOIN)
-"""The same for a broker that serves consumer groups too."""
+CONSUMER_ROWS = (DESCRIBE, HEARTBEAT, JOIN)
+
+
+def served_with(*, consumer_groups: bool, share_groups: bool) -> dict[int, ServedApi]:
+    """Returns the served APIs by API key of a broker in a cluster that serves these types of groups
+    in addition to classic groups."""
+    return by_key(
+        *SERVED_IN_CLUSTER.values(),
+        *(CONSUMER_ROWS if consumer_groups else ()),
+        *(GUARDED_ROWS if share_groups else ()),
+    )

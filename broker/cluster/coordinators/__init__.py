@@ -1,1 +1,1 @@
-"""Group and transaction coordinators in a cluster, and their requests to other brokers."""
+"""Group, transaction and share coordinators in a cluster, and their requests to other brokers."""

@@ -25,9 +25,15 @@ from broker.cluster.metadata_cache import Learnt
 from broker.cluster.zookeeper.zookeeper import Closed, NoNode, ZooKeeper, ZooKeeperError
 from broker.cores.groups.runtime import GroupRuntime
 from broker.cores.runtime import Runtime
+from broker.cores.share_state.runtime import ShareStateRuntime
 from broker.cores.transactions.runtime import TransactionRuntime
 from broker.loop.slices import Slicer
-from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, uuid_bytes
+from broker.topics.registry import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_TOPIC,
+    uuid_bytes,
+)
 from broker.topics.replicas.replica import Replica
 from protocol.schema import ZERO_UUID
 from protocol.znodes.fields import BadNode
@@ -50,6 +56,7 @@ class Coordinators:
         self,
         groups: GroupRuntime,
         transactions: TransactionRuntime,
+        share_states: ShareStateRuntime,
         zookeeper: ZooKeeper,
         slicer: Slicer,
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
@@ -65,6 +72,7 @@ class Coordinators:
         self._coordinated = {
             OFFSETS_TOPIC: _Coordinated(OFFSETS_TOPIC, groups),
             TRANSACTION_TOPIC: _Coordinated(TRANSACTION_TOPIC, transactions),
+            SHARE_STATE_TOPIC: _Coordinated(SHARE_STATE_TOPIC, share_states),
         }
 
     # -- from the controller

@@ -34,10 +34,8 @@ def for_fellows(
 ) -> RuntimeSettings:
     """Returns the group settings for the inter-broker protocol version ``spoken``.
 
-    ``message_format`` is the setting message.format.version of ``__consumer_offsets``. A broker in
-    a cluster does not serve share groups.
+    ``message_format`` is the setting message.format.version of ``__consumer_offsets``.
     """
-    settings = replace(settings, core=replace(settings.core, serves_share_groups=False))
     if spoken.stores_magic_2:
         return settings
     magic = format_magic(message_format)

@@ -17,8 +17,13 @@ from broker.cluster.protection.followed_nodes import FollowedNodes, Spawn
 from broker.cluster.topics.cluster_registry import ClusterRegistry
 from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper
 from broker.config.config import Config
-from broker.config.config_table import GROUP_VERSION, GROUP_VERSION_MAX
-from broker.config.group_rules import serves_consumer_groups
+from broker.config.config_table import (
+    GROUP_VERSION,
+    GROUP_VERSION_MAX,
+    SHARE_VERSION,
+    SHARE_VERSION_MAX,
+)
+from broker.config.group_rules import CONSUMER, SHARE, serves_consumer_groups, serves_share_groups
 from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from broker.topics.feature_updates import SupportedLevels
@@ -29,16 +34,25 @@ from protocol.znodes.fields import BadNode
 
 logger = structlog.get_logger(__name__)
 
+_PROTOCOLS = {
+    GROUP_VERSION: (CONSUMER, GROUP_VERSION_MAX),
+    SHARE_VERSION: (SHARE, SHARE_VERSION_MAX),
+}
+"""The group protocol of each feature, and the highest level that this version supports."""
+
 
 def supported_features(config: Config, spoken: InterBroker) -> SupportedLevels:
     """Returns the feature levels that this broker supports.
 
     The lowest level is 1, because Kafka 2.7 to 3.2 can't read a registration with level 0. Consumer
-    groups need topic ids, hence an inter.broker.protocol.version of 2.8 or later.
+    groups and share groups need topic ids, hence an inter.broker.protocol.version of 2.8 or later.
     """
+    supported: dict[str, tuple[int, int]] = {}
     if spoken.has_topic_ids and serves_consumer_groups(config):
-        return {GROUP_VERSION: (1, GROUP_VERSION_MAX)}
-    return {}
+        supported[GROUP_VERSION] = 1, GROUP_VERSION_MAX
+    if spoken.has_topic_ids and serves_share_groups(config):
+        supported[SHARE_VERSION] = 1, SHARE_VERSION_MAX
+    return supported
 
 
 def unsupported(levels: Mapping[str, int], supported: SupportedLevels) -> list[str]:
@@ -58,9 +72,10 @@ async def check_levels(zookeeper: ZooKeeper, supported: SupportedLevels) -> None
     levels = (await read_levels(zookeeper)).levels
     for name in unsupported(levels, supported):
         advice = "use a version of Muster that supports this level"
-        if name == GROUP_VERSION and levels[name] <= GROUP_VERSION_MAX:
+        protocol, level_max = _PROTOCOLS.get(name, ("", 0))
+        if levels[name] <= level_max:
             advice = (
-                "add consumer to group.coordinator.rebalance.protocols, and set"
+                f"add {protocol} to group.coordinator.rebalance.protocols, and set"
                 " inter.broker.protocol.version to 2.8 or later"
             )
         raise CannotJoin(

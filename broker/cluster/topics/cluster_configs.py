@@ -28,7 +28,7 @@ from broker.cluster.zookeeper.zookeeper import (
     in_time,
 )
 from broker.config.config import Config
-from broker.config.config_table import GROUP_VERSION
+from broker.config.config_table import GROUP_VERSION, SHARE_VERSION
 from broker.config.protection import without_secrets
 from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
@@ -224,10 +224,10 @@ class ClusterConfigs:
 
     async def stored_group(self, group_id: str) -> Mapping[str, str]:
         """Implements `SettingsStore.stored_group`."""
-        if GROUP_VERSION not in self._registry.features.levels:
+        if not self._registry.features.levels.keys() & {GROUP_VERSION, SHARE_VERSION}:
             raise CannotChange(
-                f"the group {group_id} can't have settings while the feature {GROUP_VERSION} of"
-                " this cluster is at level 0"
+                f"the group {group_id} can't have settings while the features {GROUP_VERSION} and"
+                f" {SHARE_VERSION} of this cluster are at level 0"
             )
         return await self._sure(self.nodes.group(group_id))
 

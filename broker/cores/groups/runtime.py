@@ -52,16 +52,29 @@ def group_runtime(
 class TopicsOfGroups:
     """Keeps the coordinator's image of the topics equal to the registry."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(
+        self, registry: Registry, lacks_topics: Callable[[], bool] = lambda: False
+    ) -> None:
+        """``lacks_topics`` returns True while the registry does not have all topics yet."""
         topics = [each for each in registry.topics.values() if each.topic_id != ZERO_UUID]
         self.image = TopicsImage(map(_as_seen, topics))
+        self.image.is_complete = not lacks_topics()
         self._registry = registry
+        self._lacks_topics = lacks_topics
         self._groups: GroupRuntime
 
     def follow(self, groups: GroupRuntime) -> None:
         """Starts to pass each change of a topic on to all loaded shards."""
         self._groups = groups
         self._registry.on_changed = self._changed
+
+    def received(self) -> None:
+        """Lets the shards drop the states of deleted topics, once all existing topics are known."""
+        if not self.image.is_complete and not self._lacks_topics():
+            self.image.is_complete = True
+            for hosted in self._groups.hosted_shards:
+                if hosted.phase in LOADED:
+                    hosted.core.look_for_deleted_topics()
 
     def _changed(self, name: str, topic: Topic | None) -> None:
         if topic is None or topic.topic_id == ZERO_UUID:

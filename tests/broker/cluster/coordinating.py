@@ -15,6 +15,7 @@ from broker.cluster.zookeeper.zookeeper import NoNode, Stat
 from broker.cores.hooks import Hooks
 from broker.cores.runtime import Runtime
 from broker.cores.runtime_settings import RuntimeSettings
+from broker.cores.share_state.runtime import share_state_runtime
 from broker.cores.transactions.markers import MarkerSender
 from broker.cores.transactions.runtime import TransactionRuntime, transaction_runtime
 from broker.in_cluster import ClusterTransactionDuties
@@ -25,6 +26,7 @@ from log.partition_log import PartitionLog
 from log.values import Marker
 from protocol.znodes.topics import TopicNode, encode_topic, topic_path
 from replication.values import Rules
+from share.persister.config import ShareStateConfig
 from tests.broker.edge import EdgeBroker, eventually
 from tests.broker.partitions import replica_for, state
 from transactions.config import TransactionConfig
@@ -97,6 +99,7 @@ class CoordinatingBroker(EdgeBroker):
         self.coordinators = Coordinators(
             self.groups,
             self.transactions,
+            share_state_runtime(RuntimeSettings(ShareStateConfig()), self.time, self.slicer),
             zookeeper,
             self.slicer,
             self.spawn_task,

@@ -11,7 +11,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.cores.hosted_shard import Phase
-from broker.share import persister
 from broker.topics.registry import SHARE_STATE_TOPIC
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
@@ -86,8 +85,10 @@ async def test_state_is_spread_over_50_partitions_and_loaded(tmp_path: Path) -> 
             assert (await state(broker, key)).state_epoch == 1
 
 
-@pytest.mark.parametrize("partition", [-1, 3])
-async def test_call_for_an_absent_partition_is_refused(tmp_path: Path, partition: int) -> None:
+@pytest.mark.parametrize(("partition", "deleted"), [(-1, INVALID_REQUEST), (3, NONE)])
+async def test_call_for_an_absent_partition_is_refused(
+    tmp_path: Path, partition: int, deleted: int
+) -> None:
     async with sharing(tmp_path) as broker:
         states = broker.share_persister
         known = await key_of(broker)
@@ -97,7 +98,8 @@ async def test_call_for_an_absent_partition_is_refused(tmp_path: Path, partition
             reply = await told(partial(states.read, key, 0))
             assert reply.error_code == UNKNOWN_TOPIC_OR_PARTITION
             assert await written(broker, key, 0, FREE) == UNKNOWN_TOPIC_OR_PARTITION
-            assert await told(partial(states.delete, [key])) == {key: StateReply(NONE)}
+            error = deleted if key.partition == partition else NONE
+            assert (await told(partial(states.delete, [key])))[key].error_code == error
 
 
 async def test_errors_of_the_coordinator_reach_the_caller(tmp_path: Path) -> None:
@@ -131,12 +133,10 @@ async def test_empty_list_of_share_partitions_is_answered(tmp_path: Path) -> Non
         assert broker.registry.topic(SHARE_STATE_TOPIC) is None
 
 
-async def test_calls_fail_when_the_topic_can_not_be_created(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(persister, "RETRIES", 1)
+async def test_calls_fail_when_the_topic_can_not_be_created() -> None:
     fs = SimulatedFiles()
     async with sharing("/data", fs=fs) as broker:
+        broker.share_persister.retries = 1
         key = await key_of(broker)
         fs.fail("write", "topics.json.spare", count=1 << 30)
         with capture_logs() as lines:

@@ -14,7 +14,7 @@ from broker.config.sources import load
 from broker.cores.hosted_shard import Phase
 from broker.cores.share_state.settings import runtime_settings
 from broker.topics.owned_topics import OWNED
-from broker.topics.registry import SHARE_STATE_TOPIC
+from broker.topics.registry import NO_FEATURES, SHARE_STATE_TOPIC, Features
 from protocol.records.compression import GZIP, LZ4
 from protocol.records.section import Record
 from share.values import StateBatch
@@ -74,12 +74,11 @@ async def test_settings_of_the_topic_apply_to_its_records(tmp_path: Path) -> Non
         assert (await state(broker, key)).batches == (FREE,)
 
 
-def test_share_state_topic_is_not_created_in_a_cluster() -> None:
-    in_cluster = config_of({"zookeeper.connect": "127.0.0.1:1"})
-    created = [name for name, owned in OWNED.items() if owned.is_created(in_cluster)]
+def test_share_state_topic_is_created_only_from_share_version_1_on() -> None:
+    created = [name for name, owned in OWNED.items() if owned.is_created(NO_FEATURES)]
     assert SHARE_STATE_TOPIC not in created
     assert len(created) == 2
-    assert all(owned.is_created(config_of({})) for owned in OWNED.values())
+    assert all(owned.is_created(Features(0, {"share.version": 1})) for owned in OWNED.values())
 
 
 async def test_records_of_kafka_are_loaded(tmp_path: Path) -> None:

@@ -179,7 +179,10 @@ async def test_consumer_groups_are_off_until_group_version_is_raised(tmp_path: P
         assert versions["finalized_features"] == [
             {"name": "group.version", "max_version_level": 1, "min_version_level": 1}
         ]
-        supported = [{"name": "group.version", "min_version": 0, "max_version": 1}]
+        supported = [
+            {"name": name, "min_version": 0, "max_version": 1}
+            for name in ("group.version", "share.version")
+        ]
         assert versions["supported_features"] == supported
         assert owned(await heartbeat(cluster)) == [0]
 
@@ -189,7 +192,7 @@ async def test_consumer_groups_are_off_until_group_version_is_raised(tmp_path: P
     [
         (2, UPGRADE, "group.version", "Broker 1 only supports versions 0-1"),
         (-1, UPGRADE, "group.version", "A feature version cannot be less than 0."),
-        (1, UPGRADE, "share.version", "Broker 1 does not support this feature."),
+        (1, UPGRADE, "streams.version", "Broker 1 does not support this feature."),
         (0, UPGRADE, "nope", "Feature nope not found."),
         (1, SAFE_DOWNGRADE, "group.version", "Can't downgrade to a newer version."),
         (1, 4, "group.version", "The controller does not support the given upgrade type."),
@@ -226,10 +229,10 @@ async def test_broker_that_does_not_support_a_feature_level_can_not_join(tmp_pat
         cluster.settings = {"group.coordinator.rebalance.protocols": "classic"}
         with pytest.raises(CannotJoin, match=r"the feature group\.version at level 1"):
             await cluster.start(4)
-        data = cluster_nodes.encode_feature(2, True, {"group.version": 1, "share.version": 1})
+        data = cluster_nodes.encode_feature(2, True, {"group.version": 1, "streams.version": 1})
         cluster.ensemble.nodes["/feature"].data = data
         cluster.settings = {}
-        with pytest.raises(CannotJoin, match=r"share\.version .* use a version of Muster"):
+        with pytest.raises(CannotJoin, match=r"streams\.version .* use a version of Muster"):
             await cluster.start(4)
 
 

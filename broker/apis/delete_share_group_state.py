@@ -1,0 +1,12 @@
+"""DeleteShareGroupState (86): the group coordinator deletes the state of share partitions at the
+share coordinator (KIP-932).
+
+Versions: v0. A state that does not exist gets no error.
+"""
+
+from __future__ import annotations
+
+from broker.apis.shared.share_state import served
+from share.persister.calls import DeleteState
+
+SERVED = served(DeleteState)

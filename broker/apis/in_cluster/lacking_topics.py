@@ -1,0 +1,17 @@
+"""The time in which a broker in a cluster does not know all topics yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.apis.shared.to_controller import cache_of
+
+if TYPE_CHECKING:
+    from broker.apis.shared.services import Services
+
+NO_METADATA = "The broker has not received all topics of the cluster yet."
+
+
+def lacks_topics(services: Services) -> bool:
+    """Returns True until the controller has sent all topics of the cluster."""
+    return cache_of(services).lacks_topics

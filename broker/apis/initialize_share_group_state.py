@@ -1,0 +1,12 @@
+"""InitializeShareGroupState (83): the group coordinator creates or replaces the state of share
+partitions at the share coordinator (KIP-932).
+
+Versions: v0. A state with a greater state epoch gets FENCED_STATE_EPOCH.
+"""
+
+from __future__ import annotations
+
+from broker.apis.shared.share_state import served
+from share.persister.calls import InitializeState
+
+SERVED = served(InitializeState)

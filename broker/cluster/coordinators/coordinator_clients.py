@@ -1,0 +1,83 @@
+"""The clients of coordinators and leaders on other brokers: markers and partitions of transactions,
+and the states of share partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.cluster.coordinators.remote_add_partitions import RemoteEnlisting
+from broker.cluster.coordinators.remote_markers import Destinations, RemoteMarkers
+from broker.cluster.coordinators.remote_share_states import RemoteShareStates
+from broker.cluster.peers.inter_broker import InterBroker
+from broker.cluster.peers.lasting_peer import PeerSettings
+from broker.cluster.zookeeper.zookeeper import ZooKeeper
+from broker.cores.transactions.local_markers import LocalMarkers
+from broker.cores.transactions.sending import Destination
+from broker.share.coordinator import ShareCoordinator
+from broker.topics.cluster_view import ClusterView
+from broker.topics.logs import LogManager
+from broker.topics.startup_parts import StartupParts
+
+
+class CoordinatorClients:
+    """Makes the clients; each is made once."""
+
+    def __init__(
+        self,
+        startup: StartupParts,
+        cluster: ClusterView,
+        settings: PeerSettings,
+        spoken: InterBroker,
+        zookeeper: ZooKeeper,
+    ) -> None:
+        self._startup = startup
+        self._cluster = cluster
+        self._settings = settings
+        self._spoken = spoken
+        self._zookeeper = zookeeper
+        self._stops: list[Callable[[], None]] = []
+
+    def enlisting(self, partition_count: Callable[[], int]) -> RemoteEnlisting:
+        """Makes the client that adds partitions to transactions that other brokers coordinate.
+
+        ``partition_count`` returns the number of partitions of ``__transaction_state``, because
+        metadata may not list all of them yet.
+        """
+        startup = self._startup
+        enlisting = RemoteEnlisting(
+            self._cluster, self._settings, partition_count, startup.time, startup.background.spawn
+        )
+        self._stops.append(enlisting.stop)
+        return enlisting
+
+    def marker_destinations(
+        self, logs: LogManager, local: LocalMarkers
+    ) -> Callable[[str, int], Destination]:
+        """Returns a function that chooses the writer of a partition's markers: this broker or the
+        partition's leader."""
+        startup = self._startup
+        remote = RemoteMarkers(
+            self._cluster,
+            self._settings,
+            self._spoken,
+            self._zookeeper,
+            startup.time,
+            startup.background.spawn,
+        )
+        self._stops.append(remote.stop)
+        return Destinations(logs, local, remote).of
+
+    def share_states(self, local: ShareCoordinator) -> RemoteShareStates:
+        """Makes the client of the share coordinators; ``local`` is the share coordinator of this
+        broker."""
+        startup = self._startup
+        states = RemoteShareStates(
+            local, self._cluster, self._settings, startup.time, startup.background.spawn
+        )
+        self._stops.append(states.stop)
+        return states
+
+    def stop(self) -> None:
+        """Stops sending requests."""
+        for stop in self._stops:
+            stop()
