@@ -57,7 +57,6 @@ _TOPICS = {_GROUP: OFFSETS_TOPIC, _TRANSACTION: TRANSACTION_TOPIC, _SHARE: SHARE
 """The topic whose partition leaders are the coordinators, by the type of the key."""
 _NOT_SERVED = {_SHARE: "share groups"}
 _BAD_KEY = "The key must have the form group:topicId:partition."
-_UUID_BYTES = 16
 _ADVICE = {_SHARE: "share groups are off: raise the feature share.version to 1"}
 
 
@@ -143,12 +142,10 @@ def _checked(keys: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _is_share_key(key: str) -> bool:
-    parts = key.split(":")
-    if len(parts) < 3 or not all((parts[0].strip(), parts[-1], parts[-2])):
-        return False
     try:
-        int(parts[-1])
-        return len(base64.urlsafe_b64decode(parts[-2] + "==")) == _UUID_BYTES
+        group_id, topic_id, partition = key.rsplit(":", 2)
+        int(partition)
+        return bool(group_id.strip()) and len(base64.urlsafe_b64decode(topic_id + "==")) == 16
     except ValueError:
         return False
 

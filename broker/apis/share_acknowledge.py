@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.share_fetch import ELEMENTS_MAX, READ_GROUP, READ_TOPIC, RIGHTS
 from broker.apis.shared.authorization import TEXTS, denied, is_allowed
+from broker.apis.shared.current_leader import LED_ELSEWHERE, CurrentLeaders
 from broker.loop.slices import Slices
 from broker.net.request import Request, ServedApi
 from broker.share.partitions import Code
@@ -104,15 +105,18 @@ async def _respond(
     assert services.share_partitions is not None
     topics: dict[bytes, list[dict[str, Any]]] = {}
     worst = NONE
+    leaders = CurrentLeaders(services, request)
     for (topic_id, index), (error_code, error_message) in results.items():
         worst = worst or error_code
-        topics.setdefault(topic_id, []).append(
-            {
-                "partition_index": index,
-                "error_code": error_code,
-                "error_message": error_message,
-            }
-        )
+        entry: dict[str, Any] = {
+            "partition_index": index,
+            "error_code": error_code,
+            "error_message": error_message,
+        }
+        if error_code in LED_ELSEWHERE:
+            leader_id, leader_epoch = leaders.of(topic_id, index)
+            entry["current_leader"] = {"leader_id": leader_id, "leader_epoch": leader_epoch}
+        topics.setdefault(topic_id, []).append(entry)
         if slices.over:
             await slices.pause()
     settings = services.share_partitions.settings_of(request.value["group_id"])
@@ -122,7 +126,7 @@ async def _respond(
             {"topic_id": topic_id, "partitions": partitions}
             for topic_id, partitions in topics.items()
         ],
-        "node_endpoints": [],
+        "node_endpoints": [node._asdict() for node in leaders.endpoints.values()],
     }
     request.respond(response, worst)
 

@@ -38,7 +38,7 @@ RESPONSE = (
                     Field("state_epoch", INT32, "0+"),
                     Field("leader_epoch", INT32, "0+"),
                     Field("start_offset", INT64, "0+"),
-                    Field("delivery_complete_count", INT32, "1+"),
+                    Field("delivery_complete_count", INT32, "1+", default=-1),
                 ),
                 "0+",
             ),

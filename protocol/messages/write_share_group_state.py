@@ -18,7 +18,7 @@ REQUEST = (
                     Field("state_epoch", INT32, "0+"),
                     Field("leader_epoch", INT32, "0+"),
                     Field("start_offset", INT64, "0+"),
-                    Field("delivery_complete_count", INT32, "1+"),
+                    Field("delivery_complete_count", INT32, "1+", default=-1),
                     Field(
                         "state_batches",
                         Array(

@@ -28,6 +28,7 @@ from broker.apis.share_fetch.acquiring import (
 )
 from broker.apis.share_fetch.response import ShareFetched
 from broker.apis.shared.authorization import TEXTS, denied, is_allowed
+from broker.apis.shared.current_leader import LED_ELSEWHERE, CurrentLeaders
 from broker.apis.shared.share_acknowledgements import (
     Asked,
     ShareAcknowledgements,
@@ -230,6 +231,7 @@ class ShareFetching:
     ) -> None:
         topics: dict[bytes, list[ShareFetched]] = {}
         worst, partitions = NONE, 0
+        leaders = CurrentLeaders(self.services, self.request)
         for place in self._places(errors, acquired, results):
             topic_id, index = place
             entry = acquired.get(place) or ShareFetched(index)
@@ -238,6 +240,8 @@ class ShareFetching:
             if place in results:
                 entry.acknowledge_error_code, entry.acknowledge_error_message = results[place]
             worst = worst or entry.error_code or entry.acknowledge_error_code
+            if {entry.error_code, entry.acknowledge_error_code} & LED_ELSEWHERE:
+                entry.leader_id, entry.leader_epoch = leaders.of(*place)
             topics.setdefault(topic_id, []).append(entry)
             partitions += 1
             if slices.over:
@@ -249,7 +253,15 @@ class ShareFetching:
         def frame() -> list[Any]:
             encode = ENCODE_RESPONSE[request.api_version]
             lock_ms = settings.limits.lock_duration_ms
-            return encode(request.correlation_id, 0, NONE, None, lock_ms, topics.items())
+            return encode(
+                request.correlation_id,
+                0,
+                NONE,
+                None,
+                lock_ms,
+                topics.items(),
+                list(leaders.endpoints.values()),
+            )
 
         if partitions <= ENCODED_AT_ONCE:
             request.complete(frame(), worst)
