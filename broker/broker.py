@@ -531,6 +531,7 @@ class Broker:
             replicas=mode.replicas,
             controller=mode.controller,
             enlisting=mode.enlisting,
+            remote_end_offsets=mode.remote_end_offsets,
             registration_fence=mode.registration_fence,
             authorizer=self.secured.authorizer,
             acls=self.secured.acls,

@@ -6,12 +6,13 @@ change late. A partition without a state, or of an unknown topic, has start offs
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import TEXTS, denied, split
 from broker.apis.shared.gather import Gather
+from broker.apis.shared.high_watermarks import Place, high_watermarks
 from broker.net.request import Request, ServedApi, Steps
 from broker.net.required_acls import Each, Rights, of_each
 from coordinator.calls import ShareOffsetsDescribe
@@ -24,10 +25,11 @@ from protocol.errors import (
 from protocol.messages.describe_share_group_offsets import API
 from security.acls.model import Operation, ResourceType
 from share.persister.calls import StateReply
-from share.values import UNINITIALIZED_OFFSET, SharePartitionKey
+from share.values import UNINITIALIZED_OFFSET, SharePartitionKey, StoredState
 
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
+    from broker.topics.registry import Registry
 
 _DESCRIBE = Each(Operation.DESCRIBE, ResourceType.GROUP)
 _DESCRIBE_TOPIC = of_each(ResourceType.TOPIC, Operation.DESCRIBE)
@@ -86,26 +88,46 @@ def _group(
     reading = services.share_offsets.summarize(keys)
     yield reading
     states = reading.result()
+    ends = yield from high_watermarks(services, _places_of(registry, states))
     topics = request.array("groups", "topics")
     for name, partitions in wanted:
         topic_id = registry.topic_id(name)
         if name in hidden:
             entries = [_refused(partition) for partition in partitions]
         else:
-            entries = yield from _partitions(services, group_id, name, topic_id, partitions, states)
+            entries = yield from _partitions(group_id, name, topic_id, partitions, states, ends)
         shown_id = _NO_ID if topic_id is None or name in hidden else topic_id
         topics.append({"topic_name": name, "topic_id": shown_id, "partitions": entries})
         yield None
     return {"group_id": group_id, "topics": topics, "error_code": NONE, "error_message": None}
 
 
+def _places_of(
+    registry: Registry, states: Mapping[SharePartitionKey, StateReply]
+) -> Iterator[Place]:
+    """Yields the partitions that have a lag."""
+    for key, reply in states.items():
+        name = registry.topic_name(key.topic_id)
+        if name is not None and _has_lag(reply.state):
+            yield name, key.partition
+
+
+def _has_lag(state: StoredState | None) -> bool:
+    """Returns True if the first fetch has chosen the start offset."""
+    return (
+        state is not None
+        and state.start_offset != UNINITIALIZED_OFFSET
+        and state.delivery_complete_count != _UNKNOWN_COUNT
+    )
+
+
 def _partitions(
-    services: Services,
     group_id: str,
     name: str,
     topic_id: bytes | None,
     partitions: Sequence[int],
     states: Mapping[SharePartitionKey, StateReply],
+    ends: Mapping[Place, int],
 ) -> Generator[None, None, list[Entry]]:
     entries: list[Entry] = []
     for index in partitions:
@@ -121,10 +143,9 @@ def _partitions(
             )
             continue
         lag = _NO_LAG
-        partition = services.logs.get(name, index)
-        is_known = state.delivery_complete_count != _UNKNOWN_COUNT
-        if partition is not None and state.start_offset != UNINITIALIZED_OFFSET and is_known:
-            lag = partition.high_watermark - state.start_offset - state.delivery_complete_count
+        end = ends.get((name, index))
+        if end is not None and _has_lag(state):
+            lag = end - state.start_offset - state.delivery_complete_count
         entries.append(
             {
                 **entry,

@@ -17,9 +17,10 @@ Where to change:
 - whether a broker that was paused still has its role:
   `broker/cluster/membership/registration_fence.py`. Then
   `tests/broker/cluster/membership/test_registration_fence.py`.
-- coordinators when leadership moves; markers and verification on other brokers:
-  `broker/cluster/coordinators/coordinators.py`; `remote_markers.py`, `remote_add_partitions.py`.
-  Then `tests/broker/cluster/coordinators/test_coordinators_move.py`.
+- coordinators when leadership moves; markers, verification and states of share partitions on
+  other brokers: `broker/cluster/coordinators/coordinators.py`; `remote_markers.py`,
+  `remote_add_partitions.py`, `remote_share_states.py`. Then
+  `tests/broker/cluster/coordinators/test_coordinators_move.py`, `test_share_groups_move.py`.
 - changes of topics and settings in a cluster; the placement of replicas:
   `broker/cluster/topics/cluster_topics.py`, `cluster_configs.py`, `replica_assignment.py`. Then
   `tests/interop/test_cluster_tools.py`.

@@ -8,5 +8,6 @@ Where to change:
   share partition is in `share/partition/`. Then `tests/broker/apis/test_share_partitions.py`.
 - the rules of share sessions: `sessions.py`. Then `tests/broker/share/test_sessions.py`.
 - a call of the share coordinator: `share/persister/calls.py` and its handler in `shard.py`; the
-  callers use `persister.py`. Then `tests/share/persister/kafka_records.py`.
+  callers use `persister.py`; `coordinator.py` serves it, and `state_messages.py` has its message
+  between brokers. Then `tests/share/persister/kafka_records.py`.
 """

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from broker.cluster.coordinators.remote_add_partitions import RemoteEnlisting
     from broker.cluster.membership.registration_fence import RegistrationFence
     from broker.cluster.replicas.replicas import ReplicaManager
+    from broker.cluster.topics.remote_end_offsets import RemoteEndOffsets
 
 
 ALLOWS_ALL: Final = AllowsAll()
@@ -142,6 +143,8 @@ class Services:
     registration_fence: RegistrationFence | None = None
     """Checks that this broker's registration in ZooKeeper still has its broker epoch; None in a
     standalone broker, which is never fenced."""
+    remote_end_offsets: RemoteEndOffsets | None = None
+    """Reads the end offsets of logs that other brokers lead; None in a standalone broker."""
     share_partitions: SharePartitions | None = None
     """The share partitions of the logs that this broker leads; None without share groups."""
     share_sessions: ShareSessions | None = None

@@ -6,7 +6,8 @@
 | follows out of sync, or does not exist | the leader's response to ListOffsets |
 
 The offsets of a partition are requested from the leader within a second after they are read, and
-then every few seconds while reads continue. Readers do not wait: unknown offsets are None.
+then every few seconds while reads continue. Readers do not wait: unknown offsets are None. Only
+DescribeShareGroupOffsets waits for the response (`RemoteEndOffsets.read`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -38,6 +40,8 @@ LOOK_S = 1.0
 """The interval in seconds at which partitions are checked whose offsets must be requested."""
 EVERY_MS = 5_000
 """The interval in ms between two requests for the offsets of a partition."""
+READ_S = 5.0
+"""The maximum time in seconds that `RemoteEndOffsets.read` waits."""
 WANTED_MS = 60_000
 """The period in ms after the last read of a partition's offsets during which the offsets are still
 requested."""
@@ -72,6 +76,8 @@ class _Question:
 
     places: Sequence[Place]
     asked_ms: int
+    over: asyncio.Future[None] | None = None
+    """Done when the leader has responded or failed; None if nobody waits."""
 
     @property
     def key(self) -> int:
@@ -87,6 +93,12 @@ class _Question:
         """Implements `Item.lost`. Known offsets remain; the partitions are requested again
         later."""
         logger.debug("log end offsets not read: the leader does not answer", reason=str(lost))
+        self.end()
+
+    def end(self) -> None:
+        """Notifies the reader that waits for the response."""
+        if self.over is not None and not self.over.done():
+            self.over.set_result(None)
 
 
 class RemoteEndOffsets:
@@ -162,6 +174,30 @@ class RemoteEndOffsets:
             self._wanted[place] = self._time.now().mono_ms
         return self._known.get(place)
 
+    async def read(self, places: Sequence[Place]) -> None:
+        """Requests the offsets of partitions now, and waits until the leaders have responded, for
+        `READ_S` at most; `ends` then returns the offsets."""
+        now = self._time.now()
+        by_leader: dict[int, list[Place]] = {}
+        for place in places:
+            self.ends(*place)
+            view = self._cache.partition(*place)
+            leader = NO_LEADER if view is None else view.leader
+            if place in self._wanted and leader not in (NO_LEADER, self._node_id):
+                self._asked[place] = now.mono_ms
+                by_leader.setdefault(leader, []).append(place)
+        questions = []
+        for leader, led in by_leader.items():
+            for first in range(0, len(led), PARTITIONS_AT_ONCE):
+                over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                some = led[first : first + PARTITIONS_AT_ONCE]
+                self._outboxes.put(leader, _Question(some, now.wall_ms, over))
+                questions.append(over)
+        with suppress(TimeoutError):
+            async with self._time.within(READ_S):
+                for each in questions:
+                    await each
+
     def high_watermarks(self, topic: str) -> array[int]:
         """Returns the high watermarks of all partitions, with 0 for an unknown high watermark;
         sends no requests."""
@@ -205,14 +241,16 @@ class RemoteEndOffsets:
 
     async def _ask(self, peer: LastingPeer, batch: list[_Question]) -> None:
         version = await peer.version_of(API)
-        if version < _FIRST_WITH_ONE_OFFSET:
-            return
         for question in batch:
+            if version < _FIRST_WITH_ONE_OFFSET:
+                question.end()
+                continue
             starts = await _offsets(peer, version, question.places, _EARLIEST)
             ends = await _offsets(peer, version, question.places, _LATEST)
             for place in question.places:
                 if place in starts and place in ends and place in self._wanted:
                     self._known[place] = Ends(starts[place], ends[place], question.asked_ms)
+            question.end()
 
 
 async def _offsets(

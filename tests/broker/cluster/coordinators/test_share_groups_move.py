@@ -3,24 +3,39 @@ coordinators."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from broker.cluster.replicas.replicas import ReplicaManager
 from broker.topics.registry import SHARE_STATE_TOPIC
-from protocol.errors import NONE
-from tests.broker.cluster.members import GROUP, members
+from broker.topics.startup_parts import CannotJoin
+from controller.requests import UpdateMetadataRequest
+from protocol.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    UNSUPPORTED_VERSION,
+)
+from tests.broker.cluster.members import GROUP, Members, members
 from tests.broker.cluster.share_members import (
+    SAFE_DOWNGRADE,
     SETTINGS,
     TOPIC,
     consumed,
     joined,
+    key_of,
     produced,
     read_from_the_start,
     set_level,
     share_coordinator,
 )
-from tests.broker.share_calls import ACCEPT
+from tests.broker.serving import asked, eventually
+from tests.broker.share_calls import ACCEPT, ShareMember, entry_of
+from tests.wire import Wire
 
 
 @pytest.mark.parametrize("failing", ["leader", "share coordinator", "group coordinator"])
@@ -49,4 +64,147 @@ async def test_accepted_records_do_not_return_when_a_broker_stops(
         assert [each[:2] for each in found] == [(2, 3)]
         await joined(cluster, 1)
         await produced(cluster, b"4")
+        assert await lag(cluster) == 1
         assert await consumed(cluster, (4, 4, [ACCEPT])) == ([(4, 4, 1)], NONE)
+        assert await lag(cluster) == 0
+
+
+@pytest.mark.parametrize("api", ["ShareFetch", "ShareAcknowledge"])
+async def test_broker_that_does_not_lead_a_partition_names_the_leader(
+    tmp_path: Path, api: str
+) -> None:
+    async with members(tmp_path, SETTINGS) as cluster:
+        assert (await set_level(cluster, 1))["error_code"] == NONE
+        await cluster.create(TOPIC, 1)
+        leader = await cluster.leader(TOPIC, 0)
+        node_id = leader.registry.node_id
+        other = next(each for each in cluster.brokers.values() if each is not leader)
+        topic_id = key_of(cluster).topic_id
+
+        def run(wire: Wire) -> dict[str, Any]:
+            member = ShareMember(wire, topic_id)
+            opened = member.open(max_wait_ms=0)
+            return opened if api == "ShareFetch" else member.send_acknowledge((0, 0, [ACCEPT]))
+
+        reply = await asked(other, run)
+        entry = entry_of(reply)
+        assert entry["error_code"] == NOT_LEADER_OR_FOLLOWER
+        view = other.cluster.partition(TOPIC, 0)
+        assert view is not None
+        named = {"leader_id": node_id, "leader_epoch": view.leader_epoch}
+        assert entry["current_leader"] == named
+        port = leader.sockets.addresses()[0][1]
+        endpoint = {"node_id": node_id, "host": "127.0.0.1", "port": port, "rack": None}
+        assert reply["node_endpoints"] == [endpoint]
+
+
+REFUSED: list[tuple[str, int, dict[str, Any]]] = [
+    ("ShareGroupHeartbeat", 1, {"group_id": "g", "member_id": "m", "member_epoch": 0}),
+    ("ShareGroupDescribe", 1, {"group_ids": ["g"]}),
+    ("ShareFetch", 2, {"group_id": "g", "member_id": "m"}),
+    ("ShareAcknowledge", 1, {"group_id": "g", "member_id": "m"}),
+    ("DescribeShareGroupOffsets", 0, {"groups": [{"group_id": "g", "topics": []}]}),
+    ("AlterShareGroupOffsets", 0, {"group_id": "g", "topics": []}),
+    ("DeleteShareGroupOffsets", 0, {"group_id": "g", "topics": []}),
+]
+
+
+async def test_share_groups_are_off_until_share_version_is_raised(tmp_path: Path) -> None:
+    async with members(tmp_path, SETTINGS) as cluster:
+        at = cluster.brokers[1]
+        for api, version, value in REFUSED:
+            reply = await asked(at, lambda wire, a=api, n=version, v=value: wire.call(a, n, v))
+            [refused] = reply.get("groups", [reply])
+            assert refused["error_code"] == UNSUPPORTED_VERSION, api
+            assert "kafka-features.sh upgrade --feature share.version=1" in refused["error_message"]
+        cluster.settings = {**SETTINGS, "group.coordinator.rebalance.protocols": "classic,consumer"}
+        await cluster.start(4)
+        reply = await set_level(cluster, 1)
+        assert reply["error_message"].endswith("Broker 4 does not support this feature.")
+        await cluster.stop(4)
+        assert (await set_level(cluster, 1))["error_code"] == NONE
+        software = {"client_software_name": "test", "client_software_version": "1"}
+        versions = await asked(at, lambda wire: wire.call("ApiVersions", 4, software))
+        level = {"name": "share.version", "max_version_level": 1, "min_version_level": 1}
+        assert level in versions["finalized_features"]
+        assert {83, 84, 85, 86, 87} <= {each["api_key"] for each in versions["api_keys"]}
+        with pytest.raises(CannotJoin, match=r"add share to group\.coordinator"):
+            await cluster.start(4)
+        assert (await set_level(cluster, 0, SAFE_DOWNGRADE))["error_code"] == NONE
+
+
+async def test_states_of_a_deleted_topic_are_deleted(tmp_path: Path) -> None:
+    async with members(tmp_path, SETTINGS) as cluster:
+        assert (await set_level(cluster, 1))["error_code"] == NONE
+        await cluster.create(TOPIC, 2)
+        await joined(cluster, 2)
+        assert known_states(cluster) == 2
+        at = cluster.brokers[cluster.brokers[1].cluster.controller_id]
+        value = {"topic_names": [TOPIC], "timeout_ms": 10_000}
+        reply = await asked(at, lambda wire: wire.call("DeleteTopics", 4, value))
+        assert [each["error_code"] for each in reply["responses"]] == [NONE]
+        await eventually("the states are deleted", lambda: known_states(cluster) == 0)
+
+
+async def test_states_are_kept_when_their_topic_arrives_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After all brokers restart, LeaderAndIsr makes brokers the coordinators before UpdateMetadata
+    has the topic of the group."""
+    late: list[Callable[[], int]] = []
+    update_metadata = ReplicaManager.update_metadata
+
+    def delayed(replicas: ReplicaManager, request: UpdateMetadataRequest) -> int:
+        if any(each.name == TOPIC for each in request.topics):
+            late.append(partial(update_metadata, replicas, request))
+        kept = [each for each in request.topics if each.name != TOPIC]
+        return update_metadata(replicas, request._replace(topics=kept))
+
+    async with members(tmp_path, SETTINGS) as cluster:
+        assert (await set_level(cluster, 1))["error_code"] == NONE
+        await cluster.create(TOPIC, 1)
+        await read_from_the_start(cluster)
+        epoch = await joined(cluster, 1)
+        await produced(cluster, b"0", b"1")
+        assert await consumed(cluster, (0, 0, [ACCEPT])) == ([(0, 1, 1)], NONE)
+        for node_id in (1, 2, 3):
+            await cluster.stop(node_id)
+        monkeypatch.setattr(ReplicaManager, "update_metadata", delayed)
+        for node_id in (1, 2, 3):
+            await cluster.start(node_id)
+        await cluster.settled()
+        coordinator = await cluster.coordinator("g", GROUP)
+        await eventually("the group is loaded", lambda: coordinator.groups.view_of("g") is not None)
+        await eventually("the state is loaded", lambda: known_states(cluster) == 1)
+        for broker in cluster.brokers.values():
+            await broker.share_pruning.run()
+        value = {"group_id": "g", "member_id": "m", "member_epoch": epoch}
+        early = await asked(coordinator, lambda wire: wire.call("ShareGroupHeartbeat", 1, value))
+        assert early["error_code"] == COORDINATOR_LOAD_IN_PROGRESS
+        assert known_states(cluster) == 1
+        await eventually("the topic was sent", lambda: len(late) >= len(cluster.brokers))
+        monkeypatch.undo()
+        for update in late:
+            update()
+        assert await consumed(cluster, (1, 1, [ACCEPT])) == ([(1, 1, 2)], NONE)
+
+
+def known_states(cluster: Members) -> int:
+    """Returns the number of states of all share coordinators."""
+    runtimes = [broker.share_states for broker in cluster.brokers.values()]
+    hosted = [each for runtime in runtimes for each in runtime.hosted_shards]
+    return sum(each.core.view.known() for each in hosted)
+
+
+async def lag(cluster: Members) -> int:
+    """Returns the lag of partition 0 according to the group coordinator."""
+    group = {"group_id": "g", "topics": [{"topic_name": TOPIC, "partitions": [0]}]}
+    coordinator = await cluster.coordinator("g", GROUP)
+    reply = await asked(
+        coordinator, lambda wire: wire.call("DescribeShareGroupOffsets", 1, {"groups": [group]})
+    )
+    [described] = reply["groups"]
+    [entry] = described["topics"][0]["partitions"]
+    assert entry["error_code"] == NONE, entry
+    found: int = entry["lag"]
+    return found
