@@ -6,13 +6,13 @@ change late. A partition without a state, or of an unknown topic, has start offs
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import TEXTS, denied, split
 from broker.apis.shared.gather import Gather
-from broker.apis.shared.high_watermarks import Place, high_watermarks
 from broker.net.request import Request, ServedApi, Steps
 from broker.net.required_acls import Each, Rights, of_each
 from coordinator.calls import ShareOffsetsDescribe
@@ -38,6 +38,8 @@ _NO_LAG = -1
 _UNKNOWN_COUNT = -1
 
 Entry = dict[str, Any]
+Place = tuple[str, int]
+"""The topic and the index of a partition."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -88,7 +90,7 @@ def _group(
     reading = services.share_offsets.summarize(keys)
     yield reading
     states = reading.result()
-    ends = yield from high_watermarks(services, _places_of(registry, states))
+    ends = yield from _high_watermarks(services, _places_of(registry, states))
     topics = request.array("groups", "topics")
     for name, partitions in wanted:
         topic_id = registry.topic_id(name)
@@ -110,6 +112,32 @@ def _places_of(
         name = registry.topic_name(key.topic_id)
         if name is not None and _has_lag(reply.state):
             yield name, key.partition
+
+
+def _high_watermarks(
+    services: Services, places: Iterable[Place]
+) -> Generator[Any, None, dict[Place, int]]:
+    """Returns the high watermarks; the result omits a partition whose leader does not respond.
+
+    Other leaders get ListOffsets requests.
+    """
+    found: dict[Place, int] = {}
+    elsewhere: list[Place] = []
+    for place in places:
+        partition = services.logs.get(*place)
+        if partition is not None and partition.serving_error(-1) == NONE:
+            found[place] = partition.high_watermark
+        else:
+            elsewhere.append(place)
+        yield None
+    remote = services.remote_end_offsets
+    if remote is not None and elsewhere:
+        yield asyncio.ensure_future(remote.read(elsewhere))
+        for place in elsewhere:
+            ends = remote.ends(*place)
+            if ends is not None:
+                found[place] = ends.end
+    return found
 
 
 def _has_lag(state: StoredState | None) -> bool:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.share_fetch import ELEMENTS_MAX, READ_GROUP, READ_TOPIC, RIGHTS
 from broker.apis.shared.authorization import TEXTS, denied, is_allowed
-from broker.apis.shared.current_leader import LED_ELSEWHERE, CurrentLeaders
 from broker.loop.slices import Slices
 from broker.net.request import Request, ServedApi
 from broker.share.partitions import Code
@@ -102,6 +101,8 @@ async def _asked(slices: Slices, value: dict[str, Any]) -> list[Asked]:
 async def _respond(
     services: Services, request: Request, slices: Slices, results: Mapping[Place, Code]
 ) -> None:
+    from broker.apis.shared.current_leader import LED_ELSEWHERE, CurrentLeaders
+
     assert services.share_partitions is not None
     topics: dict[bytes, list[dict[str, Any]]] = {}
     worst = NONE

@@ -20,7 +20,8 @@ Where to change:
 - coordinators when leadership moves; markers, verification and states of share partitions on
   other brokers: `broker/cluster/coordinators/coordinators.py`; `remote_markers.py`,
   `remote_add_partitions.py`, `remote_share_states.py`. Then
-  `tests/broker/cluster/coordinators/test_coordinators_move.py`, `test_share_groups_move.py`.
+  `tests/broker/cluster/coordinators/test_coordinators_move.py`,
+  `tests/broker/cluster/coordinators/test_share_groups_move.py`.
 - changes of topics and settings in a cluster; the placement of replicas:
   `broker/cluster/topics/cluster_topics.py`, `cluster_configs.py`, `replica_assignment.py`. Then
   `tests/interop/test_cluster_tools.py`.

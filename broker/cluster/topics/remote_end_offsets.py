@@ -77,7 +77,7 @@ class _Question:
     places: Sequence[Place]
     asked_ms: int
     over: asyncio.Future[None] | None = None
-    """Done when the leader has responded or failed; None if nobody waits."""
+    """Done when the leader has responded or failed; None if no reader waits."""
 
     @property
     def key(self) -> int:

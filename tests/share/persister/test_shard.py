@@ -103,6 +103,7 @@ def test_write_without_a_start_offset_keeps_the_start_offset() -> None:
     assert driver.shard.view.state(KEY) == state
 
 
+@pytest.mark.proves("share 15")
 def test_repeated_write_does_not_move_the_start_offset_back() -> None:
     driver = Driver()
     driver.initialize()

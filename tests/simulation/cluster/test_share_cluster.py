@@ -43,11 +43,13 @@ HAPPENS = {
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
+@pytest.mark.proves("share 14")
 def test_share_group_keeps_its_laws_in_a_simulated_cluster(record_property: Record) -> None:
     assert run(ShareCluster(SEED), SHORT_S, record_property).happened["records accepted"]
 
 
 @pytest.mark.campaign
+@pytest.mark.proves("share 14")
 @pytest.mark.timeout(PLAYED_S_MAX)
 def test_share_group_keeps_its_laws_in_many_simulated_clusters(record_property: Record) -> None:
     happened: Counter[str] = Counter()

@@ -38,6 +38,7 @@ from tests.broker.share_calls import ACCEPT, ShareMember, entry_of
 from tests.wire import Wire
 
 
+@pytest.mark.proves("share 14")
 @pytest.mark.parametrize("failing", ["leader", "share coordinator", "group coordinator"])
 async def test_accepted_records_do_not_return_when_a_broker_stops(
     tmp_path: Path, failing: str
@@ -186,6 +187,7 @@ async def test_states_are_kept_when_their_topic_arrives_late(
         monkeypatch.undo()
         for update in late:
             update()
+        await joined(cluster, 1)  # a group without the topic would initialize the state again
         assert await consumed(cluster, (1, 1, [ACCEPT])) == ([(1, 1, 2)], NONE)
 
 
