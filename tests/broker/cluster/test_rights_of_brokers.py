@@ -14,9 +14,19 @@ from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
 from security.acls.model import CLUSTER_NAME, Operation, ResourceType
 from tests.broker.apis.authorization.asking import codes, produce
 from tests.broker.apis.authorization.rules import HOST, Rules
-from tests.broker.cluster.members import TRANSACTION, Members, eventually, members
+from tests.broker.cluster.members import GROUP, TRANSACTION, Members, eventually, members
+from tests.broker.cluster.share_members import (
+    TOPIC,
+    consumed,
+    heartbeat,
+    joined,
+    produced,
+    read_from_the_start,
+    set_level,
+)
 from tests.broker.every_request import BROKERS_ALONE
 from tests.broker.serving import asked
+from tests.broker.share_calls import ACCEPT
 from tests.broker.transactional import initialized
 from tests.wire import Wire
 
@@ -60,7 +70,11 @@ async def test_brokers_of_a_cluster_need_only_cluster_action_rights(
 ) -> None:
     rules = RulesOfBrokers()
     monkeypatch.setattr(acl_authorizer, "AclAuthorizer", lambda *_, **__: rules)
-    settings = {"authorizer.class.name": STANDARD, "super.users": "User:nobody"}
+    settings = {
+        "authorizer.class.name": STANDARD,
+        "super.users": "User:nobody",
+        "share.coordinator.state.topic.num.partitions": "16",
+    }
     async with members(tmp_path, settings) as cluster:
         await cluster.create("t", 3)
         await _produced(cluster)
@@ -71,6 +85,7 @@ async def test_brokers_of_a_cluster_need_only_cluster_action_rights(
         await cluster.stop(3)
         await _produced(cluster)
         await cluster.start(3)
+        await _shared(cluster)
         await eventually("it is in sync again", lambda: _in_sync(cluster, 3))
         await _deleted(cluster)
     assert not rules.denied_brokers
@@ -78,6 +93,33 @@ async def test_brokers_of_a_cluster_need_only_cluster_action_rights(
     assert {tuple(of) for _, *of in rules.of_brokers} == {
         (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     }
+
+
+async def _shared(cluster: Members) -> None:
+    """Lets a share group read twelve partitions, and deletes the group. The share coordinators of
+    the partitions are different brokers."""
+    partitions = 12
+    assert (await set_level(cluster, 1))["error_code"] == NONE
+    await cluster.create(TOPIC, partitions)
+    await read_from_the_start(cluster)
+    await joined(cluster, partitions)
+    coordinator = await cluster.coordinator("g", GROUP)
+    asks = {"groups": [{"group_id": "g", "topics": None}]}
+    described = await asked(
+        coordinator, lambda wire: wire.call("DescribeShareGroupOffsets", 1, asks)
+    )
+    [topic] = described["groups"][0]["topics"]
+    # No partition has a lag yet, for which the brokers would need DESCRIBE on the topic.
+    assert [each["start_offset"] for each in topic["partitions"]] == [-1] * partitions
+    for partition in range(partitions):
+        await produced(cluster, b"x", partition=partition)
+        _, error = await consumed(cluster, (0, 0, [ACCEPT]), partition=partition)
+        assert error == NONE
+    assert (await heartbeat(cluster, -1))["error_code"] == NONE
+    deleted = await asked(
+        coordinator, lambda wire: wire.call("DeleteGroups", 2, {"groups_names": ["g"]})
+    )
+    assert [each["error_code"] for each in deleted["results"]] == [NONE]
 
 
 def _committed(wire: Wire) -> None:

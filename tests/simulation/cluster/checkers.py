@@ -276,7 +276,8 @@ class ClusterCheckers:
                 for node, machine in self.world.by_id.items()
                 if node in self.states.now[place].isr
             }
-            start = max(log[0][0] if log else 0 for log in logs.values())
+            leader = self.world.by_id[self.states.now[place].leader]
+            start = self.replicas(leader)[place].log.log_start_offset
             kept = {node: [each for each in log if each[0] >= start] for node, log in logs.items()}
             first = next(iter(kept.values()))
             for node, log in kept.items():

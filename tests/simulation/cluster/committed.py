@@ -28,6 +28,7 @@ class Committed:
         self.end = 0
         self._is_pruned = topic == SHARE_STATE_TOPIC
         """True if the coordinator deletes committed records that are redundant."""
+        self._place = topic, index
         self._machines = machines
         self._directory = directory_of(topic, index)
         self._batches: list[Batch] = []
@@ -88,12 +89,22 @@ class Committed:
         end = max((end for shown, end in self._shown.items() if shown <= epoch), default=0)
         wanted = [batch for batch in self._batches if batch[0] < end]
         found = self._between(leader, 0, end)
-        if self._is_pruned and found:
-            wanted = [batch for batch in wanted if batch[0] >= found[0][0]]
+        if self._is_pruned:
+            # Records below the log start offset are deleted, and a follower that has other ones
+            # need not truncate them: the leader's first leader epoch begins at this offset.
+            start = self._start_of(leader)
+            wanted = [batch for batch in wanted if batch[0] >= start]
+            found = [batch for batch in found if batch[0] >= start]
         told = f"{self.name}: {leader.node_id} leads in epoch {epoch}, and has"
         for one, other in zip(wanted, found, strict=False):
             assert one == other, f"{told} other bytes at {one[0]}"
         assert len(found) == len(wanted), f"{told} {_told(found)} of {end}"
+
+    def _start_of(self, machine: BrokerMachine) -> int:
+        """Returns the log start offset of a running broker."""
+        process = machine.process
+        replica = None if process is None else process.broker.logs.get(*self._place)
+        return 0 if replica is None else replica.log.log_start_offset
 
     # -- records on a disk
 
