@@ -120,6 +120,7 @@ class SharePartitions:
         self._slicer = slicer
         self._background = background
         self._errors = internal_errors
+        self._archived = archived
         self._lives = LivePartitions()
         self._loads: set[asyncio.Task[None]] = set()
         self._locks = LockTimer(time, self._expire)
@@ -240,12 +241,6 @@ class SharePartitions:
         for live in self._lives.of_log(topic, index):
             if not live.follow_leader_epoch(partition):
                 self.drop(live)
-
-    def group_deleted(self, group_id: str) -> None:
-        """Drops the share partitions and the counts of a deleted group."""
-        self.counts.forget(group_id)
-        for live in list(self.of_group(group_id)):
-            self.drop(live)
 
     # -- changes
 

@@ -27,8 +27,8 @@ from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, UNSUPPORTED_VERSION
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
-Refused = Callable[[dict[str, Any], int, str], dict[str, Any]]
-"""Returns the response for the fields of a request, an error code and its message."""
+Refuse = Callable[[Request, int, str], "Steps | None"]
+"""Ends a request with an error code and its message."""
 
 _OFF = (
     "The feature share.version of this cluster is at level 0. Raise it with kafka-features.sh"
@@ -36,57 +36,57 @@ _OFF = (
 )
 
 
-def _guarded(alone: ServedApi, refused: Refused, *, is_coordinator: bool = True) -> ServedApi:
+def _guarded(alone: ServedApi, refuse: Refuse, *, is_coordinator: bool = True) -> ServedApi:
     """Returns the row of an API that is refused while share groups can't be served.
     ``is_coordinator`` is True for an API of the group coordinator."""
 
     def handle(services: Services, request: Request) -> Steps | None:
         if SHARE_VERSION not in services.registry.features.levels:
-            error = UNSUPPORTED_VERSION, _OFF
-        elif is_coordinator and lacks_topics(services):
-            error = COORDINATOR_LOAD_IN_PROGRESS, NO_METADATA
-        else:
-            return alone.handle(services, request)
-        value = alone.api.decode_request(request.api_version, request.buffer, request.position)
-        request.respond(refused(value, *error), error[0])
-        return None
+            return refuse(request, UNSUPPORTED_VERSION, _OFF)
+        if is_coordinator and lacks_topics(services):
+            return refuse(request, COORDINATOR_LOAD_IN_PROGRESS, NO_METADATA)
+        return alone.handle(services, request)
 
     return replace(alone, handle=handle)
 
 
-def _whole(array: str) -> Refused:
-    """Returns the function for a response with one error and an empty array."""
-    return lambda _, code, text: {"error_code": code, "error_message": text, array: []}
+def _whole(request: Request, error_code: int, text: str) -> None:
+    """Ends a request whose response has one error and an empty array."""
+    fields = {"error_code": error_code, "error_message": text}
+    request.respond({**fields, "responses": []}, error_code)
 
 
-def _each_group(value: dict[str, Any], code: int, text: str) -> dict[str, Any]:
-    groups = dict.fromkeys(value["group_ids"])
-    return {"groups": [_group(group_id, code, text) for group_id in groups]}
+def _heartbeat(request: Request, error_code: int, text: str) -> None:
+    request.respond({"error_code": error_code, "error_message": text}, error_code)
 
 
-def _each_offsets(value: dict[str, Any], code: int, text: str) -> dict[str, Any]:
-    return {
-        "groups": [
-            {**_group(each["group_id"], code, text), "topics": []} for each in value["groups"]
-        ]
-    }
+def _each_group(request: Request, error_code: int, text: str) -> Steps:
+    groups = request.array("groups")
+    for group_id in dict.fromkeys(request.value["group_ids"]):
+        groups.append(_group(group_id, error_code, text))
+        yield None
+    request.respond({"groups": groups}, error_code)
 
 
-def _group(group_id: str, code: int, text: str) -> dict[str, Any]:
-    return {"group_id": group_id, "error_code": code, "error_message": text}
+def _each_groups_offsets(request: Request, error_code: int, text: str) -> Steps:
+    groups = request.array("groups")
+    for group in request.value["groups"]:
+        groups.append({**_group(group["group_id"], error_code, text), "topics": []})
+        yield None
+    request.respond({"groups": groups}, error_code)
 
 
-def _heartbeat(_: dict[str, Any], code: int, text: str) -> dict[str, Any]:
-    return {"error_code": code, "error_message": text}
+def _group(group_id: str, error_code: int, text: str) -> dict[str, Any]:
+    return {"group_id": group_id, "error_code": error_code, "error_message": text}
 
 
 GUARDED_ROWS = (
-    _guarded(ALTER_OFFSETS, _whole("responses")),
-    _guarded(DELETE_OFFSETS, _whole("responses")),
-    _guarded(DESCRIBE_OFFSETS, _each_offsets),
+    _guarded(ALTER_OFFSETS, _whole),
+    _guarded(DELETE_OFFSETS, _whole),
+    _guarded(DESCRIBE_OFFSETS, _each_groups_offsets),
     _guarded(DESCRIBE, _each_group),
     _guarded(HEARTBEAT, _heartbeat),
-    _guarded(ACKNOWLEDGE, _whole("responses"), is_coordinator=False),
-    _guarded(FETCH, _whole("responses"), is_coordinator=False),
+    _guarded(ACKNOWLEDGE, _whole, is_coordinator=False),
+    _guarded(FETCH, _whole, is_coordinator=False),
 )
 """The rows of share groups that differ from the rows of a standalone broker."""

@@ -23,9 +23,6 @@ from share.values import SharePartitionKey
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
-_ELEMENTS_MAX = 200_000
-"""The maximum number of elements in one request: a leader may write thousands of state batches."""
-
 
 def served(call: type) -> ServedApi:
     """Returns the row of the API that carries the calls of this type."""
@@ -36,7 +33,6 @@ def served(call: type) -> ServedApi:
         versions.start,
         versions.stop - 1,
         partial(_handle, form),
-        elements_max=_ELEMENTS_MAX,
         rights=AMONG_BROKERS,
     )
 

@@ -132,6 +132,7 @@ class RemoteShareStates:
         self._local = local
         self._cluster = cluster
         self._node_id = settings.node_id
+        self._is_stopped = False
         self._outboxes: Outboxes[_Sent] = Outboxes(
             "share states", cluster, settings, self._ask, WEIGHT_AT_ONCE, time, spawn
         )
@@ -147,7 +148,7 @@ class RemoteShareStates:
         if self._local.coordinates(call.key):
             self._local.submit(call)
             return
-        leader = self._coordinator(call.key)
+        leader = NO_LEADER if self._is_stopped else self._coordinator(call.key)
         if leader == NO_LEADER:
             call.ticket.take(StateReply(COORDINATOR_NOT_AVAILABLE))
         elif leader == self._node_id:
@@ -157,6 +158,7 @@ class RemoteShareStates:
 
     def stop(self) -> None:
         """Stops sending requests; the persister answers the calls."""
+        self._is_stopped = True
         self._outboxes.stop()
 
     def _coordinator(self, key: SharePartitionKey) -> int:

@@ -305,9 +305,11 @@ async def test_calls_in_flight_are_answered_when_the_broker_stops() -> None:
         await eventually(lambda: here.other.asked)
         here.write(FREE)
         here.remote.stop()
+        here.write(FREE)
         here.persister.stop()
         here.write(FREE)
-        assert await here.codes(3) == [COORDINATOR_NOT_AVAILABLE] * 3
+        assert await here.codes(4) == [COORDINATOR_NOT_AVAILABLE] * 4
+        assert len(here.other.asked) == 1
 
 
 async def test_number_of_calls_without_a_reply_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
