@@ -77,6 +77,11 @@ def _parser() -> argparse.ArgumentParser:
         " requests under /test, and one line of JSON on standard output",
     )
     parser.add_argument(
+        "--brokers", metavar="N", type=int, default=0,
+        help="with --test: run a cluster of N brokers in this process, with a registry in memory"
+        " in place of ZooKeeper",
+    )  # fmt: skip
+    parser.add_argument(
         "--with-stdin", action="store_true", help="with --test: exit when standard input is closed"
     )
     parser.add_argument(
@@ -115,8 +120,8 @@ def _serve_with(options: argparse.Namespace, time: Time) -> int:
     from broker.loop.log_lines import configure
 
     try:
-        if options.with_stdin:
-            raise WrongUse("--with-stdin needs --test")
+        if options.with_stdin or options.brokers:
+            raise WrongUse("--with-stdin and --brokers need --test")
         if options.clock_ahead or options.clock_at is not None:
             raise WrongUse("--clock-ahead and --clock-at need --test")
         config = _config(options)
@@ -133,16 +138,19 @@ def _serve_with(options: argparse.Namespace, time: Time) -> int:
 def _serve_test(options: argparse.Namespace) -> int:
     from broker.config.config import BadConfig, WrongUse
     from broker.test_mode.serving import CannotServe, Options, keep_lines, serve_test
-    from broker.test_mode.settings import DEFAULTS, check
 
     lines = keep_lines()
     try:
-        config = _config(options, DEFAULTS)
-        check(config)
+        config = _config_of_test(options)
         _refuse_unknown(config, options.set)
         _raise_file_limit()
         asked = Options(
-            VERSION, options.data, options.with_stdin, options.clock_ahead, options.clock_at
+            VERSION,
+            options.data,
+            options.with_stdin,
+            options.clock_ahead,
+            options.clock_at,
+            options.brokers,
         )
         serve_test(config, asked, lines, _loop_factory())
     except WrongUse as error:
@@ -154,6 +162,26 @@ def _serve_test(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:  # before the broker's own signal handlers are installed
         return INTERRUPTED
     return 0
+
+
+def _config_of_test(options: argparse.Namespace) -> Config:
+    """Return the settings of a broker or a cluster for tests; raise WrongUse for settings that it
+    does not support."""
+    from broker.config.config import WrongUse
+    from broker.test_mode.settings import DEFAULTS, check
+
+    if not options.brokers:
+        config = _config(options, DEFAULTS)
+        check(config)
+        return config
+    from broker.test_mode.cluster import settings
+
+    if not 1 <= options.brokers <= settings.BROKERS_MAX:
+        raise WrongUse(f"--brokers {options.brokers}: choose 1 to {settings.BROKERS_MAX}")
+    config = _config(options, settings.cluster_defaults(options.brokers))
+    check(config)
+    settings.check(config, options.data)
+    return config
 
 
 def _refuse_unknown(config: Config, sets: Sequence[str]) -> None:

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:  # a run without a broker skips this import
+    from musterd.testing.cluster import MusterCluster
     from musterd.testing.muster import Muster
 
-_LINES_BEFORE = pytest.StashKey[int]()
-"""The number of lines that the session's broker had written before the test."""
+_LINES_BEFORE = pytest.StashKey[dict[str, int]]()
+"""The number of lines that a broker of the session had written before the test, by fixture."""
+_SERVERS = ("muster_cluster", "muster_cluster_server", "muster_server", "muster")
+"""The fixtures that are brokers; `muster_topic` uses the first one that the test has."""
 _LONGEST_NAME = 60
 
 
@@ -43,8 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def muster_settings(pytestconfig: pytest.Config) -> Mapping[str, object]:
-    """The Kafka broker properties of the fixtures `muster` and `muster_server`; override this
-    fixture to change them.
+    """The Kafka broker properties of the fixtures that are brokers; override this fixture to change
+    them.
 
     By default the properties come from the ini setting `muster_settings`.
     """
@@ -71,7 +74,7 @@ def muster(_muster_of_session: Muster, request: pytest.FixtureRequest) -> Muster
     """An empty Kafka broker: one process per session (or xdist worker), reset for each test."""
     broker = _muster_of_session
     broker.reset()
-    request.node.stash[_LINES_BEFORE] = broker._lines.count
+    request.node.stash.setdefault(_LINES_BEFORE, {})["muster"] = broker._lines.count
     return broker
 
 
@@ -82,6 +85,36 @@ def muster_server(muster_settings: Mapping[str, object]) -> Iterator[Muster]:
 
     with Muster(settings=muster_settings) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def _muster_cluster_of_session(muster_settings: Mapping[str, object]) -> Iterator[MusterCluster]:
+    from musterd.testing import MusterCluster
+
+    cluster = MusterCluster(settings=muster_settings)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def muster_cluster(
+    _muster_cluster_of_session: MusterCluster, request: pytest.FixtureRequest
+) -> MusterCluster:
+    """An empty cluster of three Kafka brokers: one process per session (or xdist worker), reset for
+    each test."""
+    cluster = _muster_cluster_of_session
+    cluster.reset()
+    request.node.stash.setdefault(_LINES_BEFORE, {})["muster_cluster"] = cluster._lines.count
+    return cluster
+
+
+@pytest.fixture
+def muster_cluster_server(muster_settings: Mapping[str, object]) -> Iterator[MusterCluster]:
+    """A cluster of three Kafka brokers in its own process, for this test only."""
+    from musterd.testing import MusterCluster
+
+    with MusterCluster(settings=muster_settings) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")
@@ -101,8 +134,8 @@ def muster_topic(request: pytest.FixtureRequest, _muster_names: Callable[[str], 
 
     The marker `muster_topic(partitions, **configs)` sets the topic's partitions and configs.
     """
-    own = "muster_server" in request.fixturenames
-    broker: Muster = request.getfixturevalue("muster_server" if own else "muster")
+    used = next((each for each in _SERVERS if each in request.fixturenames), "muster")
+    broker: Muster | MusterCluster = request.getfixturevalue(used)
     name = _muster_names(request.node.name)
     marker = request.node.get_closest_marker("muster_topic")
     broker.create_topic(name, *(marker.args if marker else ()), **(marker.kwargs if marker else {}))
@@ -123,6 +156,6 @@ def pytest_runtest_makereport(
         for name, value in fixtures.items():
             if name.startswith("_"):
                 continue
-            since = item.stash.get(_LINES_BEFORE, 0) if name == "muster" else 0
+            since = item.stash.get(_LINES_BEFORE, {}).get(name, 0)
             report.sections += sections(name, value, since)
     return report

@@ -75,7 +75,8 @@ class ClusterBroker:
     """All parts of a broker in a cluster; only the event loop's thread may use this class."""
 
     def __init__(self, startup: StartupParts, settings: ClusterSettings, joined: Joined) -> None:
-        config, time, background = startup.config, startup.time, startup.background
+        config, time, real = startup.config, startup.time, startup.time.real
+        background = startup.background
         self.joined = joined
         self.settings = settings
         self.cache = MetadataCache(joined.node_id)
@@ -83,7 +84,7 @@ class ClusterBroker:
         for topic in joined.topics:
             self.registry.configured(topic.name, topic.configs)
         nodes = ConfigNodes(joined.zookeeper, config)
-        self.clients = ClientConfigs(joined.zookeeper, nodes, time)
+        self.clients = ClientConfigs(joined.zookeeper, nodes, real)
         self.old_offsets = ZooKeeperOffsets(joined.zookeeper, background.spawn)
         self._startup = startup
         self._endpoints: Sequence[Endpoint] = ()
@@ -115,7 +116,7 @@ class ClusterBroker:
             self.controller,
             joined.zookeeper,
             self.broker_epoch,
-            time,
+            real,
             background.spawn,
         )
         self.coordinator_clients = CoordinatorClients(
@@ -128,11 +129,11 @@ class ClusterBroker:
             self.cache,
             joined.zookeeper,
             self.host,
-            time,
+            real,
             self.topic_version,
         )
         self.fetchers = Fetchers(
-            self.replication, self.cache, self.broker_epoch, time, startup.slicer, background.spawn
+            self.replication, self.cache, self.broker_epoch, real, startup.slicer, background.spawn
         )
 
     @property
@@ -143,11 +144,10 @@ class ClusterBroker:
 
     def _registration(self) -> BrokerRegistration:
         startup, settings = self._startup, self.settings
-        has_features = settings.spoken.has_features
         return BrokerRegistration(
             self.joined.zookeeper,
             self._registered,
-            brokers.VERSION if has_features else brokers.VERSION_BEFORE_FEATURES,
+            brokers.VERSION if settings.spoken.has_features else brokers.VERSION_BEFORE_FEATURES,
             settings.zookeeper.session_ms,
             0 if settings.spoken.has_broker_epochs else UNSEEN_MS,
             startup.time,
@@ -281,7 +281,7 @@ class ClusterBroker:
         )
         spawn = startup.background.spawn
         self._unheard = MissedTopicDeletions(
-            self.joined.zookeeper, self.cache, self.replicas.forget, startup.time, spawn
+            self.joined.zookeeper, self.cache, self.replicas.forget, startup.time.real, spawn
         )
         return self.replicas
 
@@ -343,7 +343,7 @@ class ClusterBroker:
             self.broker_epoch,
             self.controller,
             self.joined.zookeeper,
-            self._startup.time,
+            self._startup.time.real,
         )
 
     async def stop(self) -> None:

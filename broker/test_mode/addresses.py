@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 
 from broker.config.config import Config
@@ -110,3 +111,17 @@ class Addresses:
                 tried.listen(1)
         except OSError as error:
             raise taken(endpoint.address, error, _ADVICE) from None
+
+
+def bind_all(configs: Mapping[int, Config]) -> dict[int, Addresses]:
+    """Binds the addresses of each broker of a process. If an address is not available, closes all
+    sockets and raises CannotListen."""
+    bound: dict[int, Addresses] = {}
+    try:
+        for broker_id, config in configs.items():
+            bound[broker_id] = Addresses(config)
+    except CannotListen:
+        for each in bound.values():
+            each.close()
+        raise
+    return bound

@@ -30,10 +30,15 @@ BODY_BYTES_MAX = 1 << 20
 class Routes:
     """The ASGI application of a tested broker."""
 
-    def __init__(self, tested: TestedBroker, verbs: Sequence[Verb]) -> None:
+    def __init__(self, tested: TestedBroker, *served: tuple[object, Sequence[Verb]]) -> None:
+        """``served`` contains verbs, each list with the object with which its functions are called:
+        the tested broker or its cluster."""
         self._tested = tested
-        self._verbs = verbs
-        self._by_place = {(each.method, each.path): each for each in verbs}
+        self._verbs = [verb for _, verbs in served for verb in verbs]
+        self._by_place = {(each.method, each.path): each for each in self._verbs}
+        self._subjects = {
+            (each.method, each.path): subject for subject, verbs in served for each in verbs
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
@@ -55,7 +60,7 @@ class Routes:
                 return JSONResponse({"verbs": [each.described() for each in self._verbs]})
             verb, named = self._find(request.method, path)
             values = await _values(verb, request, named)
-            return JSONResponse(await verb.do(self._tested, **values))
+            return JSONResponse(await verb.do(self._subjects[verb.method, verb.path], **values))
         except Refused as refused:
             return _refusal(refused.status, str(refused))
         except Exception as error:

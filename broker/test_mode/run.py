@@ -30,6 +30,8 @@ from broker.time import Time
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from broker.cluster.zookeeper.zookeeper import Connect
+
 _WHOSE: ContextVar[Run | None] = ContextVar("run of a tested broker", default=None)
 """The run whose code is being executed; tasks, timers and sockets that this code creates inherit
 the value."""
@@ -49,9 +51,10 @@ class Run:
         time: Time,
         interpose: Interpose,
         http: str,
+        connect: Connect | None = None,
     ) -> None:
         """Creates the run. ``http`` is the address HOST:PORT of the server that serves the broker's
-        pages.
+        pages; ``connect`` opens the session of a broker in a cluster.
 
         A thread, not a process, cleans logs, even on real disks: a separate process would not be
         affected by the faults of the disk.
@@ -64,6 +67,7 @@ class Run:
             time=self.time,
             interpose=interpose,
             new_cleaner=partial(CleanerThread, self.time.real, files),
+            zookeeper=connect,
         )
         self.is_over = False
         """True if the run has ended: it can't write, wait or send responses any more."""
@@ -87,6 +91,7 @@ class Run:
 
     async def _start(self) -> None:
         self.broker.open()
+        await self.broker.join()
         self._serves = True
         await self.broker.start()
 
@@ -148,10 +153,15 @@ class Run:
 
 
 def drop_lines_of_the_dead(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Processes log lines: drops the lines of a run that has ended."""
+    """Processes log lines: drops the lines of a run that has ended, and adds the broker id to the
+    lines of a broker in a cluster."""
     run = _WHOSE.get()
-    if run is not None and run.is_over:
+    if run is None:
+        return event
+    if run.is_over:
         raise structlog.DropEvent
+    if run.broker.config.is_in_cluster:
+        event["node"] = run.broker.config["broker.id"]
     return event
 
 

@@ -12,7 +12,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,14 +24,18 @@ from broker.config.config import Config
 from broker.config.listeners import parse_host_and_port
 from broker.loop.garbage import THRESHOLDS
 from broker.loop.log_lines import configure
-from broker.test_mode.addresses import Addresses
+from broker.test_mode.addresses import Addresses, bind_all
 from broker.test_mode.clock.mock_time import MockTime
+from broker.test_mode.cluster.settings import of_broker
+from broker.test_mode.cluster.tested_cluster import TestedCluster
 from broker.test_mode.lines import KeptLines
 from broker.test_mode.run import drop_lines_of_the_dead
 from broker.test_mode.tested_broker import CANNOT_START, TestedBroker
 from broker.time import Time
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from broker.web.http import HttpServer
 
 STDIN = 0
@@ -54,6 +58,8 @@ class Options:
     """The difference in ms at the start between the broker's clock and the system's clock."""
     stands_at_ms: int | None
     """The time in ms at which the wall clock is frozen at the start; None if the clock runs."""
+    brokers: int = 0
+    """The number of brokers of a cluster; 0 for a standalone broker."""
 
 
 def keep_lines() -> KeptLines:
@@ -73,19 +79,30 @@ def serve_test(
     time = MockTime()
     configure(time, config["log.format"], config["log.level"])
     structlog.configure(processors=[drop_lines_of_the_dead, *structlog.get_config()["processors"]])
+    configs = {1: config}
+    if options.brokers:
+        configs = {each: of_broker(config, each) for each in range(1, options.brokers + 1)}
     try:
-        addresses = Addresses(config)
+        addresses = bind_all(configs)
     except CannotListen as error:
         raise CannotServe(str(error)) from None
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(_serve(config, options, addresses, lines, time))
+        runner.run(_serve(configs, options, addresses, lines, time))
 
 
 async def _serve(
-    config: Config, options: Options, addresses: Addresses, lines: KeptLines, time: MockTime
+    configs: Mapping[int, Config],
+    options: Options,
+    addresses: Mapping[int, Addresses],
+    lines: KeptLines,
+    time: MockTime,
 ) -> None:
     gc.freeze()  # excludes imported modules; the objects of runs are still collected
-    tested = TestedBroker(config, addresses, options.directory, lines, time)
+    tested: TestedBroker | TestedCluster
+    if options.brokers:
+        tested = TestedCluster(configs, addresses, lines, time)
+    else:
+        tested = TestedBroker(configs[1], addresses[1], options.directory, lines, time)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, tested.ended.set)
@@ -99,15 +116,17 @@ async def _serve(
     except OSError as error:
         where = error.filename or options.directory
         raise CannotServe(f"{where} can't be used: {error.strerror}") from None
-    addresses.http_socket.listen()
-    print(_ready(tested, options), flush=True)
-    server = await Time().in_thread(_http_server, config, tested)
-    server.start()
+    for each in addresses.values():
+        each.http_socket.listen()
+    print(_ready(tested, addresses, options), flush=True)
+    servers = await Time().in_thread(_http_servers, configs, tested)
+    for server in servers:
+        server.start()
     gc.set_threshold(*THRESHOLDS)
     gc.enable()
     await tested.ended.wait()
     await tested.end()
-    del server
+    del servers
 
 
 async def _set_clock(time: MockTime, options: Options) -> None:
@@ -122,28 +141,41 @@ async def _set_clock(time: MockTime, options: Options) -> None:
         raise CannotServe(f"--clock-at, --clock-ahead: {error}") from None
 
 
-def _http_server(config: Config, tested: TestedBroker) -> HttpServer:
-    """Returns the HTTP server of the process, which uses the system's time.
+def _http_servers(
+    configs: Mapping[int, Config], tested: TestedBroker | TestedCluster
+) -> list[HttpServer]:
+    """Returns the HTTP server of each broker, which uses the system's time.
 
     Called in a thread: the imports take longer than the start of the broker, which already serves
     clients.
     """
     from broker.test_mode.routes import Routes
-    from broker.test_mode.verbs.table import VERBS
+    from broker.test_mode.verbs.table import OF_BROKER, OF_CLUSTER, VERBS
+
+    if isinstance(tested, TestedBroker):
+        return [_http_server(configs[1], tested, Routes(tested, (tested, VERBS)))]
+    return [
+        _http_server(
+            configs[each], broker, Routes(broker, (tested, OF_CLUSTER), (broker, OF_BROKER))
+        )
+        for each, broker in tested.brokers.items()
+    ]
+
+
+def _http_server(config: Config, tested: TestedBroker, routes: ASGIApp) -> HttpServer:
     from broker.web.http import HttpServer
     from broker.web.http_connection import HttpLimits
     from broker.web.http_guard import Hosts
 
     host, _ = parse_host_and_port(config["http.listener"])
-    server = HttpServer(
+    return HttpServer(
         tested.addresses.http_socket,
-        Routes(tested, VERBS),
+        routes,
         Hosts(host, (), config["http.allowed.hosts"]),
         Time(),
         HttpLimits(request_s=_PATIENCE_S, idle_s=_PATIENCE_S),
         with_verbs=True,
     )
-    return server
 
 
 _PATIENCE_S = 24 * 3600
@@ -151,16 +183,24 @@ _PATIENCE_S = 24 * 3600
 of a test may be long."""
 
 
-def _ready(tested: TestedBroker, options: Options) -> str:
-    return json.dumps(
-        {
-            "bootstrap_servers": tested.addresses.bootstrap_servers,
-            "http": f"http://{tested.addresses.http}",
-            "pid": os.getpid(),
-            "version": options.version,
-            "data": options.directory,
-        }
-    )
+def _ready(
+    tested: TestedBroker | TestedCluster, addresses: Mapping[int, Addresses], options: Options
+) -> str:
+    servers = [each.bootstrap_servers for each in addresses.values()]
+    pages = [f"http://{each.http}" for each in addresses.values()]
+    line = {
+        "bootstrap_servers": ",".join(servers),
+        "http": pages[0],
+        "pid": os.getpid(),
+        "version": options.version,
+        "data": options.directory,
+    }
+    if isinstance(tested, TestedCluster):
+        line["brokers"] = [
+            {"broker": each, "bootstrap_servers": server, "http": page}
+            for each, server, page in zip(addresses, servers, pages, strict=True)
+        ]
+    return json.dumps(line)
 
 
 def _end_with_stdin(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:

@@ -10,11 +10,20 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
 from typing import Any
 
 import structlog
 
-from broker.broker import BadDirectory, Broker, CannotListen, CorruptLog, DirectoryLocked
+from broker.broker import (
+    BadDirectory,
+    Broker,
+    CannotJoin,
+    CannotListen,
+    CorruptLog,
+    DirectoryLocked,
+)
+from broker.cluster.zookeeper.zookeeper import Connect
 from broker.config.config import BadConfig, Config
 from broker.test_mode.addresses import Addresses
 from broker.test_mode.clock.mock_time import MockTime
@@ -28,7 +37,7 @@ from broker.test_mode.run import Run, register_tasks
 
 logger = structlog.get_logger(__name__)
 
-CANNOT_START = (BadConfig, BadDirectory, CannotListen, CorruptLog, DirectoryLocked)
+CANNOT_START = (BadConfig, BadDirectory, CannotJoin, CannotListen, CorruptLog, DirectoryLocked)
 """The exceptions, in addition to OSError, with which a start may fail; each message is a whole
 sentence."""
 
@@ -46,9 +55,13 @@ class TestedBroker:
         directory: str | None,
         lines: KeptLines,
         time: MockTime | None = None,
+        connect: Connect | None = None,
     ) -> None:
-        """Creates the tested broker; ``directory`` is the data directory, or None if the data is in
-        memory."""
+        """Creates the tested broker.
+
+        ``directory`` is the data directory, or None if the data is in memory. ``connect`` opens the
+        sessions of a broker in a cluster.
+        """
         self.addresses = addresses
         self.lines = lines
         """The last lines of the log of the broker."""
@@ -68,6 +81,7 @@ class TestedBroker:
             **addresses.settings,
             "log.dirs": self.disk.directory,
         }
+        self._connect = connect
         self._run: Run | None = None
         self._failed: str | None = None
         """The reason why the last run failed, or why the next run could not start."""
@@ -131,12 +145,16 @@ class TestedBroker:
             self.disk.check_emptying()
             await self._end(Run.kill)
             self.time.reset()
-            self.faults.end_all()
-            self.recorder.forget()
-            self.disk.empty()
+            self.empty()
             gc.collect()
             await self._start()
             return (self.system.ticks_ns() - began_ns) / 1e6
+
+    def empty(self) -> None:
+        """Deletes the data and the recorded requests, and ends all faults; no run is active."""
+        self.faults.end_all()
+        self.recorder.forget()
+        self.disk.empty()
 
     async def end(self) -> None:
         """Ends the last run; data on a real disk is written first."""
@@ -149,6 +167,15 @@ class TestedBroker:
         if self._run is not None:
             for partition in self._run.broker.logs.all():
                 partition.probe_now()
+
+    @property
+    def is_loading(self) -> bool:
+        """Returns True while a run loads groups or transactional ids."""
+        return self._run is not None and self._run.broker.loading
+
+    def holding_clients(self) -> AbstractContextManager[None]:
+        """Returns a context in which requests of clients that arrive are delayed."""
+        return self.interposed.holding_clients()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs ``work`` as a task that continues when a run ends; ``work`` must handle its own
@@ -169,6 +196,7 @@ class TestedBroker:
             self.time,
             self.interposed,
             self.addresses.http,
+            self._connect,
         )
         self.addresses.lend()
         try:

@@ -10,6 +10,7 @@ interface.
 
 from typing import TYPE_CHECKING, Any
 
+from musterd.testing.cluster import MusterCluster
 from musterd.testing.errors import BrokerDied, MusterError, WaitedInVain
 from musterd.testing.faults import Fault
 from musterd.testing.muster import Muster
@@ -20,11 +21,12 @@ from musterd.testing.views import (
     JournalEvent,
     Member,
     Offset,
+    Partition,
     Reconciliation,
     Record,
     SeenRequest,
 )
-from musterd.testing.waiting import Waiting
+from musterd.testing.waiting import Waiting, WaitingForPartition
 
 if TYPE_CHECKING:
     from musterd.testing.async_muster import AsyncMuster
@@ -39,13 +41,16 @@ __all__ = [
     "JournalEvent",
     "Member",
     "Muster",
+    "MusterCluster",
     "MusterError",
     "Offset",
+    "Partition",
     "Reconciliation",
     "Record",
     "SeenRequest",
     "WaitedInVain",
     "Waiting",
+    "WaitingForPartition",
 ]
 
 

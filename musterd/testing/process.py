@@ -18,9 +18,9 @@ import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import musterd
 from musterd.testing import clock
@@ -72,6 +72,8 @@ class Ready:
     pid: int
     version: str
     data: str | None
+    brokers: Sequence[Mapping[str, Any]] = ()
+    """Id, `bootstrap_servers` and `http` of each broker of a cluster."""
 
 
 class Child:
@@ -122,7 +124,8 @@ class Child:
             )
         try:
             told = json.loads(self._first_line)
-            return Ready(**{name: told[name] for name in Ready.__dataclass_fields__})
+            names = [each.name for each in fields(Ready) if each.default is MISSING]
+            return Ready(**{each: told[each] for each in names}, brokers=told.get("brokers", ()))
         except (ValueError, TypeError, KeyError):
             self.end()
             raise MusterError(

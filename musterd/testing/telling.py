@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from musterd.testing.errors import MusterError
-from musterd.testing.muster import Muster
+from musterd.testing.served import Served
 
 
 def sections(name: str, value: object, since: int) -> list[tuple[str, str]]:
@@ -18,16 +18,16 @@ def sections(name: str, value: object, since: int) -> list[tuple[str, str]]:
     return [(f"{name}: the broker's log", lines), (f"{name}: the broker's groups", _groups(broker))]
 
 
-def _plain(value: object) -> Muster | None:
-    """Return the value if it is a broker; for an `AsyncMuster`, the `Muster` that it uses; else
-    None."""
+def _plain(value: object) -> Served | None:
+    """Return the value if it is a broker or a cluster; for an `AsyncMuster`, the `Muster` that it
+    uses; else None."""
     awaited = sys.modules.get("musterd.testing.async_muster")  # imported by the test that uses it
     if awaited is not None and isinstance(value, awaited.AsyncMuster):
         value = value._broker
-    return value if isinstance(value, Muster) else None
+    return value if isinstance(value, Served) else None
 
 
-def _groups(broker: Muster) -> str:
+def _groups(broker: Served) -> str:
     told = []
     try:
         for group in broker.groups():

@@ -49,6 +49,35 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Partition:
+    """The state of a partition of a cluster."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    """The broker id of the leader; None without a leader."""
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    """The broker ids of the replicas; the first replica is the preferred leader."""
+    isr: tuple[int, ...]
+    """The broker ids of the in-sync replicas."""
+
+    @classmethod
+    def of(cls, told: Json) -> Partition:
+        """Return the partition that the broker's JSON describes."""
+        return cls(
+            told["topic"], told["partition"], told["leader"], told["leader_epoch"],
+            tuple(told["replicas"]), tuple(told["isr"]),
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        led = "no broker leads" if self.leader is None else f"broker {self.leader} leads"
+        isr = ", ".join(map(str, self.isr))
+        replicas = ", ".join(map(str, self.replicas))
+        return f"{self.topic}-{self.partition}: {led}, ISR {isr} of {replicas}"
+
+
+@dataclass(frozen=True)
 class Reconciliation:
     """The progress of a member of a consumer group (KIP-848) towards its target assignment."""
 

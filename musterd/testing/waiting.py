@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from musterd.testing import clock
 from musterd.testing.errors import MusterError, Refused, WaitedInVain
-from musterd.testing.views import Committed, Group, Member, Offset
+from musterd.testing.views import Committed, Group, Member, Offset, Partition
 
 if TYPE_CHECKING:
     from musterd.testing.happened import HappenedVerbs
@@ -176,6 +176,59 @@ class Conditions:
         return "".join(f"\n    {line}" for line in lines)
 
 
+class PartitionConditions:
+    """The conditions of a partition of a cluster."""
+
+    def __init__(self, cluster: Partitions, topic: str, partition: int) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._partition = partition
+
+    def leader(self, broker: int | None) -> Condition[int]:
+        """Return the condition for which `WaitingForPartition.leader` waits."""
+
+        def look() -> int:
+            found = self._found()
+            if found.leader is None or broker not in (None, found.leader):
+                raise NotYet(str(found))
+            return found.leader
+
+        wanted = "has a leader" if broker is None else f"is led by broker {broker}"
+        return self._condition(wanted, look)
+
+    def in_sync(self, brokers: tuple[int, ...]) -> Condition[Partition]:
+        """Return the condition for which `WaitingForPartition.in_sync` waits."""
+
+        def look() -> Partition:
+            found = self._found()
+            if set(found.isr) != set(brokers or found.replicas):
+                raise NotYet(str(found))
+            return found
+
+        names = ", ".join(map(str, brokers)) or "all its replicas"
+        return self._condition(f"has the ISR {names}", look)
+
+    def _found(self) -> Partition:
+        return self._cluster.partition(self._topic, self._partition, settled=True)
+
+    def _condition(self, wanted: str, look: Callable[[], T]) -> Condition[T]:
+        def asked() -> T:
+            try:
+                return look()
+            except MusterError as error:  # such as: the topic does not exist
+                raise NotYet(str(error)) from None
+
+        name = f"{self._topic}-{self._partition}"
+        return Condition(f"{name} {wanted}", asked, lambda: "")
+
+
+class Partitions(Protocol):
+    """The part of `MusterCluster` that reads partitions."""
+
+    def partition(self, topic: str, partition: int = 0, *, settled: bool = False) -> Partition:
+        """Return the state of a partition."""
+
+
 class Waiting:
     """Waits for conditions of one group; `Muster.wait_for` returns it."""
 
@@ -209,14 +262,39 @@ class Waiting:
         self._until(self._conditions.empty())
 
     def _until(self, condition: Condition[T]) -> T:
-        deadline = clock.Deadline(self._timeout_s)
-        while True:
-            try:
-                return condition.look()
-            except NotYet as instead:
-                if deadline.is_over:
-                    raise condition.in_vain(deadline, instead) from None
-            clock.pause(ASKS_EACH_S)
+        return until(condition, self._timeout_s)
+
+
+class WaitingForPartition:
+    """Waits for conditions of one partition; `MusterCluster.wait_for_partition` returns it.
+
+    A condition is met when every broker that is connected to the cluster knows it, so that clients
+    get the same metadata from each broker.
+    """
+
+    def __init__(self, cluster: Partitions, topic: str, partition: int, timeout_s: float) -> None:
+        self._conditions = PartitionConditions(cluster, topic, partition)
+        self._timeout_s = timeout_s
+
+    def leader(self, broker: int | None = None) -> int:
+        """Wait until the partition has a leader, or until `broker` leads it; return the leader."""
+        return until(self._conditions.leader(broker), self._timeout_s)
+
+    def in_sync(self, *brokers: int) -> Partition:
+        """Wait until the ISR contains exactly these brokers; without brokers, all replicas."""
+        return until(self._conditions.in_sync(brokers), self._timeout_s)
+
+
+def until(condition: Condition[T], timeout_s: float) -> T:
+    """Wait for a condition and return its result. Raise WaitedInVain after `timeout_s`."""
+    deadline = clock.Deadline(timeout_s)
+    while True:
+        try:
+            return condition.look()
+        except NotYet as instead:
+            if deadline.is_over:
+                raise condition.in_vain(deadline, instead) from None
+        clock.pause(ASKS_EACH_S)
 
 
 def _described(group: Group) -> str:

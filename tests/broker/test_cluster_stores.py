@@ -21,12 +21,13 @@ from broker.cluster.zookeeper.zookeeper import ensure_path
 from broker.cluster_stores import ClusterQuotas, ClusterUsers
 from broker.config.config import Config
 from broker.quotas.client_quotas import ClientQuotas
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.time import Time
 from protocol.znodes.configs import client_entity
 from security.credentials import BY_NAME, ScramMechanism, credential
 from security.quotas.entities import Entity
 from tests.broker.authentication.letting_in import own_slices
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 RECORDED = json.loads(
     (Path(__file__).parents[1] / "data" / "znodes" / "security-kafka-3.9.2.json").read_text()
@@ -40,7 +41,7 @@ class Fellow:
     """The stored credentials and quotas of one broker."""
 
     def __init__(self, ensemble: Ensemble) -> None:
-        self.zookeeper = SimulatedZooKeeper(ensemble)
+        self.zookeeper = MemoryZooKeeper(ensemble)
         config, time = Config({}), Time()
         self.clients = ClientConfigs(self.zookeeper, ConfigNodes(self.zookeeper, config), time)
         self.user_store = ClusterUsers(self.clients, time)
@@ -66,7 +67,7 @@ def play(conduct: Callable[[Ensemble, Fellow, Fellow], Coroutine[Any, Any, None]
     async def run() -> None:
         async with asyncio.timeout(120):
             ensemble = Ensemble()
-            tool = SimulatedZooKeeper(ensemble)
+            tool = MemoryZooKeeper(ensemble)
             for path, text in RECORDED.items():
                 if path.startswith("/config/"):
                     await ensure_path(tool, path)

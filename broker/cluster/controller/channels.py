@@ -261,7 +261,7 @@ class _Channel:
                     attempts=self.failures,
                     reason=str(lost),
                 )
-            await self._time.sleep(AGAIN_S)
+            await self._time.real.sleep(AGAIN_S)
             return None
         except Exception as bug:  # a bug of ours: the request is repeated, to keep the order
             self.reason = repr(bug)
@@ -269,7 +269,7 @@ class _Channel:
                 logger.exception(
                     "controller request failed: internal error", broker=request.broker_id
                 )
-            await self._time.sleep(AGAIN_S)
+            await self._time.real.sleep(AGAIN_S)
             return None
         if self._trouble.is_over():
             self.reason = ""

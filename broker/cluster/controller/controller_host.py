@@ -135,10 +135,10 @@ class ControllerHost:
                     " node is corrected",
                     reason=str(error),
                 )
-            time.call_later(AGAIN_S, self._look)
+            time.real.call_later(AGAIN_S, self._look)
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
             self._services.errors.caught("election", error)
-            time.call_later(AGAIN_S, self._look)
+            time.real.call_later(AGAIN_S, self._look)
         finally:
             self._electing = False
 
@@ -166,7 +166,7 @@ class ControllerHost:
     def _ended(self, term: Term, reason: str) -> None:
         if term is self._term:
             self._resign(reason)
-            self._services.time.call_later(AGAIN_S, self._look)
+            self._services.time.real.call_later(AGAIN_S, self._look)
 
     def _resign(self, reason: str) -> None:
         term, self._term = self._term, None

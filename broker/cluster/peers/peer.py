@@ -68,7 +68,7 @@ class Peer(asyncio.Protocol):
     def __init__(self, address: Address, client_id: str, time: Time) -> None:
         self.address = address
         self._client_id = client_id
-        self._time = time
+        self._time = time.real
         self._loop = asyncio.get_running_loop()
         self._framer = Framer(ANSWER_BYTES_MAX, 0)
         self._asked: deque[_Asked] = deque()
@@ -190,7 +190,7 @@ async def connect_as(
     """Opens the connection of a new peer, with TLS if ``context`` is set. Raises PeerLost."""
     loop, address = asyncio.get_running_loop(), peer.address
     try:
-        async with time.within(timeout_ms / 1000):
+        async with time.real.within(timeout_ms / 1000):
             await loop.create_connection(
                 lambda: peer,
                 address.host,

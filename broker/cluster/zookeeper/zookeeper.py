@@ -223,7 +223,7 @@ respond."""
 async def in_time(time: Time, work: Awaitable[Result]) -> Result:
     """Awaits ``work``. Raises ZooKeeperError if ``work`` takes longer than `ANSWERS_S`."""
     try:
-        async with time.within(ANSWERS_S):
+        async with time.real.within(ANSWERS_S):
             return await work
     except TimeoutError:
         raise ZooKeeperError(

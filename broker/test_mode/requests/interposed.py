@@ -22,7 +22,15 @@ from broker.net.connection import Connection
 from broker.net.request import Handler, Request, ServedApi, Steps
 from broker.test_mode.requests.error_templates import respond_with
 from broker.test_mode.requests.request_recorder import RequestRecorder
-from broker.test_mode.requests.rules import Fail, Filter, Gate, Held, Rule, StopAnswering
+from broker.test_mode.requests.rules import (
+    ClientGate,
+    Fail,
+    Filter,
+    Gate,
+    Held,
+    Rule,
+    StopAnswering,
+)
 from protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -60,10 +68,10 @@ class Interposed:
                 rule.silence(connection)
 
     @contextmanager
-    def holding_all(self) -> Iterator[None]:
-        """Delays requests that arrive inside the context, and handles these requests at the end of
-        the context."""
-        gate = Gate("hold", Filter(), {})
+    def holding_clients(self) -> Iterator[None]:
+        """Delays requests of clients that arrive inside the context, and handles these requests at
+        the end of the context."""
+        gate = ClientGate("hold", Filter(), {})
         self.begin(gate)
         try:
             yield

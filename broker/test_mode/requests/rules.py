@@ -154,6 +154,15 @@ class Gate(Rule):
             held.timer = None
 
 
+class ClientGate(Gate):
+    """A gate that lets the requests of other brokers pass."""
+
+    def meets(self, services: Services, request: Request) -> bool:
+        """Implements `Rule.meets`."""
+        is_of_broker = services.replicas is not None and request.connection.listener.is_inter_broker
+        return not is_of_broker and super().meets(services, request)
+
+
 class Delay(Gate):
     """A rule that handles requests after ``ms`` milliseconds of ``time``, which is the system's
     time, as a slow broker does."""

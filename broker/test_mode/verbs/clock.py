@@ -6,15 +6,36 @@ advance fire before the next request is handled.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
+from typing import Protocol
 
 from broker.test_mode.arguments import COUNT, WHOLE, Argument
-from broker.test_mode.refusals import NotNow, WrongArgument
-from broker.test_mode.tested_broker import TestedBroker
+from broker.test_mode.clock.mock_time import MockTime
+from broker.test_mode.refusals import WrongArgument
 from broker.test_mode.verbs.verb import Answer, Verb
+from broker.time import Time
 
 
-async def look(tested: TestedBroker) -> Answer:
+class Clocked(Protocol):
+    """A tested broker, or a tested cluster, whose brokers have one clock."""
+
+    @property
+    def time(self) -> MockTime:
+        """The clock."""
+
+    @property
+    def system(self) -> Time:
+        """The system's time."""
+
+    @property
+    def is_loading(self) -> bool:
+        """True while groups or transactional ids are loaded."""
+
+    def holding_clients(self) -> AbstractContextManager[None]:
+        """Returns a context in which requests of clients that arrive are delayed."""
+
+
+async def look(tested: Clocked) -> Answer:
     """Returns the time of both clocks."""
     time = tested.time
     now = time.now()
@@ -30,43 +51,43 @@ LOADED_WITHIN_S = 2.0
 """The maximum number of seconds to wait until groups and transactional ids are loaded."""
 
 
-async def _loaded(tested: TestedBroker) -> None:
+async def _loaded(tested: Clocked) -> None:
     """Waits until groups and transactional ids are loaded, since loading sets deadlines that depend
     on the clock."""
-    with suppress(TimeoutError, NotNow):  # the clock of a stopped broker may be changed too
+    with suppress(TimeoutError):
         async with tested.system.within(LOADED_WITHIN_S):
-            while tested.broker.loading:
+            while tested.is_loading:
                 await tested.system.sleep(0.001)
 
 
-async def advance(tested: TestedBroker, ms: int) -> Answer:
+async def advance(tested: Clocked, ms: int) -> Answer:
     """Advances both clocks and runs the timers whose deadlines are reached."""
     await _loaded(tested)
     try:
-        with tested.interposed.holding_all():
+        with tested.holding_clients():
             fired = await tested.time.advance(ms)
     except ValueError as error:
         raise WrongArgument(f"POST /test/time/advance: {error}") from None
     return {**await look(tested), "fired": fired}
 
 
-async def freeze(tested: TestedBroker) -> Answer:
+async def freeze(tested: Clocked) -> Answer:
     """Freezes both clocks."""
     tested.time.freeze()
     return await look(tested)
 
 
-async def run(tested: TestedBroker) -> Answer:
+async def run(tested: Clocked) -> Answer:
     """Makes both clocks run."""
     tested.time.run()
     return await look(tested)
 
 
-async def set_wall(tested: TestedBroker, wall_ms: int) -> Answer:
+async def set_wall(tested: Clocked, wall_ms: int) -> Answer:
     """Sets the wall clock; a later time advances both clocks."""
     await _loaded(tested)
     try:
-        with tested.interposed.holding_all():
+        with tested.holding_clients():
             fired = await tested.time.set_wall(wall_ms)
     except ValueError as error:
         raise WrongArgument(f"POST /test/time/set: {error}") from None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from broker.test_mode.arguments import POSITIVE, Argument
+from broker.test_mode.lines import KeptLines
 from broker.test_mode.refusals import NotNow
 from broker.test_mode.tested_broker import CANNOT_START, TestedBroker
 from broker.test_mode.verbs.verb import Answer, Verb
@@ -37,12 +40,28 @@ async def start(tested: TestedBroker) -> Answer:
     return {"is_running": tested.is_running}
 
 
-async def lines(tested: TestedBroker, limit: int) -> Answer:
+class Logged(Protocol):
+    """A tested broker or a tested cluster."""
+
+    @property
+    def lines(self) -> KeptLines:
+        """The last lines of the log."""
+
+
+async def lines(tested: Logged, limit: int) -> Answer:
     """Returns the last lines of the broker's log."""
     kept = list(tested.lines.last)
     shown = kept[-limit:]
     return {"lines": shown, "dropped": tested.lines.count - len(shown)}
 
+
+LINES = Verb(
+    "GET",
+    "/lines",
+    "returns the last lines of the broker's log",
+    lines,
+    (Argument("limit", POSITIVE, "the maximum number of log lines", default=200),),
+)
 
 VERBS = (
     Verb(
@@ -54,11 +73,5 @@ VERBS = (
     Verb("POST", "/stop", "stops the broker as SIGTERM does; its port refuses connections", stop),
     Verb("POST", "/kill", "kills the broker as SIGKILL does, without a flush", kill),
     Verb("POST", "/start", "starts a stopped broker with its data", start),
-    Verb(
-        "GET",
-        "/lines",
-        "returns the last lines of the broker's log",
-        lines,
-        (Argument("limit", POSITIVE, "the maximum number of log lines", default=200),),
-    ),
+    LINES,
 )

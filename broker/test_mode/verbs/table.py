@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from broker.test_mode.verbs import clock, faults, groups, happened, life, requests, topics
+from broker.test_mode.verbs import (
+    clock,
+    cluster,
+    coordinated,
+    faults,
+    groups,
+    happened,
+    life,
+    requests,
+    topics,
+)
 from broker.test_mode.verbs.verb import Verb
 
 VERBS: tuple[Verb, ...] = (
@@ -14,4 +24,10 @@ VERBS: tuple[Verb, ...] = (
     *happened.VERBS,
     *requests.VERBS,
 )
-"""All verbs, in the order in which GET /test lists them."""
+"""All verbs of a standalone broker, in the order in which GET /test lists them."""
+
+OF_BROKER: tuple[Verb, ...] = (*faults.VERBS, *requests.VERBS)
+"""The verbs about one broker of a cluster."""
+
+OF_CLUSTER: tuple[Verb, ...] = (*cluster.VERBS, *clock.VERBS, *coordinated.VERBS)
+"""The verbs about a cluster as a whole; each broker of the cluster serves them."""

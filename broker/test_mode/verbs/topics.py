@@ -30,6 +30,7 @@ _PASSES = (TOPIC_ALREADY_EXISTS, KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT)
 _OF_TOPIC = (
     Argument("name", TEXT, "the topic's name", required=True),
     Argument("partitions", POSITIVE, "the number of partitions; num.partitions by default"),
+    Argument("replication_factor", POSITIVE, "the number of replicas; the default of the broker"),
     Argument("configs", SETTINGS, "topic configs, under Kafka's names", default={}),
 )
 
@@ -62,7 +63,7 @@ def _as_in_a_request(wanted: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": wanted["name"],
         "num_partitions": wanted["partitions"] or LEFT_TO_BROKER,
-        "replication_factor": LEFT_TO_BROKER,
+        "replication_factor": wanted["replication_factor"] or LEFT_TO_BROKER,
         "assignments": [],
         "configs": [{"name": name, "value": value} for name, value in wanted["configs"].items()],
     }

@@ -24,8 +24,8 @@ class Verb:
     help: str
     """The description of the verb in one line."""
     do: Callable[..., Awaitable[Answer]]
-    """The function of the verb, which is called with the TestedBroker and the arguments by name.
-    Raises Refused."""
+    """The function of the verb, which is called with the TestedBroker or TestedCluster and the
+    arguments by name. Raises Refused."""
     arguments: tuple[Argument, ...] = ()
 
     @property

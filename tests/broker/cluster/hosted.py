@@ -19,6 +19,8 @@ from broker.cluster.zookeeper.zookeeper import Create, Set, Stat
 from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.watchdog import Watchdog
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.time import Time
 from controller.config import ControllerConfig
 from controller.events import Event
@@ -26,7 +28,6 @@ from protocol.messages import leader_and_isr, stop_replica, update_metadata
 from protocol.schema import Api
 from protocol.znodes import brokers, cluster, topics
 from tests.broker.cluster.other_broker import LISTENER, OtherBroker, Value, other_broker
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 
 class ObedientBroker:
@@ -35,7 +36,7 @@ class ObedientBroker:
     def __init__(self, ensemble: Ensemble, other: OtherBroker) -> None:
         self.node_id = other.node.node_id
         self.other = other
-        self.zookeeper = SimulatedZooKeeper(ensemble)
+        self.zookeeper = MemoryZooKeeper(ensemble)
         for api in (leader_and_isr.API, update_metadata.API, stop_replica.API):
             other.answers[api.key] = partial(self._answer, api)
 
@@ -71,7 +72,7 @@ class ObedientBroker:
         epoch.
         """
         self.zookeeper.ensemble.end_session(self.zookeeper.session)
-        self.zookeeper = SimulatedZooKeeper(self.zookeeper.ensemble)
+        self.zookeeper = MemoryZooKeeper(self.zookeeper.ensemble)
         return await self.register()
 
     def of(self, key: int) -> list[Value]:
@@ -84,7 +85,7 @@ class Host:
 
     def __init__(self, ensemble: Ensemble, node_id: int, **settings: Any) -> None:
         self.node_id = node_id
-        self.zookeeper = SimulatedZooKeeper(ensemble)
+        self.zookeeper = MemoryZooKeeper(ensemble)
         self.time = Time()
         self.errors = InternalErrors()
         self.background = Background(self.time, Watchdog(self.time))
@@ -123,7 +124,7 @@ class Cluster:
         self.ensemble = ensemble
         self.hosts = hosts
         self.obedient = obedient
-        self.zookeeper = SimulatedZooKeeper(ensemble)
+        self.zookeeper = MemoryZooKeeper(ensemble)
 
     def data(self, path: str) -> bytes | None:
         """Returns the data of a node, or None if the node does not exist."""
@@ -157,7 +158,7 @@ async def hosted(*ids: int, obedient: int = 0, **settings: Any) -> AsyncIterator
     the ids 11, 12, and so on."""
     ensemble = Ensemble()
     async with asyncio.timeout(120), AsyncExitStack() as stack:
-        await prepare(SimulatedZooKeeper(ensemble))
+        await prepare(MemoryZooKeeper(ensemble))
         others = []
         for each in range(11, 11 + obedient):
             other = await stack.enter_async_context(other_broker(each))

@@ -12,10 +12,11 @@ from typing import Any
 from broker.broker import Broker
 from broker.cluster.zookeeper.zookeeper import Where
 from broker.config.sources import load
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.time import Time
 from log.files.filesystem import FileSystem
 from tests.broker.serving import asked, eventually
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 from tests.wire import Wire
 
 LISTENER = "PLAINTEXT"
@@ -69,8 +70,8 @@ class Members:
     async def stop(self, node_id: int) -> None:
         await self.brokers.pop(node_id).stop()
 
-    async def _connect(self, _: Where, __: Time) -> SimulatedZooKeeper:
-        return SimulatedZooKeeper(self.ensemble)
+    async def _connect(self, _: Where, __: Time) -> MemoryZooKeeper:
+        return MemoryZooKeeper(self.ensemble)
 
     # -- brokers and their roles
 

@@ -10,12 +10,12 @@ import pytest
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.topics.startup_parts import CannotJoin
 from protocol.znodes import brokers, cluster, configs, topics
 from tests.broker.cluster.members import Members, members
 from tests.broker.serving import asked, eventually
 from tests.broker.topic_calls import produce
-from tests.simulated_zookeeper import SimulatedZooKeeper
 
 BAD = b'{"no": JSON'
 
@@ -24,7 +24,7 @@ class InvalidNodes:
     """ZooKeeper nodes whose data the test replaces with invalid data and later restores."""
 
     def __init__(self, there: Members) -> None:
-        self.zookeeper = SimulatedZooKeeper(there.ensemble)
+        self.zookeeper = MemoryZooKeeper(there.ensemble)
         self._data: dict[str, bytes] = {}
 
     async def spoil(self, *paths: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from broker.cluster.zookeeper.zookeeper import Create, Delete
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from tests.broker.cluster.members import members
 from tests.cluster_errors.asking import (
     CELLS,
@@ -26,7 +27,6 @@ from tests.cluster_errors.asking import (
     written,
 )
 from tests.cluster_errors.cell import Cell, Cluster, Codes
-from tests.simulated_zookeeper import SimulatedZooKeeper
 
 CONTROLLER = "/controller"
 
@@ -48,7 +48,7 @@ async def test_each_broker_returns_the_same_error_as_kafka(tmp_path: Path) -> No
         await asyncio.to_thread(make_lost, cluster)
         await there.stop(3)
         found |= await answers(cluster, LEADERLESS, until_lost)
-        stranger = SimulatedZooKeeper(there.ensemble)
+        stranger = MemoryZooKeeper(there.ensemble)
         await stranger.multi([Delete(CONTROLLER), Create(CONTROLLER, NOBODY, True)])
         found |= await answers(cluster, WITHOUT_CONTROLLER, until_nobody_is_controller)
     kafka = written()

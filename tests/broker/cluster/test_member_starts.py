@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from broker.apis.shared import deferred_answer
 from broker.broker import Broker
 from broker.cluster.metadata_cache import MetadataCache
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from controller.requests import UpdateMetadataRequest
 from controller.values import BrokerFact
 from protocol.messages.describe_cluster import API as DESCRIBE_CLUSTER
@@ -25,7 +26,6 @@ from tests.broker.cluster.told import brokers as alive
 from tests.broker.edge import Client
 from tests.broker.serving import eventually
 from tests.brokers import free_port
-from tests.simulated_zookeeper import SimulatedZooKeeper
 
 
 async def test_connections_are_refused_until_the_previous_session_ends(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ async def test_connections_are_refused_until_the_previous_session_ends(tmp_path:
     Kafka 0.9."""
     async with members(tmp_path) as there:
         await there.stop(3)
-        before = SimulatedZooKeeper(there.ensemble)
+        before = MemoryZooKeeper(there.ensemble)
         await before.create(brokers.path(3), b"{}", ephemeral=True)
         port = free_port()
         with capture_logs() as lines:

@@ -21,6 +21,7 @@ from structlog.testing import capture_logs
 
 from broker.broker import Broker
 from broker.cluster.zookeeper.zookeeper import Create
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.time import Time
 from broker.topics.replicas.replica import Replica
 from log.files.filesystem import FileSystem
@@ -32,7 +33,6 @@ from tests.broker.serving import asked, eventually
 from tests.broker.topic_calls import produce
 from tests.brokers import free_port
 from tests.cli import sessions
-from tests.simulated_zookeeper import SimulatedZooKeeper
 from tests.tiers import sampled
 from tests.wire import batch
 
@@ -273,7 +273,7 @@ async def all_is_wrong(folder: Path) -> None:
         member = old.sources.member
         assert member is not None
         session = member.joined.zookeeper
-        assert isinstance(session, SimulatedZooKeeper)
+        assert isinstance(session, MemoryZooKeeper)
         session.suspend()
         there.ensemble.end_session(session.session)
         ahead = Time(wall_s=lambda: time.time() + AHEAD_S)

@@ -9,10 +9,13 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from musterd.testing import Muster
+from musterd.testing import Muster, MusterCluster
+
+Started = Muster | MusterCluster
+"""A broker or a cluster."""
 
 
-def produce(broker: Muster, topic: str, *values: str | None, partition: int = -1) -> None:
+def produce(broker: Started, topic: str, *values: str | None, partition: int = -1) -> None:
     """Produces records and waits until the broker has acknowledged all of them."""
     producer = Producer(client(broker, "producer"))
     for value in values:
@@ -20,7 +23,7 @@ def produce(broker: Muster, topic: str, *values: str | None, partition: int = -1
     assert producer.flush(30) == 0
 
 
-def consumed(broker: Muster, topic: str, count: int) -> list[bytes | None]:
+def consumed(broker: Started, topic: str, count: int) -> list[bytes | None]:
     """Returns the values of the first ``count`` records of partition 0."""
     consumer = Consumer({**client(broker, "reader"), "group.id": "reader"})
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -31,7 +34,7 @@ def consumed(broker: Muster, topic: str, count: int) -> list[bytes | None]:
         consumer.close()
 
 
-def client(broker: Muster, name: str) -> dict[str, Any]:
+def client(broker: Started, name: str) -> dict[str, Any]:
     """Returns the settings of a client with short backoffs and refresh intervals."""
     return {
         "bootstrap.servers": broker.bootstrap_servers,
@@ -46,7 +49,11 @@ def client(broker: Muster, name: str) -> dict[str, Any]:
 
 @contextmanager
 def consuming(
-    broker: Muster, group: str, topic: str = "orders", name: str = "", **settings: Any
+    broker: Started,
+    group: str,
+    topic: str = "orders",
+    name: str = "",
+    **settings: Any,
 ) -> Iterator[Consumer]:
     """Yields a consumer in a group. A thread polls the consumer, and the consumer commits
     automatically."""

@@ -11,12 +11,12 @@ import traceback
 import pytest
 
 import musterd.testing
-from musterd.testing import AsyncMuster, Muster
+from musterd.testing import AsyncMuster, Muster, MusterCluster
 from tests.musterd.testing.clients import consuming, produce
 
 KNOWN = {
-    "AsyncMuster": AsyncMuster, "Muster": Muster, "asyncio": asyncio, "consuming": consuming,
-    "produce": produce,
+    "AsyncMuster": AsyncMuster, "Muster": Muster, "MusterCluster": MusterCluster,
+    "asyncio": asyncio, "consuming": consuming, "produce": produce,
 }  # fmt: skip
 """The names that the examples use but do not import."""
 

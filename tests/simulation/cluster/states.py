@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 
 from broker.cluster.zookeeper.zookeeper import Create, Delete, Set
+from broker.test_mode.registry.ensemble import Ensemble
 from protocol.znodes import cluster
 from protocol.znodes.admin import DELETE_TOPICS
 from protocol.znodes.topics import StateNode, decode_state
-from tests.simulated_zookeeper import Ensemble
 
 Place = tuple[str, int]
 _STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")

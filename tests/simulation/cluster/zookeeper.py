@@ -26,7 +26,8 @@ from broker.cluster.zookeeper.zookeeper import (
     Watch,
     ZooKeeperError,
 )
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from tests.simulation.whole.agenda import MS
 from tests.simulation.whole.virtual_time import WALL_S
 
@@ -77,7 +78,7 @@ class Server:
         self.ensemble.now_ms = WALL_S * 1000 + self.agenda.now_ns // MS
 
 
-class Session(SimulatedZooKeeper):
+class Session(MemoryZooKeeper):
     """Implements `ZooKeeper`: the successive sessions of one process."""
 
     def __init__(self, server: Server, process: Process, host: str, timeout_ns: int) -> None:

@@ -12,6 +12,8 @@ from broker.cluster.controller.controller_writes import ControllerWrites
 from broker.cluster.controller.election import elect
 from broker.cluster.membership.registration import prepare
 from broker.cluster.zookeeper.zookeeper import Check, Delete, Done, MultiFailed, Operation
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from controller.facts import Result, WriteResult
 from controller.outcome import (
     CreateState,
@@ -25,7 +27,6 @@ from controller.outcome import (
 )
 from controller.values import Assignment, LeaderAndIsr
 from protocol.znodes import admin, brokers, cluster, configs, topics
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 STATE = LeaderAndIsr(1, 0, (1, 2), 1)
 PATH = topics.state_path("t", 0)
@@ -36,8 +37,8 @@ class Scene:
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
-        self.zookeeper = SimulatedZooKeeper(self.ensemble)
-        self.other = SimulatedZooKeeper(self.ensemble)
+        self.zookeeper = MemoryZooKeeper(self.ensemble)
+        self.other = MemoryZooKeeper(self.ensemble)
 
     async def begin(self) -> None:
         await prepare(self.zookeeper)

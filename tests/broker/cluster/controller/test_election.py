@@ -12,16 +12,17 @@ import pytest
 from broker.cluster.controller.election import Elected, controller_of, elect, write_feature
 from broker.cluster.membership.registration import prepare
 from broker.cluster.peers.inter_broker import parse
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from controller.events import ControllerReady
 from protocol.znodes import cluster
 from tests.broker.cluster.hosted import hosted
 from tests.broker.edge import eventually
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 
-async def sessions(count: int) -> list[SimulatedZooKeeper]:
+async def sessions(count: int) -> list[MemoryZooKeeper]:
     ensemble = Ensemble()
-    found = [SimulatedZooKeeper(ensemble) for _ in range(count)]
+    found = [MemoryZooKeeper(ensemble) for _ in range(count)]
     await prepare(found[0])
     return found
 

@@ -11,8 +11,9 @@ import pytest
 
 from broker.cluster.coordinators.producer_id_blocks import ProducerIdBlocks
 from broker.cluster.membership.registration import prepare
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from protocol.znodes.cluster import PRODUCER_IDS
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 
 def run_in_scene(conduct: Callable[[Ensemble], Coroutine[Any, Any, None]]) -> None:
@@ -26,7 +27,7 @@ def run_in_scene(conduct: Callable[[Ensemble], Coroutine[Any, Any, None]]) -> No
 @pytest.mark.proves("clusters 19")
 def test_concurrent_brokers_get_different_producer_id_blocks() -> None:
     async def conduct(ensemble: Ensemble) -> None:
-        clients = [SimulatedZooKeeper(ensemble) for _ in range(5)]
+        clients = [MemoryZooKeeper(ensemble) for _ in range(5)]
         await prepare(clients[0])
         assert ensemble.nodes[PRODUCER_IDS].data is None  # Kafka can't parse a node of zero bytes.
 
@@ -50,7 +51,7 @@ def test_concurrent_brokers_get_different_producer_id_blocks() -> None:
 
 def test_missing_producer_id_node_is_created_before_the_first_block() -> None:
     async def conduct(ensemble: Ensemble) -> None:
-        client = SimulatedZooKeeper(ensemble)
+        client = MemoryZooKeeper(ensemble)
         assert await ProducerIdBlocks(client, 1).reserve(10) == range(10)
         creation, write = ensemble.writes
         assert creation.path == write.path == PRODUCER_IDS
@@ -61,7 +62,7 @@ def test_missing_producer_id_node_is_created_before_the_first_block() -> None:
 
 def test_producer_id_block_is_skipped_when_its_response_is_lost() -> None:
     async def conduct(ensemble: Ensemble) -> None:
-        client = SimulatedZooKeeper(ensemble)
+        client = MemoryZooKeeper(ensemble)
         await prepare(client)
         client.lose_answers(1)
         assert await ProducerIdBlocks(client, 1).reserve(10) == range(10, 20)
@@ -74,7 +75,7 @@ def test_producer_id_block_is_skipped_when_its_response_is_lost() -> None:
 )
 def test_invalid_or_exhausted_producer_id_node_is_an_error(data: bytes) -> None:
     async def conduct(ensemble: Ensemble) -> None:
-        client = SimulatedZooKeeper(ensemble)
+        client = MemoryZooKeeper(ensemble)
         await prepare(client)
         await client.set(PRODUCER_IDS, data)
         with pytest.raises(OSError, match=PRODUCER_IDS):
@@ -85,7 +86,7 @@ def test_invalid_or_exhausted_producer_id_node_is_an_error(data: bytes) -> None:
 
 def test_allocation_of_producer_ids_fails_when_the_session_is_closed() -> None:
     async def conduct(ensemble: Ensemble) -> None:
-        client = SimulatedZooKeeper(ensemble)
+        client = MemoryZooKeeper(ensemble)
         await client.close()
         with pytest.raises(OSError, match="closed"):
             await ProducerIdBlocks(client, 1).reserve(10)

@@ -16,6 +16,8 @@ from broker.broker import Broker
 from broker.cluster.coordinators.remote_add_partitions import RemoteEnlisting
 from broker.cluster.coordinators.remote_markers import RemoteMarkers
 from broker.cluster.peers.inter_broker import parse
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.time import Time
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BrokerNode
 from log.values import Marker
@@ -40,7 +42,6 @@ from tests.broker.partitions import partition_of
 from tests.broker.serving import asked, serving
 from tests.broker.transactional import TransactionalProducer, initialized
 from tests.broker.transactions import served
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 from tests.wire import Wire
 from transactions.calls import Partitions
 
@@ -269,7 +270,7 @@ async def pair(tmp_path: Path, **of_leader: str) -> AsyncIterator[Pair]:
         )
         services: Any = leader.server.services
         leader.server.services = dataclasses.replace(services, enlisting=enlisting)
-        zookeeper = SimulatedZooKeeper(Ensemble())
+        zookeeper = MemoryZooKeeper(Ensemble())
         remote = RemoteMarkers(
             cluster,
             SETTINGS,

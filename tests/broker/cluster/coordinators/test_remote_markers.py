@@ -12,6 +12,8 @@ import pytest
 
 from broker.cluster.coordinators.remote_markers import RemoteMarkers
 from broker.cluster.peers.inter_broker import parse
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.time import Time
 from log.values import Marker
 from protocol.errors import (
@@ -28,7 +30,6 @@ from protocol.messages.write_txn_markers import API
 from protocol.znodes.topics import topic_path
 from tests.broker.cluster.other_broker import SETTINGS, FakeView, OtherBroker, Value, other_broker
 from tests.broker.edge import Taker, eventually
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 COMMIT = Marker(7, 1, 5, committed=True)
 
@@ -39,7 +40,7 @@ class MarkerScene:
 
     other: OtherBroker
     cluster: FakeView
-    zookeeper: SimulatedZooKeeper
+    zookeeper: MemoryZooKeeper
     markers: RemoteMarkers
     answers: dict[tuple[str, int], int] = field(default_factory=dict)
 
@@ -56,7 +57,7 @@ class MarkerScene:
 
 @asynccontextmanager
 async def marker_scene(spoken: str = "3.9") -> AsyncIterator[MarkerScene]:
-    zookeeper = SimulatedZooKeeper(Ensemble())
+    zookeeper = MemoryZooKeeper(Ensemble())
     async with other_broker() as other:
         cluster = FakeView(other.node)
         tasks: set[asyncio.Task[None]] = set()

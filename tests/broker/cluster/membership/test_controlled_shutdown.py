@@ -20,6 +20,8 @@ from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.peers.controller_peer import ControllerPeer
 from broker.cluster.zookeeper import zookeeper
 from broker.config.config import Config
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.time import Time
 from controller.requests import UpdateMetadataRequest
 from controller.values import BrokerFact
@@ -28,7 +30,6 @@ from protocol.messages.controlled_shutdown import API
 from protocol.znodes.brokers import Endpoint
 from tests.broker.cluster.other_broker import LISTENER, OtherBroker, Value, other_broker
 from tests.broker.mock_time import NoWaiting
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 LEFT = {"topic_name": "t", "partition_index": 3}
 Answer = Value | None | Callable[[], Value]
@@ -44,7 +45,7 @@ class Scene:
         self.time: Time = Time()
         self.cache = MetadataCache(1)
         self.controller = ControllerPeer(1, LISTENER, self.cache, self.time, 60_000)
-        self.zookeeper = SimulatedZooKeeper(Ensemble())
+        self.zookeeper = MemoryZooKeeper(Ensemble())
         self.epoch = 77
         self.answers: list[Answer] = []
         other.serve(API.key, 0, 3, self._answer)

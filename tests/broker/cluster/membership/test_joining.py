@@ -12,6 +12,8 @@ from broker.cluster.membership.joining import Joined, join
 from broker.cluster.membership.settings import cluster_settings
 from broker.cluster.zookeeper.zookeeper import Where, ZooKeeper
 from broker.config.config import BadConfig, Config
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.time import Time
 from broker.topics.directory.missing import KnownMissing
 from broker.topics.directory.partition_mark import mark
@@ -19,7 +21,6 @@ from broker.topics.registry import BadDirectory
 from broker.topics.startup_parts import CannotJoin
 from protocol.znodes import cluster, configs, topics
 from tests.simulated_files import SimulatedFiles
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 DIRECTORY = "/data"
 CLUSTER = "c" * 22
@@ -32,12 +33,12 @@ class Scene:
         self.ensemble = Ensemble()
         self.fs = SimulatedFiles()
         self.fs.make_directory(DIRECTORY)
-        self.sessions: list[SimulatedZooKeeper] = []
+        self.sessions: list[MemoryZooKeeper] = []
         self.wheres: list[Where] = []
 
     async def _connect(self, where: Where, time: Time) -> ZooKeeper:
         self.wheres.append(where)
-        self.sessions.append(SimulatedZooKeeper(self.ensemble))
+        self.sessions.append(MemoryZooKeeper(self.ensemble))
         return self.sessions[-1]
 
     async def join(self, **settings: str) -> Joined:
@@ -95,9 +96,9 @@ async def test_join_fails_when_data_directory_belongs_to_another_cluster() -> No
     await there.join(broker_id="1")
     other = Scene()
     other.fs = there.fs
-    await SimulatedZooKeeper(other.ensemble).create("/cluster", None)
+    await MemoryZooKeeper(other.ensemble).create("/cluster", None)
     written = cluster.encode_cluster_id(CLUSTER)
-    await SimulatedZooKeeper(other.ensemble).create(cluster.CLUSTER_ID, written)
+    await MemoryZooKeeper(other.ensemble).create(cluster.CLUSTER_ID, written)
     with pytest.raises(
         BadDirectory, match=f"zookeeper.connect is the address of cluster {CLUSTER}"
     ):
@@ -122,7 +123,7 @@ async def test_join_fails_when_zookeeper_does_not_respond() -> None:
 async def test_topics_of_zookeeper_with_a_local_directory_are_loaded() -> None:
     there = Scene()
     await there.join(broker_id="1")
-    zookeeper = SimulatedZooKeeper(there.ensemble)
+    zookeeper = MemoryZooKeeper(there.ensemble)
     for name in ("here", "elsewhere"):
         node = topics.TopicNode({0: (1,), 4: (2,)}, "AAECAwQFBgcICQoLDA0ODw")
         await zookeeper.create(topics.topic_path(name), topics.encode_topic(node))
@@ -144,7 +145,7 @@ async def test_topics_of_zookeeper_with_a_local_directory_are_loaded() -> None:
 async def test_topic_with_an_invalid_node_is_loaded_from_its_directories(data: bytes) -> None:
     there = Scene()
     await there.join(broker_id="1")
-    zookeeper = SimulatedZooKeeper(there.ensemble)
+    zookeeper = MemoryZooKeeper(there.ensemble)
     await zookeeper.create(topics.topic_path("bad"), data)
     stored = configs.encode_config({"retention.ms": "1000"})
     await zookeeper.create(configs.path(configs.TOPICS, "bad"), stored)

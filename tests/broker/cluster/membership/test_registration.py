@@ -19,12 +19,13 @@ from broker.cluster.membership.registration import (
 from broker.cluster.zookeeper.zookeeper import Connection, Stat, Where, ZooKeeper
 from broker.loop.background import Background
 from broker.loop.watchdog import Watchdog
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.time import Time
 from broker.topics.registry import BadDirectory
 from protocol.znodes import brokers, cluster
 from tests.broker.edge import eventually
 from tests.broker.mock_time import NoWaiting
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 PATH = brokers.path(1)
 ENDPOINT = brokers.Endpoint("PLAINTEXT", "127.0.0.1", 9092)
@@ -35,7 +36,7 @@ class Scene:
 
     def __init__(self, timeout_ms: int = 6000, unseen_ms: int = 0) -> None:
         self.ensemble = Ensemble()
-        self.zookeeper = SimulatedZooKeeper(self.ensemble)
+        self.zookeeper = MemoryZooKeeper(self.ensemble)
         self.failures: list[str] = []
         self.epochs: list[int] = []
         time = NoWaiting()
@@ -61,9 +62,9 @@ class Scene:
         node = self.ensemble.nodes.get(PATH)
         return None if node is None else node.stat
 
-    async def another(self) -> SimulatedZooKeeper:
+    async def another(self) -> MemoryZooKeeper:
         """Registers the broker id from another client."""
-        other = SimulatedZooKeeper(self.ensemble)
+        other = MemoryZooKeeper(self.ensemble)
         await other.create(PATH, b"{}", ephemeral=True)
         return other
 
@@ -223,7 +224,7 @@ async def test_reconnect_keeps_the_broker_epoch() -> None:
 class StaleNodeZooKeeper:
     """A ZooKeeper that still contains the node of an earlier session of the client."""
 
-    def __init__(self, zookeeper: SimulatedZooKeeper) -> None:
+    def __init__(self, zookeeper: MemoryZooKeeper) -> None:
         self._zookeeper = zookeeper
         self.session = zookeeper.session
 
@@ -252,7 +253,7 @@ async def test_registration_deletes_the_brokers_node_of_an_earlier_session() -> 
     )
     await registration.start()
     first = registration.epoch
-    outlived._zookeeper = SimulatedZooKeeper(there.ensemble)
+    outlived._zookeeper = MemoryZooKeeper(there.ensemble)
     outlived.session = outlived._zookeeper.session
     registration._session_changed(Connection.EXPIRED)
     registration._session_changed(Connection.CONNECTED)
@@ -277,7 +278,7 @@ async def test_broker_stops_when_another_broker_registered_its_id() -> None:
 
 async def test_concurrent_first_brokers_agree_on_the_cluster_id() -> None:
     ensemble = Ensemble()
-    first, second = SimulatedZooKeeper(ensemble), SimulatedZooKeeper(ensemble)
+    first, second = MemoryZooKeeper(ensemble), MemoryZooKeeper(ensemble)
     names = await asyncio.gather(
         cluster_id(first, "a" * 22, None), cluster_id(second, "b" * 22, None)
     )
@@ -289,12 +290,12 @@ async def test_concurrent_first_brokers_agree_on_the_cluster_id() -> None:
 
 
 async def test_cluster_id_of_the_data_directory_is_restored() -> None:
-    zookeeper = SimulatedZooKeeper(Ensemble())
+    zookeeper = MemoryZooKeeper(Ensemble())
     assert await cluster_id(zookeeper, "a" * 22, "k" * 22) == "k" * 22
 
 
 async def test_generated_broker_ids_are_unique_and_above_the_reserved_ids() -> None:
-    zookeeper = SimulatedZooKeeper(Ensemble())
+    zookeeper = MemoryZooKeeper(Ensemble())
     await prepare(zookeeper)
     found = await asyncio.gather(*[generated_id(zookeeper, 1000) for _ in range(3)])
     assert found == [1001, 1002, 1003]
@@ -302,7 +303,7 @@ async def test_generated_broker_ids_are_unique_and_above_the_reserved_ids() -> N
 
 @pytest.mark.proves("clusters 19")
 async def test_prepare_zookeeper_is_idempotent() -> None:
-    zookeeper = SimulatedZooKeeper(Ensemble())
+    zookeeper = MemoryZooKeeper(Ensemble())
     await prepare(zookeeper)
     before = len(zookeeper.ensemble.writes)
     await prepare(zookeeper)

@@ -18,6 +18,8 @@ from broker.cluster.zookeeper import zookeeper as zookeeper_module
 from broker.cluster.zookeeper.zookeeper import ensure_path
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.time import Time
 from protocol.znodes import acls
 from security.acls.model import (
@@ -28,7 +30,6 @@ from security.acls.model import (
     Permission,
     ResourceType,
 )
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "znodes" / "security-kafka-3.9.2.json"
 TOPIC = "/kafka-acl/Topic/t"
@@ -53,14 +54,14 @@ class Scene:
         self.ensemble = Ensemble()
         # With an earlier time, each notice would be old.
         self.ensemble.now_ms = Time().now().wall_ms
-        self.tool = SimulatedZooKeeper(self.ensemble)
+        self.tool = MemoryZooKeeper(self.ensemble)
         self.errors = InternalErrors()
         self.stores: list[ZooKeeperAcls] = []
 
     async def broker(
         self, *, has_prefixes: bool = True, time: Time | None = None
-    ) -> tuple[ZooKeeperAcls, SimulatedZooKeeper]:
-        zookeeper = SimulatedZooKeeper(self.ensemble)
+    ) -> tuple[ZooKeeperAcls, MemoryZooKeeper]:
+        zookeeper = MemoryZooKeeper(self.ensemble)
         time = time or Time()
         store = ZooKeeperAcls(
             zookeeper,

@@ -17,6 +17,8 @@ from broker.cluster.zookeeper.zookeeper import ensure_path
 from broker.cluster_stores import ClusterTokens
 from broker.config.config import Config
 from broker.loop.internal_errors import InternalErrors
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from protocol.errors import (
     DELEGATION_TOKEN_EXPIRED,
     DELEGATION_TOKEN_NOT_FOUND,
@@ -27,7 +29,6 @@ from security.credentials import ScramMechanism
 from security.principal import user
 from security.tokens import Token
 from tests.broker.mock_time import MockTime
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "znodes" / "security-kafka-3.9.2.json"
 ALICE, BOB = user("alice"), user("bob")
@@ -47,12 +48,12 @@ class Scene:
         self.time = MockTime()
         self.ensemble = Ensemble()
         self.ensemble.now_ms = self.time.wall_ms
-        self.tool = SimulatedZooKeeper(self.ensemble)
+        self.tool = MemoryZooKeeper(self.ensemble)
         self.errors = InternalErrors()
         self.stores: list[ClusterTokens] = []
 
-    async def broker(self) -> tuple[Tokens, SimulatedZooKeeper]:
-        zookeeper = SimulatedZooKeeper(self.ensemble)
+    async def broker(self) -> tuple[Tokens, MemoryZooKeeper]:
+        zookeeper = MemoryZooKeeper(self.ensemble)
         store = ClusterTokens(
             zookeeper,
             Config(CONFIG),

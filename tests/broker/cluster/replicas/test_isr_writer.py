@@ -15,6 +15,8 @@ from broker.cluster.peers.peer import PeerLost
 from broker.cluster.replicas.isr_states import IsrStates
 from broker.cluster.replicas.isr_writer import AlterPartitionWriter
 from broker.cluster.zookeeper.zookeeper import ensure_path
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.time import Time
 from protocol.errors import (
     FENCED_LEADER_EPOCH,
@@ -32,7 +34,6 @@ from protocol.znodes.topics import StateNode, decode_state, encode_state, state_
 from replication.values import PartitionState
 from tests.broker.cluster.told import tell, topic
 from tests.broker.edge import eventually
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 ID = bytes(range(16))
 LEADS = PartitionState(4, 1, 7, (1,), 3, (1, 2, 3))
@@ -307,9 +308,9 @@ async def test_isr_change_is_dropped_when_the_broker_lost_the_leadership() -> No
 @asynccontextmanager
 async def leader_writer(
     time: Time | None = None,
-) -> AsyncIterator[tuple[IsrStates, Ensemble, SimulatedZooKeeper]]:
+) -> AsyncIterator[tuple[IsrStates, Ensemble, MemoryZooKeeper]]:
     ensemble = Ensemble()
-    zookeeper = SimulatedZooKeeper(ensemble)
+    zookeeper = MemoryZooKeeper(ensemble)
     path = state_path("t", 0)
     await ensure_path(zookeeper, path)
     await ensure_path(zookeeper, ISR_CHANGES)

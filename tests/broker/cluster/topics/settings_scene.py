@@ -16,6 +16,8 @@ from broker.cluster.topics.cluster_configs import ClusterConfigs
 from broker.cluster.topics.cluster_registry import ClusterRegistry
 from broker.config.config import Config
 from broker.loop.internal_errors import InternalErrors
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.topics.config_changes import ConfigChanges
 from broker.topics.logs import LogManager
 from broker.topics.registry import Topic
@@ -24,7 +26,6 @@ from protocol.znodes import configs
 from tests.broker.cluster.told import tell, topic
 from tests.broker.mock_time import MockTime
 from tests.broker.partitions import services_with
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 ID = bytes(range(16))
 CHANGES = "/config/changes"
@@ -34,8 +35,8 @@ class Scene:
     """Broker 1 with a log of topic t, and another client that writes settings."""
 
     def __init__(self, folder: Path) -> None:
-        self.zookeeper = SimulatedZooKeeper(Ensemble())
-        self.other = SimulatedZooKeeper(self.zookeeper.ensemble)
+        self.zookeeper = MemoryZooKeeper(Ensemble())
+        self.other = MemoryZooKeeper(self.zookeeper.ensemble)
         self.time = MockTime(self.zookeeper.ensemble.now_ms)
         self.config = Config({"zookeeper.connect": "127.0.0.1:1", "broker.id": "1"})
         self.cache = MetadataCache(1)

@@ -18,6 +18,8 @@ from broker.cluster.topics.cluster_registry import ClusterRegistry
 from broker.cluster.topics.cluster_topics import ClusterTopics
 from broker.cluster.zookeeper import zookeeper
 from broker.config.config import Config
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.time import Time
 from broker.topics.owned_topics import OWNED
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BadTopicName, uuid_text
@@ -34,7 +36,6 @@ from controller.requests import ShownTopic
 from protocol.schema import ZERO_UUID
 from protocol.znodes.topics import VERSION, VERSION_BEFORE_IDS
 from tests.broker.cluster.told import brokers, deleted, tell, topic
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 ID = bytes(range(16))
 
@@ -57,7 +58,7 @@ class Scene:
         **settings: str,
     ) -> None:
         given = {name.replace("_", "."): text for name, text in settings.items()}
-        self.zookeeper = SimulatedZooKeeper(Ensemble())
+        self.zookeeper = MemoryZooKeeper(Ensemble())
         self.cache = MetadataCache(1)
         self.registry = ClusterRegistry(1, "cluster", self.cache)
         self.host = Host()

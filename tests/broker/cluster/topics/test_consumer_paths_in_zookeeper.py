@@ -12,14 +12,15 @@ import pytest
 
 from broker.cluster.topics.consumer_paths import BadGroup, ZooKeeperOffsets
 from broker.cluster.zookeeper.zookeeper import Closed, ensure_path
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 
-Conduct = Callable[[SimulatedZooKeeper, ZooKeeperOffsets], Coroutine[Any, Any, None]]
+Conduct = Callable[[MemoryZooKeeper, ZooKeeperOffsets], Coroutine[Any, Any, None]]
 
 
 def run_in_scene(conduct: Conduct) -> None:
     async def play() -> None:
-        zookeeper = SimulatedZooKeeper(Ensemble())
+        zookeeper = MemoryZooKeeper(Ensemble())
         loop = asyncio.get_running_loop()
         offsets = ZooKeeperOffsets(zookeeper, lambda work, name: loop.create_task(work, name=name))
         async with asyncio.timeout(120):
@@ -32,7 +33,7 @@ def run_in_scene(conduct: Conduct) -> None:
 def test_offset_nodes_in_consumer_paths_are_plain_text() -> None:
     """Trap 28: the node contains the committed offset as plain text, not as JSON."""
 
-    async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
+    async def conduct(zookeeper: MemoryZooKeeper, offsets: ZooKeeperOffsets) -> None:
         assert await offsets.keep([("g", "t", 0, 7), ("g", "t", 10, 2**40)]) is None
         assert await zookeeper.get("/consumers/g/offsets/t/0") == (
             b"7",
@@ -50,7 +51,7 @@ def test_offset_nodes_in_consumer_paths_are_plain_text() -> None:
 
 
 def test_last_of_concurrent_commits_to_zookeeper_wins() -> None:
-    async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
+    async def conduct(zookeeper: MemoryZooKeeper, offsets: ZooKeeperOffsets) -> None:
         commits = [offsets.keep([("g", "t", 0, offset)]) for offset in range(50)]
         assert await asyncio.gather(*commits) == [None] * 50
         assert await offsets.fetch("g", [("t", 0)]) == {("t", 0): 49}
@@ -60,7 +61,7 @@ def test_last_of_concurrent_commits_to_zookeeper_wins() -> None:
 
 @pytest.mark.parametrize("group", ["", ".", "..", "a/b", "a\x00b", "\ufff0"])
 def test_commit_of_a_group_whose_id_cannot_be_a_node_is_refused(group: str) -> None:
-    async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
+    async def conduct(zookeeper: MemoryZooKeeper, offsets: ZooKeeperOffsets) -> None:
         assert isinstance(await offsets.keep([(group, "t", 0, 7)]), BadGroup)
         assert await offsets.fetch(group, [("t", 0)]) == {}
         assert list(zookeeper.ensemble.nodes) == ["/"]
@@ -69,7 +70,7 @@ def test_commit_of_a_group_whose_id_cannot_be_a_node_is_refused(group: str) -> N
 
 
 def test_empty_offset_node_is_read_as_a_missing_offset() -> None:
-    async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
+    async def conduct(zookeeper: MemoryZooKeeper, offsets: ZooKeeperOffsets) -> None:
         await ensure_path(zookeeper, "/consumers/g/offsets/t/0")
         assert await offsets.fetch("g", [("t", 0)]) == {}
 
@@ -77,7 +78,7 @@ def test_empty_offset_node_is_read_as_a_missing_offset() -> None:
 
 
 def test_offset_requests_fail_when_the_zookeeper_session_is_closed() -> None:
-    async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
+    async def conduct(zookeeper: MemoryZooKeeper, offsets: ZooKeeperOffsets) -> None:
         await zookeeper.close()
         assert isinstance(await offsets.keep([("g", "t", 0, 7)]), Closed)
         with pytest.raises(Closed):

@@ -19,13 +19,14 @@ from broker.cluster.topics.missed_topic_deletions import MissedTopicDeletions, e
 from broker.cluster.zookeeper.zookeeper import ensure_path
 from broker.loop.background import Background
 from broker.loop.watchdog import Watchdog
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from protocol.znodes import brokers
 from protocol.znodes.topics import topic_path
 from tests.broker.cluster.members import members
 from tests.broker.cluster.told import tell, topic
 from tests.broker.mock_time import NoWaiting
 from tests.broker.serving import asked, eventually
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
 
@@ -34,7 +35,7 @@ class Scene:
     """A reconnected broker that knew topics a and b, which exist in ZooKeeper."""
 
     def __init__(self) -> None:
-        self.zookeeper = SimulatedZooKeeper(Ensemble())
+        self.zookeeper = MemoryZooKeeper(Ensemble())
         self.cache = MetadataCache(1)
         self.forgotten: list[Collection[str]] = []
         self.time = NoWaiting()

@@ -15,6 +15,8 @@ import pytest
 from broker.cluster.controller.controller_host import ControllerHost
 from broker.cluster.membership.registration import prepare
 from broker.cluster.topics.cluster_topics import ClusterTopics
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.topics.registry import OFFSETS_TOPIC
 from controller.requests import ShownTopic
 from protocol.errors import (
@@ -32,7 +34,6 @@ from protocol.errors import (
 from tests.broker.cluster.fellows import Fellow
 from tests.broker.cluster.told import brokers, deleted, tell, topic
 from tests.broker.edge import eventually
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 from tests.wire import Wire
 
 ID = bytes(range(16))
@@ -51,7 +52,7 @@ class Scene:
     """Broker 1 of a cluster of three brokers; the test sends the controller's requests."""
 
     def __init__(self) -> None:
-        self.zookeeper = SimulatedZooKeeper(Ensemble())
+        self.zookeeper = MemoryZooKeeper(Ensemble())
         self.host = Host()
         self.fellow = Fellow(1, topics=self._topics)
 

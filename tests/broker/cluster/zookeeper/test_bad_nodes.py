@@ -5,14 +5,15 @@ from __future__ import annotations
 from broker.cluster.zookeeper import bad_nodes as module
 from broker.cluster.zookeeper.bad_nodes import bad_nodes
 from broker.cluster.zookeeper.zookeeper import ensure_path
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from protocol.znodes import cluster, topics
 from protocol.znodes.topics import StateNode, TopicNode
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 
-async def filled() -> SimulatedZooKeeper:
+async def filled() -> MemoryZooKeeper:
     """Returns a ZooKeeper with one topic of two partitions, one of which has a state node."""
-    zookeeper = SimulatedZooKeeper(Ensemble())
+    zookeeper = MemoryZooKeeper(Ensemble())
     for path in cluster.AT_START:
         await ensure_path(zookeeper, path)
     node = TopicNode({0: (1,), 1: (1,)})

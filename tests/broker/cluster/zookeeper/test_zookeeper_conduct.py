@@ -29,8 +29,9 @@ from broker.cluster.zookeeper.zookeeper import (
     ZooKeeper,
     ensure_path,
 )
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.time import Time
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 from tests.zookeeper import zookeeper
 
 PATIENCE_S = 30
@@ -62,16 +63,16 @@ class Simulated:
     def __init__(self) -> None:
         self._ensemble = Ensemble()
 
-    async def connect(self) -> SimulatedZooKeeper:
-        return SimulatedZooKeeper(self._ensemble)
+    async def connect(self) -> MemoryZooKeeper:
+        return MemoryZooKeeper(self._ensemble)
 
-    async def lose_connection(self, client: SimulatedZooKeeper) -> None:
+    async def lose_connection(self, client: MemoryZooKeeper) -> None:
         client.lose_connection()
 
-    async def expire(self, client: SimulatedZooKeeper) -> None:
+    async def expire(self, client: MemoryZooKeeper) -> None:
         client.expire()
 
-    async def suspend(self, client: SimulatedZooKeeper) -> None:
+    async def suspend(self, client: MemoryZooKeeper) -> None:
         client.suspend()
 
     async def close(self) -> None:

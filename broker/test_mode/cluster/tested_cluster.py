@@ -1,0 +1,260 @@
+"""The brokers of a tested cluster, their registry and their clock, for all runs of the brokers.
+
+All brokers run in one event loop and read one `MockTime`. Each run of a broker has its own tasks,
+timers, files and connections (`run.py`), so that a kill ends only one broker. The registry decides
+what is true in the cluster; a change of the cluster has settled when every broker that can reach
+the registry knows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from typing import cast
+
+from broker.broker import Broker
+from broker.cluster.cluster_broker import ClusterBroker
+from broker.cluster.zookeeper.zookeeper import Where, ZooKeeper
+from broker.config.config import Config
+from broker.test_mode.addresses import Addresses
+from broker.test_mode.clock.mock_time import MockTime
+from broker.test_mode.lines import KeptLines
+from broker.test_mode.refusals import NotNow, UnknownVerb
+from broker.test_mode.registry.registry import Registry
+from broker.test_mode.registry.truth import Truth
+from broker.test_mode.tested_broker import TestedBroker
+from broker.time import Time
+from broker.topics.owned_topics import OWNED
+from broker.topics.partition import Partition
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from broker.topics.topic_changes import BadFactor, CannotChange, TopicExists
+
+SETTLES_WITHIN_S = 15.0
+"""The maximum number of seconds of real time to wait until all brokers know the same state."""
+_LOOKS_EACH_S = 0.001
+
+
+class TestedCluster:
+    """The brokers of one process; only the event loop's thread may use this class."""
+
+    __test__ = False
+    """False, so that pytest does not collect this class as a test."""
+
+    def __init__(
+        self,
+        configs: Mapping[int, Config],
+        addresses: Mapping[int, Addresses],
+        lines: KeptLines,
+        time: MockTime | None = None,
+    ) -> None:
+        """Creates the cluster; ``configs`` and ``addresses`` have an entry for each broker id."""
+        self.time = time or MockTime()
+        """The clock of all brokers and of the sessions in the registry."""
+        self.system = self.time.real
+        """The system's time."""
+        self.lines = lines
+        """The last lines of the log of all brokers."""
+        self.registry = Registry(self.time)
+        self.brokers = {
+            broker_id: TestedBroker(
+                config,
+                addresses[broker_id],
+                None,
+                lines,
+                self.time,
+                connect=partial(self._connect, broker_id),
+            )
+            for broker_id, config in configs.items()
+        }
+        self.ended = asyncio.Event()
+        """An event that is set when the process must end."""
+        self._changing = asyncio.Lock()
+        """The lock that is acquired when the life of a broker changes."""
+
+    async def _connect(self, broker_id: int, where: Where, time: Time) -> ZooKeeper:
+        return await self.registry.connect(broker_id, where, time)
+
+    # -- the state of the cluster
+
+    @property
+    def truth(self) -> Truth:
+        """The state of the cluster according to the registry."""
+        return Truth(self.registry.ensemble)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all brokers, which clients use as bootstrap.servers."""
+        return ",".join(each.addresses.bootstrap_servers for each in self.brokers.values())
+
+    def named(self, broker_id: int) -> TestedBroker:
+        """Returns a broker. Raises UnknownVerb if the cluster does not have this broker."""
+        if broker_id not in self.brokers:
+            there = ", ".join(map(str, self.brokers))
+            raise UnknownVerb(f"broker {broker_id} does not exist; the brokers are {there}")
+        return self.brokers[broker_id]
+
+    def running(self, broker_id: int) -> TestedBroker:
+        """Returns a broker that runs. Raises NotNow if it does not run."""
+        tested = self.named(broker_id)
+        if not tested.is_running:
+            raise NotNow(f"broker {broker_id} does not run: POST /test/start starts it")
+        return tested
+
+    @property
+    def connected(self) -> dict[int, Broker]:
+        """The running brokers that have joined the cluster and can reach the registry."""
+        return {
+            broker_id: each.broker
+            for broker_id, each in self.brokers.items()
+            if each.is_running and self.registry.is_connected(broker_id)
+        }
+
+    @property
+    def controller(self) -> TestedBroker:
+        """The broker that is the controller. Raises NotNow if the cluster has no controller."""
+        found = self.brokers.get(self.truth.controller_id or 0)
+        if found is None or not found.is_running:
+            raise NotNow("the cluster has no controller at the moment")
+        return found
+
+    @property
+    def is_settled(self) -> bool:
+        """True if every broker that can reach the registry is registered and knows the state of the
+        cluster."""
+        truth, connected = self.truth, self.connected
+        if not connected.keys() <= set(truth.registered):
+            return False
+        caches = (member_of(each).cache for each in connected.values())
+        return all(truth.is_known_to(each) for each in caches)
+
+    async def settle(self) -> bool:
+        """Waits until `is_settled` is true, and until consumers can read the records that the
+        leaders have now; returns False after `SETTLES_WITHIN_S` seconds."""
+        try:
+            async with self.system.within(SETTLES_WITHIN_S):
+                await self._until(lambda: self.is_settled)
+                ends = [(each, each.log.log_end_offset) for each in self._led()]
+                await self._until(lambda: all(each.high_watermark >= end for each, end in ends))
+        except TimeoutError:
+            return False
+        return True
+
+    def _led(self) -> Iterator[Partition]:
+        """Yields the leader's replica of each partition whose in-sync replicas are all connected: a
+        new leader knows the high watermark after their next fetches."""
+        truth, connected = self.truth, self.connected
+        for name in truth.topics:
+            for index, each in enumerate(truth.partitions(name)):
+                state = each.state
+                if state is None or state.leader < 0 or not connected.keys() >= set(state.isr):
+                    continue
+                partition = connected[state.leader].logs.get(name, index)
+                if partition is not None:
+                    yield partition
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            await self.system.sleep(_LOOKS_EACH_S)
+
+    # -- the life of brokers
+
+    async def start(self) -> None:
+        """Starts all brokers and waits until they know each other.
+
+        Raises OSError and the exceptions of CANNOT_START.
+        """
+        async with self._changing:
+            await self._start()
+
+    async def start_one(self, broker_id: int) -> None:
+        """Starts a stopped or killed broker with its data; does nothing for a running broker."""
+        tested = self.named(broker_id)
+        async with self._changing:
+            await tested.start()
+            await self.settle()
+
+    async def stop(self, broker_id: int) -> None:
+        """Stops a broker as SIGTERM does: the broker first hands over its leaderships."""
+        tested = self.running(broker_id)
+        async with self._changing:
+            await self._make_coordinators()
+            await tested.stop()
+            await self.settle()
+
+    async def kill(self, broker_id: int, expire: bool) -> None:
+        """Kills a broker as SIGKILL does.
+
+        With ``expire`` its session in the registry ends at once, and the other brokers know the new
+        leaders when this method returns. Otherwise the session ends after its timeout.
+        """
+        tested = self.running(broker_id)
+        async with self._changing:
+            await self._make_coordinators()
+            await tested.kill()
+            self.registry.vanish(broker_id)
+            if expire:
+                self.registry.expire(broker_id)
+            await self.settle()
+
+    async def reset(self) -> float:
+        """Replaces all brokers by new brokers without data; returns the duration in ms.
+
+        Raises OSError and the exceptions of CANNOT_START.
+        """
+        async with self._changing:
+            began_ns = self.system.ticks_ns()
+            for tested in self.brokers.values():
+                await tested.kill()
+            self.time.reset()
+            for tested in self.brokers.values():
+                tested.empty()
+            self.registry = Registry(self.time)
+            gc.collect()
+            await self._start()
+            return (self.system.ticks_ns() - began_ns) / 1e6
+
+    async def end(self) -> None:
+        """Ends all brokers; their data are lost."""
+        async with self._changing:
+            for tested in self.brokers.values():
+                await tested.end()
+
+    async def _start(self) -> None:
+        await asyncio.gather(*[each.start() for each in self.brokers.values()])
+        await self.settle()
+
+    async def _make_coordinators(self) -> None:
+        """Creates the topics of the coordinators while all brokers run: with fewer brokers they
+        could not have all their replicas, and groups could not begin, as in Kafka."""
+        if len(self.connected) < len(self.brokers):
+            return
+        topics = self.controller.broker.topics
+        for name in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
+            if name not in self.truth.topics:
+                with suppress(TopicExists, CannotChange, BadFactor):
+                    await topics.ensure_owned(OWNED[name])
+        await self.settle()
+
+    # -- the clock
+
+    @property
+    def is_loading(self) -> bool:
+        """True while a broker loads groups or transactional ids."""
+        return any(each.is_loading for each in self.brokers.values())
+
+    @contextmanager
+    def holding_clients(self) -> Iterator[None]:
+        """Delays the requests of clients that arrive inside the context; the requests between
+        brokers are handled."""
+        with ExitStack() as stack:
+            for each in self.brokers.values():
+                stack.enter_context(each.holding_clients())
+            yield
+
+
+def member_of(broker: Broker) -> ClusterBroker:
+    """Returns the parts of a broker that it has only in a cluster."""
+    return cast(ClusterBroker, broker.mode.member)

@@ -1,0 +1,102 @@
+"""The registry of one tested cluster: the brokers' sessions, whose timeouts follow the cluster's
+clock.
+
+A session stays alive while its broker is connected, however far a test advances the clock. The
+session of a broker that was killed, or that can't reach the registry, expires after its timeout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from broker.cluster.zookeeper.zookeeper import Connection, Done, Operation, Where
+from broker.test_mode.registry.ensemble import Ensemble
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
+from broker.time import Time
+
+
+class ClockedEnsemble(Ensemble):
+    """An ensemble whose nodes have creation times of the cluster's wall clock."""
+
+    def __init__(self, time: Time) -> None:
+        super().__init__()
+        self._time = time
+
+    def do(self, operations: Sequence[Operation], session: int) -> list[Done]:
+        """Extends `Ensemble.do`."""
+        self.now_ms = self._time.now().wall_ms
+        return super().do(operations, session)
+
+
+class Registry:
+    """The registry of one cluster; only the event loop's thread may use it."""
+
+    def __init__(self, time: Time) -> None:
+        self.ensemble = ClockedEnsemble(time)
+        self._time = time
+        self._clients: dict[int, MemoryZooKeeper] = {}
+        """The client of each broker's last run, by broker id."""
+        self._session_ms: dict[int, int] = {}
+        """The session timeout of each broker in ms."""
+        self._expiries: dict[int, asyncio.TimerHandle] = {}
+        """The timer that ends the session of a broker without connection, by broker id."""
+
+    async def connect(self, broker_id: int, where: Where, _: Time) -> MemoryZooKeeper:
+        """Opens the session of a broker's run; an earlier session of the broker ends."""
+        self.expire(broker_id)
+        client = self._clients[broker_id] = MemoryZooKeeper(self.ensemble)
+        self._session_ms[broker_id] = where.session_timeout_ms
+        return client
+
+    def vanish(self, broker_id: int) -> None:
+        """Ends the connection of a killed broker; the session expires after its timeout."""
+        client = self._clients.get(broker_id)
+        if client is not None:
+            client.vanish()
+            self._expire_later(broker_id)
+
+    def cut(self, broker_id: int) -> None:
+        """Ends the connection of a running broker; the session expires after its timeout."""
+        client = self._clients[broker_id]
+        if client.connection is Connection.CONNECTED:
+            client.suspend()
+            self._expire_later(broker_id)
+
+    def restore(self, broker_id: int) -> None:
+        """Connects a broker again after `cut`, with a new session if the old session has
+        expired."""
+        client = self._clients.get(broker_id)
+        self._keep(broker_id)
+        if client is not None and client.connection is not Connection.CONNECTED:
+            client.resume()
+
+    def expire(self, broker_id: int) -> None:
+        """Ends the session of a broker without connection at once; does nothing for a connected
+        broker, and without a session."""
+        timer = self._expiries.get(broker_id)
+        if timer is not None:
+            self._keep(broker_id)
+            self.ensemble.end_session(self._clients[broker_id].session)
+
+    def is_connected(self, broker_id: int) -> bool:
+        """Returns True if the broker has a session and a connection."""
+        client = self._clients.get(broker_id)
+        return (
+            client is not None
+            and client.session in self.ensemble.sessions
+            and broker_id not in self._expiries
+        )
+
+    def _keep(self, broker_id: int) -> None:
+        timer = self._expiries.pop(broker_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _expire_later(self, broker_id: int) -> None:
+        self._keep(broker_id)
+        timeout_s = self._session_ms[broker_id] / 1000
+        self._expiries[broker_id] = self._time.call_later(timeout_s, self.expire, broker_id)
+
+
+__all__ = ["Registry"]

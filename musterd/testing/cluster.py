@@ -1,0 +1,226 @@
+"""`MusterCluster`: several brokers in one process, for the length of a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from musterd.testing.errors import BrokerDied, MusterError
+from musterd.testing.faults import FaultVerbs
+from musterd.testing.http import Http
+from musterd.testing.lasting import Lasting
+from musterd.testing.served import Json, Served
+from musterd.testing.views import Partition
+from musterd.testing.waiting import WaitingForPartition
+
+
+class MusterCluster(Served):
+    """A cluster of Kafka brokers on free ports of this machine.
+
+    The brokers have the ids 1 to `brokers`. They are in one process, keep their data in memory, and
+    have one clock, `cluster.time`. A registry in the same process has the place of ZooKeeper.
+
+    Topics have three replicas and `min.insync.replicas=2`, unless `settings`, which are Kafka's
+    broker properties, or the topic say otherwise. `port` and `http_port` are the first of
+    consecutive ports, or 0 to choose free ports.
+
+    >>> with MusterCluster() as cluster:
+    ...     cluster.create_topic("orders")
+    ...     first = cluster.leader("orders")
+    ...     with cluster.kill(first):
+    ...         cluster.leader("orders") != first
+    ...     cluster.wait_for_partition("orders").in_sync().replicas == (1, 2, 3)
+    True
+    False
+
+    The process ends with the `with` block, with `close`, or with the test's process.
+    """
+
+    _USE = "with MusterCluster() as cluster:"
+
+    def __init__(
+        self, brokers: int = 3, *, settings: Mapping[str, object] | None = None, port: int = 0,
+        http_port: int = 0, start_timeout_s: float = 30.0,
+    ) -> None:  # fmt: skip
+        super().__init__(settings, (port, http_port), start_timeout_s)
+        self._size = brokers
+        self._brokers: dict[int, ClusterBroker] = {}
+
+    # The brokers
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all brokers for clients, HOST:PORT,HOST:PORT. They stay the same until
+        `close`."""
+        return super().bootstrap_servers
+
+    @property
+    def brokers(self) -> list[int]:
+        """The ids of all brokers, also of stopped brokers."""
+        return list(self._brokers)
+
+    @property
+    def running(self) -> list[int]:
+        """The ids of the brokers that run."""
+        found = self._ask("GET", "/test/cluster")["brokers"]
+        return [each["broker"] for each in found if each["is_running"]]
+
+    @property
+    def controller(self) -> int | None:
+        """The id of the broker that is the controller; None without a controller."""
+        told = self._ask("GET", "/test/cluster")["controller"]
+        return None if told is None else int(told)
+
+    def broker(self, broker: int) -> ClusterBroker:
+        """Return one broker: its addresses, and faults that affect only this broker."""
+        if broker not in self._brokers:
+            there = ", ".join(map(str, self._brokers)) or "none, since the cluster is not started"
+            raise MusterError(f"broker {broker} does not exist; the brokers are {there}")
+        return self._brokers[broker]
+
+    # Life cycle
+
+    def start(self) -> None:
+        """Start all brokers; return when they accept connections and know each other."""
+        self._ready = None
+        self._launch([f"--brokers={self._size}"])
+        self._brokers = {
+            each["broker"]: ClusterBroker(self, each) for each in self._started().brokers
+        }
+
+    def kill(self, broker: int, *, expire: bool = True) -> Down:
+        """Kill a broker as SIGKILL does, until the end of the `with` block or until `restart`.
+
+        The other brokers have new leaders when this call returns. With `expire=False` the broker's
+        session in the registry lasts, as in production, until its timeout of 6 s has passed on the
+        cluster's clock: `cluster.time.advance(seconds=6)`.
+        """
+        self._ask("POST", "/test/kill", broker=broker, expire=expire)
+        return Down(self, broker)
+
+    def stop(self, broker: int) -> Down:
+        """Stop a broker as SIGTERM does, until the end of the `with` block or until `restart`.
+
+        The broker first hands over its leaderships.
+        """
+        self._ask("POST", "/test/stop", broker=broker)
+        return Down(self, broker)
+
+    def restart(self, broker: int) -> None:
+        """Stop a broker if it runs, and start it with the same addresses and data."""
+        if broker in self.running:
+            self.stop(broker)
+        self._ask("POST", "/test/start", broker=broker)
+
+    def rolling_restart(self) -> None:
+        """Restart all brokers, one after the other, each when the one before is in all ISRs again,
+        as an operator does."""
+        for broker in self.brokers:
+            self.restart(broker)
+            for each in self.partitions():
+                if broker in each.replicas:
+                    self.wait_for_partition(each.topic, each.partition).in_sync()
+
+    def reset(self) -> None:
+        """Empty all brokers within milliseconds; they keep their addresses.
+
+        Start brokers that are stopped, delete topics, groups and journals, end all faults, and set
+        the clock to the system's time. A process that has died is replaced, at other addresses.
+        """
+        self.time._end_following()
+        if self._is_there():
+            with suppress(BrokerDied):
+                self._tell("POST", "/test/reset")
+                return
+        self.start()
+
+    def close(self) -> None:
+        """End the cluster's process. The data are lost."""
+        for each in self._brokers.values():
+            each._http.close()
+        super().close()
+        self._brokers = {}
+
+    # Partitions
+
+    def partitions(self, topic: str | None = None) -> list[Partition]:
+        """The partitions of a topic, or of all topics."""
+        told = self._ask("GET", "/test/partitions", topic=topic)
+        return [Partition.of(each) for each in told["partitions"]]
+
+    def partition(self, topic: str, partition: int = 0, *, settled: bool = False) -> Partition:
+        """The state of a partition according to the registry.
+
+        With `settled`, raise MusterError as long as not every broker knows this state.
+        """
+        told = self._ask("GET", "/test/partitions", topic=topic, partition=partition)
+        if not told["partitions"]:
+            raise MusterError(f"{topic}-{partition} does not exist")
+        found = Partition.of(told["partitions"][0])
+        if settled and not told["is_settled"]:
+            raise MusterError(f"{found}, but not every broker knows this yet")
+        return found
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The id of the broker that leads a partition; raise MusterError without a leader."""
+        found = self.partition(topic, partition)
+        if found.leader is None:
+            raise MusterError(str(found))
+        return found.leader
+
+    def coordinator(
+        self, group: str | None = None, *, transactional_id: str | None = None
+    ) -> int | None:
+        """The id of the broker that coordinates a group or a transactional id; None if no client
+        has used a coordinator yet."""
+        asked = {"group": group, "transactional_id": transactional_id}
+        told = self._ask("GET", "/test/coordinator", **asked)["coordinator"]
+        return None if told is None else int(told)
+
+    def wait_for_partition(
+        self, topic: str, partition: int = 0, timeout_s: float = 10.0
+    ) -> WaitingForPartition:
+        """Wait for a condition of a partition: `cluster.wait_for_partition("orders").leader(2)`.
+
+        Raises `WaitedInVain` with the partition's state after `timeout_s` seconds of real time.
+        """
+        return WaitingForPartition(self, topic, partition, timeout_s)
+
+
+class ClusterBroker(FaultVerbs):
+    """One broker of a cluster: its addresses, and the faults that affect its clients."""
+
+    def __init__(self, cluster: MusterCluster, told: Mapping[str, Any]) -> None:
+        self.id: int = told["broker"]
+        """The broker's id."""
+        self.bootstrap_servers: str = told["bootstrap_servers"]
+        """The broker's address for clients, HOST:PORT."""
+        self.http: str = told["http"]
+        """The URL of the broker's page."""
+        self._cluster = cluster
+        self._http = Http(self.http)
+
+    def _ask(self, method: str, path: str, **arguments: object) -> Json:
+        self._cluster.time._keep_up()
+        return self._http.ask(method, path, arguments)
+
+    def _is_there(self) -> bool:
+        return self._cluster._is_there()
+
+    def __repr__(self) -> str:
+        return f"<broker {self.id} {self.bootstrap_servers}>"
+
+
+class Down(Lasting):
+    """A broker that was killed or stopped, until `end` or the end of the `with` block."""
+
+    def __init__(self, cluster: MusterCluster, broker: int) -> None:
+        self.broker = broker
+        """The broker's id."""
+        self._cluster = cluster
+
+    def end(self) -> None:
+        """Start the broker again; do nothing if it runs."""
+        if self._cluster._is_there():
+            self._cluster._ask("POST", "/test/start", broker=self.broker)

@@ -1,0 +1,149 @@
+"""The sessions of the registry of a tested cluster follow the cluster's clock."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+
+import pytest
+
+from broker.cluster.zookeeper.zookeeper import Connection, Where
+from broker.test_mode.clock.mock_time import MockTime
+from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
+from broker.test_mode.registry.registry import Registry
+
+WHERE = Where("registry:2181", 6000, 6000, 10)
+BROKER: ContextVar[int] = ContextVar("broker of a test", default=0)
+
+
+class Scene:
+    """A registry with the nodes of two brokers."""
+
+    def __init__(self) -> None:
+        self.time = MockTime()
+        self.time.freeze()
+        self.registry = Registry(self.time)
+
+    async def connect(self, broker_id: int) -> MemoryZooKeeper:
+        client = await self.registry.connect(broker_id, WHERE, self.time)
+        await client.create(f"/{broker_id}", b"", ephemeral=True)
+        return client
+
+    @property
+    def nodes(self) -> set[str]:
+        return set(self.registry.ensemble.nodes) - {"/"}
+
+
+@pytest.mark.parametrize("end", ["vanish", "cut"])
+async def test_session_without_connection_expires_after_its_timeout(end: str) -> None:
+    scene = Scene()
+    await scene.connect(1)
+    await scene.connect(2)
+    await scene.time.advance(3_600_000)
+    assert scene.nodes == {"/1", "/2"}
+
+    getattr(scene.registry, end)(1)
+
+    assert not scene.registry.is_connected(1)
+    await scene.time.advance(5999)
+    assert scene.nodes == {"/1", "/2"}
+    await scene.time.advance(1)
+    assert scene.nodes == {"/2"}
+
+
+async def test_session_of_a_killed_broker_can_expire_at_once() -> None:
+    scene = Scene()
+    await scene.connect(1)
+    scene.registry.expire(1)
+    assert scene.nodes == {"/1"}
+
+    scene.registry.vanish(1)
+    scene.registry.expire(1)
+
+    assert scene.nodes == set()
+
+
+async def test_new_run_of_a_broker_ends_the_session_of_the_run_before() -> None:
+    scene = Scene()
+    await scene.connect(1)
+    scene.registry.vanish(1)
+
+    await scene.connect(1)
+
+    assert scene.nodes == {"/1"}
+    await scene.time.advance(6000)
+    assert scene.nodes == {"/1"}
+    assert scene.registry.is_connected(1)
+
+
+async def test_broker_that_returns_within_its_timeout_keeps_its_session() -> None:
+    scene = Scene()
+    client = await scene.connect(1)
+    session, states = client.session, list[Connection]()
+    client.on_session(states.append)
+
+    scene.registry.cut(1)
+    await scene.time.advance(5999)
+    scene.registry.restore(1)
+    await scene.time.advance(6000)
+
+    assert states == [Connection.SUSPENDED, Connection.CONNECTED]
+    assert client.session == session
+    assert scene.nodes == {"/1"}
+
+
+async def test_broker_that_returns_after_its_timeout_has_a_new_session() -> None:
+    scene = Scene()
+    client = await scene.connect(1)
+    session, states = client.session, list[Connection]()
+    client.on_session(states.append)
+
+    scene.registry.cut(1)
+    await scene.time.advance(6000)
+    scene.registry.restore(1)
+
+    assert states == [Connection.SUSPENDED, Connection.EXPIRED, Connection.CONNECTED]
+    assert client.session not in (0, session)
+    assert scene.nodes == set()
+
+
+async def test_watch_is_called_in_the_context_of_its_own_client() -> None:
+    scene = Scene()
+    found: list[int] = []
+
+    async def watch() -> None:
+        BROKER.set(1)
+        client = await scene.connect(1)
+        await client.exists("/2", lambda: found.append(BROKER.get()))
+
+    async def write() -> None:
+        BROKER.set(2)
+        await scene.connect(2)
+
+    await asyncio.create_task(watch())
+    await asyncio.create_task(write())
+    await asyncio.sleep(0)
+
+    assert found == [1]
+
+
+async def test_vanished_client_calls_no_watch() -> None:
+    scene = Scene()
+    client, found = await scene.connect(1), list[int]()
+    await client.exists("/2", lambda: found.append(1))
+
+    scene.registry.vanish(1)
+    await scene.connect(2)
+    await asyncio.sleep(0)
+
+    assert found == []
+
+
+async def test_new_nodes_have_the_time_of_the_clusters_clock() -> None:
+    scene = Scene()
+    client = await scene.connect(1)
+    await scene.time.advance(60_000)
+
+    _, stat = await client.create("/later", b"")
+
+    assert stat.ctime_ms == scene.time.now().wall_ms
