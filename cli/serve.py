@@ -120,8 +120,10 @@ def _serve_with(options: argparse.Namespace, time: Time) -> int:
     from broker.loop.log_lines import configure
 
     try:
-        if options.with_stdin or options.brokers:
-            raise WrongUse("--with-stdin and --brokers need --test")
+        if options.with_stdin:
+            raise WrongUse("--with-stdin needs --test")
+        if options.brokers:
+            raise WrongUse("--brokers needs --test")
         if options.clock_ahead or options.clock_at is not None:
             raise WrongUse("--clock-ahead and --clock-at need --test")
         config = _config(options)

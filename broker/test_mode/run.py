@@ -94,6 +94,7 @@ class Run:
         await self.broker.join()
         self._serves = True
         await self.broker.start()
+        self.broker.advertised.serving_http(self._http)  # `muster cluster why` asks for it
 
     async def stop(self) -> None:
         """Stops the broker cleanly and writes its complete state."""

@@ -212,6 +212,48 @@ def test_serve_rejects_with_stdin_without_test() -> None:
     assert refused("--with-stdin") == (2, "--with-stdin needs --test")
 
 
+def test_serve_test_prints_the_addresses_of_each_broker_of_a_cluster() -> None:
+    with tested("--brokers", "2") as muster:
+        first, second = muster.told["brokers"]
+        assert (first["broker"], second["broker"]) == (1, 2)
+        servers = f"{first['bootstrap_servers']},{second['bootstrap_servers']}"
+        assert muster.told["bootstrap_servers"] == servers
+        assert muster.told["http"] == first["http"]
+        muster.ask_at(second["http"].removeprefix("http://"))
+        assert muster.get("/cluster")["controller"] in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--brokers", "3"], "--brokers needs --test"),
+        (["--test", "--brokers", "10"], "--brokers 10: choose 1 to 9"),
+        (
+            ["--test", "--brokers", "3", "--data", "data"],
+            "--brokers can't be combined with --data: the registry of a cluster for tests keeps"
+            " nothing on disk",
+        ),
+        (
+            ["--test", "--brokers", "3", "--listen", "0.0.0.0:0"],
+            "--test: the listener 0.0.0.0:0 is not on loopback",
+        ),
+        (
+            ["--test", "--brokers", "3", "--set", "zookeeper.connect=127.0.0.1:2181"],
+            "--test: a broker for tests is standalone; remove zookeeper.connect",
+        ),
+        (
+            ["--test", "--brokers", "3", "--set", "broker.id=7"],
+            "--brokers sets broker.id for each broker; remove this setting",
+        ),
+    ],
+)
+def test_serve_test_rejects_invalid_settings_of_a_cluster(words: list[str], sentence: str) -> None:
+    code, said = refused(*words)
+
+    assert code == 2
+    assert said.startswith(sentence)
+
+
 def test_serve_test_names_an_address_in_use(broker: Broker) -> None:
     code, said = refused("--test", "--listen", broker.bootstrap)
 

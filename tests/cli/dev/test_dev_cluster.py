@@ -1,15 +1,20 @@
-"""`muster dev cluster` starts a ZooKeeper and three brokers, and reports a failed start."""
+"""`muster dev cluster` starts three brokers, also with a ZooKeeper, and reports a failed start."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -69,6 +74,68 @@ def test_dev_cluster_reports_the_last_output_line_of_an_exited_zookeeper(tmp_pat
     assert "ZooKeeper exited with 127: java: not found" in ran.err
 
 
+def test_dev_cluster_keeps_data_only_with_a_zookeeper(tmp_path: Path) -> None:
+    ran = run("dev", "cluster", "--data", str(tmp_path / "dev"), "--port", str(free_ports(7)))
+
+    assert ran.code == REFUSED
+    assert f"can't keep data in {tmp_path / 'dev'}: without a ZooKeeper" in ran.err
+    assert "--zookeeper HOST:PORT" in ran.err
+    assert not (tmp_path / "dev").exists()
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)]
+)
+def test_dev_cluster_needs_no_zookeeper_and_runs_the_printed_commands(
+    ending: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    port = free_ports(7)
+    with dev_cluster(ending, "--port", str(port), "--dir", str(tmp_path)) as dev:
+        assert dev.stdout is not None
+        told = [dev.stdout.readline() for _ in range(10)]
+        bootstrap = ",".join(f"127.0.0.1:{each}" for each in range(port, port + 3))
+        assert told[0].startswith(f"3 brokers at {bootstrap}, in process "), told
+        assert "in memory" in told[1]
+        works(bootstrap)
+        kill, start = (re.search(r"'http://(.*?)(/.*)'", told[line]) for line in (5, 7))
+        assert kill is not None
+        assert start is not None
+        assert post(kill)["brokers"][1]["is_running"] is False
+        why = run("cluster", "why", "orders-1", "-b", bootstrap)
+        assert "now: broker 2 is down" in why.out, why
+        assert post(start)["brokers"][1]["is_registered"] is True
+        [process] = re.findall(r"in process (\d+), ", told[0])
+        dev.send_signal(ending)
+        assert dev.wait(120) == code
+    assert not is_there(int(process))
+    assert os.listdir(tmp_path) == ["cluster.log"]
+
+
+def post(found: re.Match[str]) -> Any:
+    """Sends a POST request to the host and path that a regular expression has found."""
+    connection = HTTPConnection(found[1], timeout=60)
+    connection.request("POST", found[2])
+    with connection.getresponse() as response:
+        return json.loads(response.read())
+
+
+@contextmanager
+def dev_cluster(ending: signal.Signals, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Runs `muster dev cluster` with three brokers; ``ending`` has its default effect."""
+    dev = subprocess.Popen(
+        [*COMMAND, "dev", "cluster", "--brokers", "3", *words],
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=partial(signal.signal, ending, signal.SIG_DFL),  # noqa: PLW1509 - nohup ignores it
+    )
+    try:
+        yield dev
+    finally:
+        dev.terminate()
+        dev.wait()
+
+
 @pytest.mark.interop
 @pytest.mark.parametrize(
     ("ending", "code"),
@@ -86,15 +153,7 @@ def test_dev_cluster_runs_three_brokers_until_a_signal_stops_it(
     script(tmp_path / "bin" / "zookeeper-server-start.sh", f'exec {started} "$1"')
     port, folder = free_ports(7), tmp_path / "dev"
     words = ["--port", str(port), "--dir", str(folder), "--zookeeper-home", str(tmp_path)]
-    dev = subprocess.Popen(
-        [*COMMAND, "dev", "cluster", "--brokers", "3", *words],
-        cwd=CHECKOUT,
-        stdout=subprocess.PIPE,
-        text=True,
-        preexec_fn=partial(signal.signal, ending, signal.SIG_DFL),  # noqa: PLW1509 - nohup ignores it
-    )
-    processes: list[int] = []
-    try:
+    with dev_cluster(ending, *words) as dev:
         assert dev.stdout is not None
         told = [dev.stdout.readline() for _ in range(10)]
         bootstrap = ",".join(f"127.0.0.1:{each}" for each in range(port, port + 3))
@@ -106,9 +165,6 @@ def test_dev_cluster_runs_three_brokers_until_a_signal_stops_it(
         works(bootstrap)
         dev.send_signal(ending)
         assert dev.wait(120) == code
-    finally:
-        dev.terminate()
-        dev.wait()
     assert [each for each in processes if is_there(each)] == []
     assert until("ZooKeeper's port is free", lambda: free_again(port + 3))
 
