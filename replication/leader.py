@@ -20,6 +20,8 @@ are in sync the high watermark does not move, as in Kafka since 3.7. Source: Kaf
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from protocol.errors import (
     FENCED_LEADER_EPOCH,
     INELIGIBLE_REPLICA,
@@ -167,20 +169,42 @@ class LedReplicas:
         Afterwards the high watermark no longer waits for a replica that was about to catch up but
         did not.
         """
+        lag_ms = self.rules.lag_time_max_ms
+        behind = {
+            replica
+            for replica in self.state.isr
+            if replica in self.followers
+            and not self.followers[replica].is_caught_up(self.end_offset, now_ms, lag_ms)
+        }
+        return self._without(behind, now_ms)
+
+    def removes_in_ms(self, now_ms: int) -> int | None:
+        """Returns the milliseconds until `tick` requests the removal of a replica, unless the
+        replica fetches; None if no replica lags."""
+        lag_ms = self.rules.lag_time_max_ms
+        behind = [
+            self.followers[replica].caught_up_ms + lag_ms + 1 - now_ms
+            for replica in self.state.isr
+            if replica in self.followers and self.followers[replica].end_offset != self.end_offset
+        ]
+        return max(0, min(behind)) if behind and self.pending is None else None
+
+    def lagged(self, followers: Collection[int], now_ms: int) -> Step:
+        """Requests the removal of followers from the ISR, as if they had lagged for longer than
+        `replica.lag.time.max.ms`; only a test calls this."""
+        for replica in followers:
+            follower = self.followers[replica]
+            since_ms = now_ms - self.rules.lag_time_max_ms - 1
+            follower.caught_up_ms = min(follower.caught_up_ms, since_ms)
+        return self._without(followers, now_ms)
+
+    def _without(self, behind: Collection[int], now_ms: int) -> Step:
         wanted = None
-        if self.pending is None:
-            lag_ms = self.rules.lag_time_max_ms
-            behind = {
-                replica
-                for replica in self.state.isr
-                if replica in self.followers
-                and not self.followers[replica].is_caught_up(self.end_offset, now_ms, lag_ms)
-            }
-            if behind:
-                # The high watermark still waits for a replica that is being removed, because the
-                # removal may fail.
-                left = tuple(replica for replica in self.state.isr if replica not in behind)
-                wanted = self._ask(left)
+        left = tuple(replica for replica in self.state.isr if replica not in behind)
+        if self.pending is None and left != self.state.isr:
+            # The high watermark still waits for a replica that is being removed, because the
+            # removal may fail.
+            wanted = self._ask(left)
         return self._step(now_ms, wanted)
 
     def isr_written(self, partition_epoch: int, now_ms: int) -> Step:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 ALL = "all"
@@ -82,6 +82,9 @@ class Faults:
     def rows(self) -> list[dict[str, Any]]:
         """Returns a JSON object for each fault."""
         return [fault.row() for fault in self._faults.values()]
+
+    def __iter__(self) -> Iterator[Fault]:
+        return iter(self._faults.values())
 
     def __len__(self) -> int:
         return len(self._faults)

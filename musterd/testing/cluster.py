@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from musterd.testing.errors import BrokerDied, MusterError
-from musterd.testing.faults import FaultVerbs
+from musterd.testing.errors import BrokerDied, MusterError, Refused
+from musterd.testing.faults import Fault, FaultVerbs
 from musterd.testing.http import Http
 from musterd.testing.lasting import Lasting
 from musterd.testing.served import Json, Served
-from musterd.testing.views import Partition
+from musterd.testing.views import Partition, PartitionEvent
 from musterd.testing.waiting import WaitingForPartition
 
 
@@ -113,6 +113,20 @@ class MusterCluster(Served):
             self.stop(broker)
         self._ask("POST", "/test/start", broker=broker)
 
+    def isolate(
+        self, broker: int, from_: Iterable[str | int] = ("clients", "brokers", "registry")
+    ) -> Cut:
+        """Cut the links of a broker, until `end` or the end of the `with` block.
+
+        `from_` names the other ends: `"clients"`, `"brokers"`, `"registry"`, or the ids of brokers.
+        Connections are closed, and requests get no response until the links are restored. Without
+        the registry, the broker's session expires when 6 s of the cluster's clock have passed;
+        until then no other broker replaces it.
+        """
+        sides = [str(each) for each in from_]
+        told = self._ask("POST", "/test/isolate", **{"broker": broker, "from": sides})
+        return Cut(self, "isolate", told["id"])
+
     def rolling_restart(self) -> None:
         """Restart all brokers, one after the other, each when the one before is in all ISRs again,
         as an operator does."""
@@ -143,6 +157,60 @@ class MusterCluster(Served):
         self._brokers = {}
 
     # Partitions
+
+    def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> int:
+        """Elect another in-sync replica as leader, by default the next; return its id.
+
+        The new leader becomes the preferred leader, the first of the replicas.
+        """
+        asked = {"topic": topic, "partition": partition, "to": to}
+        return int(self._ask("POST", "/test/move_leader", **asked)["leader"])
+
+    def move_coordinator(
+        self, group: str | None = None, *, transactional_id: str | None = None,
+        to: int | None = None,
+    ) -> int:  # fmt: skip
+        """Move the coordinator of a group or of a transactional id to another broker; return its
+        id.
+
+        The leader of the partition of `__consumer_offsets` or `__transaction_state` moves, and with
+        it the coordinator of all groups or transactional ids of this partition.
+        """
+        asked = {"group": group, "transactional_id": transactional_id}
+        told = self._ask("GET", "/test/coordinator", **asked)
+        if told["coordinator"] is None:
+            raise MusterError("no coordinator exists yet: first use the group or transactional id")
+        return self.move_leader(told["topic"], told["partition"], to=to)
+
+    def shrink_isr(self, topic: str, partition: int = 0, *brokers: int) -> Cut:
+        """Remove followers from the ISR, by default all, until `end` or the end of the `with`
+        block.
+
+        The leader does not answer their fetches, so that they lag, as a slow broker does. This
+        affects all partitions that they fetch from this leader. They join the ISR again by
+        themselves.
+        """
+        told = self._ask(
+            "POST", "/test/shrink_isr", topic=topic, partition=partition,
+            brokers=[str(each) for each in brokers],
+        )  # fmt: skip
+        return Cut(self, "shrink_isr", told["id"])
+
+    def elect_unclean(self, topic: str, partition: int = 0) -> int:
+        """Elect a live replica that is not in sync, when all in-sync replicas are down; return its
+        id.
+
+        Records that this replica does not have are lost, as with
+        `kafka-leader-election.sh --election-type unclean`.
+        """
+        told = self._ask("POST", "/test/elect_unclean", topic=topic, partition=partition)
+        return int(told["leader"])
+
+    def why(self, topic: str, partition: int = 0) -> list[PartitionEvent]:
+        """Why the leader and the ISR of a partition changed, oldest first, as `muster cluster why`
+        shows it."""
+        told = self._ask("GET", "/test/why", topic=topic, partition=partition)["events"]
+        return [PartitionEvent.of(each) for each in told]
 
     def partitions(self, topic: str | None = None) -> list[Partition]:
         """The partitions of a topic, or of all topics."""
@@ -210,6 +278,17 @@ class ClusterBroker(FaultVerbs):
 
     def __repr__(self) -> str:
         return f"<broker {self.id} {self.bootstrap_servers}>"
+
+
+class Cut(Fault):
+    """A fault of a cluster: an isolated broker, or followers that do not fetch."""
+
+    def end(self) -> None:
+        """End the fault; return when all brokers know the state of the cluster."""
+        if self._id is not None and self._broker._is_there():
+            with suppress(Refused):  # it ended with a reset or with its broker
+                self._broker._ask("DELETE", f"/test/cluster/faults/{self._id}")
+        self._id = None
 
 
 class Down(Lasting):

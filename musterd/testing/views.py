@@ -78,6 +78,34 @@ class Partition:
 
 
 @dataclass(frozen=True)
+class PartitionEvent:
+    """One past event of a partition: a new leader, or a change of the ISR, with its reason."""
+
+    at: datetime
+    what: str
+    """The kind of event, such as `leader` or `isr`."""
+    sentence: str
+    """The reason, such as `the leader, broker 2, is no longer registered in ZooKeeper`."""
+    leader: int | None
+    """The broker id of the leader after the event; None without a leader, or if unknown."""
+    isr: tuple[int, ...]
+    """The ISR after the event; empty if unknown."""
+    seen_by: int
+    """The id of the broker that recorded the event."""
+
+    @classmethod
+    def of(cls, told: Json) -> PartitionEvent:
+        """Return the event that the broker's JSON describes."""
+        return cls(
+            utc(told["at_ms"]), told["what"], told["sentence"], told["leader"],
+            tuple(told["isr"]), told["seen_by"],
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"{self.at:%H:%M:%S} {self.what}: {self.sentence} (broker {self.seen_by})"
+
+
+@dataclass(frozen=True)
 class Reconciliation:
     """The progress of a member of a consumer group (KIP-848) towards its target assignment."""
 

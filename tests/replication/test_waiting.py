@@ -28,6 +28,37 @@ def test_waiting_time_begins_at_the_append_of_the_first_uncommitted_record() -> 
     assert (led.high_watermark, led.waits_since_ms) == (9, NEVER)
 
 
+def test_time_until_a_lagging_replica_is_removed_is_known() -> None:
+    led = _led()
+    led.begun(1_000)
+    led.follower_fetched(2, 0, 0, 1_000)
+    assert led.removes_in_ms(2_000) is None
+    led.appended(5, 2_000)
+    assert led.removes_in_ms(2_000) == 9_001
+    assert led.tick(11_000).wanted_isr is None
+    assert led.removes_in_ms(12_000) == 0
+    assert led.tick(11_001).wanted_isr is not None
+    assert led.removes_in_ms(12_000) is None, "the removal is in flight"
+
+
+def test_follower_that_a_test_removes_does_not_hold_the_high_watermark() -> None:
+    led = LedReplicas(
+        1, STATE._replace(isr=(1, 2, 3)), 0, 0, 0, 1_000, Rules(lag_time_max_ms=10_000)
+    )
+    led.begun(1_000)
+    for replica in (2, 3):
+        led.follower_fetched(replica, 0, 0, 1_000)
+
+    wanted = led.lagged([3], 2_000).wanted_isr
+
+    assert wanted is not None
+    assert wanted.isr == (1, 2)
+    led.isr_written(8, 2_001)
+    led.appended(5, 2_002)
+    led.follower_fetched(2, 5, 5, 2_003)
+    assert led.high_watermark == 5
+
+
 def test_replica_is_out_of_sync_since_the_write_of_the_isr() -> None:
     led = _led()
     assert led.out_since_ms == {3: 1_000}

@@ -24,6 +24,7 @@ import structlog
 from broker.cluster.lines import PartitionLines
 from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.replicas.fetchers import Fetchers
+from broker.cluster.replicas.lag_checks import LagChecks
 from broker.cluster.replicas.missing_logs import MissingLogs, differ
 from broker.cluster.replicas.replica_hooks import ReplicaHooks
 from broker.cluster.replicas.replication_settings import ReplicationSettings
@@ -119,7 +120,8 @@ class ReplicaManager:
     def start(self) -> None:
         """Starts the periodic checks for in-sync replicas that lag."""
         pause_s = self._settings.lag_time_max_ms / 2000
-        self._repeat("in-sync replicas", lambda: pause_s, self._tick)
+        checks = LagChecks(self._logs.all, self._slicer)
+        self._repeat("in-sync replicas", lambda: pause_s, checks.run, checks.idle_ms)
 
     async def stop(self) -> None:
         """Stops fetching."""
@@ -128,20 +130,16 @@ class ReplicaManager:
         await self._fetchers.stop()
 
     def _repeat(
-        self, name: str, pause_s: Callable[[], float], work: Callable[[], Awaitable[object]]
+        self,
+        name: str,
+        pause_s: Callable[[], float],
+        work: Callable[[], Awaitable[object]],
+        idle_ms: Callable[[], int | None] | None = None,
     ) -> None:
         def failed(error: Exception) -> None:
             logger.error("background work of replicas failed", work=name, error=repr(error))
 
-        self._tasks.append(self._background.every(name, pause_s, work, failed))
-
-    async def _tick(self) -> None:
-        slices = self._slicer.work("in-sync replicas")
-        for replica in list(self._logs.all()):
-            replica.tick()
-            if slices.over:
-                await slices.pause()
-        slices.end()
+        self._tasks.append(self._background.every(name, pause_s, work, failed, idle_ms))
 
     def _begin_checkpoints(self) -> None:
         """Starts the periodic checkpoint of high watermarks, which may advance from now on."""

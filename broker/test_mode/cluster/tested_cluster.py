@@ -21,6 +21,8 @@ from broker.cluster.zookeeper.zookeeper import Where, ZooKeeper
 from broker.config.config import Config
 from broker.test_mode.addresses import Addresses
 from broker.test_mode.clock.mock_time import MockTime
+from broker.test_mode.cluster.isolation import CLIENTS
+from broker.test_mode.faults import Faults
 from broker.test_mode.lines import KeptLines
 from broker.test_mode.refusals import NotNow, UnknownVerb
 from broker.test_mode.registry.registry import Registry
@@ -28,8 +30,8 @@ from broker.test_mode.registry.truth import Truth
 from broker.test_mode.tested_broker import TestedBroker
 from broker.time import Time
 from broker.topics.owned_topics import OWNED
-from broker.topics.partition import Partition
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from broker.topics.replicas.replica import Replica
 from broker.topics.topic_changes import BadFactor, CannotChange, TopicExists
 
 SETTLES_WITHIN_S = 15.0
@@ -69,6 +71,8 @@ class TestedCluster:
             )
             for broker_id, config in configs.items()
         }
+        self.faults = Faults()
+        """The active faults of the cluster; each broker also has faults of its own clients."""
         self.ended = asyncio.Event()
         """An event that is set when the process must end."""
         self._changing = asyncio.Lock()
@@ -105,11 +109,17 @@ class TestedCluster:
 
     @property
     def connected(self) -> dict[int, Broker]:
-        """The running brokers that have joined the cluster and can reach the registry."""
+        """The running brokers that can reach the registry and the other brokers."""
+        cut = {
+            end
+            for fault in self.faults
+            if (others := set(fault.shown.get("from", ())) - {CLIENTS})
+            for end in (fault.shown["broker"], *others)
+        }
         return {
             broker_id: each.broker
             for broker_id, each in self.brokers.items()
-            if each.is_running and self.registry.is_connected(broker_id)
+            if each.is_running and broker_id not in cut and self.registry.is_connected(broker_id)
         }
 
     @property
@@ -142,18 +152,18 @@ class TestedCluster:
             return False
         return True
 
-    def _led(self) -> Iterator[Partition]:
-        """Yields the leader's replica of each partition whose in-sync replicas are all connected: a
-        new leader knows the high watermark after their next fetches."""
+    def _led(self) -> Iterator[Replica]:
+        """Yields the leader's replica of each partition whose in-sync replicas are enough and all
+        connected: a new leader knows the high watermark after their next fetches."""
         truth, connected = self.truth, self.connected
         for name in truth.topics:
             for index, each in enumerate(truth.partitions(name)):
                 state = each.state
                 if state is None or state.leader < 0 or not connected.keys() >= set(state.isr):
                     continue
-                partition = connected[state.leader].logs.get(name, index)
-                if partition is not None:
-                    yield partition
+                replica = cast(Replica, connected[state.leader].logs.get(name, index))
+                if replica.led is not None and len(state.isr) >= replica.led.min_isr:
+                    yield replica
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
@@ -180,7 +190,8 @@ class TestedCluster:
         """Stops a broker as SIGTERM does: the broker first hands over its leaderships."""
         tested = self.running(broker_id)
         async with self._changing:
-            await self._make_coordinators()
+            await self.before_losses()
+            self._end_faults_of(broker_id)
             await tested.stop()
             await self.settle()
 
@@ -192,7 +203,8 @@ class TestedCluster:
         """
         tested = self.running(broker_id)
         async with self._changing:
-            await self._make_coordinators()
+            await self.before_losses()
+            self._end_faults_of(broker_id)
             await tested.kill()
             self.registry.vanish(broker_id)
             if expire:
@@ -206,6 +218,7 @@ class TestedCluster:
         """
         async with self._changing:
             began_ns = self.system.ticks_ns()
+            self.faults.end_all()
             for tested in self.brokers.values():
                 await tested.kill()
             self.time.reset()
@@ -226,7 +239,7 @@ class TestedCluster:
         await asyncio.gather(*[each.start() for each in self.brokers.values()])
         await self.settle()
 
-    async def _make_coordinators(self) -> None:
+    async def before_losses(self) -> None:
         """Creates the topics of the coordinators while all brokers run: with fewer brokers they
         could not have all their replicas, and groups could not begin, as in Kafka."""
         if len(self.connected) < len(self.brokers):
@@ -237,6 +250,12 @@ class TestedCluster:
                 with suppress(TopicExists, CannotChange, BadFactor):
                     await topics.ensure_owned(OWNED[name])
         await self.settle()
+
+    def _end_faults_of(self, broker_id: int) -> None:
+        """Ends the faults that isolate a broker which is about to end."""
+        for fault in list(self.faults):
+            if fault.shown.get("broker") == broker_id:
+                self.faults.end(fault.fault_id)
 
     # -- the clock
 

@@ -45,7 +45,7 @@ async def partitions(cluster: TestedCluster, topic: str | None, partition: int |
     return {
         "is_settled": cluster.is_settled,
         "partitions": [
-            _shown(each)
+            shown(each)
             for name in names
             for each in truth.partitions(name)
             if partition in (None, each.partition)
@@ -53,7 +53,8 @@ async def partitions(cluster: TestedCluster, topic: str | None, partition: int |
     }
 
 
-def _shown(there: PartitionState) -> dict[str, Any]:
+def shown(there: PartitionState) -> dict[str, Any]:
+    """Returns a partition as a JSON object."""
     state = there.state
     leader = None if state is None or state.leader < 0 else state.leader
     return {

@@ -91,8 +91,11 @@ async def coordinator(
     key = group or transactional_id or ""
     topic = TRANSACTION_TOPIC if group is None else OFFSETS_TOPIC
     found = coordinator_of(cluster, key, topic)
-    ids = [broker_id for broker_id, each in cluster.brokers.items() if each is found]
-    return {"coordinator": ids[0] if ids else None}
+    if found is None:
+        return {"coordinator": None}
+    [broker_id] = [broker_id for broker_id, each in cluster.brokers.items() if each is found]
+    partition = partition_for(key, len(cluster.truth.partitions(topic)))
+    return {"coordinator": broker_id, "topic": topic, "partition": partition}
 
 
 _BY_PATH = {each.path: each for each in (*happened.VERBS, *groups.VERBS)}

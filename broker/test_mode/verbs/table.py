@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.test_mode.verbs import (
     clock,
     cluster,
+    cluster_faults,
     coordinated,
     faults,
     groups,
@@ -29,5 +30,10 @@ VERBS: tuple[Verb, ...] = (
 OF_BROKER: tuple[Verb, ...] = (*faults.VERBS, *requests.VERBS)
 """The verbs about one broker of a cluster."""
 
-OF_CLUSTER: tuple[Verb, ...] = (*cluster.VERBS, *clock.VERBS, *coordinated.VERBS)
+OF_CLUSTER: tuple[Verb, ...] = (
+    *cluster.VERBS,
+    *cluster_faults.VERBS,
+    *clock.VERBS,
+    *coordinated.VERBS,
+)
 """The verbs about a cluster as a whole; each broker of the cluster serves them."""

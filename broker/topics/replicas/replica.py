@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from asyncio import get_running_loop
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from broker.loop.histogram import Writes
 from broker.topics.partition import OnFailure, Partition, Reply, Waiting, all_of_them
@@ -310,6 +310,18 @@ class Replica(Partition):
             self.led.rules = self._services.rules(self.topic)
             self._take(self.led.tick(self._services.time.now().mono_ms))
             self._in_sync_changed()
+
+    def remove_from_isr(self, followers: Collection[int]) -> None:
+        """Requests the removal of followers from the ISR, as `tick` does for followers that lag;
+        only a test calls this."""
+        if self.led is not None:
+            self._take(self.led.lagged(followers, self._services.time.now().mono_ms))
+
+    def removes_in_ms(self) -> int | None:
+        """Returns the milliseconds until `tick` removes a replica that lags; None if no replica
+        lags."""
+        led = self.led
+        return None if led is None else led.removes_in_ms(self._services.time.now().mono_ms)
 
     def isr_written(self, partition_epoch: int) -> None:
         """Applies the ISR that this leader requested, which was written as version

@@ -290,3 +290,186 @@ def read_committed(cluster: MusterCluster, topic: str, count: int) -> list[bytes
         return [message.value() for message in reader.consume(count, timeout=30)]
     finally:
         reader.close()
+
+
+def test_leader_moves_to_the_chosen_broker(cluster: MusterCluster) -> None:
+    cluster.create_topic("orders")
+    produce(cluster, "orders", "one")
+    wanted = next(each for each in cluster.brokers if each != cluster.leader("orders"))
+
+    assert cluster.move_leader("orders", to=wanted) == wanted
+
+    assert leaders(cluster, "orders") == {0: {wanted}}
+    assert cluster.partition("orders").replicas[0] == wanted
+    produce(cluster, "orders", "two")
+    assert consumed(cluster, "orders", 2) == [b"one", b"two"]
+    assert cluster.move_leader("orders") != wanted
+    with (
+        cluster.shrink_isr("orders", 0, wanted),
+        pytest.raises(MusterError, match=f"broker {wanted} can't lead orders-0: it is not in the"),
+    ):
+        cluster.move_leader("orders", to=wanted)
+
+
+def test_consumer_continues_when_its_coordinator_moves(cluster: MusterCluster) -> None:
+    cluster.create_topic("orders")
+    with pytest.raises(MusterError, match="no coordinator exists yet"):
+        cluster.move_coordinator("billing")
+    with consuming(cluster, "billing"):
+        produce(cluster, "orders", "one")
+        cluster.wait_for("billing").caught_up()
+        before = cluster.coordinator("billing")
+
+        moved = cluster.move_coordinator("billing")
+
+        assert moved == cluster.coordinator("billing") != before
+        produce(cluster, "orders", "two")
+        cluster.wait_for("billing", timeout_s=30).committed("orders", at_least=2)
+
+
+def test_isr_shrinks_while_followers_do_not_fetch(cluster: MusterCluster) -> None:
+    cluster.create_topic("orders")
+    leader = cluster.leader("orders")
+    follower = next(each for each in cluster.brokers if each != leader)
+
+    with cluster.shrink_isr("orders", 0, follower):
+        assert follower not in cluster.partition("orders").isr
+        assert len(cluster.partition("orders").isr) == 2
+        produce(cluster, "orders", "one")
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        found = admin.list_topics("orders", timeout=30).topics["orders"].partitions[0]
+        assert follower not in found.isrs
+    cluster.wait_for_partition("orders").in_sync()
+
+    with cluster.shrink_isr("orders"):
+        assert cluster.partition("orders").isr == (leader,)
+        errors: list[str] = []
+        producer = Producer({**client(cluster, "producer"), "acks": "all", "retries": 0})
+        producer.produce("orders", "two", callback=lambda error, _: errors.append(error.name()))
+        producer.flush(30)
+        assert errors == ["NOT_ENOUGH_REPLICAS"]
+
+
+def test_unclean_election_loses_records_that_only_the_old_leader_has(
+    cluster: MusterCluster,
+) -> None:
+    cluster.create_topic("orders")
+    produce(cluster, "orders", "one")
+    leader = cluster.leader("orders")
+    with pytest.raises(MusterError, match=f"orders-0 is led by broker {leader}"):
+        cluster.elect_unclean("orders")
+    with cluster.shrink_isr("orders"):
+        producer = Producer({**client(cluster, "producer"), "acks": 1})
+        producer.produce("orders", "two")
+        assert producer.flush(30) == 0
+
+        cluster.kill(leader)
+        assert cluster.partition("orders").leader is None
+        after = cluster.elect_unclean("orders")
+
+        assert after != leader
+        others = [each for each in cluster.brokers if each != leader]
+        cluster.wait_for_partition("orders").in_sync(*others)
+        assert consumed(cluster, "orders", 1) == [b"one"]
+    cluster.restart(leader)
+    cluster.wait_for_partition("orders").in_sync()
+    assert consumed(cluster, "orders", 1) == [b"one"]
+    assert [each.value for each in cluster.records("orders")] == [b"one"]
+
+
+def test_leader_without_the_registry_is_replaced_after_its_session_timeout(
+    cluster: MusterCluster,
+) -> None:
+    cluster.create_topic("orders")
+    first = cluster.leader("orders")
+
+    with cluster.isolate(first, from_=["registry", "brokers"]):
+        assert cluster.leader("orders") == first
+        cluster.time.advance(seconds=6)
+        second = cluster.wait_for_partition("orders").leader()
+        assert second != first
+        errors: list[str] = []
+        old = {
+            **client(cluster, "producer"),
+            "bootstrap.servers": cluster.broker(second).bootstrap_servers,
+            "acks": "all",
+        }
+        producer = Producer(old)
+        producer.produce("orders", "one", callback=lambda error, _: errors.append(error))
+        assert producer.flush(30) == 0
+        assert errors == [None]
+
+    cluster.wait_for_partition("orders").in_sync()
+    assert leaders(cluster, "orders") == {0: {second}}
+    assert consumed(cluster, "orders", 1) == [b"one"]
+
+
+def test_client_gets_no_response_from_a_broker_isolated_from_clients(
+    cluster: MusterCluster,
+) -> None:
+    cluster.create_topic("orders")
+    leader = cluster.leader("orders")
+    errors: list[str] = []
+    producer = Producer({**client(cluster, "producer"), "message.timeout.ms": 500})
+
+    with cluster.isolate(leader, from_=["clients"]):
+        assert cluster.partition("orders").isr == cluster.partition("orders").replicas
+        producer.produce("orders", "one", callback=lambda error, _: errors.append(error.name()))
+        producer.flush(30)
+        assert errors == ["_MSG_TIMED_OUT"]
+
+    produce(cluster, "orders", "two")
+    assert cluster.leader("orders") == leader
+
+
+def test_follower_isolated_from_the_leader_leaves_the_isr_when_it_lags(
+    cluster: MusterCluster,
+) -> None:
+    cluster.create_topic("orders")
+    leader = cluster.leader("orders")
+    follower = next(each for each in cluster.brokers if each not in (leader, cluster.controller))
+
+    with cluster.isolate(follower, from_=[leader]):
+        producer = Producer({**client(cluster, "producer"), "acks": 1})
+        producer.produce("orders", "one")
+        assert producer.flush(30) == 0
+        cluster.time.advance(seconds=29)
+        assert follower in cluster.partition("orders").isr
+        cluster.time.advance(seconds=16)
+        cluster.wait_for_partition("orders").in_sync(
+            *(each for each in cluster.brokers if each != follower)
+        )
+        left = [each for each in cluster.why("orders") if each.what == "isr"]
+        assert {each.seen_by for each in left} == {leader, cluster.controller}
+        assert all(f"broker {follower}" in each.sentence for each in left)
+
+    cluster.wait_for_partition("orders").in_sync()
+
+
+def test_why_names_the_reasons_of_moved_leaders(cluster: MusterCluster) -> None:
+    cluster.create_topic("orders")
+    first = cluster.leader("orders")
+
+    cluster.kill(first)
+
+    found = [each for each in cluster.why("orders") if each.what == "leader"]
+    [moved] = [each for each in found if f"the leader, broker {first}, is no" in each.sentence]
+    assert moved.leader == cluster.leader("orders")
+    assert moved.isr == cluster.partition("orders").isr
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda cluster: cluster.isolate(2, from_=["moon"]), "from: unknown side 'moon'; choose"),
+        (lambda cluster: cluster.isolate(7), "broker 7 does not exist"),
+        (lambda cluster: cluster.move_leader("orders"), "orders-0 does not exist"),
+        (lambda cluster: cluster.shrink_isr("orders"), "orders-0 does not exist"),
+    ],
+)
+def test_wrong_arguments_of_a_cluster_verb_are_named_in_the_error(
+    call: object, sentence: str, cluster: MusterCluster
+) -> None:
+    assert callable(call)
+    with pytest.raises(MusterError, match=sentence):
+        call(cluster)
