@@ -8,10 +8,11 @@ from typing import Any
 
 from musterd.testing.errors import BrokerDied, MusterError, Refused
 from musterd.testing.faults import Fault, FaultVerbs
+from musterd.testing.happened import SeenVerbs
 from musterd.testing.http import Http
 from musterd.testing.lasting import Lasting
 from musterd.testing.served import Json, Served
-from musterd.testing.views import Partition, PartitionEvent
+from musterd.testing.views import Partition, PartitionEvent, SeenRequest
 from musterd.testing.waiting import WaitingForPartition
 
 
@@ -246,6 +247,21 @@ class MusterCluster(Served):
         told = self._ask("GET", "/test/coordinator", **asked)["coordinator"]
         return None if told is None else int(told)
 
+    def requests(
+        self, *, client_id: str | None = None, api: str | None = None
+    ) -> list[SeenRequest]:
+        """The requests that the brokers received, in order of time; see `Muster.requests`.
+
+        `cluster.broker(1).requests()` returns the requests of one broker. The requests between
+        brokers are included.
+        """
+        found = [
+            request
+            for each in self._brokers.values()
+            for request in each.requests(client_id=client_id, api=api)
+        ]
+        return sorted(found, key=lambda each: each.at_ms)
+
     def wait_for_partition(
         self, topic: str, partition: int = 0, timeout_s: float = 10.0
     ) -> WaitingForPartition:
@@ -256,8 +272,8 @@ class MusterCluster(Served):
         return WaitingForPartition(self, topic, partition, timeout_s)
 
 
-class ClusterBroker(FaultVerbs):
-    """One broker of a cluster: its addresses, and the faults that affect its clients."""
+class ClusterBroker(FaultVerbs, SeenVerbs):
+    """One broker of a cluster: its addresses, its requests, and the faults of its clients."""
 
     def __init__(self, cluster: MusterCluster, told: Mapping[str, Any]) -> None:
         self.id: int = told["broker"]

@@ -7,7 +7,33 @@ from musterd.testing.views import Committed, Group, JournalEvent, Member, Record
 from musterd.testing.waiting import Waiting
 
 
-class HappenedVerbs(Verbs):
+class SeenVerbs(Verbs):
+    """The verb that reads the requests that one broker has received."""
+
+    def requests(
+        self, *, client_id: str | None = None, api: str | None = None
+    ) -> list[SeenRequest]:
+        """The requests that the broker received, in order, decoded, with their responses.
+
+        Returns all, or those of one client id or of one API by Kafka's name. The broker keeps the
+        last 20,000 requests, at most 64 MiB.
+
+        >>> with Muster() as broker:
+        ...     produce(broker, "orders", "one")
+        ...     broker.requests(api="Produce")[0].error is None
+        True
+        """
+        found: list[SeenRequest] = []
+        since = 0
+        while True:
+            page = self._ask("GET", "/test/requests", client_id=client_id, api=api, since=since)
+            if not page["requests"]:
+                return found
+            found += map(SeenRequest.of, page["requests"])
+            since = page["next"]
+
+
+class HappenedVerbs(SeenVerbs):
     """The verbs of `Muster` that read the broker's state and history."""
 
     def groups(self) -> list[Group]:
@@ -32,28 +58,6 @@ class HappenedVerbs(Verbs):
         """The events of a group with reasons, oldest first, as `muster groups why` shows them."""
         told = self._ask("GET", "/test/journal", group=group)["events"]
         return [JournalEvent.of(each) for each in told]
-
-    def requests(
-        self, *, client_id: str | None = None, api: str | None = None
-    ) -> list[SeenRequest]:
-        """The requests that the broker received, in order, decoded, with their responses.
-
-        Returns all, or those of one client id or of one API by Kafka's name. The broker keeps the
-        last 20,000 requests, at most 64 MiB.
-
-        >>> with Muster() as broker:
-        ...     produce(broker, "orders", "one")
-        ...     broker.requests(api="Produce")[0].error is None
-        True
-        """
-        found: list[SeenRequest] = []
-        since = 0
-        while True:
-            page = self._ask("GET", "/test/requests", client_id=client_id, api=api, since=since)
-            if not page["requests"]:
-                return found
-            found += map(SeenRequest.of, page["requests"])
-            since = page["next"]
 
     def records(self, topic: str, partition: int | None = None) -> list[Record]:
         """The records of a topic, or of one partition, in log order."""

@@ -92,7 +92,8 @@ class Served(HappenedVerbs):
     ) -> None:  # fmt: skip
         """Create a topic; return when it can be used.
 
-        `configs` and keywords are Kafka's topic configs: `retention_ms=1000` is `retention.ms`.
+        `configs` and keywords are Kafka's topic configs: `retention_ms=1000` is `retention.ms`. The
+        keyword `replication_factor` is the number of replicas, by default 3 in a cluster.
         """
         self._create([name], partitions, configs, more)
 
@@ -109,11 +110,13 @@ class Served(HappenedVerbs):
 
     def _create(
         self, names: Iterable[str], partitions: int, configs: Mapping[str, object] | None,
-        more: Mapping[str, object],
+        more: dict[str, object],
     ) -> None:  # fmt: skip
+        replicas = more.pop("replication_factor", None)
         given = {**(configs or {}), **{key.replace("_", "."): more[key] for key in more}}
         wanted = {key: value_text(value) for key, value in given.items()}
-        topics = [{"name": each, "partitions": partitions, "configs": wanted} for each in names]
+        common = {"partitions": partitions, "replication_factor": replicas, "configs": wanted}
+        topics = [{"name": each, **common} for each in names]
         self._ask("POST", "/test/topics", topics=topics)
 
     # Requests

@@ -1,4 +1,4 @@
-"""The examples in docs/test/testing-with-muster.md pass unchanged."""
+"""The examples in docs/test/testing-with-muster.md and docs/test/clusters.md pass unchanged."""
 
 from __future__ import annotations
 
@@ -42,3 +42,10 @@ def test_python_examples_in_testing_with_muster_pass(tmp_path: Path) -> None:
 
     assert tests > 8
     assert run(tmp_path, *found).startswith(f"{tests} passed")
+
+
+def test_python_examples_in_clusters_pass(tmp_path: Path) -> None:
+    found = blocks("docs/test/clusters.md")
+
+    assert len(found) == 2
+    assert run(tmp_path, *found).startswith("3 passed")

@@ -217,3 +217,33 @@ def test_plugin_does_not_import_musterd_testing_when_no_test_uses_a_broker(run: 
     )
 
     done.assert_outcomes(passed=1)
+
+
+def test_cluster_fixtures_give_an_empty_cluster_of_one_process_or_of_this_test(run: Run) -> None:
+    done = run(
+        """
+        import pytest
+        SEEN = []
+
+        @pytest.mark.parametrize("round", [1, 2])
+        def test_it(muster_cluster, muster_topic, round):
+            assert topics(muster_cluster) == {muster_topic: 1}
+            assert muster_cluster.running == [1, 2, 3]
+            muster_cluster.kill(2)
+            SEEN.append(muster_cluster.pid)
+
+        def test_own(muster_cluster_server, muster_topic):
+            assert len(set(SEEN)) == 1
+            assert muster_cluster_server.pid not in SEEN
+            assert topics(muster_cluster_server) == {muster_topic: 1}
+            assert muster_cluster_server.partition(muster_topic).isr
+
+        def test_failing(muster_cluster):
+            muster_cluster.create_topic("orders")
+            assert not "failed on purpose"
+        """,
+        "--muster-log",
+    )  # fmt: skip
+
+    done.assert_outcomes(passed=3, failed=1)
+    done.stdout.fnmatch_lines(["*muster_cluster: the broker's log*", "*topic created*orders*"])

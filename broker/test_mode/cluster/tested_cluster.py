@@ -204,9 +204,9 @@ class TestedCluster:
         tested = self.running(broker_id)
         async with self._changing:
             await self.before_losses()
-            self._end_faults_of(broker_id)
             await tested.kill()
             self.registry.vanish(broker_id)
+            self._end_faults_of(broker_id)  # only now: links that are restored carry data
             if expire:
                 self.registry.expire(broker_id)
             await self.settle()

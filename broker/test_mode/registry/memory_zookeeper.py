@@ -93,6 +93,11 @@ class MemoryZooKeeper:
         self._connected.set()  # wakes the waiting requests
         self._watches.clear()
 
+    @property
+    def has_ended(self) -> bool:
+        """Returns True after `vanish` or `close`."""
+        return self._closed
+
     def lose_answers(self, count: int) -> None:
         """Applies the next ``count`` writes but loses their responses, so that the client sends the
         writes again."""

@@ -64,12 +64,13 @@ class Registry:
             self._expire_later(broker_id)
 
     def restore(self, broker_id: int) -> None:
-        """Connects a broker again after `cut`, with a new session if the old session has
-        expired."""
-        client = self._clients.get(broker_id)
+        """Connects a broker again after `cut`, with a new session if the old session has expired;
+        does nothing if the broker has ended."""
+        client = self._clients[broker_id]
+        if client.has_ended or client.connection is Connection.CONNECTED:
+            return
         self._keep(broker_id)
-        if client is not None and client.connection is not Connection.CONNECTED:
-            client.resume()
+        client.resume()
 
     def expire(self, broker_id: int) -> None:
         """Ends the session of a broker without connection at once; does nothing for a connected

@@ -1,5 +1,5 @@
-"""The chapter "Over HTTP" of docs/test/testing-with-muster.md: its examples run, and its tables
-agree with the code."""
+"""The chapters "Over HTTP" of docs/test/testing-with-muster.md and docs/test/clusters.md: their
+examples run, and their tables agree with the code."""
 
 from __future__ import annotations
 
@@ -9,21 +9,31 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from broker.test_mode.settings import DEFAULTS
 from broker.test_mode.verbs.faults import KINDS
-from broker.test_mode.verbs.table import VERBS
+from broker.test_mode.verbs.table import OF_BROKER, OF_CLUSTER, VERBS
+from broker.test_mode.verbs.verb import Verb
 from tests.absent import program
 from tests.brokers import CHECKOUT
 
-TEXT = (CHECKOUT / "docs" / "test" / "testing-with-muster.md").read_text()
-PAGE = TEXT.split("\n## Over HTTP\n")[1].split("\n## ")[0]
+
+def chapter(page: str) -> str:
+    """Returns the chapter "Over HTTP" of a page in docs/test."""
+    text = (CHECKOUT / "docs" / "test" / page).read_text()
+    return text.split("\n## Over HTTP\n")[1].split("\n## ")[0]
+
+
+PAGE = chapter("testing-with-muster.md")
+CLUSTERS = chapter("clusters.md")
 _MARK = "-- the next command --"
 
 
-def examples() -> list[tuple[str, str]]:
-    """Returns each command of the page with its documented output."""
+def examples(page: str) -> list[tuple[str, str]]:
+    """Returns each command of a chapter with its documented output."""
     found: list[tuple[str, str]] = []
-    for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
+    for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL):
         for line in block.splitlines(keepends=True):
             if line.startswith("$ "):
                 found.append((line[2:], ""))
@@ -33,15 +43,18 @@ def examples() -> list[tuple[str, str]]:
     return found
 
 
-def test_each_example_of_the_over_http_chapter_prints_its_output(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("page", "least"), [(PAGE, 20), (CLUSTERS, 10)], ids=["one", "cluster"])
+def test_each_example_of_the_over_http_chapter_prints_its_output(
+    page: str, least: int, tmp_path: Path
+) -> None:
     shell = program("bash", "bash")
     for each in ("curl", "jq"):
         program(each, each)
-    commands = [command for command, _ in examples()]
-    assert len(commands) > 20
-    # curl does not end its output with a newline.
+    commands = [command for command, _ in examples(page)]
+    assert len(commands) > least
+    # The output of curl has no newline at its end; the output of jq has one.
     script = "".join(
-        f"{command}" + (f"echo\necho '{_MARK}'\n" if "curl" in command else f"echo '{_MARK}'\n")
+        f"{command}" + (f"echo\necho '{_MARK}'\n" if _is_raw(command) else f"echo '{_MARK}'\n")
         for command in commands
     )
     ran = subprocess.run(
@@ -60,16 +73,25 @@ def test_each_example_of_the_over_http_chapter_prints_its_output(tmp_path: Path)
     printed = ran.stdout.split(f"{_MARK}\n")[:-1]
     wrong = [
         (command, got, said)
-        for (command, said), got in zip(examples(), printed, strict=True)
+        for (command, said), got in zip(examples(page), printed, strict=True)
         if not re.fullmatch(".*".join(map(re.escape, said.split("..."))), got, re.DOTALL)
     ]
 
     assert not wrong, "\n".join(f"{command}printed {got}not {said}" for command, got, said in wrong)
 
 
-def test_over_http_chapter_has_a_row_for_each_verb() -> None:
-    rows = set(re.findall(r"^\| `((?:GET|POST|DELETE) /test\S*)` \|", PAGE, re.MULTILINE))
-    verbs = {re.sub(r"{\w+}", "ID", each.shown) for each in VERBS}
+def _is_raw(command: str) -> bool:
+    return "curl" in command and not command.rstrip().startswith("HTTP") and "jq" not in command
+
+
+@pytest.mark.parametrize(
+    ("page", "table"),
+    [(PAGE, VERBS), (CLUSTERS, (*OF_CLUSTER, *OF_BROKER))],
+    ids=["one", "cluster"],
+)
+def test_over_http_chapter_has_a_row_for_each_verb(page: str, table: tuple[Verb, ...]) -> None:
+    rows = set(re.findall(r"^\| `((?:GET|POST|DELETE) /test\S*)` \|", page, re.MULTILINE))
+    verbs = {re.sub(r"{\w+}", "ID", each.shown) for each in table}
 
     assert verbs - rows == set()
 

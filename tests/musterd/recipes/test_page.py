@@ -38,10 +38,10 @@ WITHOUT = {
 behaviour."""
 
 
-def blocks(language: str) -> dict[str, list[str]]:
+def blocks(language: str, recipes: str = RECIPES) -> dict[str, list[str]]:
     """Returns the code blocks in ``language`` of each recipe, by the title of the recipe."""
     found = {}
-    for section in RECIPES.split("\n### ")[1:]:
+    for section in recipes.split("\n### ")[1:]:
         code = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
         if code:
             found[section.partition("\n")[0]] = code
