@@ -11,6 +11,7 @@ import contextvars
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from threading import Condition
 from typing import TypeVar, TypeVarTuple
 from weakref import WeakSet
@@ -41,10 +42,33 @@ class RunTime(Time):
         """The pending timers; may also contain timers that have fired."""
         self._threads: list[Threads] = []
         self._processes: list[Process] = []
+        self._held: list[Callable[[], object]] | None = None
+        """The timers that were due while the run is paused; None unless it is paused."""
+        self._runs = asyncio.Event()
+        """An event that is set unless the run is paused."""
+        self._runs.set()
+
+    def hold(self) -> None:
+        """Pauses the run: timers do not fire, and waits do not end, until `go_on` is called."""
+        self._held = []
+        self._runs.clear()
+        if self._real is not self:
+            self._real.hold()
+
+    def go_on(self) -> None:
+        """Continues after `hold`: timers that were due fire in their order."""
+        held, self._held = self._held or [], None
+        self._runs.set()
+        for each in held:
+            each()
+        if self._real is not self:
+            self._real.go_on()
 
     def end(self) -> None:
         """Ends the run: drops its timers, and prevents new work."""
         self._is_over = True
+        if self._held is not None:
+            self._held.clear()
         for timer in list(self._timers):
             timer.cancel()
         self._timers.clear()
@@ -86,13 +110,14 @@ class RunTime(Time):
     async def sleep(self, seconds: float) -> None:
         """Implements `Time.sleep`."""
         await self._time.sleep(seconds)
+        await self._runs.wait()
 
     def call_later(
         self, seconds: float, callback: Callable[[*Args], object], *args: *Args
     ) -> asyncio.TimerHandle:
         """Implements `Time.call_later`."""
-        context = contextvars.copy_context()
-        timer = self._time.call_later(seconds, context.run, callback, *args)
+        fire = partial(contextvars.copy_context().run, callback, *args)
+        timer = self._time.call_later(seconds, self._fire, fire)
         if self._is_over:
             timer.cancel()
         else:
@@ -104,6 +129,13 @@ class RunTime(Time):
     ) -> None:
         """Implements `Time.pause`."""
         await self._time.pause(pause_s, idle_ms)
+        await self._runs.wait()
+
+    def _fire(self, timer: Callable[[], object]) -> None:
+        if self._held is None:
+            timer()
+        else:
+            self._held.append(timer)
 
     def within(self, seconds: float) -> asyncio.Timeout:
         """Implements `Time.within`."""

@@ -128,6 +128,15 @@ class MusterCluster(Served):
         told = self._ask("POST", "/test/isolate", **{"broker": broker, "from": sides})
         return Cut(self, "isolate", told["id"])
 
+    def pause(self, broker: int) -> Cut:
+        """Suspend a broker as SIGSTOP does, until `end` or the end of the `with` block.
+
+        Its connections stay open and get no response, and its deadlines do not pass. Its session in
+        the registry expires when 6 s of the cluster's clock have passed; the broker notices this
+        when it continues.
+        """
+        return Cut(self, "pause", self._ask("POST", "/test/pause", broker=broker)["id"])
+
     def rolling_restart(self) -> None:
         """Restart all brokers, one after the other, each when the one before is in all ISRs again,
         as an operator does."""

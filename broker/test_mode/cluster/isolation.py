@@ -9,6 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from broker.test_mode.cluster.tested_cluster import (
+    BROKERS,
+    CLIENTS,
+    PAUSE,
+    REGISTRY,
+    TestedCluster,
+)
 from broker.test_mode.faults import Fault
 from broker.test_mode.requests.interposed import Interposed, TestedConnection
 from broker.test_mode.requests.rules import Filter, Gate
@@ -17,9 +24,7 @@ from protocol.messages.fetch import API as FETCH
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
     from broker.net.request import Request
-    from broker.test_mode.cluster.tested_cluster import TestedCluster
 
-CLIENTS, BROKERS, REGISTRY = "clients", "brokers", "registry"
 _FETCHER = "broker-{}-fetcher-"
 """The beginning of the client id in the fetch requests of a follower."""
 
@@ -76,6 +81,25 @@ def isolate(cluster: TestedCluster, broker_id: int, sides: Collection[str | int]
     return fault
 
 
+def pause(cluster: TestedCluster, broker_id: int) -> Fault:
+    """Starts a fault that suspends a broker as SIGSTOP does: connections stay open, requests get no
+    response, timers do not fire, and the session in the registry is not renewed."""
+    fault = Fault(PAUSE, {"broker": broker_id})
+    tested = cluster.brokers[broker_id]
+    others = [each for each in cluster.brokers if each != broker_id]
+    run = tested.run
+    fault.on_end(lambda: cluster.registry.restore(broker_id))
+    _begin(tested.interposed, FromClients(), fault, of_brokers=False, closes=False)
+    _begin(tested.interposed, FromBrokers(Filter(), others), fault, closes=False)
+    for other in others:
+        gate = FromBrokers(Filter(), [broker_id])
+        _begin(cluster.brokers[other].interposed, gate, fault, closes=False)
+    cluster.registry.pause(broker_id)
+    run.time.hold()
+    fault.on_end(run.time.go_on)
+    return fault
+
+
 def hold_fetches(cluster: TestedCluster, leader_id: int, followers: Collection[int]) -> Fault:
     """Starts a fault that holds the fetch requests of followers at a leader."""
     fault = Fault("shrink_isr", {"leader": leader_id, "brokers": [*followers]})
@@ -90,10 +114,14 @@ def _begin(
     fault: Fault,
     *,
     of_brokers: bool = True,
+    closes: bool = True,
 ) -> None:
-    """Begins a gate, which ends with the fault, and closes the connections that it affects."""
+    """Begins a gate, which ends with the fault, and closes the connections that it affects, unless
+    ``closes`` is false."""
     interposed.begin(gate)
     fault.on_end(gate.finish)
+    if not closes:
+        return
     for connection in list(interposed.connections):
         if connection.listener.is_inter_broker is of_brokers and _is_held(gate, connection):
             connection.abort()

@@ -21,7 +21,6 @@ from broker.cluster.zookeeper.zookeeper import Where, ZooKeeper
 from broker.config.config import Config
 from broker.test_mode.addresses import Addresses
 from broker.test_mode.clock.mock_time import MockTime
-from broker.test_mode.cluster.isolation import CLIENTS
 from broker.test_mode.faults import Faults
 from broker.test_mode.lines import KeptLines
 from broker.test_mode.refusals import NotNow, UnknownVerb
@@ -34,6 +33,10 @@ from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from broker.topics.replicas.replica import Replica
 from broker.topics.topic_changes import BadFactor, CannotChange, TopicExists
 
+CLIENTS, BROKERS, REGISTRY = "clients", "brokers", "registry"
+"""The ends of the links of a broker that a fault can cut."""
+PAUSE = "pause"
+"""The kind of a fault that suspends a broker."""
 SETTLES_WITHIN_S = 15.0
 """The maximum number of seconds of real time to wait until all brokers know the same state."""
 _LOOKS_EACH_S = 0.001
@@ -113,7 +116,7 @@ class TestedCluster:
         cut = {
             end
             for fault in self.faults
-            if (others := set(fault.shown.get("from", ())) - {CLIENTS})
+            if (others := set(fault.shown.get("from", ())) - {CLIENTS}) or fault.kind == PAUSE
             for end in (fault.shown["broker"], *others)
         }
         return {

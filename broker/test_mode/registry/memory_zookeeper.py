@@ -52,6 +52,9 @@ class MemoryZooKeeper:
         self._connected.set()
         self._closed = False
         self._answers_lost = 0
+        self._late: list[Watch] | None = None
+        """The triggered watches that the client calls when it continues; None unless it is paused.
+        """
         self._context = copy_context()
 
     # -- controlled by a test
@@ -85,6 +88,29 @@ class MemoryZooKeeper:
         """Ends the session and immediately begins another session."""
         self.ensemble.end_session(self.session)
         self.lose_connection()
+
+    @property
+    def is_paused(self) -> bool:
+        """Returns True between `pause` and `go_on`."""
+        return self._late is not None
+
+    def pause(self) -> None:
+        """Pauses the client with its process: requests get no response, and neither watches nor
+        listeners are called."""
+        self._late = []
+        self._connected.clear()
+
+    def go_on(self) -> None:
+        """Continues after `pause`: calls the triggered watches, or begins a new session if the
+        session has expired."""
+        late, self._late = self._late or [], None
+        if self.session not in self.ensemble.sessions:
+            self.suspend()
+            self.resume()
+        else:
+            self._connected.set()
+        for watch in late:
+            self._call(watch)
 
     def vanish(self) -> None:
         """Ends the client as the death of its process does: the session continues in the
@@ -211,6 +237,9 @@ class MemoryZooKeeper:
             self._watches.setdefault((kind, path), []).append(watch)
 
     def _call(self, watch: Watch) -> None:
+        if self._late is not None:
+            self._late.append(watch)
+            return
         loop = asyncio.get_running_loop()
         loop.call_soon(lambda: None if self._closed else watch(), context=self._context)
 

@@ -26,6 +26,7 @@ class ClockedEnsemble(Ensemble):
     def do(self, operations: Sequence[Operation], session: int) -> list[Done]:
         """Extends `Ensemble.do`."""
         self.now_ms = self._time.now().wall_ms
+        self.writes.clear()  # a cluster may run for days
         return super().do(operations, session)
 
 
@@ -63,14 +64,25 @@ class Registry:
             client.suspend()
             self._expire_later(broker_id)
 
-    def restore(self, broker_id: int) -> None:
-        """Connects a broker again after `cut`, with a new session if the old session has expired;
-        does nothing if the broker has ended."""
+    def pause(self, broker_id: int) -> None:
+        """Suspends the process of a broker: its client notices nothing until `restore`; the session
+        expires after its timeout."""
         client = self._clients[broker_id]
-        if client.has_ended or client.connection is Connection.CONNECTED:
+        if client.connection is Connection.CONNECTED:
+            client.pause()
+            self._expire_later(broker_id)
+
+    def restore(self, broker_id: int) -> None:
+        """Connects a broker again after `cut` or `pause`, with a new session if the old session has
+        expired; does nothing if the broker has ended."""
+        client = self._clients[broker_id]
+        if client.has_ended:
             return
         self._keep(broker_id)
-        client.resume()
+        if client.is_paused:
+            client.go_on()
+        elif client.connection is not Connection.CONNECTED:
+            client.resume()
 
     def expire(self, broker_id: int) -> None:
         """Ends the session of a broker without connection at once; does nothing for a connected

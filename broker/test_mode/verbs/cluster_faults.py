@@ -7,8 +7,8 @@ from typing import cast
 
 from broker.test_mode.arguments import COUNT, POSITIVE, TEXT, TEXTS, Argument
 from broker.test_mode.cluster import leaders
-from broker.test_mode.cluster.isolation import BROKERS, CLIENTS, REGISTRY, hold_fetches, isolate
-from broker.test_mode.cluster.tested_cluster import TestedCluster
+from broker.test_mode.cluster.isolation import hold_fetches, isolate, pause
+from broker.test_mode.cluster.tested_cluster import BROKERS, CLIENTS, REGISTRY, TestedCluster
 from broker.test_mode.faults import ALL, NoSuchFault
 from broker.test_mode.refusals import NotNow, UnknownVerb, WrongArgument
 from broker.test_mode.verbs.cluster import shown
@@ -52,6 +52,13 @@ async def begin_isolation(cluster: TestedCluster, broker: int, from_: Sequence[s
     await cluster.before_losses()
     fault = cluster.faults.begin(isolate(cluster, broker, sides))
     return {"id": fault.fault_id}
+
+
+async def begin_pause(cluster: TestedCluster, broker: int) -> Answer:
+    """Suspends a broker until the returned fault ends."""
+    cluster.running(broker)
+    await cluster.before_losses()
+    return {"id": cluster.faults.begin(pause(cluster, broker)).fault_id}
 
 
 async def shrink_isr(
@@ -136,6 +143,13 @@ VERBS = (
                 keyword="from_",
             ),
         ),
+    ),
+    Verb(
+        "POST",
+        "/pause",
+        "suspends a broker as SIGSTOP does, until the fault ends",
+        begin_pause,
+        (Argument("broker", POSITIVE, "the broker's id", required=True),),
     ),
     Verb(
         "POST",

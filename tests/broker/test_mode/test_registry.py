@@ -147,3 +147,39 @@ async def test_new_nodes_have_the_time_of_the_clusters_clock() -> None:
     _, stat = await client.create("/later", b"")
 
     assert stat.ctime_ms == scene.time.now().wall_ms
+
+
+async def test_paused_client_notices_changes_when_it_continues() -> None:
+    scene = Scene()
+    client, found = await scene.connect(1), list[str]()
+    client.on_session(lambda each: found.append(each.value))
+    await client.exists("/2", lambda: found.append("watch"))
+
+    scene.registry.pause(1)
+    reading = asyncio.create_task(client.exists("/2"))
+    await scene.connect(2)
+    await asyncio.sleep(0)
+    await scene.time.advance(5999)
+    assert found == []
+    assert not reading.done()
+    scene.registry.restore(1)
+
+    assert await reading is not None
+    assert found == ["watch"]
+    await scene.time.advance(6000)
+    assert scene.nodes == {"/1", "/2"}
+
+
+async def test_client_paused_beyond_its_timeout_has_a_new_session() -> None:
+    scene = Scene()
+    client, states = await scene.connect(1), list[Connection]()
+    client.on_session(states.append)
+
+    scene.registry.pause(1)
+    await scene.time.advance(6000)
+    assert states == []
+    assert scene.nodes == set()
+    scene.registry.restore(1)
+
+    assert states == [Connection.SUSPENDED, Connection.EXPIRED, Connection.CONNECTED]
+    assert scene.registry.is_connected(1)

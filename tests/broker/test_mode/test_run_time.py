@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 
+from broker.test_mode.clock.mock_time import MockTime
 from broker.test_mode.run_time import RunTime
 from broker.time import Time
 
@@ -40,3 +41,36 @@ async def test_threads_and_processes_end_when_their_broker_run_ends() -> None:
 
     assert await process.wait() == -9
     assert threads._executor is None
+
+
+async def test_timers_and_waits_of_a_paused_broker_run_end_when_it_continues() -> None:
+    whole = MockTime()
+    whole.freeze()
+    time, fired = RunTime(whole), list[str]()
+    time.call_later(2, fired.append, "second")
+    time.call_later(1, fired.append, "first")
+    waiting = asyncio.create_task(time.sleep(1))
+    await asyncio.sleep(0)
+
+    time.hold()
+    await whole.advance(3000)
+    assert fired == []
+    assert not waiting.done()
+    time.go_on()
+
+    assert fired == ["first", "second"]
+    await waiting
+
+
+async def test_timers_of_a_paused_broker_run_do_not_fire_after_its_end() -> None:
+    whole = MockTime()
+    whole.freeze()
+    time, fired = RunTime(whole), list[str]()
+    time.call_later(1, fired.append, "held")
+    time.hold()
+    await whole.advance(1000)
+
+    time.end()
+    time.go_on()
+
+    assert fired == []

@@ -473,3 +473,71 @@ def test_wrong_arguments_of_a_cluster_verb_are_named_in_the_error(
     assert callable(call)
     with pytest.raises(MusterError, match=sentence):
         call(cluster)
+
+
+def test_paused_leader_is_replaced_and_truncates_its_log_when_it_continues(
+    cluster: MusterCluster,
+) -> None:
+    cluster.create_topic("orders")
+    first = cluster.leader("orders")
+    produce(cluster, "orders", "one")
+    old = {**client(cluster, "old"), "acks": 1, "message.timeout.ms": 60_000}
+    producer = Producer(old)
+
+    with cluster.pause(first):
+        assert cluster.leader("orders") == first
+        producer.produce("orders", "late")
+        producer.flush(0.2)
+        cluster.time.advance(seconds=6)
+        second = cluster.wait_for_partition("orders").leader()
+        assert second != first
+        other = {
+            **client(cluster, "new"),
+            "bootstrap.servers": cluster.broker(second).bootstrap_servers,
+        }
+        newer = Producer(other)
+        newer.produce("orders", "two")
+        assert newer.flush(30) == 0
+
+    cluster.wait_for_partition("orders").in_sync()
+    assert producer.flush(30) == 0
+    found = [each.value for each in cluster.records("orders")]
+    assert found[:2] == [b"one", b"two"]
+    assert leaders(cluster, "orders") == {0: {second}}
+    cluster.move_leader("orders", to=first)
+    assert [each.value for each in cluster.records("orders")] == found
+
+
+def test_broker_paused_for_less_than_its_session_keeps_its_leaderships(
+    cluster: MusterCluster,
+) -> None:
+    cluster.create_topic("orders")
+    leader = cluster.leader("orders")
+    producer = Producer(client(cluster, "producer"))
+
+    with cluster.pause(leader):
+        producer.produce("orders", "one")
+        assert producer.flush(0.3) == 1
+        cluster.time.advance(seconds=5)
+
+    assert producer.flush(30) == 0
+    cluster.time.advance(seconds=6)
+    assert cluster.leader("orders") == leader
+    assert consumed(cluster, "orders", 1) == [b"one"]
+
+
+def test_member_of_a_paused_coordinator_keeps_its_session(cluster: MusterCluster) -> None:
+    cluster.create_topic("orders")
+    with consuming(cluster, "billing"):
+        produce(cluster, "orders", "one")
+        cluster.wait_for("billing").caught_up()
+        generation = cluster.wait_for("billing").stable().generation_id
+        coordinator = cluster.coordinator("billing")
+        assert coordinator is not None
+
+        with cluster.pause(coordinator):
+            cluster.time.advance(seconds=5)
+
+        produce(cluster, "orders", "two")
+        cluster.wait_for("billing", timeout_s=30).committed("orders", at_least=2)
+        assert cluster.wait_for("billing").stable().generation_id == generation
