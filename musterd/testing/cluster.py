@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from musterd.testing.errors import BrokerDied, MusterError, Refused
+from musterd.testing.errors import BrokerDied, MusterError
 from musterd.testing.faults import Fault, FaultVerbs
 from musterd.testing.happened import SeenVerbs
 from musterd.testing.http import Http
@@ -306,14 +306,12 @@ class ClusterBroker(FaultVerbs, SeenVerbs):
 
 
 class Cut(Fault):
-    """A fault of a cluster: an isolated broker, or followers that do not fetch."""
+    """A fault of a cluster: an isolated or paused broker, or followers that do not fetch.
 
-    def end(self) -> None:
-        """End the fault; return when all brokers know the state of the cluster."""
-        if self._id is not None and self._broker._is_there():
-            with suppress(Refused):  # it ended with a reset or with its broker
-                self._broker._ask("DELETE", f"/test/cluster/faults/{self._id}")
-        self._id = None
+    Its `end` returns when all brokers know the state of the cluster.
+    """
+
+    _PATH = "/test/cluster/faults"
 
 
 class Down(Lasting):

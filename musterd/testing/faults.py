@@ -28,6 +28,8 @@ class Fault(Lasting):
     A fault without duration, such as a rebalance, needs no end.
     """
 
+    _PATH = "/test/faults"
+
     def __init__(self, broker: Verbs, kind: str, id: object = None, hits: int = 0) -> None:
         self.kind = kind
         """The kind of fault, such as `fail`."""
@@ -39,7 +41,7 @@ class Fault(Lasting):
     def hits(self) -> int:
         """The number of requests, connections or members that the fault affected."""
         if self._id is not None and self._broker._is_there():
-            for each in self._broker._ask("GET", "/test/faults")["faults"]:
+            for each in self._broker._ask("GET", self._PATH)["faults"]:
                 if each["id"] == self._id:
                     self._hits = each["hits"]
         return self._hits
@@ -49,7 +51,7 @@ class Fault(Lasting):
         if self._id is None or not self._broker._is_there():
             return
         try:
-            self._hits = self._broker._ask("DELETE", f"/test/faults/{self._id}")["hits"]
+            self._hits = self._broker._ask("DELETE", f"{self._PATH}/{self._id}")["hits"]
         except Refused as refused:
             if refused.status != _GONE:  # it ended with a reset, or by itself
                 raise

@@ -17,48 +17,61 @@ from broker.test_mode.cluster.tested_cluster import (
     TestedCluster,
 )
 from broker.test_mode.faults import Fault
-from broker.test_mode.requests.interposed import Interposed, TestedConnection
+from broker.test_mode.requests.interposed import Interposed
 from broker.test_mode.requests.rules import Filter, Gate
 from protocol.messages.fetch import API as FETCH
 
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
+    from broker.net.connection import Connection
     from broker.net.request import Request
 
 _FETCHER = "broker-{}-fetcher-"
 """The beginning of the client id in the fetch requests of a follower."""
 
 
-class FromBrokers(Gate):
-    """A gate for the requests of the brokers ``senders``."""
+class CutLink(Gate):
+    """A gate on a link of a fault, which counts the requests that wait."""
 
-    def __init__(self, which: Filter, senders: Collection[int]) -> None:
+    def __init__(self, fault: Fault, which: Filter) -> None:
         super().__init__("cut", which, {})
-        self._senders = senders
+        self.fault = fault
 
     def meets(self, services: Services, request: Request) -> bool:
         """Implements `Rule.meets`."""
-        if not request.connection.listener.is_inter_broker:
+        if not self.is_of(request.connection, request.client_id):
             return False
-        return self.is_of_sender(request.client_id) and super().meets(services, request)
+        if not super().meets(services, request):
+            return False
+        self.fault.hits += 1
+        return True
 
-    def is_of_sender(self, client_id: str) -> bool:
-        """Returns True if a broker whose requests the gate holds has this client id."""
-        return any(
+    def is_of(self, connection: Connection, client_id: str) -> bool:
+        """Returns True if the link has requests with this client id on this connection."""
+        raise NotImplementedError
+
+
+class FromBrokers(CutLink):
+    """The link from the brokers ``senders``."""
+
+    def __init__(self, fault: Fault, which: Filter, senders: Collection[int]) -> None:
+        super().__init__(fault, which)
+        self._senders = senders
+
+    def is_of(self, connection: Connection, client_id: str) -> bool:
+        """Implements `CutLink.is_of`."""
+        return connection.listener.is_inter_broker and any(
             client_id == str(each) or client_id.startswith(_FETCHER.format(each))
             for each in self._senders
         )
 
 
-class FromClients(Gate):
-    """A gate for the requests of clients, which use another listener than the brokers."""
+class FromClients(CutLink):
+    """The link from clients, which use another listener than the brokers."""
 
-    def __init__(self) -> None:
-        super().__init__("cut", Filter(), {})
-
-    def meets(self, services: Services, request: Request) -> bool:
-        """Implements `Rule.meets`."""
-        return not request.connection.listener.is_inter_broker and super().meets(services, request)
+    def is_of(self, connection: Connection, client_id: str) -> bool:  # noqa: ARG002
+        """Implements `CutLink.is_of`."""
+        return not connection.listener.is_inter_broker
 
 
 def isolate(cluster: TestedCluster, broker_id: int, sides: Collection[str | int]) -> Fault:
@@ -67,14 +80,13 @@ def isolate(cluster: TestedCluster, broker_id: int, sides: Collection[str | int]
     fault = Fault("isolate", {"broker": broker_id, "from": [*sides]})
     tested = cluster.brokers[broker_id]
     if CLIENTS in sides:
-        _begin(tested.interposed, FromClients(), fault, of_brokers=False)
+        _begin(tested.interposed, FromClients(fault, Filter()))
     others = [each for each in cluster.brokers if each != broker_id]
     cut = others if BROKERS in sides else [each for each in others if each in sides]
     if cut:
-        _begin(tested.interposed, FromBrokers(Filter(), cut), fault)
+        _begin(tested.interposed, FromBrokers(fault, Filter(), cut))
         for other in cut:
-            gate = FromBrokers(Filter(), [broker_id])
-            _begin(cluster.brokers[other].interposed, gate, fault)
+            _begin(cluster.brokers[other].interposed, FromBrokers(fault, Filter(), [broker_id]))
     if REGISTRY in sides:
         cluster.registry.cut(broker_id)
         fault.on_end(lambda: cluster.registry.restore(broker_id))
@@ -89,11 +101,11 @@ def pause(cluster: TestedCluster, broker_id: int) -> Fault:
     others = [each for each in cluster.brokers if each != broker_id]
     run = tested.run
     fault.on_end(lambda: cluster.registry.restore(broker_id))
-    _begin(tested.interposed, FromClients(), fault, of_brokers=False, closes=False)
-    _begin(tested.interposed, FromBrokers(Filter(), others), fault, closes=False)
+    _begin(tested.interposed, FromClients(fault, Filter()), closes=False)
+    _begin(tested.interposed, FromBrokers(fault, Filter(), others), closes=False)
     for other in others:
-        gate = FromBrokers(Filter(), [broker_id])
-        _begin(cluster.brokers[other].interposed, gate, fault, closes=False)
+        gate = FromBrokers(fault, Filter(), [broker_id])
+        _begin(cluster.brokers[other].interposed, gate, closes=False)
     cluster.registry.pause(broker_id)
     run.time.hold()
     fault.on_end(run.time.go_on)
@@ -103,29 +115,16 @@ def pause(cluster: TestedCluster, broker_id: int) -> Fault:
 def hold_fetches(cluster: TestedCluster, leader_id: int, followers: Collection[int]) -> Fault:
     """Starts a fault that holds the fetch requests of followers at a leader."""
     fault = Fault("shrink_isr", {"leader": leader_id, "brokers": [*followers]})
-    gate = FromBrokers(Filter(api=FETCH), followers)
-    _begin(cluster.brokers[leader_id].interposed, gate, fault)
+    gate = FromBrokers(fault, Filter(api=FETCH), followers)
+    _begin(cluster.brokers[leader_id].interposed, gate)
     return fault
 
 
-def _begin(
-    interposed: Interposed,
-    gate: FromBrokers | FromClients,
-    fault: Fault,
-    *,
-    of_brokers: bool = True,
-    closes: bool = True,
-) -> None:
-    """Begins a gate, which ends with the fault, and closes the connections that it affects, unless
-    ``closes`` is false."""
-    interposed.begin(gate)
-    fault.on_end(gate.finish)
-    if not closes:
-        return
-    for connection in list(interposed.connections):
-        if connection.listener.is_inter_broker is of_brokers and _is_held(gate, connection):
-            connection.abort()
-
-
-def _is_held(gate: FromBrokers | FromClients, connection: TestedConnection) -> bool:
-    return isinstance(gate, FromClients) or gate.is_of_sender(connection.client_id)
+def _begin(interposed: Interposed, link: CutLink, *, closes: bool = True) -> None:
+    """Cuts a link until its fault ends, and closes its connections, unless ``closes`` is false."""
+    interposed.begin(link)
+    link.fault.on_end(link.finish)
+    if closes:
+        for connection in list(interposed.connections):
+            if link.is_of(connection, connection.client_id):
+                connection.abort()

@@ -95,14 +95,12 @@ async def shrink_isr(
 async def end(cluster: TestedCluster, fault_id: str) -> Answer:
     """Ends a fault of the cluster; returns when all brokers know the state of the cluster."""
     try:
-        if fault_id == ALL:
-            cluster.faults.end_all()
-        else:
-            cluster.faults.end(fault_id)
+        faults = cluster.faults
+        hits = faults.end_all() if fault_id == ALL else faults.end(fault_id)
     except NoSuchFault as error:
         raise UnknownVerb(f"DELETE /test/cluster/faults/{fault_id}: {error}") from None
     await cluster.settle()
-    return {"hits": 0}
+    return {"hits": hits}
 
 
 async def look(cluster: TestedCluster) -> Answer:

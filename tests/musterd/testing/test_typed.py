@@ -10,7 +10,9 @@ import pytest
 
 USER = """
 from datetime import datetime, timedelta
-from musterd.testing import AsyncMuster, Fault, Group, Muster, Offset, WaitedInVain
+from musterd.testing import (
+    AsyncMuster, Fault, Group, Muster, MusterCluster, Offset, Partition, WaitedInVain,
+)
 
 def test_it() -> None:
     with Muster(settings={"num.partitions": 3}) as broker:
@@ -24,6 +26,17 @@ def test_it() -> None:
         lag: int = committed.lag + (committed["orders", 0].lag or 0)
         groups: list[Group] = broker.groups()
         print(moment, hits, offset, lag, groups, WaitedInVain)
+
+def test_cluster() -> None:
+    with MusterCluster(brokers=3, settings={"min.insync.replicas": 1}) as cluster:
+        cluster.create_topic("orders", replication_factor=2)
+        leader: int = cluster.wait_for_partition("orders").leader()
+        with cluster.kill(leader), cluster.shrink_isr("orders", 0, 2) as fault:
+            kept: Fault = fault
+        found: Partition = cluster.partition("orders")
+        moved: int = cluster.move_leader("orders", to=found.replicas[-1])
+        sentences: list[str] = [each.sentence for each in cluster.why("orders")]
+        print(kept, moved, sentences, cluster.broker(1).bootstrap_servers)
 
 async def test_async() -> None:
     async with AsyncMuster() as broker:
