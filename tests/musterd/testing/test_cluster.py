@@ -93,6 +93,7 @@ def test_connected_brokers_keep_their_sessions_when_the_clock_advances(
 ) -> None:
     cluster.create_topic("orders")
     before = cluster.partition("orders")
+    lines = len(cluster.lines)
 
     cluster.time.advance(days=8)
 
@@ -100,6 +101,20 @@ def test_connected_brokers_keep_their_sessions_when_the_clock_advances(
     assert cluster.partition("orders") == before
     produce(cluster, "orders", "one")
     assert cluster.partition("orders") == before
+    assert [line for line in cluster.lines[lines:] if "did not answer" in line] == []
+
+
+def test_follower_fetches_again_while_the_clock_is_frozen(cluster: MusterCluster) -> None:
+    cluster.create_topic("orders")
+    leader = cluster.leader("orders")
+    follower = next(each for each in cluster.brokers if each != leader)
+    cluster.time.freeze()
+
+    with cluster.isolate(follower, from_=[leader]):
+        pass
+    produce(cluster, "orders", "one")
+
+    assert set(cluster.partition("orders").isr) == {1, 2, 3}
 
 
 def test_consumer_continues_when_its_coordinator_is_killed(cluster: MusterCluster) -> None:
