@@ -44,6 +44,7 @@ def test_python_examples_in_testing_with_muster_pass(tmp_path: Path) -> None:
     assert run(tmp_path, *found).startswith(f"{tests} passed")
 
 
+@pytest.mark.campaign
 def test_python_examples_in_clusters_pass(tmp_path: Path) -> None:
     found = blocks("docs/test/clusters.md")
 

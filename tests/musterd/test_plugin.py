@@ -219,6 +219,7 @@ def test_plugin_does_not_import_musterd_testing_when_no_test_uses_a_broker(run: 
     done.assert_outcomes(passed=1)
 
 
+@pytest.mark.campaign
 def test_cluster_fixtures_give_an_empty_cluster_of_one_process_or_of_this_test(run: Run) -> None:
     done = run(
         """

@@ -7,8 +7,9 @@ takes one turn of the event loop and no time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextvars import copy_context
+from types import coroutine
 from typing import TypeVar
 
 from broker.cluster.zookeeper.zookeeper import (
@@ -217,7 +218,7 @@ class MemoryZooKeeper:
         session = self.session
         while True:
             await self._connected.wait()
-            await asyncio.sleep(0)
+            await _next_turn()
             if self._closed:
                 raise Closed("the session was closed")
             if session != self.session:
@@ -247,3 +248,9 @@ class MemoryZooKeeper:
         self.connection = connection
         for call in [*self._listeners]:
             self._context.copy().run(call, connection)
+
+
+@coroutine
+def _next_turn() -> Generator[None, None, None]:
+    """Waits until the next turn of the event loop."""
+    yield

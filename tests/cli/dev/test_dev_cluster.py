@@ -84,7 +84,11 @@ def test_dev_cluster_keeps_data_only_with_a_zookeeper(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)]
+    ("ending", "code"),
+    [
+        (signal.SIGINT, INTERRUPTED),
+        pytest.param(signal.SIGTERM, TERMINATED, marks=pytest.mark.campaign),
+    ],
 )
 def test_dev_cluster_needs_no_zookeeper_and_runs_the_printed_commands(
     ending: signal.Signals, code: int, tmp_path: Path

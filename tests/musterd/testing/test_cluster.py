@@ -146,6 +146,7 @@ def test_stopped_broker_hands_over_its_leaderships(cluster: MusterCluster) -> No
     socket.create_connection((host, int(port))).close()
 
 
+@pytest.mark.campaign
 def test_producer_has_no_error_during_a_rolling_restart(cluster: MusterCluster) -> None:
     cluster.create_topic("orders", partitions=3)
     failed: list[object] = []
