@@ -72,12 +72,12 @@ class Acquisition:
                     self._acquire_poisonous(found, max(found.first, first), min(found.last, last))
                 return self._acquired
             first = self._acquire(max(found.first, first), min(found.last, last), found.count)
-        self._left = min(self._left, free)
-        if self._left > 0 and last > end_offset:
+        if self._left > 0 and free > 0 and last > end_offset:
             first = max(end_offset + 1, self._batches[0].base_offset)
             if first > end_offset + 1:
                 ranges.put(end_offset + 1, first - 1, ARCHIVED, 0)
-            self._acquire(first, last, 0)
+            # Aborted records count too: they are in flight until the start offset passes them.
+            self._acquire(first, min(last, self._end_of_batch(first + free - 1)), 0)
         return self._acquired
 
     def split(self, acquired: Sequence[AcquiredRange], batch_size: int) -> list[AcquiredRange]:
@@ -125,7 +125,11 @@ class Acquisition:
 
     def _last_wanted(self, first: int) -> int:
         """Returns the last offset of an acquisition of the records that are left."""
-        last = first + self._left - 1
+        return self._end_of_batch(first + self._left - 1)
+
+    def _end_of_batch(self, last: int) -> int:
+        """Returns the end of the batch that contains an offset, or with a strict limit the
+        offset."""
         if self._mode == AcquireMode.RECORD_LIMIT:
             return last
         index = bisect_right(self._batches, last, key=_BASE_OFFSET) - 1

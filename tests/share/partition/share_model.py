@@ -95,7 +95,9 @@ class Model:
         alone: list[int] = []
         for offset in range(first, last + 1):
             if offset == max(first, end):
-                left = min(left, free)
+                last = min(last, self._last_free(offset + free - 1, fetched, strict))
+            if offset > last or (offset >= end and free <= 0):
+                break
             record = self.records.get(offset, Record())
             if record.state != AVAILABLE:
                 continue
@@ -130,6 +132,11 @@ class Model:
             left -= 1
         self._move_start()
         return acquired
+
+    def _last_free(self, offset: int, fetched: FetchedRecords, strict: bool) -> int:
+        """Returns the last offset that may be in flight: with its whole batch unless ``strict``."""
+        ends = [b for a, b in fetched.batches if a <= offset <= b]
+        return offset if strict or not ends else ends[0]
 
     def _piece(self, offset: int) -> list[int]:
         """Returns the available offsets around an offset that have one delivery count."""

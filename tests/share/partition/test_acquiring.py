@@ -115,6 +115,16 @@ def test_record_limit_does_not_count_aborted_records() -> None:
     assert acquire(share, records, 7, mode=RECORD_LIMIT) == [(0, 4, 1), (10, 11, 1)]
 
 
+def test_aborted_records_count_as_in_flight() -> None:
+    records = fetched((0, 4), (5, 9), (10, 14), (15, 19), aborted=[(5, 9)])
+    share = partition(locks=12)
+    assert acquire(share, records) == [(0, 4, 1), (10, 14, 1)]
+    assert share.end_offset == 14
+    share = partition(locks=12)
+    assert acquire(share, records, mode=RECORD_LIMIT) == [(0, 4, 1), (10, 11, 1)]
+    assert share.end_offset == 11
+
+
 def test_start_offset_passes_a_fetch_of_aborted_records() -> None:
     share = partition()
     assert acquire(share, fetched((0, 4), aborted=[(0, 4)])) == []
