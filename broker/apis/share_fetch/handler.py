@@ -189,11 +189,20 @@ class ShareFetching:
         if self.epoch == FINAL_EPOCH:
             await close_session(services, slices, session)
         elif not self.is_renew:
-            await acquiring.run(slices)
+            await self._acquire(slices, acquiring)
             errors |= acquiring.errors
         results = await acknowledgements.results(slices)
         if not request.connection.closed:
             await self._respond(slices, errors, acquiring.acquired, results)
+
+    async def _acquire(self, slices: Slices, acquiring: Acquiring) -> None:
+        """Acquires records. If the session ends during the wait, the response still has the results
+        of the acknowledgements, which were applied. Otherwise raises ShareSessionError."""
+        try:
+            await acquiring.run(slices)
+        except ShareSessionError:
+            if not self.asked:
+                raise
 
     def _update(self, session: ShareSession, refused: Set[str]) -> dict[Place, Code]:
         """Adds the partitions of the request to the session; returns the errors of partitions that

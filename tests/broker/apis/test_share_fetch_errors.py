@@ -156,6 +156,24 @@ async def test_waiting_request_is_refused_when_its_session_ends(tmp_path: Path) 
     await on_scene(tmp_path, work)
 
 
+async def test_stored_acknowledgements_are_reported_when_the_session_ends_during_the_wait(
+    tmp_path: Path,
+) -> None:
+    def work(scene: Scene) -> None:
+        scene.produce(b"a")
+        member = scene.member("m")
+        assert acquired(member.open()) == [(0, 0, 1)]
+        scene.send_waiting(member, acknowledge=[(0, 0, [ACCEPT])])
+        scene.until_waiting()
+        scene.in_loop(lambda: scene.broker.share_sessions.member_removed("g", "m"))
+        reply = scene.receive(member)
+        assert acquired(reply) == []
+        assert entry_of(reply)["acknowledge_error_code"] == NONE
+        assert member.fetch()["error_code"] == SHARE_SESSION_NOT_FOUND
+
+    await on_scene(tmp_path, work)
+
+
 async def test_deleted_topic_ends_a_wait(tmp_path: Path) -> None:
     def work(scene: Scene) -> None:
         member = scene.member("m")
