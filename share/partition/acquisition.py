@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
+from share.partition.acknowledgement import PIECE
 from share.partition.locks import Lock
 from share.partition.ranges import ACQUIRED, ARCHIVED, Range, Ranges
 from share.partition.values import AcquiredRange, AcquireMode, FetchedRecords
@@ -33,6 +34,7 @@ class Acquisition:
         "_limit",
         "_lock",
         "_mode",
+        "_pieces",
         "_ranges",
     )
 
@@ -52,6 +54,8 @@ class Acquisition:
         self._limit = delivery_count_limit
         self._left = 0
         """How many more records may be acquired; below 0 after the end of a batch."""
+        self._pieces = PIECE
+        """How many more ranges may be changed, so that the acquisition takes few milliseconds."""
         self._acquired: list[AcquiredRange] = []
 
     def run(self, max_records: int, max_record_locks: int) -> list[AcquiredRange]:
@@ -66,13 +70,13 @@ class Acquisition:
         free = max_record_locks - ranges.window()
         end_offset = ranges.end_offset
         suspected_from = poisonous_from(self._limit)
-        while self._left > 0 and (found := ranges.next_available(first, last)) is not None:
+        while self._goes_on() and (found := ranges.next_available(first, last)) is not None:
             if found.count >= suspected_from:
                 if not self._acquired:
                     self._acquire_poisonous(found, max(found.first, first), min(found.last, last))
                 return self._acquired
             first = self._acquire(max(found.first, first), min(found.last, last), found.count)
-        if self._left > 0 and free > 0 and last > end_offset:
+        if self._goes_on() and free > 0 and last > end_offset:
             first = max(end_offset + 1, self._batches[0].base_offset)
             if first > end_offset + 1:
                 ranges.put(end_offset + 1, first - 1, ARCHIVED, 0)
@@ -112,8 +116,9 @@ class Acquisition:
         """Acquires records that are available or after the end offset, and archives the aborted
         ones among them, until enough are acquired. Returns the next offset."""
         for start, end, aborted in self._segments(first, last):
-            if self._left <= 0:
+            if not self._goes_on():
                 return start
+            self._pieces -= 1
             if aborted:
                 self._ranges.put(start, end, ARCHIVED, count)
                 continue
@@ -122,6 +127,9 @@ class Acquisition:
             self._left -= wanted - start + 1
             self._add(start, wanted, count + 1)
         return last + 1
+
+    def _goes_on(self) -> bool:
+        return self._left > 0 and self._pieces > 0
 
     def _last_wanted(self, first: int) -> int:
         """Returns the last offset of an acquisition of the records that are left."""

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from protocol import errors
 from share.partition.acknowledgement import (
+    PIECE,
     Refusal,
     refusal_of_batches,
     refusal_of_member,
@@ -21,6 +22,7 @@ from share.partition.acquisition import Acquisition
 from share.partition.changes import Transitions
 from share.partition.counts import DeliveryCounts
 from share.partition.history import History
+from share.partition.loading import loading
 from share.partition.locks import Lock
 from share.partition.ranges import ACQUIRED, ARCHIVED, AVAILABLE, Range, Ranges, is_final
 from share.partition.settings import ShareSettings
@@ -48,14 +50,6 @@ _ENDINGS: dict[int, tuple[DeliveryState, str]] = {
 _NEAR = 16
 """How many offsets may be between two batches of a change that are settled in one pass."""
 
-_LOADED: dict[int, DeliveryState] = {
-    DeliveryState.AVAILABLE: DeliveryState.AVAILABLE,
-    DeliveryState.ACQUIRED: DeliveryState.AVAILABLE,
-    DeliveryState.ACKNOWLEDGED: DeliveryState.ACKNOWLEDGED,
-}
-"""The states of loaded records; ARCHIVED for others. A later Kafka stores 3 for records that it
-copies to a dead letter queue and does not deliver again."""
-
 
 class SharePartition:
     """The delivery state of the records of one share partition.
@@ -64,7 +58,10 @@ class SharePartition:
     clock.
     """
 
-    __slots__ = ("_counts", "_history", "_ranges", "_settings", "key", "state_epoch")
+    __slots__ = (
+        "_counts", "_ended", "_ended_from", "_history", "_ranges", "_settings", "key",
+        "state_epoch",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -72,17 +69,23 @@ class SharePartition:
         state: StoredState,
         settings: ShareSettings,
         counts: DeliveryCounts | None = None,
+        ranges: Ranges | None = None,
     ) -> None:
         """Takes the stored state, in which the caller has replaced start offset -1 by an offset.
 
-        ``counts`` may be shared by share partitions.
+        ``counts`` may be shared by share partitions. ``ranges`` are the ranges of the state that
+        the caller has loaded piece by piece.
         """
         self._counts = counts or DeliveryCounts()
         self.key = key
         self.state_epoch = state.state_epoch
         self._settings = settings
         self._history = History()
-        self._ranges = _loaded(state)
+        self._ranges = _loaded(state) if ranges is None else ranges
+        self._ended: set[Lock] = set()
+        """The locks that have ended and whose records are not all released."""
+        self._ended_from = 0
+        """The records of ``_ended`` before this offset are released."""
 
     @property
     def start_offset(self) -> int:
@@ -193,19 +196,37 @@ class SharePartition:
             self._ranges, member_id, batches
         )
 
-    def release_member(self, member_id: str) -> Change | None:
-        """Releases what a member holds, because its share session has ended; the delivery counts
-        stay as they are. Returns None if there is nothing to release."""
-        return self._release(self._ranges.locks.of_member(member_id), "session closed")
+    def release_member(self, member_id: str, first_offset: int = 0) -> Change | None:
+        """Releases what a member holds from an offset on, because its share session has ended; the
+        delivery counts stay as they are. Returns None if there is nothing to release.
+
+        A change has at most `PIECE` ranges: the caller calls again with the offset after the change
+        until there is nothing to release.
+        """
+        locks = self._ranges.locks.of_member(member_id)
+        return self._release(locks, first_offset, "session closed")[0]
 
     def expire(self, now_ms: int) -> Change | None:
-        """Releases the records whose acquisition locks have ended. Returns None if no record is
-        released."""
-        return self._release(self._ranges.locks.pop_ended(now_ms), "lock expired")
+        """Releases records whose acquisition locks have ended. Returns None if no record is
+        released.
+
+        A change has at most `PIECE` ranges; the deadline stays in the past until all are released.
+        """
+        ended = self._ranges.locks.pop_ended(now_ms)
+        if ended:
+            first = min(lock.first_offset for lock in ended)
+            self._ended_from = min(first, self._ended_from) if self._ended else first
+            self._ended |= ended
+        change, is_whole = self._release(self._ended, self._ended_from, "lock expired")
+        if is_whole:
+            self._ended = set()
+        elif change is not None:
+            self._ended_from = change.batches[-1].last_offset + 1
+        return change
 
     def next_deadline(self) -> int | None:
         """Returns a lower bound of the times at which acquisition locks end, or None."""
-        return self._ranges.locks.next_deadline()
+        return 0 if self._ended else self._ranges.locks.next_deadline()
 
     def log_start_moved(self, log_start_offset: int) -> None:
         """Drops the records before the log start offset, held ones too.
@@ -281,17 +302,25 @@ class SharePartition:
             return ARCHIVED
         return state
 
-    def _release(self, locks: Collection[Lock], kind: str) -> Change | None:
+    def _release(
+        self, locks: Collection[Lock], first_offset: int, kind: str
+    ) -> tuple[Change | None, bool]:
+        """Releases the records of locks from an offset on, at most `PIECE` ranges; returns True if
+        these are all."""
         if not locks:
-            return None
+            return None, True
         ranges = self._ranges
-        first = max(min(lock.first_offset for lock in locks), ranges.start_offset)
+        first = max(min(lock.first_offset for lock in locks), ranges.start_offset, first_offset)
         last = max(lock.last_offset for lock in locks)
         transitions = Transitions(ranges)
+        left = PIECE
         for each in ranges.overlapping(first, last):
             if each.lock in locks and each.transition is None:
                 transitions.begin(each, self._limited(AVAILABLE, each), kind)
-        return transitions.change()
+                left -= 1
+                if not left:
+                    break
+        return transitions.change(), left > 0
 
     def _pending(self, change: Change) -> Iterator[Range]:
         """Returns the ranges that wait for a change. Some may be gone: the log start moved."""
@@ -343,15 +372,11 @@ class SharePartition:
 
 
 def _loaded(state: StoredState) -> Ranges:
-    """Returns the ranges of a stored state. Offsets between stored batches were not acknowledged
-    before the state was read, and are available."""
-    ranges = Ranges(state.start_offset)
-    for first, last, number, count in state.batches:
-        begin = ranges.end_offset + 1
-        if first > begin:
-            ranges.put(begin, first - 1, AVAILABLE, 0)
-            begin = first
-        if last >= begin:
-            ranges.put(begin, last, _LOADED.get(number, ARCHIVED), count)
-    ranges.move_start()
-    return ranges
+    """Returns the ranges of a stored state."""
+    steps = loading(state)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            ranges: Ranges = end.value
+            return ranges

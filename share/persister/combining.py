@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
-from operator import attrgetter
+from operator import attrgetter, lt
 
 from share.values import StateBatch
 
@@ -40,7 +39,12 @@ def combine(
 
 def are_ascending(batches: Sequence[StateBatch]) -> bool:
     """Returns True if the batches are ascending and do not overlap."""
-    return all(one.last_offset < next_.first_offset for one, next_ in pairwise(batches))
+    return all(map(lt, map(_LAST, batches), map(_FIRST, batches[1:])))
+
+
+def has_empty(batches: Sequence[StateBatch]) -> bool:
+    """Returns True if a batch ends before it begins."""
+    return any(map(lt, map(_LAST, batches), map(_FIRST, batches)))
 
 
 def _add(batches: list[StateBatch], added: StateBatch) -> None:

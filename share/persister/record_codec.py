@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 from protocol import log_records
@@ -19,7 +20,7 @@ from protocol.records.corrupt import CorruptStoredRecord
 from protocol.records.section import Record, encode_record_body
 from protocol.records.varint import encode_varint
 from protocol.wire import varint
-from share.persister.combining import are_ascending, combine
+from share.persister.combining import are_ascending, combine, has_empty
 from share.persister.values import UNKNOWN_COUNT, ShareStateRun, SnapshotValue, UpdateValue
 from share.values import SharePartitionKey, StateBatch
 
@@ -36,6 +37,9 @@ _UPDATE_HEAD = struct.Struct(">hiiq")
 _BATCH = struct.Struct(">qqbhB")
 """First offset, last offset, delivery state, delivery count, and the number of tagged fields, which
 is 0."""
+_UNTAGGED = struct.Struct(">qqbhx")
+"""A batch without its number of tagged fields, which is at `_TAGS_AT`."""
+_TAGS_AT = _UNTAGGED.size - 1
 _COUNT_TAG = b"\x01\x00\x04"
 """One tagged field with the tag 0 and 4 bytes: the delivery complete count."""
 _RECORD_BYTES_AT_MOST = 120
@@ -81,10 +85,11 @@ def encode_value(value: SnapshotValue | UpdateValue | None) -> bytes | None:
         head = _SNAPSHOT_HEAD.pack(_VALUE_VERSION, *value[:6])
     else:
         head = _UPDATE_HEAD.pack(_VALUE_VERSION, *value[:3])
-    batches = [_BATCH.pack(*batch, 0) for batch in value.batches]
+    columns = zip(*value.batches, strict=True) if value.batches else ((),) * 4
+    batches = map(_BATCH.pack, *columns, repeat(0))
     count = value.delivery_complete_count
     tags = b"\0" if count == UNKNOWN_COUNT else _COUNT_TAG + count.to_bytes(4, "big", signed=True)
-    return b"".join((head, varint(len(batches) + 1), *batches, tags))
+    return b"".join((head, varint(len(value.batches) + 1), *batches, tags))
 
 
 def runs_of_records(
@@ -133,9 +138,9 @@ def decode_value(record_type: int, data: bytes) -> SnapshotValue | UpdateValue:
     if version != _VALUE_VERSION:
         raise ProtocolError(f"the value has version {version}, expected {_VALUE_VERSION}")
     value = _decode_usual(record_type, data) or _decode_by_schema(record_type, data)
-    for batch in value.batches:
-        if batch.last_offset < batch.first_offset:
-            raise ProtocolError(f"the batch {batch.first_offset} to {batch.last_offset} is empty")
+    if has_empty(value.batches):
+        batch = next(each for each in value.batches if each.last_offset < each.first_offset)
+        raise ProtocolError(f"the batch {batch.first_offset} to {batch.last_offset} is empty")
     if not are_ascending(value.batches):
         value = value._replace(batches=combine((), value.batches, -1))
     return value
@@ -151,11 +156,9 @@ def _decode_usual(record_type: int, data: bytes) -> SnapshotValue | UpdateValue 
         end = position + _BATCH.size * (length - 1)
         if length < 1 or end >= len(data):
             return None
-        batches = []
-        for first, last, state, count, tags in _BATCH.iter_unpack(data[position:end]):
-            if tags:
-                return None
-            batches.append(StateBatch(first, last, state, count))
+        if any(data[position + _TAGS_AT : end : _BATCH.size]):
+            return None
+        batches = list(map(StateBatch._make, _UNTAGGED.iter_unpack(data[position:end])))
     except (IndexError, struct.error):
         return None  # decoding by the schema raises the exact error
     rest = data[end:]
@@ -169,13 +172,15 @@ def _decode_usual(record_type: int, data: bytes) -> SnapshotValue | UpdateValue 
 
 
 def _short_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Returns an unsigned varint of at most two bytes, and the position after it; -1 for a longer
-    varint, which no state of Kafka 4.3.1 has."""
-    low = data[position]
-    if low < 0x80:
-        return low, position + 1
-    high = data[position + 1]
-    return (-1 if high >= 0x80 else high << 7 | low & 0x7F), position + 2
+    """Returns an unsigned varint of at most three bytes, and the position after it; -1 for a longer
+    varint, which no state within max.message.bytes has."""
+    value = 0
+    for index in range(3):
+        byte = data[position + index]
+        value |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            return value, position + index + 1
+    return -1, position
 
 
 def _decode_by_schema(record_type: int, data: bytes) -> SnapshotValue | UpdateValue:

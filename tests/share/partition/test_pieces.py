@@ -1,0 +1,91 @@
+"""Long operations on a share partition are done in pieces, each in few milliseconds (law 9)."""
+
+from __future__ import annotations
+
+from share.partition.acknowledgement import PIECE
+from share.partition.loading import loading
+from share.partition.settings import ShareSettings
+from share.partition.share_partition import SharePartition
+from share.values import StateBatch, StoredState
+from tests.share.partition.share_partitions import (
+    ACCEPT,
+    ACKNOWLEDGED,
+    AVAILABLE,
+    KEY,
+    LOCK_MS,
+    RELEASE,
+    acknowledge,
+    acquire,
+    fetched,
+    partition,
+    states,
+    stored,
+)
+
+RANGES = 2 * PIECE + 100
+OFFSETS = 2 * RANGES
+
+
+def scattered() -> SharePartition:
+    """Returns a share partition with `RANGES` available records, each between accepted ones."""
+    share = partition()
+    acquire(share, fetched((0, OFFSETS - 1)))
+    stored(share, acknowledge(share, (0, OFFSETS - 1, [RELEASE, ACCEPT] * RANGES)).change)
+    return share
+
+
+def acquired_in_pieces(share: SharePartition) -> list[int]:
+    """Acquires all available records; returns the number of ranges of each acquisition."""
+    sizes = []
+    while (offset := share.next_fetch_offset()) < OFFSETS:
+        sizes.append(len(acquire(share, fetched((0, OFFSETS - 1), at=offset), OFFSETS)))
+    return sizes
+
+
+def test_acquisition_has_at_most_a_piece_of_ranges() -> None:
+    assert acquired_in_pieces(scattered()) == [PIECE, PIECE, RANGES - 2 * PIECE]
+
+
+def test_member_is_released_in_pieces() -> None:
+    share = scattered()
+    acquired_in_pieces(share)
+    sizes, offset = [], 0
+    while (change := share.release_member("a", offset)) is not None:
+        sizes.append(len(change.batches))
+        offset = change.batches[-1].last_offset + 1
+        share.written(change, 0)
+    assert sizes == [PIECE, PIECE, RANGES - 2 * PIECE]
+    assert {each[2:] for each in states(share)} == {(AVAILABLE, 2), (ACKNOWLEDGED, 1)}
+
+
+def test_locks_expire_in_pieces_and_the_deadline_stays_in_the_past_until_the_last_one() -> None:
+    share = scattered()
+    acquired_in_pieces(share)
+    sizes = []
+    while (deadline := share.next_deadline()) is not None and deadline <= LOCK_MS:
+        change = share.expire(LOCK_MS)
+        assert change is not None
+        sizes.append(len(change.batches))
+    assert sizes == [PIECE, PIECE, RANGES - 2 * PIECE]
+    assert share.expire(LOCK_MS) is None
+
+
+def test_lock_that_ends_between_two_pieces_is_released_too() -> None:
+    share = scattered()
+    acquire(share, fetched((0, OFFSETS - 1)), PIECE, now_ms=5)
+    offset = share.next_fetch_offset()
+    acquire(share, fetched((0, OFFSETS - 1), at=offset), PIECE)
+    acquire(share, fetched((0, OFFSETS - 1), at=share.next_fetch_offset()), OFFSETS)
+    released: list[int] = []
+    for now_ms in (LOCK_MS, LOCK_MS + 5, LOCK_MS + 5, LOCK_MS + 5):
+        change = share.expire(now_ms)
+        released += [each.first_offset for each in change.batches] if change is not None else []
+    assert sorted(released) == list(range(0, OFFSETS, 2))
+    assert share.next_deadline() is None or share.expire(2 * LOCK_MS) is None
+
+
+def test_stored_state_is_loaded_in_pieces() -> None:
+    batches = tuple(StateBatch(2 * i, 2 * i, AVAILABLE, 1) for i in range(RANGES))
+    state = StoredState(3, 1, 0, -1, batches)
+    assert len(list(loading(state))) == 2
+    assert len(states(SharePartition(KEY, state, ShareSettings()))) == OFFSETS - 1
