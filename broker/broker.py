@@ -42,6 +42,7 @@ from broker.loop.disk_reads import DiskReads
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.pause_detector import PauseDetector
 from broker.loop.slices import Slicer
+from broker.loop.stepwise import run_stepwise
 from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
 from broker.metrics.hanging_commits import HangingCommits
@@ -440,6 +441,7 @@ class Broker:
         self.share_sessions = ShareSessions(
             lambda: int(self.config["group.share.max.share.sessions"]),
             self.share_partitions.release_member,
+            partial(run_stepwise, self.slicer, self.background, "share release"),
         )
 
     def _records_archived(self, live: LivePartition, outcomes: Sequence[Outcome]) -> None:

@@ -70,6 +70,8 @@ async def _acknowledge(
     refused = await slices.through(denied(services, request, READ_TOPIC, names))
     if epoch == INITIAL_EPOCH:
         raise ShareSessionError(INVALID_SHARE_SESSION_EPOCH)
+    if connection.closed:
+        return  # the end of the connection would not end the session
     session = services.share_sessions.resume(
         group_id, member_id, connection.principal, connection, epoch
     )

@@ -24,11 +24,13 @@ import structlog
 from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
+from broker.loop.stepwise import run_stepwise
 from broker.share.group_settings import DeliverySettings
 from broker.share.initial_offset import initial_offset
 from broker.share.live_partition import Countdown, LivePartition, LivePartitions
 from broker.share.lock_timer import LockTimer
 from broker.share.persister_errors import FENCED, TEMPORARY, shown
+from broker.share.releases import OnDone, Releases
 from broker.time import Time
 from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
@@ -53,7 +55,7 @@ from share.persister.calls import (
 from share.values import UNINITIALIZED_OFFSET, SharePartitionKey
 
 if TYPE_CHECKING:
-    from share.partition.values import AckBatch, Change, Outcome
+    from share.partition.values import AckBatch, Acknowledged, Change
 
 logger = structlog.get_logger(__name__)
 
@@ -64,13 +66,9 @@ SWEEP_MS: Final = 60_000
 RETRY_MS: Final = 500
 """The time in ms after which a load or an expiry is tried again if the share coordinator is not
 available."""
-RELEASED_AT_ONCE: Final = 200
-"""The maximum number of share partitions of a group that are checked in one piece."""
 
 Code = tuple[int, str | None]
 """An error code and its message."""
-OnDone = Callable[[int, str | None], None]
-"""A function that is called with the error code and message of a change."""
 
 
 class Persister(Protocol):
@@ -123,6 +121,9 @@ class SharePartitions:
         self._archived = archived
         self._lives = LivePartitions()
         self._loads: set[asyncio.Task[None]] = set()
+        run = partial(run_stepwise, slicer, background, "share release")
+        self.releases = Releases(self.of_group, self.store, run)
+        """The releases of members whose share sessions have ended."""
         self._locks = LockTimer(time, self._expire)
         self.arm = self._locks.arm
         """A function that is called after every operation that sets an acquisition lock."""
@@ -187,6 +188,7 @@ class SharePartitions:
 
     async def _loaded(self, live: LivePartition) -> Code:
         """Loads the state once; returns an error code and its message."""
+        from share.partition.loading import loading
         from share.partition.share_partition import SharePartition
 
         key, partition = live.key, live.partition
@@ -204,8 +206,12 @@ class SharePartitions:
             if reply.error_code:
                 return reply.error_code, reply.error_message
             state = state._replace(start_offset=offset, delivery_complete_count=0)
+        slices = self._slicer.work("share load")
+        ranges = await slices.through(loading(state))
+        slices.end()
         live.limits = settings.limits
-        live.share = SharePartition(key, state, settings.limits, self.counts.of(key.group_id))
+        counts = self.counts.of(key.group_id)
+        live.share = SharePartition(key, state, settings.limits, counts, ranges)
         live.follow_log_start()
         return NONE, None
 
@@ -259,47 +265,36 @@ class SharePartitions:
         live.follow_log_start()
         found = live.ready.acknowledge(member_id, batches, now_ms, is_renew)
         if found.change is not None:
-            self._write(live, found.change, done)
+            self.store(live, found.change, done)
         else:
             self.arm(live)
             done(found.error_code, found.error_message)
 
+    def begin_acknowledging(
+        self, live: LivePartition, member_id: str, batches: list[AckBatch], *, is_renew: bool
+    ) -> Acknowledged:
+        """Acknowledges records as a part of a large request; `store` or `take_back` follows. Until
+        then, no other request may acknowledge the records."""
+        now_ms = live.used_ms = self._time.now().mono_ms
+        live.follow_log_start()
+        found = live.ready.acknowledge(member_id, batches, now_ms, is_renew)
+        self.arm(live)
+        return found
+
+    def take_back(self, live: LivePartition, change: Change) -> None:
+        """Undoes a part of a large request that is refused."""
+        live.ready.failed(change, self._time.now().mono_ms)
+        self.arm(live)
+        live.wake(self._long_polls)
+
     def release_member(
         self, group_id: str, member_id: str, done: Callable[[], None] | None = None
     ) -> None:
-        """Releases the records that a member holds; calls ``done`` when this is stored or has
-        failed. Records of a failed release stay locked until their acquisition locks end."""
-        lives = list(self.of_group(group_id))
-        pending = Countdown(done)
-        until_ns = self._slicer.direct_until_ns()
-        if len(lives) <= RELEASED_AT_ONCE and self._time.ticks_ns() < until_ns:
-            for live in lives:
-                self._release(live, member_id, pending)
-            pending.one_done(NONE, None)
-        else:
-            self._background.spawn(self._release_later(lives, member_id, pending))
+        """Releases the records that a member holds; see `Releases.begin`."""
+        self.releases.begin((group_id, member_id), done)
 
-    async def _release_later(
-        self, lives: list[LivePartition], member_id: str, pending: Countdown
-    ) -> None:
-        slices = self._slicer.work("share release")
-        await slices.pause()  # one closed connection may end thousands of sessions
-        for live in lives:
-            self._release(live, member_id, pending)
-            if slices.over:
-                await slices.pause()
-        slices.end()
-        pending.one_done(NONE, None)
-
-    def _release(self, live: LivePartition, member_id: str, pending: Countdown) -> None:
-        if live.share is None or live.is_dropped:
-            return
-        change = live.share.release_member(member_id)
-        if change is not None:
-            pending.left += 1
-            self._write(live, change, pending.one_done)
-
-    def _write(self, live: LivePartition, change: Change, done: OnDone | None) -> None:
+    def store(self, live: LivePartition, change: Change, done: OnDone | None) -> None:
+        """Stores a change, which takes effect when it is stored."""
         live.writes += 1
         self._persister.submit(
             WriteState(
@@ -350,7 +345,7 @@ class SharePartitions:
     def _expire(self, live: LivePartition, now_ms: int) -> None:
         change = live.ready.expire(now_ms)
         if change is not None:
-            self._write(live, change, None)
+            self.store(live, change, None)
         self.arm(live)
 
     def _sweep_later(self) -> None:

@@ -12,7 +12,7 @@ Source: Kafka 4.3.1 ``SharePartitionManager.newContext``, ``ShareSessionCache``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from protocol.errors import (
     INVALID_REQUEST,
@@ -86,11 +86,18 @@ class ShareSession:
 class ShareSessions:
     """The share sessions of one broker; only the event loop's thread may use it."""
 
-    def __init__(self, slots: Callable[[], int], on_ended: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        slots: Callable[[], int],
+        on_ended: Callable[[str, str], None],
+        run: Callable[[Iterator[None]], object] = list,
+    ) -> None:
         """``slots`` returns the maximum number of sessions. ``on_ended`` is called with the group
-        id and the member id of a session that has ended."""
+        id and the member id of a session that has ended. ``run`` runs steps, some of them
+        later."""
         self._slots = slots
         self._on_ended = on_ended
+        self._run = run
         self._sessions: dict[MemberKey, ShareSession] = {}
         self._by_connection: dict[Hashable, dict[MemberKey, None]] = {}
         self._partitions = 0
@@ -183,9 +190,14 @@ class ShareSessions:
             self._on_ended(session.group_id, session.member_id)
 
     def connection_closed(self, connection: Hashable) -> None:
-        """Ends the sessions of a closed connection."""
-        for key in list(self._by_connection.get(connection, ())):
-            self.close(self._sessions[key])
+        """Ends the sessions of a closed connection. A session that its member continues on another
+        connection before it is ended stays open."""
+        self._run(self._ends(connection))
+
+    def _ends(self, connection: Hashable) -> Iterator[None]:
+        while keys := self._by_connection.get(connection):
+            self.close(self._sessions[next(iter(keys))])
+            yield
 
     def member_removed(self, group_id: str, member_id: str) -> None:
         """Ends the session of a member that is not in its group any more."""

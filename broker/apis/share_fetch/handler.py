@@ -157,6 +157,11 @@ class ShareFetching:
         """Opens or continues the session of the request. Raises ShareSessionError."""
         connection = self.request.connection
         who = self.group_id, self.member_id, connection.principal, connection
+        if self.epoch == INITIAL_EPOCH:
+            key = self.group_id, self.member_id
+            await self.partitions.releases.until_stored(slices, key)
+        if connection.closed:
+            raise Disconnected  # the end of the connection would not end the session
         if self.epoch != INITIAL_EPOCH:
             return self.sessions.resume(*who, self.epoch)
         try:

@@ -22,6 +22,7 @@ from share.partition.values import AckBatch
 
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
+    from share.partition.values import Change
 
 Batches = Sequence[tuple[int, int, Sequence[int]]]
 """Batches of acknowledgements: first offset, last offset, types."""
@@ -76,9 +77,9 @@ class ShareAcknowledgements:
     async def _apply_in_pieces(
         self, slices: Slices, live: LivePartition, place: Place, batches: Batches
     ) -> None:
-        """Checks all acknowledgements, and then applies them piece by piece, so that a large
-        request does not block the loop. If a lock ends in between, its records are refused but the
-        pieces before are applied."""
+        """Applies many acknowledgements piece by piece, so that a large request does not block the
+        loop. The pieces are stored when all have begun; if one is refused, for example because a
+        lock has ended, nothing is applied, except renewals."""
         for index in range(0, len(batches), PIECE):
             # With the last batch before, since batches must ascend.
             checked = [AckBatch(*each) for each in batches[max(index - 1, 0) : index + PIECE]]
@@ -88,13 +89,28 @@ class ShareAcknowledgements:
                 return
             if slices.over:
                 await slices.pause()
+        changes: list[Change] = []
+        refused: Code = NONE, None
         for piece in pieces(batches, live.ready.start_offset):
-            self._acknowledge(live, place, piece)
-            if self._results.get(place, (NONE, None))[0] != NONE:
-                return
+            found = self._partitions.begin_acknowledging(
+                live, self._member_id, piece, is_renew=self._is_renew
+            )
+            if found.change is not None:
+                changes.append(found.change)
+            if found.error_code:
+                refused = found.error_code, found.error_message
+                break
             if slices.over:
                 await slices.pause()
-        self._put(place, NONE, None)
+        for change in changes:
+            if refused[0]:
+                self._partitions.take_back(live, change)
+            else:
+                self._missing += 1
+                self._partitions.store(live, change, self._done(place))
+            if slices.over:
+                await slices.pause()
+        self._put(place, *refused)
 
     def _acknowledge(self, live: LivePartition, place: Place, batches: list[AckBatch]) -> None:
         self._missing += 1
@@ -133,9 +149,5 @@ async def close_session(services: Services, slices: Slices, session: ShareSessio
     """Closes a share session, and waits until the release of its records is stored."""
     assert services.share_partitions is not None
     assert services.share_sessions is not None
-    done = asyncio.get_running_loop().create_future()
-    services.share_partitions.release_member(
-        session.group_id, session.member_id, lambda: done.set_result(None)
-    )
     services.share_sessions.close(session)
-    await slices.until(done)
+    await services.share_partitions.releases.until_stored(slices, session.key)

@@ -3,30 +3,38 @@ disconnected clients are dropped."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from protocol.errors import INVALID_REQUEST, NONE, SHARE_SESSION_LIMIT_REACHED
+from protocol.errors import (
+    INVALID_RECORD_STATE,
+    INVALID_REQUEST,
+    NONE,
+    SHARE_SESSION_LIMIT_REACHED,
+)
 from share.partition.acknowledgement import PIECE
-from tests.broker.share_calls import ACCEPT, REJECT, acquired
+from share.values import DeliveryState
+from tests.broker.share_calls import ACCEPT, REJECT, ShareMember, acquired
 from tests.broker.share_scene import Scene, on_scene
 from tests.waiting import until
 
 RECORDS = 2 * PIECE + 200
+SESSIONS = 50
 
 
 def pieces_of(scene: Scene) -> list[int]:
     """Returns a list that gets the number of acknowledge types in each later piece."""
     found: list[int] = []
     partitions: Any = scene.broker.share_partitions
-    acknowledge: Callable[..., None] = partitions.acknowledge
+    acknowledge: Callable[..., Any] = partitions.begin_acknowledging
 
-    def spy(live: Any, member_id: str, batches: Any, done: Any, **more: Any) -> None:
+    def spy(live: Any, member_id: str, batches: Any, **more: Any) -> Any:
         found.append(sum([len(types) for _, _, types in batches]))
-        acknowledge(live, member_id, batches, done, **more)
+        return acknowledge(live, member_id, batches, **more)
 
-    partitions.acknowledge = spy
+    partitions.begin_acknowledging = spy
     return found
 
 
@@ -61,6 +69,119 @@ async def test_large_acknowledgement_with_an_error_applies_nothing(tmp_path: Pat
         descending = [*each[: PIECE + 1], each[PIECE - 1]]
         assert member.acknowledge(*descending) == INVALID_REQUEST
         assert member.acknowledge(*each) == NONE
+
+    await on_scene(tmp_path, work)
+
+
+async def test_large_acknowledgement_applies_nothing_when_a_later_piece_is_refused(
+    tmp_path: Path,
+) -> None:
+    def work(scene: Scene) -> None:
+        scene.produce(*[b"%d" % number for number in range(RECORDS)])
+        member = scene.member("m")
+        assert acquired(member.open(max_records=RECORDS, batch_size=RECORDS))
+        partitions: Any = scene.broker.share_partitions
+        begin: Callable[..., Any] = partitions.begin_acknowledging
+
+        def refusing(live: Any, member_id: str, batches: Any, **more: Any) -> Any:
+            if batches[0].first_offset >= PIECE:  # as if the locks had ended since the check
+                member_id = "other"
+            return begin(live, member_id, batches, **more)
+
+        partitions.begin_acknowledging = refusing
+        types = [ACCEPT, REJECT] * (RECORDS // 2)
+        assert member.acknowledge((0, RECORDS - 1, types)) == INVALID_RECORD_STATE
+        partitions.begin_acknowledging = begin
+        (live,) = scene.in_loop(lambda: list(partitions.of_group("g")))
+        states = {each.state for each in live.share.in_flight()}
+        assert states == {DeliveryState.ACQUIRED}
+        assert member.acknowledge((0, RECORDS - 1, types)) == NONE
+
+    await on_scene(tmp_path, work)
+
+
+async def test_member_opens_a_session_when_its_earlier_release_is_stored(tmp_path: Path) -> None:
+    def work(scene: Scene) -> None:
+        scene.produce(b"a", b"b")
+        first = scene.member("m")
+        assert acquired(first.open()) == [(0, 1, 1)]
+        scene.hold_writes()
+        first.wire.close()
+        releases = scene.broker.share_partitions.releases
+        until("the release is pending", lambda: scene.in_loop(lambda: len(releases)) == 1)
+        again = scene.member("m")
+        again.wire.send("ShareFetch", 2, again.request((0,), max_wait_ms=5_000))
+        scene.let_writes()
+        _, reply = again.wire.receive()
+        assert acquired(reply) == [(0, 1, 2)]
+        assert not scene.in_loop(lambda: len(releases))
+
+    await on_scene(tmp_path, work)
+
+
+async def test_connection_with_many_sessions_ends_them_in_slices(tmp_path: Path) -> None:
+    def work(scene: Scene) -> None:
+        sessions = scene.broker.share_sessions
+        wire = scene.member("m0").wire
+        for number in range(SESSIONS):
+            member = ShareMember(wire, scene.topic_id, f"m{number}")
+            wire.send("ShareFetch", 2, member.request((0,), max_records=0))
+        for _ in range(SESSIONS):
+            wire.receive()
+        assert len(sessions) == SESSIONS
+        left: list[int] = []
+        ended, sessions._on_ended = sessions._on_ended, lambda *_: left.append(len(sessions))
+        scene.in_loop(lambda: setattr(scene.broker.slicer, "slice_ns", 0))
+        pauses = turns_of(scene)
+        wire.close()
+        until("the sessions end", lambda: not len(sessions))
+        assert left == list(range(SESSIONS - 1, -1, -1))
+        assert pauses["share release"] >= SESSIONS
+        sessions._on_ended = ended
+
+    await on_scene(tmp_path, work)
+
+
+def turns_of(scene: Scene) -> Counter[str]:
+    """Returns a counter of the slices of each kind of work that end from now on."""
+    found: Counter[str] = Counter()
+    watchdog: Any = scene.broker.slicer.watchdog
+    held = watchdog.held
+
+    def spy(name: str, ns: int) -> None:
+        found[name] += 1
+        held(name, ns)
+
+    watchdog.held = spy
+    return found
+
+
+async def test_share_fetch_of_a_disconnected_client_opens_no_session(tmp_path: Path) -> None:
+    def work(scene: Scene) -> None:
+        scene.produce(b"a")
+        first = scene.member("m")
+        assert acquired(first.open()) == [(0, 0, 1)]
+        scene.hold_writes()
+        first.wire.close()
+        releases = scene.broker.share_partitions.releases
+        until("the release is pending", lambda: scene.in_loop(lambda: len(releases)) == 1)
+        again = scene.member("m")
+        waits = scene.in_loop(lambda: len(scene.broker.background.tasks))
+        again.wire.send("ShareFetch", 2, again.request((0,)))
+        until(
+            "the request waits",
+            lambda: scene.in_loop(lambda: len(scene.broker.background.tasks)) > waits,
+        )
+        again.wire.close()
+        connections = scene.broker.server.connections
+        until("the connection is closed", lambda: scene.in_loop(lambda: len(connections)) == 1)
+        scene.let_writes()
+        until("the release ends", lambda: not scene.in_loop(lambda: len(releases)))
+        until(
+            "the request ends",
+            lambda: scene.in_loop(lambda: len(scene.broker.background.tasks)) <= waits,
+        )
+        assert not scene.in_loop(lambda: len(scene.broker.share_sessions))
 
     await on_scene(tmp_path, work)
 
