@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WORLDS = ("test_simulation.py", "consumer", "transactions", "whole", "cluster")
+WORLDS = ("test_simulation.py", "consumer", "share", "transactions", "whole", "cluster")
 """The simulated worlds: a test file or a folder of tests/simulation."""
 
 

@@ -1,0 +1,323 @@
+"""The deliveries of share groups and the causes that may end them, as the clients know them.
+
+The ledger gets each acquisition of the broker (`world.py` observes `SharePartition.acquire`), each
+request when it is sent, and each response when the broker sends it. It knows nothing else of the
+broker's state. Each record has one delivery at a time: another delivery of the record needs a cause
+that ends the delivery before it, such as a release by the member, the end of the acquisition lock,
+or the end of the share session.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from protocol.errors import (
+    INVALID_RECORD_STATE,
+    INVALID_REQUEST,
+    INVALID_SHARE_SESSION_EPOCH,
+    NONE,
+    SHARE_SESSION_NOT_FOUND,
+)
+from share.values import SharePartitionKey
+from tests.simulation.whole.agenda import MS, S
+from tests.simulation.whole.client import WireRequest
+
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+FINAL_TYPES = (GAP, ACCEPT, REJECT)
+FINAL_EPOCH = -1
+UNANSWERED_NS = 60 * S
+"""The time in ns after which an abandoned request has no effect any more."""
+_REFUSED = (
+    INVALID_RECORD_STATE,
+    INVALID_REQUEST,
+    INVALID_SHARE_SESSION_EPOCH,
+    SHARE_SESSION_NOT_FOUND,
+)
+"""The errors after which the broker has applied nothing."""
+_NEVER = 1 << 62
+
+MemberKey = tuple[str, str]
+"""The group id and the member id."""
+
+
+class Limits(NamedTuple):
+    """The settings of all groups."""
+
+    lock_ms: int
+    delivery_count: int
+    record_locks: int
+    session_ms: int
+
+
+@dataclass(eq=False)
+class Asked:
+    """A request that may end deliveries of one member."""
+
+    member: MemberKey
+    sent: int
+    """The number of the event."""
+    sent_ns: int
+    acks: dict[SharePartitionKey, dict[int, int]] = field(default_factory=dict)
+    """The acknowledge types by offset."""
+    closes: bool = False
+    """True if the request ends the share session, or the membership."""
+    answered: int = _NEVER
+    """The number of the event of the response."""
+    refused: set[SharePartitionKey] = field(default_factory=set)
+    """The share partitions of which the broker has refused all acknowledgements."""
+
+    def may_act_after(self, event: int, now_ns: int) -> bool:
+        """Returns True if the request may have taken effect after an event."""
+        if self.answered != _NEVER:
+            return self.answered > event
+        return now_ns - self.sent_ns < UNANSWERED_NS
+
+
+@dataclass(eq=False)
+class Delivery:
+    """The last delivery of a record."""
+
+    member: MemberKey
+    count: int
+    event: int
+    life: int
+    lock_begins_ms: int
+    """The time at which the member acquired or last renewed the record."""
+
+
+@dataclass(eq=False)
+class Book:
+    """The records of one share partition."""
+
+    key: SharePartitionKey
+    share: object = None
+    """The broker's object; another object has loaded the stored state."""
+    life: int = 0
+    deliveries: dict[int, Delivery] = field(default_factory=dict)
+    highest: Counter[int] = field(default_factory=Counter)
+    """The highest delivery count of each record."""
+    stored: Counter[int] = field(default_factory=Counter)
+    """The delivery count of each record that is certainly stored: its end was acknowledged."""
+    final: dict[int, int] = field(default_factory=dict)
+    """The acknowledge type of each record whose final acknowledgement was answered."""
+    acks: dict[int, list[tuple[Asked, int]]] = field(default_factory=lambda: defaultdict(list))
+    """The acknowledgements of each record by a member that had it: request and type."""
+
+    def ended(self, offset: int, limits: Limits) -> bool:
+        """Returns True if the record may be final."""
+        if self.highest[offset] >= limits.delivery_count:
+            return True
+        return any(
+            type_ in FINAL_TYPES and self.key not in asked.refused
+            for asked, type_ in self.acks[offset]
+        )
+
+
+class ShareLedger:
+    """The deliveries of all share groups of a world."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        happened: Counter[str],
+        log_start: Callable[[SharePartitionKey], int] = lambda _: 0,
+    ) -> None:
+        """``log_start`` returns the log start offset of a partition."""
+        self.limits = limits
+        self._log_start = log_start
+        self.now_ns = 0
+        """The time of the world; the world sets it before each report."""
+        self.books: dict[SharePartitionKey, Book] = {}
+        self.happened = happened
+        self._event = 0
+        self._asked: dict[MemberKey, list[Asked]] = defaultdict(list)
+        """The requests that may end all deliveries of a member."""
+        self._unheard: dict[MemberKey, list[tuple[SharePartitionKey, int, int, int]]] = defaultdict(
+            list
+        )
+        """The acquired ranges that no response has had."""
+        self._beats_ns: dict[MemberKey, int] = {}
+        """When the last answered heartbeat of each member was sent."""
+
+    def next_event(self) -> int:
+        self._event += 1
+        return self._event
+
+    # -- requests and responses
+
+    def sends(self, request: WireRequest) -> Asked:
+        """Notes a request of a member, or a copy of it."""
+        value = request.value
+        member = value["group_id"], value["member_id"]
+        asked = Asked(member, self.next_event(), self.now_ns)
+        if request.name == "ShareGroupHeartbeat":
+            asked.closes = value["member_epoch"] == FINAL_EPOCH
+        else:
+            asked.closes = value["share_session_epoch"] == FINAL_EPOCH
+            for key, offset, type_ in _acknowledged(value):
+                asked.acks.setdefault(key, {})[offset] = type_
+                book = self.books.get(key)
+                if book is None or (delivery := book.deliveries.get(offset)) is None:
+                    continue
+                if delivery.member == member and delivery.life == book.life:
+                    book.acks[offset].append((asked, type_))
+        if asked.closes:
+            self._asked[member].append(asked)
+        return asked
+
+    def disconnects(self, member: MemberKey) -> Asked:
+        """Notes that a connection of a member closes; the caller sets ``answered`` when the broker
+        has noticed it."""
+        asked = Asked(member, self.next_event(), self.now_ns, closes=True)
+        self._asked[member].append(asked)
+        return asked
+
+    def answers(self, request: WireRequest, asked: Asked, answer: dict[str, Any]) -> None:
+        """Notes and checks a response that the broker sends."""
+        asked.answered = self.next_event()
+        code = answer["error_code"]
+        if request.name == "ShareGroupHeartbeat":
+            if code == NONE:
+                self._beats_ns[asked.member] = asked.sent_ns
+            return
+        if code in _REFUSED:
+            asked.refused |= asked.acks.keys()
+            asked.closes = False
+            return
+        is_fetch = request.name == "ShareFetch"
+        which = "acknowledge_error_code" if is_fetch else "error_code"
+        group_id = asked.member[0]
+        for topic in answer["responses"]:
+            for entry in topic["partitions"]:
+                key = SharePartitionKey(group_id, topic["topic_id"], entry["partition_index"])
+                self._acknowledged(asked, key, entry[which])
+                if is_fetch:
+                    self._heard(asked, key, entry)
+
+    def _acknowledged(self, asked: Asked, key: SharePartitionKey, code: int) -> None:
+        acks = asked.acks.get(key)
+        if not acks:
+            return
+        self.happened[f"acknowledged {code}"] += 1
+        if code in _REFUSED:
+            asked.refused.add(key)
+        book = self.books.get(key)
+        if code != NONE or book is None:
+            return
+        for offset, type_ in acks.items():
+            delivery = book.deliveries.get(offset)
+            if delivery is None or delivery.life != book.life or delivery.event > asked.sent:
+                continue
+            if delivery.member == asked.member:
+                if type_ == RENEW:
+                    continue
+                book.stored[offset] = max(book.stored[offset], delivery.count)
+                if type_ in FINAL_TYPES:
+                    book.final.setdefault(offset, type_)
+            else:
+                # Below the start offset, an acknowledgement is ignored without an error.
+                is_below = offset < self._log_start(key)
+                assert is_below or book.ended(offset, self.limits), (
+                    f"{asked.member} acknowledges {offset} of {key}, which {delivery.member} holds"
+                )
+
+    def _heard(self, asked: Asked, key: SharePartitionKey, entry: dict[str, Any]) -> None:
+        unheard = self._unheard[asked.member]
+        for each in entry["acquired_records"]:
+            acquired = key, each["first_offset"], each["last_offset"], each["delivery_count"]
+            assert acquired in unheard, f"{asked.member} gets {acquired}, which it has not acquired"
+            unheard.remove(acquired)
+            self.happened["acquired ranges sent"] += 1
+
+    # -- the broker
+
+    def acquired(
+        self,
+        share: object,
+        key: SharePartitionKey,
+        member_id: str,
+        ranges: Sequence[tuple[int, int, int]],
+        now_ms: int,
+    ) -> None:
+        """Notes and checks that a member acquires records."""
+        book = self.books.setdefault(key, Book(key))
+        if book.share is not share:
+            book.share = share
+            book.life += 1
+        member = key.group_id, member_id
+        for first, last, count in ranges:
+            self._unheard[member].append((key, first, last, count))
+            for offset in range(first, last + 1):
+                self._deliver(book, offset, member, count, now_ms)
+
+    def _deliver(self, book: Book, offset: int, member: MemberKey, count: int, now_ms: int) -> None:
+        name = f"{offset} of {book.key}"
+        before = book.deliveries.get(offset)
+        assert offset not in book.final, (
+            f"{name} is delivered to {member} after {book.final[offset]} was acknowledged"
+        )
+        assert 1 <= count <= self.limits.delivery_count, f"{name} has delivery count {count}"
+        if before is None:
+            assert count == 1, f"{name} is delivered first with count {count}"
+        elif before.life == book.life:
+            assert count == before.count + 1, f"{name} has count {count} after {before.count}"
+            cause = self._end_of(book, offset, before, now_ms)
+            assert cause, f"{name} is held by {before.member}, and {member} gets it"
+            self.happened[f"delivered again: {cause}"] += 1
+        else:
+            low, high = book.stored[offset], book.highest[offset]
+            assert low < count <= high + 1, f"{name} has count {count} after {low} to {high}"
+            self.happened["delivered again after a load"] += 1
+        book.deliveries[offset] = Delivery(member, count, self.next_event(), book.life, now_ms)
+        book.highest[offset] = max(book.highest[offset], count)
+
+    def _end_of(self, book: Book, offset: int, before: Delivery, now_ms: int) -> str:
+        """Returns the cause that may have ended a delivery, or an empty string."""
+        if now_ms >= before.lock_begins_ms + self.limits.lock_ms:
+            return "lock"
+        for asked, type_ in book.acks[offset]:
+            if (
+                type_ == RELEASE
+                and asked.member == before.member
+                and book.key not in asked.refused
+                and asked.may_act_after(before.event, self.now_ns)
+            ):
+                return "released"
+        for asked in self._asked[before.member]:
+            if asked.closes and asked.may_act_after(before.event, self.now_ns):
+                return "session"
+        beat_ns = self._beats_ns.get(before.member, 0)
+        if self.now_ns - beat_ns >= self.limits.session_ms * MS:
+            return "member removed"
+        return ""
+
+    def renewed(
+        self, share: object, key: SharePartitionKey, member_id: str, offsets: Sequence[int], ms: int
+    ) -> None:
+        """Notes that the broker has renewed the locks of a member's records."""
+        book = self.books.get(key)
+        if book is None or book.share is not share:
+            return
+        for offset in offsets:
+            delivery = book.deliveries.get(offset)
+            if delivery is not None and delivery.member == (key.group_id, member_id):
+                delivery.lock_begins_ms = ms
+                self.happened["lock renewed"] += 1
+
+
+def _acknowledged(value: dict[str, Any]) -> Iterator[tuple[SharePartitionKey, int, int]]:
+    """Yields share partition, offset and type of each acknowledgement of a request."""
+    for topic in value["topics"]:
+        for partition in topic["partitions"]:
+            key = SharePartitionKey(
+                value["group_id"], topic["topic_id"], partition["partition_index"]
+            )
+            for batch in partition["acknowledgement_batches"]:
+                first, last = batch["first_offset"], batch["last_offset"]
+                types = batch["acknowledge_types"]
+                for offset in range(first, last + 1):
+                    if types:
+                        yield key, offset, types[min(offset - first, len(types) - 1)]

@@ -1,0 +1,228 @@
+"""Faults planted into the delivery of share groups, which simulated worlds must detect.
+
+A plant replaces correct code by faulty code with `monkeypatch`, and is named after its fault. A
+fault that `MOST_SEEDS` worlds do not reveal has no checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from broker.apis.share_fetch import acquiring
+from broker.apis.share_fetch.acquiring import Acquiring
+from broker.apis.share_fetch.handler import ShareFetching
+from broker.apis.shared.share_acknowledgements import ShareAcknowledgements
+from broker.loop.slices import Slices
+from broker.share import partitions
+from broker.share.live_partition import LivePartition
+from broker.share.partitions import SharePartitions
+from protocol.errors import NONE
+from share.partition.ranges import AVAILABLE, Range, Ranges
+from share.partition.share_partition import SharePartition
+from share.partition.values import AckBatch
+from share.persister.calls import StateReply
+from share.persister.shard import ShareStateShard
+from share.persister.values import UpdateValue
+from share.values import DeliveryState
+from tests.simulation.share.world import ShareWorld
+from tests.simulation.whole.runs import PLAYED_S_MAX, find_fault
+from tests.tiers import sampled
+
+MOST_SEEDS = 40
+SECONDS = 30
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def acknowledgements_are_answered_before_they_are_stored(patch: pytest.MonkeyPatch) -> None:
+    real = SharePartitions.store
+
+    def write(self: SharePartitions, live: LivePartition, change: Any, done: Any) -> None:
+        if done is not None:
+            done(NONE, None)
+        real(self, live, change, None)
+
+    patch.setattr(SharePartitions, "store", write)
+
+
+def acknowledgements_are_not_stored(patch: pytest.MonkeyPatch) -> None:
+    def write(self: SharePartitions, live: LivePartition, change: Any, done: Any) -> None:
+        live.writes += 1
+        self._stored(live, change, done, StateReply(NONE))
+
+    patch.setattr(SharePartitions, "store", write)
+
+
+def members_are_not_compared(patch: pytest.MonkeyPatch) -> None:
+    real = SharePartition.refusal
+
+    def refusal(
+        self: SharePartition, member_id: str, batches: Sequence[AckBatch], is_renew: bool = False
+    ) -> Any:
+        found = real(self, member_id, batches, is_renew)
+        return None if found is not None and "another member" in found.message else found
+
+    patch.setattr(SharePartition, "refusal", refusal)
+
+
+def released_records_are_archived(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        SharePartition,
+        "_limited",
+        lambda _self, state, _: DeliveryState.ARCHIVED if state == AVAILABLE else state,
+    )
+
+
+def last_delivery_does_not_archive(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SharePartition, "_limited", lambda _self, state, _: state)
+
+
+def delivery_count_is_lost_by_a_release(patch: pytest.MonkeyPatch) -> None:
+    real = Ranges.settle
+
+    def settle(self: Ranges, settled: Range, state: DeliveryState) -> None:
+        real(self, settled, state)
+        if state == AVAILABLE:
+            settled.count = 0
+
+    patch.setattr(Ranges, "settle", settle)
+
+
+def stored_delivery_counts_are_not_loaded(patch: pytest.MonkeyPatch) -> None:
+    real = partitions.ReadState
+    shown = ShareStateShard._read
+
+    def read(self: ShareStateShard, call: Any, now: Any) -> Any:
+        reply, records = shown(self, call, now)
+        if reply.state is not None:
+            batches = tuple(
+                each._replace(delivery_count=0) if each.delivery_state == 0 else each
+                for each in reply.state.batches
+            )
+            reply = StateReply(NONE, state=reply.state._replace(batches=batches))
+        return reply, records
+
+    from share.persister import shard
+
+    patch.setitem(shard._HANDLERS, real, read)
+
+
+def updates_are_lost_by_a_load(patch: pytest.MonkeyPatch) -> None:
+    real = ShareStateShard.replay
+
+    def replay(self: ShareStateShard, run: Any, base_offset: int) -> None:
+        if isinstance(run.value, UpdateValue) and run.value.batches and base_offset % 3 == 0:
+            run = type(run)(run.key, run.value._replace(batches=()))
+        real(self, run, base_offset)
+
+    patch.setattr(ShareStateShard, "replay", replay)
+
+
+def sessions_that_end_release_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SharePartition, "release_member", lambda *_: None)
+    patch.setattr(SharePartition, "expire", lambda *_: None)
+
+
+def locks_end_at_once(patch: pytest.MonkeyPatch) -> None:
+    real = SharePartition._new_lock
+
+    def new_lock(self: SharePartition, member_id: str, now_ms: int) -> Any:
+        return real(self, member_id, now_ms - self._settings.lock_duration_ms + 200)
+
+    patch.setattr(SharePartition, "_new_lock", new_lock)
+
+
+def renewals_do_not_extend_the_lock(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ranges, "lock_again", lambda *_: None)
+
+
+def records_of_all_members_are_released(patch: pytest.MonkeyPatch) -> None:
+    real = SharePartition.release_member
+
+    def release_member(self: SharePartition, member_id: str) -> Any:
+        held = [each.lock.member_id for each in self._ranges if each.lock is not None]
+        return real(self, held[0] if held else member_id)
+
+    patch.setattr(SharePartition, "release_member", release_member)
+
+
+def reads_do_not_lock_the_share_partition(patch: pytest.MonkeyPatch) -> None:
+    """Two requests read the same records, and the second one gets the records of the first."""
+    real = SharePartition.acquire
+
+    def acquire(self: SharePartition, member_id: str, fetched: Any, *more: Any) -> Any:
+        for each in self._ranges:
+            if each.lock is not None and each.transition is None and each.lock.records == 1:
+                self._ranges.settle(each, AVAILABLE)
+                break
+        return real(self, member_id, fetched, *more)
+
+    patch.setattr(SharePartition, "acquire", acquire)
+
+
+def aborted_records_are_delivered(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(acquiring, "aborted_ranges", lambda *_: ())
+
+
+def in_flight_records_are_not_limited(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ranges, "window", lambda _: 0)
+
+
+def acknowledgements_are_lost_when_the_session_ends(patch: pytest.MonkeyPatch) -> None:
+    async def acquire(self: ShareFetching, slices: Slices, acquiring: Acquiring) -> None:
+        await acquiring.run(slices)
+
+    patch.setattr(ShareFetching, "_acquire", acquire)
+
+
+def refused_acknowledgement_is_applied_in_part(patch: pytest.MonkeyPatch) -> None:
+    real = ShareAcknowledgements._acknowledge
+
+    def acknowledge(
+        self: ShareAcknowledgements, live: LivePartition, place: Any, batches: list[AckBatch]
+    ) -> None:
+        if live.ready.refusal(self._member_id, batches, self._is_renew) is not None:
+            self._missing += 1
+            self._partitions.acknowledge(
+                live, self._member_id, batches[:1], lambda *_: None, is_renew=self._is_renew
+            )
+            self._missing -= 1
+        real(self, live, place, batches)
+
+    patch.setattr(ShareAcknowledgements, "_acknowledge", acknowledge)
+
+
+PLANTS = [
+    acknowledgements_are_answered_before_they_are_stored,
+    acknowledgements_are_not_stored,
+    members_are_not_compared,
+    released_records_are_archived,
+    last_delivery_does_not_archive,
+    delivery_count_is_lost_by_a_release,
+    stored_delivery_counts_are_not_loaded,
+    updates_are_lost_by_a_load,
+    sessions_that_end_release_nothing,
+    locks_end_at_once,
+    renewals_do_not_extend_the_lock,
+    records_of_all_members_are_released,
+    reads_do_not_lock_the_share_partition,
+    aborted_records_are_delivered,
+    in_flight_records_are_not_limited,
+    acknowledgements_are_lost_when_the_session_ends,
+    refused_acknowledgement_is_applied_in_part,
+]
+
+FOUND_SOON = {last_delivery_does_not_archive, aborted_records_are_delivered, locks_end_at_once}
+"""Faults that are detected in a second; the campaign covers the others."""
+
+
+@pytest.mark.proves("share 14")
+@pytest.mark.planted("simulated share groups")
+@pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
+@pytest.mark.timeout(PLAYED_S_MAX)
+def test_planted_share_fault_is_detected(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    find_fault(ShareWorld, range(MOST_SEEDS), SECONDS)
