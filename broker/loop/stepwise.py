@@ -17,7 +17,7 @@ def run_stepwise(slicer: Slicer, background: Background, name: str, steps: Itera
             next(steps)
         except StopIteration:
             return
-    background.spawn(_run_later(slicer, name, steps))
+    background.spawn(_run_later(slicer, name, steps), name)
 
 
 async def _run_later(slicer: Slicer, name: str, steps: Iterator[None]) -> None:
