@@ -37,23 +37,25 @@ class ShareLooks:
         waiting = held = 0
         found: list[tuple[InFlightRange, LivePartition]] = []
         for live in list(self._partitions.of_group(group_id)):
-            share, size = live.share, 1
+            share = live.share
             if share is None:
                 continue
             waiting += max(0, live.partition.high_watermark - share.end_offset - 1)
-            for each in share.in_flight():
-                size += 1
-                records = each.last_offset - each.first_offset + 1
-                if each.state == DeliveryState.ACQUIRED:
-                    held += records
-                elif each.state == DeliveryState.AVAILABLE:
-                    waiting += records
-                else:
-                    continue
-                if each.delivery_count >= REPEATED_AT:
-                    found.append((each, live))
-            yield size
-        found.sort(key=lambda pair: -pair[0].delivery_count)
+            for piece in share.in_flight_pieces():
+                for each in piece:
+                    records = each.last_offset - each.first_offset + 1
+                    if each.state == DeliveryState.ACQUIRED:
+                        held += records
+                    elif each.state == DeliveryState.AVAILABLE:
+                        waiting += records
+                    else:
+                        continue
+                    if each.delivery_count >= REPEATED_AT:
+                        found.append((each, live))
+                found.sort(key=lambda pair: -pair[0].delivery_count)
+                del found[REPEATED_SHOWN:]
+                yield len(piece)
+            yield 1
         counts = self._partitions.counts.of(group_id)
         completed = counts.archived + sum(
             counts.outcomes[kind] for kind in ("accepted", "rejected", "gap")
@@ -62,18 +64,8 @@ class ShareLooks:
         if before is None or before[0] != completed or not (waiting or held):
             before = self._stands[group_id] = (completed, now.mono_ms)
         offset_ms = now.wall_ms - now.mono_ms
-        repeated = [_repeated(each, live, offset_ms) for each, live in found[:REPEATED_SHOWN]]
-        lock_ms = self._partitions.settings_of(group_id).limits.lock_duration_ms
-        expired = [
-            ExpiredFacts(
-                member_id,
-                [each.at_ms + offset_ms for each in expiries],
-                [each.records for each in expiries],
-                lock_ms,
-            )
-            for member_id, expiries in counts.expiries
-        ]
-        return ShareFacts(waiting, held, before[1] + offset_ms, repeated, expired)
+        repeated = [_repeated(each, live, offset_ms) for each, live in found]
+        return ShareFacts(waiting, held, before[1] + offset_ms, repeated)
 
 
 def _repeated(each: InFlightRange, live: LivePartition, offset_ms: int) -> RepeatedFacts:

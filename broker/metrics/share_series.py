@@ -40,8 +40,7 @@ class ShareSeries:
         )
 
     def steps(self) -> Iterator[int]:
-        """Writes the series in steps; yields the size of each step: the ranges of one share
-        partition."""
+        """Writes the series in steps; yields the number of ranges that each step read."""
         for group_id, counts in self._partitions.counts:
             if not self._families.has_room(_SERIES):
                 continue
@@ -54,11 +53,11 @@ class ShareSeries:
             self._archived.add(group, counts.archived)
             records: Counter[DeliveryState] = Counter()
             for live in list(self._partitions.of_group(group_id)):
-                size = 1
-                for each in () if live.share is None else live.share.in_flight():
-                    records[each.state] += each.last_offset - each.first_offset + 1
-                    size += 1
-                yield size
+                for piece in () if live.share is None else live.share.in_flight_pieces():
+                    for each in piece:
+                        records[each.state] += each.last_offset - each.first_offset + 1
+                    yield len(piece)
+                yield 1
             for state, name in _STATES.items():
                 self._records.add(f'{group},state="{name}"', records[state])
             yield 1

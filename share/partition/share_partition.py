@@ -9,6 +9,7 @@ Source: Kafka 4.3.1 ``SharePartition``; KIP-932, KIP-1206, KIP-1222.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 
 from protocol import errors
 from share.partition.acknowledgement import (
@@ -273,9 +274,12 @@ class SharePartition:
         final state is not yet stored."""
         return sum(len(each) for each in self._ranges if not is_final(each.state))
 
-    def in_flight(self) -> Iterator[InFlightRange]:
-        """Returns the ranges between start and end offset, in ascending order and without gaps."""
-        for each in self._ranges:
+    def in_flight(self, first_offset: int = 0) -> Iterator[InFlightRange]:
+        """Returns the ranges from the start offset, or a later first offset, to the end offset, in
+        ascending order and without gaps."""
+        ranges = self._ranges
+        first = max(first_offset, ranges.start_offset)
+        for each in ranges.overlapping(first, ranges.end_offset):
             lock = each.lock
             yield InFlightRange(
                 each.first,
@@ -287,6 +291,14 @@ class SharePartition:
                 -1 if lock is None else lock.ends_ms,
                 each.transition is not None,
             )
+
+    def in_flight_pieces(self) -> Iterator[list[InFlightRange]]:
+        """Yields the ranges of `in_flight` in lists of at most `PIECE`. The share partition may
+        change between two lists; each offset is then in at most one list."""
+        offset = 0
+        while piece := list(islice(self.in_flight(offset), PIECE)):
+            yield piece
+            offset = piece[-1].last_offset + 1
 
     def outcomes(self, first_offset: int, last_offset: int) -> list[Outcome]:
         """Returns the kept outcomes of deliveries of these offsets, the oldest first: of records

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Generator, Iterator, Mapping
 from heapq import heappop, heappush
 from itertools import pairwise
 from operator import attrgetter
@@ -23,6 +22,7 @@ from broker.share.live_partition import LivePartition
 from coordinator.share.archived import Archived
 from coordinator.share.group_view import ShareGroupView
 from protocol.now import Now
+from share.partition.loading import loading
 from share.partition.share_partition import SharePartition
 from share.partition.values import InFlightRange, Outcome
 from share.persister.values import coordinator_key
@@ -100,30 +100,12 @@ def names_of(sources: Sources, group: ShareGroupView) -> Names:
     return names
 
 
-def archived_of(sources: Sources, group_id: str) -> Mapping[tuple[str, int], Sequence[Archived]]:
-    """Returns the archived records in the journal of a group, by topic id in hexadecimal and
-    partition."""
-    journal = sources.journal.get(group_id)
-    found: dict[tuple[str, int], list[Archived]] = {}
-    for each in () if journal is None else journal.archived:
-        found.setdefault((each.topic_id, each.partition), []).append(each)
-    return found
-
-
-class Place(NamedTuple):
-    """A share partition of a group, and the function that makes its view."""
-
-    topic: str
-    partition: int
-    make: partial[View]
-
-
-def share_places(
-    sources: Sources, group: ShareGroupView, offset: int | None = None
-) -> Iterator[Place]:
-    """Yields the share partitions of a group, by topic and partition. With ``offset``, the views
-    have only what concerns this record."""
-    names, archived = names_of(sources, group), archived_of(sources, group.group_id)
+def share_partition_rows(
+    sources: Sources, group: ShareGroupView, wanted: Wanted
+) -> Iterator[View | None]:
+    """Yields the share partitions of a group, by topic and partition; None after each step of the
+    work and for those that are not wanted."""
+    names = names_of(sources, group)
     in_memory = {live.key: live for live in sources.share_partitions.of_group(group.group_id)}
     keys = {
         SharePartitionKey(group.group_id, topic_id, partition)
@@ -136,20 +118,10 @@ def share_places(
         if (topic := sources.registry.topic_by_id(key.topic_id)) is not None
     ]
     for name, partition, key in sorted(known):
-        entries = archived.get((key.topic_id.hex(), partition), ())
-        make = partial(_row, sources, name, key, in_memory.get(key), names, entries, offset)
-        yield Place(name, partition, make)
-
-
-def share_partition_rows(
-    sources: Sources, group: ShareGroupView, wanted: Wanted
-) -> Iterator[View | None]:
-    """Yields the share partitions of a group, by topic and partition; None for those that are not
-    wanted."""
-    for place in share_places(sources, group, wanted.offset):
-        is_wanted = wanted.topic in (None, place.topic)
-        is_wanted = is_wanted and wanted.partition in (None, place.partition)
-        yield place.make() if is_wanted else None
+        if wanted.topic not in (None, name) or wanted.partition not in (None, partition):
+            yield None
+            continue
+        yield from _row(sources, name, key, in_memory.get(key), names, wanted.offset)
 
 
 def _row(
@@ -160,13 +132,13 @@ def _row(
     names: Names,
     archived: Sequence[Archived],
     offset: int | None,
-) -> View:
+) -> Iterator[View | None]:
     log = sources.logs.get(topic, key.partition)
     now = sources.time.now()
     share = None if live is None else live.share
     is_loaded = share is not None
     if share is None:
-        share = _stored(sources, key)
+        share = yield from _stored(sources, key)
     view: View = {
         "topic": topic,
         "partition": key.partition,
@@ -185,7 +157,8 @@ def _row(
         "more_histories": 0,
     }
     if share is None:
-        return view
+        yield view
+        return
     next_offset = share.end_offset + 1
     view |= {
         "start_offset": share.start_offset,
@@ -194,12 +167,16 @@ def _row(
     }
     if live is not None and live.deleted is not None:
         view["deleted"] = dict(zip(("first_offset", "last_offset"), live.deleted, strict=True))
-    ranges = list(share.in_flight())
+    ranges: list[InFlightRange] = []
+    shown: list[InFlightRange] = []
     counts = Counter[str]()
-    for each in ranges:
-        counts[_STATES[each.state]] += each.last_offset - each.first_offset + 1
+    for piece in share.in_flight_pieces():
+        for each in piece:
+            counts[_STATES[each.state]] += each.last_offset - each.first_offset + 1
+        ranges += piece
+        shown += [each for each in piece if offset is None or _contains(each, offset)]
+        yield None
     view["records"].update(counts)
-    shown = [each for each in ranges if offset is None or _contains(each, offset)]
     view["in_flight"] = [_range_view(each, names, now) for each in shown[:RANGES_SHOWN]]
     view["more_in_flight"] = max(0, len(shown) - RANGES_SHOWN)
     first, last = (0, share.end_offset) if offset is None else (offset, offset)
@@ -210,10 +187,12 @@ def _row(
         _history_view(outcomes, each, names, now) for each in histories[:HISTORIES_SHOWN]
     ]
     view["more_histories"] = max(0, len(histories) - HISTORIES_SHOWN)
-    return view
+    yield view
 
 
-def _stored(sources: Sources, key: SharePartitionKey) -> SharePartition | None:
+def _stored(
+    sources: Sources, key: SharePartitionKey
+) -> Generator[None, None, SharePartition | None]:
     """Returns a share partition as the share coordinator has stored it; None if it is not loaded or
     has no start offset yet."""
     view = sources.share_states.view_of(coordinator_key(key))
@@ -221,7 +200,7 @@ def _stored(sources: Sources, key: SharePartitionKey) -> SharePartition | None:
     if state is None or state.start_offset == UNINITIALIZED_OFFSET:
         return None
     limits = sources.share_partitions.settings_of(key.group_id).limits
-    return SharePartition(key, state, limits)
+    return SharePartition(key, state, limits, ranges=(yield from loading(state)))
 
 
 def _contains(each: InFlightRange | Outcome, offset: int) -> bool:

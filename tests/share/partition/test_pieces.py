@@ -84,6 +84,16 @@ def test_lock_that_ends_between_two_pieces_is_released_too() -> None:
     assert share.next_deadline() is None or share.expire(2 * LOCK_MS) is None
 
 
+def test_ranges_in_flight_are_read_in_pieces_although_they_change() -> None:
+    share = scattered()
+    steps = share.in_flight_pieces()
+    first = next(steps)
+    acquire(share, fetched((0, OFFSETS - 1)), PIECE)
+    found = [*first, *[each for piece in steps for each in piece]]
+    assert [each.first_offset for each in found] == list(range(OFFSETS))
+    assert len(first) == PIECE
+
+
 def test_stored_state_is_loaded_in_pieces() -> None:
     batches = tuple(StateBatch(2 * i, 2 * i, AVAILABLE, 1) for i in range(RANGES))
     state = StoredState(3, 1, 0, -1, batches)
