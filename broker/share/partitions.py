@@ -122,7 +122,7 @@ class SharePartitions:
         self._lives = LivePartitions()
         self._loads: set[asyncio.Task[None]] = set()
         run = partial(run_stepwise, slicer, background, "share release")
-        self.releases = Releases(self.of_group, self.store, run)
+        self.releases = Releases(self.of_group, self.store, run, internal_errors)
         """The releases of members whose share sessions have ended."""
         self._locks = LockTimer(time, self._expire)
         self.arm = self._locks.arm
@@ -273,13 +273,18 @@ class SharePartitions:
     def begin_acknowledging(
         self, live: LivePartition, member_id: str, batches: list[AckBatch], *, is_renew: bool
     ) -> Acknowledged:
-        """Acknowledges records as a part of a large request; `store` or `take_back` follows. Until
-        then, no other request may acknowledge the records."""
+        """Acknowledges records as a part of a large request; `store_begun` or `take_back` follows.
+        Until then, no other request may acknowledge the records."""
         now_ms = live.used_ms = self._time.now().mono_ms
         live.follow_log_start()
         found = live.ready.acknowledge(member_id, batches, now_ms, is_renew)
         self.arm(live)
         return found
+
+    def store_begun(self, live: LivePartition, change: Change, done: OnDone) -> None:
+        """Stores a part of a large request."""
+        live.ready.refresh(change)
+        self.store(live, change, done)
 
     def take_back(self, live: LivePartition, change: Change) -> None:
         """Undoes a part of a large request that is refused."""

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slices
 from broker.share.live_partition import LivePartition
 
@@ -32,12 +33,14 @@ class Releases:
         lives_of: Callable[[str], Iterable[LivePartition]],
         write: Callable[[LivePartition, Change, OnDone], None],
         run: Callable[[Iterator[None]], None],
+        internal_errors: InternalErrors,
     ) -> None:
         """``lives_of`` returns the share partitions of a group; ``write`` stores a change; ``run``
         runs steps, some of them later."""
         self._lives_of = lives_of
         self._write = write
         self._run = run
+        self._errors = internal_errors
         self._pending: dict[MemberKey, _Release] = {}
         self._queue: deque[_Release] = deque()
         self._is_running = False
@@ -71,7 +74,10 @@ class Releases:
             while self._queue:
                 release = self._queue.popleft()
                 for live in list(self._lives_of(release.key[0])):
-                    yield from self._release(live, release)
+                    try:
+                        yield from self._release(live, release)
+                    except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+                        self._errors.caught("shard", error, partition=live.partition.name)
                     yield
                 release.one_done(0, None)
         finally:

@@ -14,7 +14,8 @@ from share.partition.ranges import ACQUIRED, Ranges
 from share.partition.values import AckBatch, AcknowledgeType
 
 PIECE = 500
-"""The most acknowledge types that are applied in one piece, in about 4 ms."""
+"""The maximum number of acknowledge types, or of ranges, that one piece of a long operation
+handles, in about 4 ms."""
 
 
 class Refusal(NamedTuple):

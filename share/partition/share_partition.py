@@ -254,6 +254,12 @@ class SharePartition:
         self._settled(change)
         return archived
 
+    def refresh(self, change: Change) -> None:
+        """Prepares a change that is stored later than it began: changes that began after it may be
+        stored already, and the stored start offset must not move back."""
+        change.start_offset = self._ranges.start_offset
+        change.delivery_complete_count = self._ranges.complete_count
+
     def failed(self, change: Change, now_ms: int) -> None:
         """Takes back a change that was not stored. Its records are held by the same member again;
         if their acquisition lock has ended, they are released without being stored."""

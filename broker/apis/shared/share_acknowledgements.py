@@ -107,7 +107,7 @@ class ShareAcknowledgements:
                 self._partitions.take_back(live, change)
             else:
                 self._missing += 1
-                self._partitions.store(live, change, self._done(place))
+                self._partitions.store_begun(live, change, self._done(place))
             if slices.over:
                 await slices.pause()
         self._put(place, *refused)

@@ -210,6 +210,17 @@ def test_change_has_the_start_offset_from_before_it() -> None:
     assert (share.start_offset, share.end_offset, share.next_fetch_offset()) == (10, 9, 10)
 
 
+def test_refreshed_change_has_the_start_offset_of_later_changes() -> None:
+    share = partition()
+    acquire(share, fetched((0, 9)))
+    late = acknowledge(share, (5, 5, [ACCEPT])).change
+    assert late is not None
+    stored(share, acknowledge(share, (0, 4, [ACCEPT])).change)
+    assert (late.start_offset, late.delivery_complete_count) == (0, 1)
+    share.refresh(late)
+    assert (late.start_offset, late.delivery_complete_count) == (5, 1)
+
+
 def test_change_joins_neighbours_of_equal_state_and_count() -> None:
     share = partition((0, 1, AVAILABLE, 0), (2, 2, AVAILABLE, 1))
     acquire(share, fetched((0, 5)))

@@ -12,22 +12,24 @@ from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.shared import share_acknowledgements
 from protocol.errors import (
     NONE,
-    TOPIC_ALREADY_EXISTS,
-    UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.records.batch import records_of
 from protocol.records.stored import iter_stored
+from share.partition import acknowledgement, acquisition, loading, share_partition
+from share.partition.acknowledgement import PIECE
 from share.partition.share_partition import SharePartition
 from share.partition.values import AckBatch, AcquiredRange, FetchedRecords
 from share.values import SharePartitionKey
+from tests.simulation.share.admin import Admin
 from tests.simulation.share.consumer import Ghost, ShareConsumer
 from tests.simulation.share.ledger import RENEW, Asked, Limits, MemberKey, ShareLedger
+from tests.simulation.share.places import COMMITTED, FLEETING, GROUPS, STABLE, STREAM, TXN
 from tests.simulation.share.producers import BATCH_RECORDS_MAX, Producer, TransactionalProducer
 from tests.simulation.transactions import truth
-from tests.simulation.whole.agenda import MS, S
-from tests.simulation.whole.client import Client, Sent, WireRequest
+from tests.simulation.whole.client import Client, WireRequest
 from tests.simulation.whole.disk_log import batches_of
 from tests.simulation.whole.faults import FAULTS_WORTH
 from tests.simulation.whole.living import LivingWorld
@@ -36,18 +38,17 @@ from tests.simulation.whole.process import Process
 if TYPE_CHECKING:
     from tests.simulation.whole.network import Wire
 
-Place = tuple[str, int]
-STREAM, TXN, KEPT, FLEETING = "stream", "txn", "kept", "fleeting"
-PARTITIONS = {STREAM: 2, TXN: 2, KEPT: 1, FLEETING: 1}
-STABLE: tuple[Place, ...] = ((STREAM, 0), (STREAM, 1), (TXN, 0), (TXN, 1), (KEPT, 0))
-"""The partitions that are never deleted."""
-GROUPS = {"plain": [STREAM, KEPT, FLEETING], "committed": [TXN, STREAM], "all": [TXN, KEPT]}
-"""The groups with their topics; the group ``committed`` reads with read_committed."""
-COMMITTED = "committed"
 REST_S = 150
 """The longest time in seconds, without failures, until all records are final."""
 DOUBLED_CHANCE = 0.03
-_GROUP_RESOURCE = 32
+_WITH_PIECES: tuple[Any, ...] = (
+    acknowledgement,
+    acquisition,
+    loading,
+    share_partition,
+    share_acknowledgements,
+)
+"""The modules that use `PIECE`."""
 
 
 class ShareWorld(LivingWorld):
@@ -74,6 +75,8 @@ class ShareWorld(LivingWorld):
             for name, worth in FAULTS_WORTH.items()
             if name != "wall clock jumps" and (self.flushes or name != "power")
         }
+        self.piece = chance.choice((2, 10, PIECE))
+        """The number of ranges that one piece of a long operation handles."""
         self.topics_made = False
         self.values: dict[tuple[bytes, int], dict[int, bytes]] = {}
         """The values of all delivered records, by topic id, index and offset."""
@@ -213,11 +216,15 @@ class ShareWorld(LivingWorld):
                 self.guarded(ledger.renewed, share, share.key, member_id, offsets, now_ms)
             return result
 
+        for module in _WITH_PIECES:
+            module.PIECE = self.piece
         SharePartition.acquire = acquiring  # type: ignore[method-assign]
         SharePartition.acknowledge = acknowledging  # type: ignore[method-assign]
         try:
             yield
         finally:
+            for module in _WITH_PIECES:
+                module.PIECE = PIECE
             SharePartition.acquire = acquire  # type: ignore[method-assign]
             SharePartition.acknowledge = acknowledge  # type: ignore[method-assign]
 
@@ -331,102 +338,3 @@ class ShareWorld(LivingWorld):
                         f" {book.acks[offset]}"
                     )
                     self.happened["final record"] += 1
-
-
-class Admin(Client):
-    """Creates the topics and configures the groups; later deletes records and a topic."""
-
-    world: ShareWorld
-
-    def __init__(self, world: ShareWorld, name: str, host: str, chance: Random) -> None:
-        super().__init__(world, name, host, chance)
-        self._configured = False
-        self._made: set[int] = set()
-        """The key types of FindCoordinator whose internal topic exists."""
-
-    def act(self) -> None:
-        dice = self.chance.random()
-        if not self._configured:
-            self._configure()
-        elif not self.world.topics_made or dice < 0.2:
-            self._create()
-        elif self.calm or dice < 0.25 or len(self._made) < 2:
-            key_type = self.chance.randint(0, 1)
-            value = {"key": "anything", "key_type": key_type}
-            self.send(WireRequest("FindCoordinator", 2, value), key_type)
-        elif dice < 0.4:
-            value = {
-                "topics": [{"name": FLEETING, "topic_id": bytes(16)}],
-                "timeout_ms": 30_000,
-            }
-            self.send(WireRequest("DeleteTopics", 6, value))
-        else:
-            self._delete_records()
-
-    def _configure(self) -> None:
-        """Sets the settings of the groups before they exist."""
-        resources = [
-            {
-                "resource_type": _GROUP_RESOURCE,
-                "resource_name": group,
-                "configs": [
-                    {"name": name, "config_operation": 0, "value": value}
-                    for name, value in (
-                        ("share.auto.offset.reset", "earliest"),
-                        (
-                            "share.isolation.level",
-                            "read_committed" if group == COMMITTED else "read_uncommitted",
-                        ),
-                    )
-                ],
-            }
-            for group in GROUPS
-        ]
-        value = {"resources": resources, "validate_only": False}
-        self.send(WireRequest("IncrementalAlterConfigs", 1, value))
-
-    def _create(self) -> None:
-        small = [{"name": "segment.bytes", "value": "3000"}]
-        topics = [
-            {
-                "name": name,
-                "num_partitions": partitions,
-                "replication_factor": 1,
-                "assignments": [],
-                "configs": [*small, {"name": "retention.bytes", "value": "9000"}]
-                if name == KEPT
-                else [],
-            }
-            for name, partitions in PARTITIONS.items()
-        ]
-        value = {"topics": topics, "timeout_ms": 30_000, "validate_only": False}
-        self.send(WireRequest("CreateTopics", 4, value))
-
-    def _delete_records(self) -> None:
-        process = self.world.process
-        topic, index = self.chance.choice(STABLE)
-        partition = None if process is None else process.broker.logs.get(topic, index)
-        end = 0 if partition is None else partition.high_watermark
-        start = 0 if partition is None else partition.log.log_start_offset
-        offset = min(end, start + self.chance.randint(1, 60))
-        partitions = [{"partition_index": index, "offset": offset}]
-        value = {"topics": [{"name": topic, "partitions": partitions}], "timeout_ms": 30_000}
-        self.send(WireRequest("DeleteRecords", 1, value))
-
-    def hear(self, sent: Sent, frame: bytes) -> None:
-        answer = sent.answer_in(frame)
-        api = sent.request.name
-        self.world.happened[f"admin {api}"] += 1
-        if api == "IncrementalAlterConfigs":
-            self._configured = {each["error_code"] for each in answer["responses"]} == {NONE}
-            assert self._configured or self.world.faults.disk_in_trouble, answer
-        elif api == "CreateTopics":
-            codes = {topic["error_code"] for topic in answer["topics"]}
-            self.world.topics_made = codes <= {NONE, TOPIC_ALREADY_EXISTS}
-        elif api == "DeleteTopics":
-            code = answer["responses"][0]["error_code"]
-            assert code in (NONE, UNKNOWN_TOPIC_OR_PARTITION) or self.world.faults.disk_in_trouble
-        elif api == "FindCoordinator" and answer["error_code"] == NONE:
-            self._made.add(sent.about)
-        fast = len(self._made) < 2
-        self.think_after(100 * MS if fast else self.chance.choice((1, 3, 6)) * S)
