@@ -65,7 +65,17 @@ class ShareLooks:
             before = self._stands[group_id] = (completed, now.mono_ms)
         offset_ms = now.wall_ms - now.mono_ms
         repeated = [_repeated(each, live, offset_ms) for each, live in found]
-        return ShareFacts(waiting, held, before[1] + offset_ms, repeated)
+        lock_ms = self._partitions.settings_of(group_id).limits.lock_duration_ms
+        expired = [
+            ExpiredFacts(
+                member_id,
+                [each.at_ms + offset_ms for each in expiries],
+                [each.records for each in expiries],
+                lock_ms,
+            )
+            for member_id, expiries in counts.expiries
+        ]
+        return ShareFacts(waiting, held, before[1] + offset_ms, repeated, expired)
 
 
 def _repeated(each: InFlightRange, live: LivePartition, offset_ms: int) -> RepeatedFacts:

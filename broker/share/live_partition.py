@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from broker.topics.long_poll import LongPolls, Waiter
@@ -163,19 +163,3 @@ class LivePartitions:
 
 def _log_of(live: LivePartition) -> _Log:
     return live.partition.topic, live.partition.index
-
-
-class Countdown:
-    """Calls a function when a number of changes is done; failures were logged before."""
-
-    __slots__ = ("_done", "left")
-
-    def __init__(self, done: Callable[[], None] | None) -> None:
-        self.left = 1
-        self._done = done
-
-    def one_done(self, _code: int, _message: str | None) -> None:
-        """Counts a change that was stored or has failed."""
-        self.left -= 1
-        if not self.left and self._done is not None:
-            self._done()

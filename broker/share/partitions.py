@@ -27,7 +27,7 @@ from broker.loop.slices import Slicer
 from broker.loop.stepwise import run_stepwise
 from broker.share.group_settings import DeliverySettings
 from broker.share.initial_offset import initial_offset
-from broker.share.live_partition import Countdown, LivePartition, LivePartitions
+from broker.share.live_partition import LivePartition, LivePartitions
 from broker.share.lock_timer import LockTimer
 from broker.share.persister_errors import FENCED, TEMPORARY, shown
 from broker.share.releases import OnDone, Releases
@@ -55,7 +55,7 @@ from share.persister.calls import (
 from share.values import UNINITIALIZED_OFFSET, SharePartitionKey
 
 if TYPE_CHECKING:
-    from share.partition.values import AckBatch, Acknowledged, Change
+    from share.partition.values import AckBatch, Acknowledged, Change, Outcome
 
 logger = structlog.get_logger(__name__)
 

@@ -26,17 +26,14 @@ def share_settings(sources: Sources, group: GroupView) -> View | None:
     return delivery_limits(sources, group.group_id)
 
 
-def share_rows(sources: Sources, group: GroupView) -> Iterator[Row]:
-    """Yields a row for each share partition of a share group, in the table ``share``."""
+def share_rows(sources: Sources, group: GroupView) -> Iterator[Row | None]:
+    """Yields a row for each share partition of a share group, in the table ``share``; None after
+    each step of the work."""
     if isinstance(group, ShareGroupView):
         for place in share_places(sources, group):
             key = f"{place.topic}-{place.partition}"
-            yield Row("share", key, None, partial(_row, place.make))
-
-
-def _row(make: partial[View]) -> View:
-    view: View = _steadied(make())
-    return view
+            for view in place.make():
+                yield None if view is None else Row("share", key, None, partial(_steadied, view))
 
 
 def _steadied(value: Any) -> Any:

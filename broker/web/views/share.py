@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from itertools import pairwise
 from operator import attrgetter
@@ -100,12 +101,31 @@ def names_of(sources: Sources, group: ShareGroupView) -> Names:
     return names
 
 
-def share_partition_rows(
-    sources: Sources, group: ShareGroupView, wanted: Wanted
-) -> Iterator[View | None]:
-    """Yields the share partitions of a group, by topic and partition; None after each step of the
-    work and for those that are not wanted."""
-    names = names_of(sources, group)
+def archived_of(sources: Sources, group_id: str) -> Mapping[tuple[str, int], Sequence[Archived]]:
+    """Returns the archived records in the journal of a group, by topic id in hexadecimal and
+    partition."""
+    journal = sources.journal.get(group_id)
+    found: dict[tuple[str, int], list[Archived]] = {}
+    for each in () if journal is None else journal.archived:
+        found.setdefault((each.topic_id, each.partition), []).append(each)
+    return found
+
+
+class Place(NamedTuple):
+    """A share partition of a group, and the function that makes its view in steps: it yields None
+    after each step, and at the end the view."""
+
+    topic: str
+    partition: int
+    make: partial[Iterator[View | None]]
+
+
+def share_places(
+    sources: Sources, group: ShareGroupView, offset: int | None = None
+) -> Iterator[Place]:
+    """Yields the share partitions of a group, by topic and partition. With ``offset``, the views
+    have only what concerns this record."""
+    names, archived = names_of(sources, group), archived_of(sources, group.group_id)
     in_memory = {live.key: live for live in sources.share_partitions.of_group(group.group_id)}
     keys = {
         SharePartitionKey(group.group_id, topic_id, partition)
@@ -118,10 +138,21 @@ def share_partition_rows(
         if (topic := sources.registry.topic_by_id(key.topic_id)) is not None
     ]
     for name, partition, key in sorted(known):
-        if wanted.topic not in (None, name) or wanted.partition not in (None, partition):
+        entries = archived.get((key.topic_id.hex(), partition), ())
+        make = partial(_row, sources, name, key, in_memory.get(key), names, entries, offset)
+        yield Place(name, partition, make)
+
+
+def share_partition_rows(
+    sources: Sources, group: ShareGroupView, wanted: Wanted
+) -> Iterator[View | None]:
+    """Yields the share partitions of a group, by topic and partition; None after each step of the
+    work and for those that are not wanted."""
+    for place in share_places(sources, group, wanted.offset):
+        if wanted.topic in (None, place.topic) and wanted.partition in (None, place.partition):
+            yield from place.make()
+        else:
             yield None
-            continue
-        yield from _row(sources, name, key, in_memory.get(key), names, wanted.offset)
 
 
 def _row(
@@ -167,8 +198,7 @@ def _row(
     }
     if live is not None and live.deleted is not None:
         view["deleted"] = dict(zip(("first_offset", "last_offset"), live.deleted, strict=True))
-    ranges: list[InFlightRange] = []
-    shown: list[InFlightRange] = []
+    ranges, shown = list[InFlightRange](), list[InFlightRange]()
     counts = Counter[str]()
     for piece in share.in_flight_pieces():
         for each in piece:

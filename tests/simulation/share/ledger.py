@@ -181,6 +181,11 @@ class ShareLedger:
         code = answer["error_code"]
         if request.name == "ShareGroupHeartbeat":
             if code == NONE:
+                silent_ns = asked.sent_ns - self._beats_ns.get(asked.member, 0)
+                if silent_ns >= self.limits.session_ms * MS:
+                    # The group may have removed the member before this heartbeat.
+                    asked.closes = True
+                    self._asked[asked.member].append(asked)
                 self._beats_ns[asked.member] = asked.sent_ns
             return
         if code in _REFUSED:

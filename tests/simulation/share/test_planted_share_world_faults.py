@@ -12,10 +12,7 @@ from typing import Any
 import pytest
 
 from broker.apis.share_fetch import acquiring
-from broker.apis.share_fetch.acquiring import Acquiring
-from broker.apis.share_fetch.handler import ShareFetching
 from broker.apis.shared.share_acknowledgements import ShareAcknowledgements
-from broker.loop.slices import Slices
 from broker.share import partitions
 from broker.share.live_partition import LivePartition
 from broker.share.partitions import SharePartitions
@@ -171,13 +168,6 @@ def in_flight_records_are_not_limited(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Ranges, "window", lambda _: 0)
 
 
-def acknowledgements_are_lost_when_the_session_ends(patch: pytest.MonkeyPatch) -> None:
-    async def acquire(self: ShareFetching, slices: Slices, acquiring: Acquiring) -> None:
-        await acquiring.run(slices)
-
-    patch.setattr(ShareFetching, "_acquire", acquire)
-
-
 def refused_acknowledgement_is_applied_in_part(patch: pytest.MonkeyPatch) -> None:
     real = ShareAcknowledgements._acknowledge
 
@@ -195,7 +185,19 @@ def refused_acknowledgement_is_applied_in_part(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(ShareAcknowledgements, "_acknowledge", acknowledge)
 
 
+def only_the_first_piece_is_released(patch: pytest.MonkeyPatch) -> None:
+    real = SharePartition.expire
+
+    def expire(self: SharePartition, now_ms: int) -> Any:
+        change = real(self, now_ms)
+        self._ended = set()
+        return change
+
+    patch.setattr(SharePartition, "expire", expire)
+
+
 PLANTS = [
+    only_the_first_piece_is_released,
     acknowledgements_are_answered_before_they_are_stored,
     acknowledgements_are_not_stored,
     members_are_not_compared,
@@ -211,7 +213,6 @@ PLANTS = [
     reads_do_not_lock_the_share_partition,
     aborted_records_are_delivered,
     in_flight_records_are_not_limited,
-    acknowledgements_are_lost_when_the_session_ends,
     refused_acknowledgement_is_applied_in_part,
 ]
 
@@ -219,7 +220,7 @@ FOUND_SOON = {last_delivery_does_not_archive, aborted_records_are_delivered, loc
 """Faults that are detected in a second; the campaign covers the others."""
 
 
-@pytest.mark.proves("share 14")
+@pytest.mark.proves("share 16")
 @pytest.mark.planted("simulated share groups")
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
 @pytest.mark.timeout(PLAYED_S_MAX)

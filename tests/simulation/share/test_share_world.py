@@ -24,7 +24,7 @@ SOAK_SEEDS = int(os.environ.get("SOAK_SEEDS", "200"))
 SOAK_SECONDS = 300
 
 
-@pytest.mark.proves("share 14")
+@pytest.mark.proves("share 16")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_records_are_delivered_until_final_in_a_simulated_world(
     seed: int, record_property: Record
