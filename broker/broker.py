@@ -441,6 +441,7 @@ class Broker:
         self.share_sessions = ShareSessions(
             lambda: int(self.config["group.share.max.share.sessions"]),
             self.share_partitions.release_member,
+            self._first_share_session,
             partial(run_stepwise, self.slicer, self.background, "share release"),
         )
 
@@ -453,6 +454,11 @@ class Broker:
                 self.keeper.observe(event)
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
             self.internal_errors.caught("observer", error, partition=live.partition.name)
+
+    def _first_share_session(self, group_id: str) -> None:
+        """Lets share partitions be loaded again whose states another broker may have changed."""
+        if self.mode.others_coordinate:
+            self.share_partitions.forget_idle(group_id)
 
     def _share_member_removed(self, event: ShareMemberRemoved) -> None:
         """Ends the share session of a removed member, which releases the records that it holds."""

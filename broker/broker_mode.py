@@ -73,6 +73,8 @@ class BrokerMode(Protocol):
     marker_wait_ms: int
     """The most milliseconds for which the marker of a local partition may wait to be stable; NEVER
     without a limit."""
+    others_coordinate: bool
+    """True if other brokers may be coordinators too."""
     share_state_retries: int
     """The number of times that a call of a share coordinator is repeated."""
     served: Mapping[int, ServedApi]

@@ -74,6 +74,7 @@ class InCluster(BrokerMode):
     """The mode of a broker in a cluster. Implements `BrokerMode`."""
 
     duties = ClusterTransactionDuties
+    others_coordinate = True
     share_state_retries = RETRIES_IN_CLUSTER
 
     def __init__(self, startup: StartupParts, member: ClusterBroker, stores: ClusterStores) -> None:

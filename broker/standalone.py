@@ -50,6 +50,7 @@ class Standalone(BrokerMode):
 
     duties = TransactionDuties
     marker_wait_ms = NEVER
+    others_coordinate = False
     share_state_retries = RETRIES
     replicas = None
     controller = None

@@ -89,7 +89,7 @@ class LivePartition:
             self.used_ms < before_ms
             and self.share is not None
             and not (self.waiting or self.is_reading or self.writes)
-            and self.share.next_deadline() is None
+            and not self.share.is_held
         )
 
     def follow_log_start(self) -> None:

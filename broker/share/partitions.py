@@ -34,6 +34,7 @@ from broker.share.releases import OnDone, Releases
 from broker.time import Time
 from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
+from broker.topics.partition import NEVER
 from broker.topics.registry import Registry, absent_error
 from broker.topics.ticket import Awaited, Ticket
 from log.errors import CorruptLog
@@ -246,6 +247,14 @@ class SharePartitions:
         partition = self._logs.get(topic, index)
         for live in self._lives.of_log(topic, index):
             if not live.follow_leader_epoch(partition):
+                self.drop(live)
+
+    def forget_idle(self, group_id: str) -> None:
+        """Drops the share partitions of a group that have nothing in flight. Called in a cluster
+        before the first share session of the group: an administrator may have set the start
+        offsets at another broker while the group was empty."""
+        for live in list(self.of_group(group_id)):
+            if live.is_idle(NEVER):
                 self.drop(live)
 
     # -- changes

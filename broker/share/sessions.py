@@ -12,6 +12,7 @@ Source: Kafka 4.3.1 ``SharePartitionManager.newContext``, ``ShareSessionCache``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from protocol.errors import (
@@ -90,14 +91,19 @@ class ShareSessions:
         self,
         slots: Callable[[], int],
         on_ended: Callable[[str, str], None],
+        on_first: Callable[[str], None] = lambda _: None,
         run: Callable[[Iterator[None]], object] = list,
     ) -> None:
         """``slots`` returns the maximum number of sessions. ``on_ended`` is called with the group
-        id and the member id of a session that has ended. ``run`` runs steps, some of them
+        id and the member id of a session that has ended, and ``on_first`` with the group id before
+        a group without sessions gets its first session. ``run`` runs steps, some of them
         later."""
         self._slots = slots
         self._on_ended = on_ended
         self._run = run
+        self._on_first = on_first
+        self._of_group: Counter[str] = Counter()
+        """The number of sessions of each group."""
         self._sessions: dict[MemberKey, ShareSession] = {}
         self._by_connection: dict[Hashable, dict[MemberKey, None]] = {}
         self._partitions = 0
@@ -132,6 +138,9 @@ class ShareSessions:
             self._remove(earlier)
         if len(self._sessions) >= self._slots():
             raise ShareSessionError(SHARE_SESSION_LIMIT_REACHED)
+        if group_id not in self._of_group and earlier is None:
+            self._on_first(group_id)
+        self._of_group[group_id] += 1
         session = self._sessions[key] = ShareSession(group_id, member_id, principal, connection)
         self._by_connection.setdefault(connection, {})[key] = None
         return session
@@ -209,6 +218,9 @@ class ShareSessions:
 
     def _remove(self, session: ShareSession) -> None:
         del self._sessions[session.key]
+        self._of_group[session.group_id] -= 1
+        if not self._of_group[session.group_id]:
+            del self._of_group[session.group_id]
         self._leave_connection(session)
         self._partitions -= len(session.partitions)
         session.partitions = {}

@@ -63,6 +63,11 @@ class Locks:
         """Returns the locks of a member."""
         return self._by_member.get(member_id, ())
 
+    @property
+    def are_held(self) -> bool:
+        """Returns whether a member holds records."""
+        return bool(self._by_member)
+
     def next_deadline(self) -> int | None:
         """Returns a lower bound of the ends of all locks, or None."""
         return self._deadlines.next_ms

@@ -225,6 +225,11 @@ class SharePartition:
             self._ended_from = change.batches[-1].last_offset + 1
         return change
 
+    @property
+    def is_held(self) -> bool:
+        """Returns whether a member holds records."""
+        return self._ranges.locks.are_held
+
     def next_deadline(self) -> int | None:
         """Returns a lower bound of the times at which acquisition locks end, or None."""
         return 0 if self._ended else self._ranges.locks.next_deadline()

@@ -26,6 +26,7 @@ from tests.broker.cluster.share_members import (
     SETTINGS,
     TOPIC,
     consumed,
+    heartbeat,
     joined,
     key_of,
     produced,
@@ -68,6 +69,29 @@ async def test_accepted_records_do_not_return_when_a_broker_stops(
         assert await lag(cluster) == 1
         assert await consumed(cluster, (4, 4, [ACCEPT])) == ([(4, 4, 1)], NONE)
         assert await lag(cluster) == 0
+
+
+async def test_start_offset_that_is_set_at_another_broker_applies_to_the_next_session(
+    tmp_path: Path,
+) -> None:
+    async with members(tmp_path, SETTINGS) as cluster:
+        assert (await set_level(cluster, 1))["error_code"] == NONE
+        await cluster.create(TOPIC, 1)
+        await read_from_the_start(cluster)
+        await joined(cluster, 1)
+        await produced(cluster, b"0", b"1")
+        assert await consumed(cluster, (0, 1, [ACCEPT])) == ([(0, 1, 1)], NONE)
+        leader = await cluster.leader(TOPIC, 0)
+        await eventually("the session has ended", lambda: not len(leader.share_sessions))
+        assert (await heartbeat(cluster, -1))["error_code"] == NONE
+        partition = {"partition_index": 0, "start_offset": 0}
+        topics = [{"topic_name": TOPIC, "partitions": [partition]}]
+        coordinator = await cluster.coordinator("g", GROUP)
+        value = {"group_id": "g", "topics": topics}
+        reply = await asked(coordinator, lambda wire: wire.call("AlterShareGroupOffsets", 0, value))
+        assert reply["responses"][0]["partitions"][0]["error_code"] == NONE, reply
+        # As on a broker that is not the group coordinator, the leader still has the former state.
+        assert await consumed(cluster, (0, 1, [ACCEPT])) == ([(0, 1, 1)], NONE)
 
 
 @pytest.mark.parametrize("api", ["ShareFetch", "ShareAcknowledge"])
