@@ -5,6 +5,10 @@ not read. Writes to the first two fail; writes to the last one block. Code that 
 affected (law 10). Therefore a queue accepts the lines and a thread writes them. When the queue is
 full, the oldest lines are dropped, since the last lines contain the reason why a broker stopped.
 Lost lines are counted, and a log line reports their number.
+
+To wake the thread and to write costs 0.1 ms, several times as much as to queue a line. The first
+line after a silence is written at once. During a burst the thread writes every `GATHERED_S`, all
+lines that were queued in the meantime; only a drain or a half-full queue wakes it before.
 """
 
 from __future__ import annotations
@@ -28,6 +32,8 @@ QUEUED_BYTES_MAX = 1 << 20
 """The maximum number of bytes of queued lines."""
 END_WITHIN_S = 2.0
 """The number of seconds for which an ending process waits until queued lines are written."""
+GATHERED_S = 0.01
+"""The number of seconds after a write during which lines are queued without waking the thread."""
 _AT_ONCE_BYTES = 1 << 16
 
 
@@ -48,7 +54,9 @@ class LogWriter:
         self._changed = threading.Condition()
         self._started = False
         self._idle = True
-        """True if the thread waits for lines."""
+        """True if the thread waits for lines; a queued line then wakes it."""
+        self._drains = 0
+        """The number of callers that wait until all lines are written."""
         self._torn: set[int] = set()
         """The descriptors whose last write stopped in the middle of a line."""
 
@@ -64,14 +72,19 @@ class LogWriter:
             if not self._started:
                 self._started = True
                 self._time.start_thread(self._run, "log")
-            if self._idle:
+            if self._idle or self._is_half_full():
                 self._idle = False
                 self._changed.notify_all()
 
     def drain(self, within_s: float = END_WITHIN_S) -> bool:
         """Waits until all queued lines are written or lost; returns False after the timeout."""
         with self._changed:
-            return self._time.wait_in_thread(self._changed, lambda: self._idle, within_s)
+            self._drains += 1
+            self._changed.notify_all()
+            try:
+                return self._time.wait_in_thread(self._changed, lambda: self._idle, within_s)
+            finally:
+                self._drains -= 1
 
     def _run(self) -> None:
         while True:
@@ -81,6 +94,17 @@ class LogWriter:
                 lost, self._reported = self.lost - self._reported, self.lost
                 with suppress(Exception):  # without this thread no further line would be written
                     logger.warning("log lines lost: they could not be written", lines=lost)
+            self._gather()
+
+    def _gather(self) -> None:
+        """Waits while more lines are queued, so that one write has them all."""
+        with self._changed:
+            self._time.wait_in_thread(
+                self._changed, lambda: self._drains > 0 or self._is_half_full(), GATHERED_S
+            )
+
+    def _is_half_full(self) -> bool:
+        return self._queued_bytes * 2 >= self._max
 
     def _next(self) -> tuple[int, list[bytes]]:
         """Waits until lines are queued; removes and returns the oldest lines that have the same

@@ -87,6 +87,49 @@ def test_oldest_lines_are_dropped_without_blocking_when_the_pipe_is_full(
     assert [line["lines"] for line in warnings] == [writer.lost]
 
 
+def test_burst_of_log_lines_is_written_by_one_write(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_writer, "GATHERED_S", 60.0)
+    write = os.write
+    sizes: list[int] = []
+
+    def counted(descriptor: int, data: bytes) -> int:
+        sizes.append(len(data))
+        return write(descriptor, data)
+
+    monkeypatch.setattr(log_writer.os, "write", counted)
+    writer = LogWriter(Time())
+    writer.put(pipe[1], b"first\n")
+    assert os.read(pipe[0], 1000) == b"first\n"
+    burst = [b"line %d\n" % number for number in range(1000)]
+    for line in burst:
+        writer.put(pipe[1], line)
+    assert writer.drain(30), "a drain ends the wait for more lines"
+    assert read_until(pipe[0], burst[-1]) == b"".join(burst)
+    assert sizes == [6, len(b"".join(burst))]
+
+
+def test_log_line_after_another_is_written_without_a_drain(pipe: tuple[int, int]) -> None:
+    writer = LogWriter(Time())
+    for line in (b"first\n", b"second\n", b"third\n"):
+        writer.put(pipe[1], line)
+        assert os.read(pipe[0], 1000) == line
+
+
+def test_half_full_queue_is_written_immediately(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_writer, "GATHERED_S", 60.0)
+    writer = LogWriter(Time(), queued_bytes_max=1000)
+    writer.put(pipe[1], b"first\n")
+    assert os.read(pipe[0], 1000) == b"first\n"
+    for _ in range(50):
+        writer.put(pipe[1], b"ten bytes\n")
+    assert read_until(pipe[0], b"ten bytes\n").startswith(b"ten bytes\n")
+    assert writer.lost == 0
+
+
 def test_lost_log_lines_are_counted_and_logged_at_the_next_write(
     pipe: tuple[int, int], warnings: list[Any]
 ) -> None:
