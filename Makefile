@@ -15,7 +15,7 @@ ROOMS := protocol verdicts journal client offsets coordinator share transactions
 CODE := $(ROOMS) tests tools bench
 
 .DEFAULT_GOAL := help
-.PHONY: help run pipeline test check unit smoke simulate campaign durations soak planted walk lock codecs golden coverage proofs dashboards pictures dist format clean
+.PHONY: help run fast pipeline test check unit smoke simulate campaign durations soak planted walk lock codecs golden coverage proofs dashboards pictures dist format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,9 @@ $(VENV)/test.done: $(VENV)/pipeline.done requirements/test.txt
 
 run: $(VENV)/broker.done ## set up and start a broker on 127.0.0.1:9092, data in ./data
 	exec $(BIN)/muster serve --listen 127.0.0.1:9092 --data ./data
+
+fast: $(VENV)/broker.done ## compile the hot codecs with the system's C compiler, for a broker that uses less CPU
+	$(BIN)/python tools/make_fast.py
 
 pipeline: $(VENV)/pipeline.done ## set up what `muster pipeline` needs, Spark included
 
@@ -96,7 +99,7 @@ walk: $(VENV)/test.done ## print which functions a request runs, in order: make 
 planted: $(VENV)/test.done ## list the planted faults and where each is found
 	@$(BIN)/python -m tests.planted
 
-codecs: $(VENV)/test.done ## write protocol/generated anew
+codecs: $(VENV)/test.done ## write protocol/generated and protocol/c/codecs.c anew
 	$(BIN)/python tools/make_codecs.py
 
 golden: $(VENV)/test.done ## write the golden conversations and sessions anew; review the diff

@@ -334,11 +334,13 @@ def shown_directory(directory: str) -> str:
 
 def _ready_lines(broker: Broker) -> str:
     from broker.config.listeners import Endpoint
+    from protocol.compiled import IN_USE
 
     where = ", ".join(Endpoint("", host, port).address for host, port in broker.sockets.addresses())
     ready = (
         f"muster {VERSION} accepts connections on {where},"
-        f" data in {shown_directory(broker.directory)}, cluster {broker.registry.cluster_id}"
+        f" data in {shown_directory(broker.directory)}, cluster {broker.registry.cluster_id},"
+        f" codecs: {IN_USE}"
     )
     http = broker.sockets.http_address()
     scheme = "https" if broker.config["http.security.protocol"] == "SSL" else "http"

@@ -18,10 +18,14 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import c_codecs
 from codec_shapes import SHAPES, Shape
 from decoder_source import DecoderSource
 from encoder_source import EncoderSource
+from make_fast import SOURCES as IN_C
+from make_fast import digest
 
+from protocol.compiled import COMPILED
 from protocol.headers import response_header_version
 from protocol.messages import BY_NAME
 from protocol.schema import Api
@@ -81,6 +85,11 @@ length. The arguments after throttle_time_ms:
 A column is a tuple of ints or strings; a metadata column is
 None when every entry is null or empty.
 """
+
+from typing import Final
+
+C_SOURCES: Final = "%s"
+"""The digest of the files in ``protocol/c``, some of which have the same codecs in C."""
 '''
 
 HELPERS = (
@@ -176,10 +185,13 @@ def once(make: Callable[[Api, Shape, int], Source], api: Api, shape: Shape) -> d
     return sources
 
 
-def table(name: str, functions: str, sources: dict[int, Source], type_: str) -> str:
+def table(name: str, functions: str, sources: dict[int, Source], type_: str, api: str) -> str:
     """Return the source of a dict of a module's functions by version."""
     entries = "".join(f"    {v}: {functions}_v{s.version},\n" for v, s in sources.items())
-    return f"{name}: Final[{type_}] = {{\n{entries}}}"
+    by_version = f"{{\n{entries}}}"
+    if api in COMPILED:
+        by_version = f'codecs("{functions.partition("_")[0]}", "{api}", {by_version})'
+    return f"{name}: Final[{type_}] = {by_version}"
 
 
 def module(name: str, shape: Shape) -> str:
@@ -202,6 +214,7 @@ def module(name: str, shape: Shape) -> str:
         "from typing import Any, Final",
         "",
         "from protocol.columns import " + ", ".join(HELPERS),
+        "from protocol.compiled import codecs",
         "from protocol.errors import ProtocolError",
         f"from protocol.messages.{name} import API",
         "from protocol.wire import read_varint",
@@ -213,12 +226,13 @@ def module(name: str, shape: Shape) -> str:
         shape.slow_shape.strip("\n"),
         "",
         *(source.text + "\n" for source in sources.values()),
-        table("DECODE_REQUEST", "decode_request", decoders, decode_type),
+        table("DECODE_REQUEST", "decode_request", decoders, decode_type, name),
         "",
     ]
     if encoders:
         encode_type = f"dict[int, Callable[..., {_frame(shape)}]]"
-        parts += [table("ENCODE_RESPONSE", "encode_response", encoders, encode_type), ""]
+        responses = table("ENCODE_RESPONSE", "encode_response", encoders, encode_type, name)
+        parts += [responses, ""]
     return "\n".join(parts)
 
 
@@ -226,7 +240,8 @@ def main() -> None:
     """Write every module and format it."""
     for name, shape in SHAPES.items():
         (GENERATED / f"{name}.py").write_text(module(name, shape))
-    (GENERATED / "__init__.py").write_text(PACKAGE)
+    (IN_C / "codecs.c").write_text(c_codecs.source(SHAPES))
+    (GENERATED / "__init__.py").write_text(PACKAGE % digest())
     commands = (
         ["check", "--fix", "--quiet", "--isolated", "--select", "F401,I", "--line-length", "100"],
         ["format", "--quiet"],

@@ -19,7 +19,7 @@ _PREFIX: Final = "MUSTER_"
 _OF_KAFKA: Final = ("KAFKA_", "KAFKA_CFG_")
 """Prefixes of the variables of Kafka's images, in ascending precedence."""
 _OF_COMMANDS: Final = frozenset(
-    ("MUSTER_BOOTSTRAP", "MUSTER_COMMAND_CONFIG", "MUSTER_HTTP", "MUSTER_SOURCE")
+    ("MUSTER_BOOTSTRAP", "MUSTER_CODECS", "MUSTER_COMMAND_CONFIG", "MUSTER_HTTP", "MUSTER_SOURCE")
 )
 _OF_TESTS: Final = "MUSTER_TEST_"
 """The prefix of variables for tests; ``_OF_COMMANDS`` has the variables of other commands."""

@@ -50,3 +50,8 @@ length. The arguments after throttle_time_ms:
 A column is a tuple of ints or strings; a metadata column is
 None when every entry is null or empty.
 """
+
+from typing import Final
+
+C_SOURCES: Final = "fb6fcfa617c223a6"
+"""The digest of the files in ``protocol/c``, some of which have the same codecs in C."""

@@ -16,6 +16,7 @@ from protocol.columns import (
     unsayable,
     uuid,
 )
+from protocol.compiled import codecs
 from protocol.errors import ProtocolError
 from protocol.messages.consumer_group_heartbeat import API
 from protocol.wire import read_varint
@@ -363,12 +364,20 @@ def encode_response_v0(
         raise unsayable(API, 0, error) from None
 
 
-DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = {
-    0: decode_request_v0,
-    1: decode_request_v1,
-}
+DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = codecs(
+    "decode",
+    "consumer_group_heartbeat",
+    {
+        0: decode_request_v0,
+        1: decode_request_v1,
+    },
+)
 
-ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = {
-    0: encode_response_v0,
-    1: encode_response_v0,
-}
+ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = codecs(
+    "encode",
+    "consumer_group_heartbeat",
+    {
+        0: encode_response_v0,
+        1: encode_response_v0,
+    },
+)

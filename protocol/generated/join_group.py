@@ -18,6 +18,7 @@ from protocol.columns import (
     text,
     unsayable,
 )
+from protocol.compiled import codecs
 from protocol.errors import ProtocolError
 from protocol.messages.join_group import API
 from protocol.wire import read_varint
@@ -662,28 +663,36 @@ def encode_response_v9(
         raise unsayable(API, 9, error) from None
 
 
-DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = {
-    0: decode_request_v0,
-    1: decode_request_v1,
-    2: decode_request_v1,
-    3: decode_request_v1,
-    4: decode_request_v1,
-    5: decode_request_v5,
-    6: decode_request_v6,
-    7: decode_request_v6,
-    8: decode_request_v8,
-    9: decode_request_v8,
-}
+DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = codecs(
+    "decode",
+    "join_group",
+    {
+        0: decode_request_v0,
+        1: decode_request_v1,
+        2: decode_request_v1,
+        3: decode_request_v1,
+        4: decode_request_v1,
+        5: decode_request_v5,
+        6: decode_request_v6,
+        7: decode_request_v6,
+        8: decode_request_v8,
+        9: decode_request_v8,
+    },
+)
 
-ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = {
-    0: encode_response_v0,
-    1: encode_response_v0,
-    2: encode_response_v2,
-    3: encode_response_v2,
-    4: encode_response_v2,
-    5: encode_response_v5,
-    6: encode_response_v6,
-    7: encode_response_v7,
-    8: encode_response_v7,
-    9: encode_response_v9,
-}
+ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = codecs(
+    "encode",
+    "join_group",
+    {
+        0: encode_response_v0,
+        1: encode_response_v0,
+        2: encode_response_v2,
+        3: encode_response_v2,
+        4: encode_response_v2,
+        5: encode_response_v5,
+        6: encode_response_v6,
+        7: encode_response_v7,
+        8: encode_response_v7,
+        9: encode_response_v9,
+    },
+)

@@ -17,6 +17,7 @@ from protocol.columns import (
     unsayable,
     uuid,
 )
+from protocol.compiled import codecs
 from protocol.errors import ProtocolError
 from protocol.messages.offset_commit import API
 from protocol.wire import read_varint
@@ -951,30 +952,38 @@ def encode_response_v10(
         raise unsayable(API, 10, error) from None
 
 
-DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = {
-    0: decode_request_v0,
-    1: decode_request_v1,
-    2: decode_request_v2,
-    3: decode_request_v2,
-    4: decode_request_v2,
-    5: decode_request_v5,
-    6: decode_request_v6,
-    7: decode_request_v7,
-    8: decode_request_v8,
-    9: decode_request_v8,
-    10: decode_request_v10,
-}
+DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = codecs(
+    "decode",
+    "offset_commit",
+    {
+        0: decode_request_v0,
+        1: decode_request_v1,
+        2: decode_request_v2,
+        3: decode_request_v2,
+        4: decode_request_v2,
+        5: decode_request_v5,
+        6: decode_request_v6,
+        7: decode_request_v7,
+        8: decode_request_v8,
+        9: decode_request_v8,
+        10: decode_request_v10,
+    },
+)
 
-ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = {
-    0: encode_response_v0,
-    1: encode_response_v0,
-    2: encode_response_v0,
-    3: encode_response_v3,
-    4: encode_response_v3,
-    5: encode_response_v3,
-    6: encode_response_v3,
-    7: encode_response_v3,
-    8: encode_response_v8,
-    9: encode_response_v8,
-    10: encode_response_v10,
-}
+ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = codecs(
+    "encode",
+    "offset_commit",
+    {
+        0: encode_response_v0,
+        1: encode_response_v0,
+        2: encode_response_v0,
+        3: encode_response_v3,
+        4: encode_response_v3,
+        5: encode_response_v3,
+        6: encode_response_v3,
+        7: encode_response_v3,
+        8: encode_response_v8,
+        9: encode_response_v8,
+        10: encode_response_v10,
+    },
+)

@@ -17,6 +17,7 @@ from protocol.columns import (
     unsayable,
     uuid,
 )
+from protocol.compiled import codecs
 from protocol.errors import ProtocolError
 from protocol.messages.txn_offset_commit import API
 from protocol.wire import read_varint
@@ -605,22 +606,30 @@ def encode_response_v6(
         raise unsayable(API, 6, error) from None
 
 
-DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = {
-    0: decode_request_v0,
-    1: decode_request_v0,
-    2: decode_request_v2,
-    3: decode_request_v3,
-    4: decode_request_v3,
-    5: decode_request_v3,
-    6: decode_request_v6,
-}
+DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = codecs(
+    "decode",
+    "txn_offset_commit",
+    {
+        0: decode_request_v0,
+        1: decode_request_v0,
+        2: decode_request_v2,
+        3: decode_request_v3,
+        4: decode_request_v3,
+        5: decode_request_v3,
+        6: decode_request_v6,
+    },
+)
 
-ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = {
-    0: encode_response_v0,
-    1: encode_response_v0,
-    2: encode_response_v0,
-    3: encode_response_v3,
-    4: encode_response_v3,
-    5: encode_response_v3,
-    6: encode_response_v6,
-}
+ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = codecs(
+    "encode",
+    "txn_offset_commit",
+    {
+        0: encode_response_v0,
+        1: encode_response_v0,
+        2: encode_response_v0,
+        3: encode_response_v3,
+        4: encode_response_v3,
+        5: encode_response_v3,
+        6: encode_response_v6,
+    },
+)

@@ -17,6 +17,7 @@ import pytest
 
 from cli.version import VERSION
 from musterd.rooms import ROOMS
+from protocol.compiled import IN_USE
 from tests.broker.topic_calls import create_topic, fetch, metadata, produce
 from tests.brokers import Broker, free_port
 from tests.waiting import until
@@ -53,7 +54,7 @@ def test_ready_line_has_the_addresses_of_the_broker(broker: Broker) -> None:
     assert len(ready) == 1
     assert re.fullmatch(
         rf"muster {re.escape(VERSION)} accepts connections on 127\.0\.0\.1:{broker.port},"
-        rf" data in \S+, cluster [\w-]{{22}}\n",
+        rf" data in \S+, cluster [\w-]{{22}}, codecs: {re.escape(IN_USE)}\n",
         ready[0],
     )
 
@@ -406,7 +407,7 @@ OF_A_CLUSTER = (
 """Packages and modules that a standalone broker does not need."""
 
 
-MODULES_MAX = 615
+MODULES_MAX = 617
 """The maximum number of Muster modules that are loaded before the broker listens. Each module takes
 0.1 ms."""
 COMPILED_MAX = 1011

@@ -10,7 +10,7 @@ from tests.walks.requests import WALKS, walk
 LIMITS = {
     "Heartbeat": (13, 7),
     "OffsetFetch": (19, 11),
-    "OffsetCommit": (47, 17),
+    "OffsetCommit": (47, 18),
     "Fetch": (32, 13),
     "Produce": (34, 14),
     "JoinGroup": (67, 19),

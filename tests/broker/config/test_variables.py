@@ -13,6 +13,7 @@ from broker.config.sources import ignored_kafka_variables, load
 from broker.config.variables import settings_in
 from cli import serve
 from cli.main import command_of
+from protocol.compiled import SWITCH
 
 COMPOSE = {
     "KAFKA_NODE_ID": "1",
@@ -201,6 +202,10 @@ def test_environment_variables_of_commands_are_not_settings() -> None:
 
     assert {"MUSTER_BOOTSTRAP", "MUSTER_COMMAND_CONFIG"} <= of_commands
     assert settings_in(dict.fromkeys(of_commands, "x"), kafka=False) == {}
+
+
+def test_switch_of_the_compiled_codecs_is_not_a_setting() -> None:
+    assert settings_in({SWITCH: "python"}, kafka=False) == {}
 
 
 def _variables(command: Any) -> Iterator[str]:

@@ -1,0 +1,41 @@
+/*
+ * protocol._compiled: the compiled codecs and records, which protocol/compiled.py offers to the
+ * broker. One translation unit: the compiler sees everything, and nothing is exported but the
+ * module's function.
+ */
+
+#include "codecs.c"
+#include "records.c"
+
+static PyMethodDef methods[] = {
+    {"codec", (PyCFunction)(void (*)(void))codec, METH_FASTCALL,
+     "codec(name, python): the codec of a name, which calls `python` for what it can't do"},
+    {"offset_records", (PyCFunction)(void (*)(void))offset_records, METH_FASTCALL,
+     "offset_records(group_id, topic, partitions, offsets, leader_epochs, commit_timestamp_ms,"
+     " first_delta): plain offset records, or None"},
+    {NULL, NULL, 0, NULL},
+};
+
+static int
+add_sources(PyObject *module)
+{
+    return PyModule_AddStringConstant(module, "SOURCES", SOURCES);
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, add_sources},
+    {0, NULL},
+};
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_compiled",
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC
+PyInit__compiled(void)
+{
+    return PyModuleDef_Init(&definition);
+}

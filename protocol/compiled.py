@@ -1,0 +1,63 @@
+"""The compiled codecs, which replace codecs in Python where ``make fast`` has built them.
+
+``protocol/c`` has their source: ``codecs.c``, which ``tools/make_codecs.py`` writes from the tables
+from which it writes ``protocol/generated``; ``records.c``, the records of a commit; and ``wire.h``,
+Kafka's types. A compiled codec returns the same tuple or the same bytes as the codec in Python. It
+calls the codec in Python for whatever is unusual: tagged fields, null in an odd place, values out
+of range, invalid bytes. So Python alone decides what is an error.
+
+The environment variable ``MUSTER_CODECS=python`` switches the compiled codecs off. A module that
+was built from other sources is not used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final, TypeVar
+
+SWITCH: Final = "MUSTER_CODECS"
+COMPILED: Final = (
+    "consumer_group_heartbeat",
+    "heartbeat",
+    "join_group",
+    "offset_commit",
+    "offset_fetch",
+    "sync_group",
+    "txn_offset_commit",
+)
+"""The modules of ``protocol/generated`` whose codecs are also written in C."""
+Codec = TypeVar("Codec", bound=Callable[..., Any])
+
+
+def _built() -> tuple[ModuleType | None, str]:
+    """Returns the compiled module, or None with the reason."""
+    if os.environ.get(SWITCH) == "python":
+        return None, f"python ({SWITCH}=python)"
+    try:
+        from protocol import _compiled  # type: ignore[attr-defined]
+    except ImportError:
+        return None, "python"
+    from protocol.generated import C_SOURCES
+
+    if _compiled.SOURCES != C_SOURCES:
+        return None, "python (the compiled codecs are outdated: run make fast)"
+    return _compiled, "compiled"
+
+
+MODULE, IN_USE = _built()
+"""The compiled module or None, and the codecs in use in words, for the first line of a broker."""
+
+
+def codecs(kind: str, name: str, by_version: dict[int, Codec]) -> dict[int, Codec]:
+    """Returns the codecs of an API by version: the compiled ones that exist, and ``by_version``.
+
+    ``kind`` is ``decode`` or ``encode``, ``name`` is the module of ``protocol/generated``.
+    """
+    if MODULE is None:
+        return by_version
+    return {
+        version: MODULE.codec(f"{kind} {name} {version}", codec) or codec
+        for version, codec in by_version.items()
+    }
