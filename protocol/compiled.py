@@ -20,14 +20,19 @@ from typing import Any, Final, TypeVar
 SWITCH: Final = "MUSTER_CODECS"
 COMPILED: Final = (
     "consumer_group_heartbeat",
+    "end_txn",
+    "fetch",
     "heartbeat",
     "join_group",
     "offset_commit",
     "offset_fetch",
+    "produce",
+    "share_fetch",
     "sync_group",
     "txn_offset_commit",
 )
-"""The modules of ``protocol/generated`` whose codecs are also written in C."""
+"""The modules of ``protocol/generated`` whose codecs are also written in C, except the encoders that
+return chunks."""
 Codec = TypeVar("Codec", bound=Callable[..., Any])
 
 

@@ -65,7 +65,10 @@ def source(shapes: dict[str, Shape]) -> str:
         shape = shapes[name]
         api = BY_NAME[shape.api]
         parts.append(f"/* {'-' * (90 - len(api.name))} {api.name} */\n")
-        for kind, write in (("decode", _decoder), ("encode", _encoder)):
+        kinds = (
+            {"decode": _decoder} if shape.in_chunks else {"decode": _decoder, "encode": _encoder}
+        )
+        for kind, write in kinds.items():
             functions = _by_version(api, f"{kind}_{name}", partial(write, api, shape))
             for version, (first, text) in functions.items():
                 if version == first:

@@ -72,7 +72,7 @@ def wheel(package: Distribution) -> tuple[str, bytes]:
                     f"{at} has changed since it was installed: run make clean, then make"
                 )
             add(archive, str(file), data)
-            record.append(f"{file},sha256={_hash(data)},{len(data)}")
+            record.append(record_line(str(file), data))
         info = next(str(f.parent) for f, _ in files(package) if f.name == "METADATA")
         add(archive, f"{info}/RECORD", "\n".join([*record, f"{info}/RECORD,,", ""]).encode())
     return f"{info.removesuffix('.dist-info')}-{tags(package)}.whl", out.getvalue()
@@ -92,6 +92,11 @@ def add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
     entry.external_attr = 0o100644 << 16
     entry.create_system = 3  # Unix, where the mode has a meaning
     archive.writestr(entry, data)
+
+
+def record_line(name: str, data: bytes) -> str:
+    """Return the line of a file in a wheel's RECORD."""
+    return f"{name},sha256={_hash(data)},{len(data)}"
 
 
 def _hash(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Builds all artifacts of a release in dist/: wheel, sdist, muster.pyz, container image.
+"""Builds all artifacts of a release in dist/: wheels, sdist, muster.pyz, container image.
 
 The build works offline, from the packages that `make` has installed. The same sources and packages
 give the same bytes on any machine. SOURCE_DATE_EPOCH sets another time for the files inside.
@@ -22,7 +22,7 @@ from pathlib import Path
 from hatchling.build import build_sdist, build_wheel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tools import installed
+from tools import compiled_wheel, installed, make_fast
 
 ROOT = Path(__file__).resolve().parent.parent
 CONTAINER = ROOT / "deploy" / "Containerfile"
@@ -123,6 +123,10 @@ def main() -> None:
     wheel, sdist = build(folder)
     make_pyz(wheel, folder / PYZ)
     print(wheel, sdist, folder / PYZ, sep="\n")
+    if make_fast.compiler() is None:
+        print("no compiled wheel was built: it needs a C compiler and python3-dev", file=sys.stderr)
+    else:
+        print(compiled_wheel.make(wheel, folder))
     make_image(folder / IMAGE)
 
 

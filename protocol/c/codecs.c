@@ -123,6 +123,721 @@ call_encode_consumer_group_heartbeat_v0(PyObject *python, PyObject *const *args,
     return encoded(encode_consumer_group_heartbeat_v0, 8, true, python, args, count);
 }
 
+/* ------------------------------------------------------------------------------------ EndTxn */
+
+static PyObject *
+decode_end_txn_v0(Cursor *c)
+{
+    PyObject *made = PyTuple_New(4);
+    if (made != NULL
+        && put(made, 0, read_string(c)) /* transactional_id */
+        && put(made, 1, read_int64(c)) /* producer_id */
+        && put(made, 2, read_int16(c)) /* producer_epoch */
+        && put(made, 3, read_boolean(c)) /* committed */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_end_txn_v0(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_end_txn_v0, python, args, count);
+}
+
+static PyObject *
+decode_end_txn_v3(Cursor *c)
+{
+    PyObject *made = PyTuple_New(4);
+    if (made != NULL
+        && put(made, 0, read_compact_string(c)) /* transactional_id */
+        && put(made, 1, read_int64(c)) /* producer_id */
+        && put(made, 2, read_int16(c)) /* producer_epoch */
+        && put(made, 3, read_boolean(c)) /* committed */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_end_txn_v3(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_end_txn_v3, python, args, count);
+}
+
+static bool
+encode_end_txn_v0(Output *o, PyObject *const *values)
+{
+    /* correlation_id, throttle_time_ms, error_code, producer_id, producer_epoch */
+    return write_int32(o, values[1]) /* throttle_time_ms */
+        && write_int16(o, values[2]) /* error_code */;
+}
+
+static PyObject *
+call_encode_end_txn_v0(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return encoded(encode_end_txn_v0, 5, false, python, args, count);
+}
+
+static bool
+encode_end_txn_v3(Output *o, PyObject *const *values)
+{
+    /* correlation_id, throttle_time_ms, error_code, producer_id, producer_epoch */
+    return write_int32(o, values[1]) /* throttle_time_ms */
+        && write_int16(o, values[2]) /* error_code */
+        && write_number(o, 0, 1) /* no tagged fields */;
+}
+
+static PyObject *
+call_encode_end_txn_v3(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return encoded(encode_end_txn_v3, 5, true, python, args, count);
+}
+
+static bool
+encode_end_txn_v5(Output *o, PyObject *const *values)
+{
+    /* correlation_id, throttle_time_ms, error_code, producer_id, producer_epoch */
+    return write_int32(o, values[1]) /* throttle_time_ms */
+        && write_int16(o, values[2]) /* error_code */
+        && write_int64(o, values[3]) /* producer_id */
+        && write_int16(o, values[4]) /* producer_epoch */
+        && write_number(o, 0, 1) /* no tagged fields */;
+}
+
+static PyObject *
+call_encode_end_txn_v5(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return encoded(encode_end_txn_v5, 5, true, python, args, count);
+}
+
+/* ------------------------------------------------------------------------------------- Fetch */
+
+static PyObject *
+decode_fetch_v0_topic_partitions(Cursor *c)
+{
+    PyObject *made = PyTuple_New(6);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* partition */
+        && put(made, 2, read_int64(c)) /* fetch_offset */
+        && put(made, 5, read_int32(c)) /* partition_max_bytes */
+        && put(made, 1, PyLong_FromLong(-1))
+        && put(made, 3, PyLong_FromLong(-1))
+        && put(made, 4, PyLong_FromLong(-1)))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v0_topics(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_string(c)) /* topic */
+        && put(made, 1, read_list(c, read_count(c, false, 16), decode_fetch_v0_topic_partitions)) /* partitions */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v0(Cursor *c)
+{
+    PyObject *made = PyTuple_New(10);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* replica_id */
+        && put(made, 1, read_int32(c)) /* max_wait_ms */
+        && put(made, 2, read_int32(c)) /* min_bytes */
+        && put(made, 7, read_list(c, read_count(c, false, 6), decode_fetch_v0_topics)) /* topics */
+        && put(made, 3, PyLong_FromLong(2147483647))
+        && put(made, 4, PyLong_FromLong(0))
+        && put(made, 5, PyLong_FromLong(0))
+        && put(made, 6, PyLong_FromLong(-1))
+        && put(made, 8, PyList_New(0))
+        && put(made, 9, PyUnicode_FromString("")))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_fetch_v0(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_fetch_v0, python, args, count);
+}
+
+static PyObject *
+decode_fetch_v3_topic_partitions(Cursor *c)
+{
+    PyObject *made = PyTuple_New(6);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* partition */
+        && put(made, 2, read_int64(c)) /* fetch_offset */
+        && put(made, 5, read_int32(c)) /* partition_max_bytes */
+        && put(made, 1, PyLong_FromLong(-1))
+        && put(made, 3, PyLong_FromLong(-1))
+        && put(made, 4, PyLong_FromLong(-1)))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v3_topics(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_string(c)) /* topic */
+        && put(made, 1, read_list(c, read_count(c, false, 16), decode_fetch_v3_topic_partitions)) /* partitions */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v3(Cursor *c)
+{
+    PyObject *made = PyTuple_New(10);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* replica_id */
+        && put(made, 1, read_int32(c)) /* max_wait_ms */
+        && put(made, 2, read_int32(c)) /* min_bytes */
+        && put(made, 3, read_int32(c)) /* max_bytes */
+        && put(made, 7, read_list(c, read_count(c, false, 6), decode_fetch_v3_topics)) /* topics */
+        && put(made, 4, PyLong_FromLong(0))
+        && put(made, 5, PyLong_FromLong(0))
+        && put(made, 6, PyLong_FromLong(-1))
+        && put(made, 8, PyList_New(0))
+        && put(made, 9, PyUnicode_FromString("")))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_fetch_v3(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_fetch_v3, python, args, count);
+}
+
+static PyObject *
+decode_fetch_v4_topic_partitions(Cursor *c)
+{
+    PyObject *made = PyTuple_New(6);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* partition */
+        && put(made, 2, read_int64(c)) /* fetch_offset */
+        && put(made, 5, read_int32(c)) /* partition_max_bytes */
+        && put(made, 1, PyLong_FromLong(-1))
+        && put(made, 3, PyLong_FromLong(-1))
+        && put(made, 4, PyLong_FromLong(-1)))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v4_topics(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_string(c)) /* topic */
+        && put(made, 1, read_list(c, read_count(c, false, 16), decode_fetch_v4_topic_partitions)) /* partitions */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v4(Cursor *c)
+{
+    PyObject *made = PyTuple_New(10);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* replica_id */
+        && put(made, 1, read_int32(c)) /* max_wait_ms */
+        && put(made, 2, read_int32(c)) /* min_bytes */
+        && put(made, 3, read_int32(c)) /* max_bytes */
+        && put(made, 4, read_int8(c)) /* isolation_level */
+        && put(made, 7, read_list(c, read_count(c, false, 6), decode_fetch_v4_topics)) /* topics */
+        && put(made, 5, PyLong_FromLong(0))
+        && put(made, 6, PyLong_FromLong(-1))
+        && put(made, 8, PyList_New(0))
+        && put(made, 9, PyUnicode_FromString("")))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_fetch_v4(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_fetch_v4, python, args, count);
+}
+
+static PyObject *
+decode_fetch_v5_topic_partitions(Cursor *c)
+{
+    PyObject *made = PyTuple_New(6);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* partition */
+        && put(made, 2, read_int64(c)) /* fetch_offset */
+        && put(made, 4, read_int64(c)) /* log_start_offset */
+        && put(made, 5, read_int32(c)) /* partition_max_bytes */
+        && put(made, 1, PyLong_FromLong(-1))
+        && put(made, 3, PyLong_FromLong(-1)))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v5_topics(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_string(c)) /* topic */
+        && put(made, 1, read_list(c, read_count(c, false, 24), decode_fetch_v5_topic_partitions)) /* partitions */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v5(Cursor *c)
+{
+    PyObject *made = PyTuple_New(10);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* replica_id */
+        && put(made, 1, read_int32(c)) /* max_wait_ms */
+        && put(made, 2, read_int32(c)) /* min_bytes */
+        && put(made, 3, read_int32(c)) /* max_bytes */
+        && put(made, 4, read_int8(c)) /* isolation_level */
+        && put(made, 7, read_list(c, read_count(c, false, 6), decode_fetch_v5_topics)) /* topics */
+        && put(made, 5, PyLong_FromLong(0))
+        && put(made, 6, PyLong_FromLong(-1))
+        && put(made, 8, PyList_New(0))
+        && put(made, 9, PyUnicode_FromString("")))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_fetch_v5(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_fetch_v5, python, args, count);
+}
+
+static PyObject *
+decode_fetch_v7_topic_partitions(Cursor *c)
+{
+    PyObject *made = PyTuple_New(6);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* partition */
+        && put(made, 2, read_int64(c)) /* fetch_offset */
+        && put(made, 4, read_int64(c)) /* log_start_offset */
+        && put(made, 5, read_int32(c)) /* partition_max_bytes */
+        && put(made, 1, PyLong_FromLong(-1))
+        && put(made, 3, PyLong_FromLong(-1)))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v7_topics(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_string(c)) /* topic */
+        && put(made, 1, read_list(c, read_count(c, false, 24), decode_fetch_v7_topic_partitions)) /* partitions */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v7_forgotten_topics_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_string(c)) /* topic */
+        && put(made, 1, read_tuple(c, read_count(c, false, 4), read_int32)) /* partitions */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v7(Cursor *c)
+{
+    PyObject *made = PyTuple_New(10);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* replica_id */
+        && put(made, 1, read_int32(c)) /* max_wait_ms */
+        && put(made, 2, read_int32(c)) /* min_bytes */
+        && put(made, 3, read_int32(c)) /* max_bytes */
+        && put(made, 4, read_int8(c)) /* isolation_level */
+        && put(made, 5, read_int32(c)) /* session_id */
+        && put(made, 6, read_int32(c)) /* session_epoch */
+        && put(made, 7, read_list(c, read_count(c, false, 6), decode_fetch_v7_topics)) /* topics */
+        && put(made, 8, read_list(c, read_count(c, false, 6), decode_fetch_v7_forgotten_topics_data)) /* forgotten_topics_data */
+        && put(made, 9, PyUnicode_FromString("")))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_fetch_v7(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_fetch_v7, python, args, count);
+}
+
+static PyObject *
+decode_fetch_v9_topic_partitions(Cursor *c)
+{
+    PyObject *made = PyTuple_New(6);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* partition */
+        && put(made, 1, read_int32(c)) /* current_leader_epoch */
+        && put(made, 2, read_int64(c)) /* fetch_offset */
+        && put(made, 4, read_int64(c)) /* log_start_offset */
+        && put(made, 5, read_int32(c)) /* partition_max_bytes */
+        && put(made, 3, PyLong_FromLong(-1)))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v9_topics(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_string(c)) /* topic */
+        && put(made, 1, read_list(c, read_count(c, false, 28), decode_fetch_v9_topic_partitions)) /* partitions */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v9_forgotten_topics_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_string(c)) /* topic */
+        && put(made, 1, read_tuple(c, read_count(c, false, 4), read_int32)) /* partitions */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v9(Cursor *c)
+{
+    PyObject *made = PyTuple_New(10);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* replica_id */
+        && put(made, 1, read_int32(c)) /* max_wait_ms */
+        && put(made, 2, read_int32(c)) /* min_bytes */
+        && put(made, 3, read_int32(c)) /* max_bytes */
+        && put(made, 4, read_int8(c)) /* isolation_level */
+        && put(made, 5, read_int32(c)) /* session_id */
+        && put(made, 6, read_int32(c)) /* session_epoch */
+        && put(made, 7, read_list(c, read_count(c, false, 6), decode_fetch_v9_topics)) /* topics */
+        && put(made, 8, read_list(c, read_count(c, false, 6), decode_fetch_v9_forgotten_topics_data)) /* forgotten_topics_data */
+        && put(made, 9, PyUnicode_FromString("")))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_fetch_v9(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_fetch_v9, python, args, count);
+}
+
+static PyObject *
+decode_fetch_v11_topic_partitions(Cursor *c)
+{
+    PyObject *made = PyTuple_New(6);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* partition */
+        && put(made, 1, read_int32(c)) /* current_leader_epoch */
+        && put(made, 2, read_int64(c)) /* fetch_offset */
+        && put(made, 4, read_int64(c)) /* log_start_offset */
+        && put(made, 5, read_int32(c)) /* partition_max_bytes */
+        && put(made, 3, PyLong_FromLong(-1)))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v11_topics(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_string(c)) /* topic */
+        && put(made, 1, read_list(c, read_count(c, false, 28), decode_fetch_v11_topic_partitions)) /* partitions */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v11_forgotten_topics_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_string(c)) /* topic */
+        && put(made, 1, read_tuple(c, read_count(c, false, 4), read_int32)) /* partitions */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v11(Cursor *c)
+{
+    PyObject *made = PyTuple_New(10);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* replica_id */
+        && put(made, 1, read_int32(c)) /* max_wait_ms */
+        && put(made, 2, read_int32(c)) /* min_bytes */
+        && put(made, 3, read_int32(c)) /* max_bytes */
+        && put(made, 4, read_int8(c)) /* isolation_level */
+        && put(made, 5, read_int32(c)) /* session_id */
+        && put(made, 6, read_int32(c)) /* session_epoch */
+        && put(made, 7, read_list(c, read_count(c, false, 6), decode_fetch_v11_topics)) /* topics */
+        && put(made, 8, read_list(c, read_count(c, false, 6), decode_fetch_v11_forgotten_topics_data)) /* forgotten_topics_data */
+        && put(made, 9, read_string(c)) /* rack_id */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_fetch_v11(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_fetch_v11, python, args, count);
+}
+
+static PyObject *
+decode_fetch_v12_topic_partitions(Cursor *c)
+{
+    PyObject *made = PyTuple_New(6);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* partition */
+        && put(made, 1, read_int32(c)) /* current_leader_epoch */
+        && put(made, 2, read_int64(c)) /* fetch_offset */
+        && put(made, 3, read_int32(c)) /* last_fetched_epoch */
+        && put(made, 4, read_int64(c)) /* log_start_offset */
+        && put(made, 5, read_int32(c)) /* partition_max_bytes */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v12_topics(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_compact_string(c)) /* topic */
+        && put(made, 1, read_list(c, read_count(c, true, 33), decode_fetch_v12_topic_partitions)) /* partitions */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v12_forgotten_topics_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_compact_string(c)) /* topic */
+        && put(made, 1, read_tuple(c, read_count(c, true, 4), read_int32)) /* partitions */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v12(Cursor *c)
+{
+    PyObject *made = PyTuple_New(10);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* replica_id */
+        && put(made, 1, read_int32(c)) /* max_wait_ms */
+        && put(made, 2, read_int32(c)) /* min_bytes */
+        && put(made, 3, read_int32(c)) /* max_bytes */
+        && put(made, 4, read_int8(c)) /* isolation_level */
+        && put(made, 5, read_int32(c)) /* session_id */
+        && put(made, 6, read_int32(c)) /* session_epoch */
+        && put(made, 7, read_list(c, read_count(c, true, 3), decode_fetch_v12_topics)) /* topics */
+        && put(made, 8, read_list(c, read_count(c, true, 3), decode_fetch_v12_forgotten_topics_data)) /* forgotten_topics_data */
+        && put(made, 9, read_compact_string(c)) /* rack_id */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_fetch_v12(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_fetch_v12, python, args, count);
+}
+
+static PyObject *
+decode_fetch_v13_topic_partitions(Cursor *c)
+{
+    PyObject *made = PyTuple_New(6);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* partition */
+        && put(made, 1, read_int32(c)) /* current_leader_epoch */
+        && put(made, 2, read_int64(c)) /* fetch_offset */
+        && put(made, 3, read_int32(c)) /* last_fetched_epoch */
+        && put(made, 4, read_int64(c)) /* log_start_offset */
+        && put(made, 5, read_int32(c)) /* partition_max_bytes */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v13_topics(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_uuid(c)) /* topic_id */
+        && put(made, 1, read_list(c, read_count(c, true, 33), decode_fetch_v13_topic_partitions)) /* partitions */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v13_forgotten_topics_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_uuid(c)) /* topic_id */
+        && put(made, 1, read_tuple(c, read_count(c, true, 4), read_int32)) /* partitions */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v13(Cursor *c)
+{
+    PyObject *made = PyTuple_New(10);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* replica_id */
+        && put(made, 1, read_int32(c)) /* max_wait_ms */
+        && put(made, 2, read_int32(c)) /* min_bytes */
+        && put(made, 3, read_int32(c)) /* max_bytes */
+        && put(made, 4, read_int8(c)) /* isolation_level */
+        && put(made, 5, read_int32(c)) /* session_id */
+        && put(made, 6, read_int32(c)) /* session_epoch */
+        && put(made, 7, read_list(c, read_count(c, true, 18), decode_fetch_v13_topics)) /* topics */
+        && put(made, 8, read_list(c, read_count(c, true, 18), decode_fetch_v13_forgotten_topics_data)) /* forgotten_topics_data */
+        && put(made, 9, read_compact_string(c)) /* rack_id */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_fetch_v13(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_fetch_v13, python, args, count);
+}
+
+static PyObject *
+decode_fetch_v15_topic_partitions(Cursor *c)
+{
+    PyObject *made = PyTuple_New(6);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* partition */
+        && put(made, 1, read_int32(c)) /* current_leader_epoch */
+        && put(made, 2, read_int64(c)) /* fetch_offset */
+        && put(made, 3, read_int32(c)) /* last_fetched_epoch */
+        && put(made, 4, read_int64(c)) /* log_start_offset */
+        && put(made, 5, read_int32(c)) /* partition_max_bytes */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v15_topics(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_uuid(c)) /* topic_id */
+        && put(made, 1, read_list(c, read_count(c, true, 33), decode_fetch_v15_topic_partitions)) /* partitions */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v15_forgotten_topics_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_uuid(c)) /* topic_id */
+        && put(made, 1, read_tuple(c, read_count(c, true, 4), read_int32)) /* partitions */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_fetch_v15(Cursor *c)
+{
+    PyObject *made = PyTuple_New(10);
+    if (made != NULL
+        && put(made, 1, read_int32(c)) /* max_wait_ms */
+        && put(made, 2, read_int32(c)) /* min_bytes */
+        && put(made, 3, read_int32(c)) /* max_bytes */
+        && put(made, 4, read_int8(c)) /* isolation_level */
+        && put(made, 5, read_int32(c)) /* session_id */
+        && put(made, 6, read_int32(c)) /* session_epoch */
+        && put(made, 7, read_list(c, read_count(c, true, 18), decode_fetch_v15_topics)) /* topics */
+        && put(made, 8, read_list(c, read_count(c, true, 18), decode_fetch_v15_forgotten_topics_data)) /* forgotten_topics_data */
+        && put(made, 9, read_compact_string(c)) /* rack_id */
+        && no_tags(c)
+        && put(made, 0, PyLong_FromLong(-1)))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_fetch_v15(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_fetch_v15, python, args, count);
+}
+
 /* --------------------------------------------------------------------------------- Heartbeat */
 
 static PyObject *
@@ -1669,6 +2384,736 @@ call_encode_offset_fetch_v10(PyObject *python, PyObject *const *args, Py_ssize_t
     return encoded(encode_offset_fetch_v10, 3, true, python, args, count);
 }
 
+/* ----------------------------------------------------------------------------------- Produce */
+
+static PyObject *
+decode_produce_v0_topic_data_partition_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* index */
+        && put(made, 1, read_nullable_bytes(c)) /* records */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_produce_v0_topic_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_string(c)) /* name */
+        && put(made, 1, read_list(c, read_count(c, false, 8), decode_produce_v0_topic_data_partition_data)) /* partition_data */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_produce_v0(Cursor *c)
+{
+    PyObject *made = PyTuple_New(4);
+    if (made != NULL
+        && put(made, 1, read_int16(c)) /* acks */
+        && put(made, 2, read_int32(c)) /* timeout_ms */
+        && put(made, 3, read_list(c, read_count(c, false, 6), decode_produce_v0_topic_data)) /* topic_data */
+        && put(made, 0, Py_NewRef(Py_None)))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_produce_v0(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_produce_v0, python, args, count);
+}
+
+static PyObject *
+decode_produce_v3_topic_data_partition_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* index */
+        && put(made, 1, read_nullable_bytes(c)) /* records */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_produce_v3_topic_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_string(c)) /* name */
+        && put(made, 1, read_list(c, read_count(c, false, 8), decode_produce_v3_topic_data_partition_data)) /* partition_data */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_produce_v3(Cursor *c)
+{
+    PyObject *made = PyTuple_New(4);
+    if (made != NULL
+        && put(made, 0, read_nullable_string(c)) /* transactional_id */
+        && put(made, 1, read_int16(c)) /* acks */
+        && put(made, 2, read_int32(c)) /* timeout_ms */
+        && put(made, 3, read_list(c, read_count(c, false, 6), decode_produce_v3_topic_data)) /* topic_data */)
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_produce_v3(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_produce_v3, python, args, count);
+}
+
+static PyObject *
+decode_produce_v9_topic_data_partition_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* index */
+        && put(made, 1, read_compact_nullable_bytes(c)) /* records */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_produce_v9_topic_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_compact_string(c)) /* name */
+        && put(made, 1, read_list(c, read_count(c, true, 6), decode_produce_v9_topic_data_partition_data)) /* partition_data */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_produce_v9(Cursor *c)
+{
+    PyObject *made = PyTuple_New(4);
+    if (made != NULL
+        && put(made, 0, read_compact_nullable_string(c)) /* transactional_id */
+        && put(made, 1, read_int16(c)) /* acks */
+        && put(made, 2, read_int32(c)) /* timeout_ms */
+        && put(made, 3, read_list(c, read_count(c, true, 3), decode_produce_v9_topic_data)) /* topic_data */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_produce_v9(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_produce_v9, python, args, count);
+}
+
+static PyObject *
+decode_produce_v13_topic_data_partition_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* index */
+        && put(made, 1, read_compact_nullable_bytes(c)) /* records */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_produce_v13_topic_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_uuid(c)) /* topic_id */
+        && put(made, 1, read_list(c, read_count(c, true, 6), decode_produce_v13_topic_data_partition_data)) /* partition_data */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_produce_v13(Cursor *c)
+{
+    PyObject *made = PyTuple_New(4);
+    if (made != NULL
+        && put(made, 0, read_compact_nullable_string(c)) /* transactional_id */
+        && put(made, 1, read_int16(c)) /* acks */
+        && put(made, 2, read_int32(c)) /* timeout_ms */
+        && put(made, 3, read_list(c, read_count(c, true, 18), decode_produce_v13_topic_data)) /* topic_data */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_produce_v13(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_produce_v13, python, args, count);
+}
+
+static bool
+encode_produce_v0_responses_partition_responses(Output *o, PyObject *element)
+{
+    /* index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message */
+    PyObject *values[7];
+    return unpack(element, values, 7)
+        && write_int32(o, values[0]) /* index */
+        && write_int16(o, values[1]) /* error_code */
+        && write_int64(o, values[2]) /* base_offset */;
+}
+
+static bool
+encode_produce_v0_responses(Output *o, PyObject *element)
+{
+    /* topic, partitions */
+    PyObject *values[2];
+    return unpack(element, values, 2)
+        && write_text(o, values[0], false, false) /* name */
+        && write_list(o, values[1], false, encode_produce_v0_responses_partition_responses);
+}
+
+static bool
+encode_produce_v0(Output *o, PyObject *const *values)
+{
+    /* correlation_id, topics, throttle_time_ms */
+    return write_list(o, values[1], false, encode_produce_v0_responses);
+}
+
+static PyObject *
+call_encode_produce_v0(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return encoded(encode_produce_v0, 3, false, python, args, count);
+}
+
+static bool
+encode_produce_v1_responses_partition_responses(Output *o, PyObject *element)
+{
+    /* index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message */
+    PyObject *values[7];
+    return unpack(element, values, 7)
+        && write_int32(o, values[0]) /* index */
+        && write_int16(o, values[1]) /* error_code */
+        && write_int64(o, values[2]) /* base_offset */;
+}
+
+static bool
+encode_produce_v1_responses(Output *o, PyObject *element)
+{
+    /* topic, partitions */
+    PyObject *values[2];
+    return unpack(element, values, 2)
+        && write_text(o, values[0], false, false) /* name */
+        && write_list(o, values[1], false, encode_produce_v1_responses_partition_responses);
+}
+
+static bool
+encode_produce_v1(Output *o, PyObject *const *values)
+{
+    /* correlation_id, topics, throttle_time_ms */
+    return write_list(o, values[1], false, encode_produce_v1_responses)
+        && write_int32(o, values[2]) /* throttle_time_ms */;
+}
+
+static PyObject *
+call_encode_produce_v1(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return encoded(encode_produce_v1, 3, false, python, args, count);
+}
+
+static bool
+encode_produce_v2_responses_partition_responses(Output *o, PyObject *element)
+{
+    /* index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message */
+    PyObject *values[7];
+    return unpack(element, values, 7)
+        && write_int32(o, values[0]) /* index */
+        && write_int16(o, values[1]) /* error_code */
+        && write_int64(o, values[2]) /* base_offset */
+        && write_int64(o, values[3]) /* log_append_time_ms */;
+}
+
+static bool
+encode_produce_v2_responses(Output *o, PyObject *element)
+{
+    /* topic, partitions */
+    PyObject *values[2];
+    return unpack(element, values, 2)
+        && write_text(o, values[0], false, false) /* name */
+        && write_list(o, values[1], false, encode_produce_v2_responses_partition_responses);
+}
+
+static bool
+encode_produce_v2(Output *o, PyObject *const *values)
+{
+    /* correlation_id, topics, throttle_time_ms */
+    return write_list(o, values[1], false, encode_produce_v2_responses)
+        && write_int32(o, values[2]) /* throttle_time_ms */;
+}
+
+static PyObject *
+call_encode_produce_v2(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return encoded(encode_produce_v2, 3, false, python, args, count);
+}
+
+static bool
+encode_produce_v5_responses_partition_responses(Output *o, PyObject *element)
+{
+    /* index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message */
+    PyObject *values[7];
+    return unpack(element, values, 7)
+        && write_int32(o, values[0]) /* index */
+        && write_int16(o, values[1]) /* error_code */
+        && write_int64(o, values[2]) /* base_offset */
+        && write_int64(o, values[3]) /* log_append_time_ms */
+        && write_int64(o, values[4]) /* log_start_offset */;
+}
+
+static bool
+encode_produce_v5_responses(Output *o, PyObject *element)
+{
+    /* topic, partitions */
+    PyObject *values[2];
+    return unpack(element, values, 2)
+        && write_text(o, values[0], false, false) /* name */
+        && write_list(o, values[1], false, encode_produce_v5_responses_partition_responses);
+}
+
+static bool
+encode_produce_v5(Output *o, PyObject *const *values)
+{
+    /* correlation_id, topics, throttle_time_ms */
+    return write_list(o, values[1], false, encode_produce_v5_responses)
+        && write_int32(o, values[2]) /* throttle_time_ms */;
+}
+
+static PyObject *
+call_encode_produce_v5(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return encoded(encode_produce_v5, 3, false, python, args, count);
+}
+
+static bool
+encode_produce_v8_responses_partition_responses_record_errors(Output *o, PyObject *element)
+{
+    /* batch_index, batch_index_error_message */
+    PyObject *values[2];
+    return unpack(element, values, 2)
+        && write_int32(o, values[0]) /* batch_index */
+        && write_text(o, values[1], false, true) /* batch_index_error_message */;
+}
+
+static bool
+encode_produce_v8_responses_partition_responses(Output *o, PyObject *element)
+{
+    /* index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message */
+    PyObject *values[7];
+    return unpack(element, values, 7)
+        && write_int32(o, values[0]) /* index */
+        && write_int16(o, values[1]) /* error_code */
+        && write_int64(o, values[2]) /* base_offset */
+        && write_int64(o, values[3]) /* log_append_time_ms */
+        && write_int64(o, values[4]) /* log_start_offset */
+        && write_list(o, values[5], false, encode_produce_v8_responses_partition_responses_record_errors)
+        && write_text(o, values[6], false, true) /* error_message */;
+}
+
+static bool
+encode_produce_v8_responses(Output *o, PyObject *element)
+{
+    /* topic, partitions */
+    PyObject *values[2];
+    return unpack(element, values, 2)
+        && write_text(o, values[0], false, false) /* name */
+        && write_list(o, values[1], false, encode_produce_v8_responses_partition_responses);
+}
+
+static bool
+encode_produce_v8(Output *o, PyObject *const *values)
+{
+    /* correlation_id, topics, throttle_time_ms */
+    return write_list(o, values[1], false, encode_produce_v8_responses)
+        && write_int32(o, values[2]) /* throttle_time_ms */;
+}
+
+static PyObject *
+call_encode_produce_v8(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return encoded(encode_produce_v8, 3, false, python, args, count);
+}
+
+static bool
+encode_produce_v9_responses_partition_responses_record_errors(Output *o, PyObject *element)
+{
+    /* batch_index, batch_index_error_message */
+    PyObject *values[2];
+    return unpack(element, values, 2)
+        && write_int32(o, values[0]) /* batch_index */
+        && write_text(o, values[1], true, true) /* batch_index_error_message */
+        && write_number(o, 0, 1) /* no tagged fields */;
+}
+
+static bool
+encode_produce_v9_responses_partition_responses(Output *o, PyObject *element)
+{
+    /* index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message */
+    PyObject *values[7];
+    return unpack(element, values, 7)
+        && write_int32(o, values[0]) /* index */
+        && write_int16(o, values[1]) /* error_code */
+        && write_int64(o, values[2]) /* base_offset */
+        && write_int64(o, values[3]) /* log_append_time_ms */
+        && write_int64(o, values[4]) /* log_start_offset */
+        && write_list(o, values[5], true, encode_produce_v9_responses_partition_responses_record_errors)
+        && write_text(o, values[6], true, true) /* error_message */
+        && write_number(o, 0, 1) /* no tagged fields */;
+}
+
+static bool
+encode_produce_v9_responses(Output *o, PyObject *element)
+{
+    /* topic, partitions */
+    PyObject *values[2];
+    return unpack(element, values, 2)
+        && write_text(o, values[0], true, false) /* name */
+        && write_list(o, values[1], true, encode_produce_v9_responses_partition_responses)
+        && write_number(o, 0, 1) /* no tagged fields */;
+}
+
+static bool
+encode_produce_v9(Output *o, PyObject *const *values)
+{
+    /* correlation_id, topics, throttle_time_ms */
+    return write_list(o, values[1], true, encode_produce_v9_responses)
+        && write_int32(o, values[2]) /* throttle_time_ms */
+        && write_number(o, 0, 1) /* no tagged fields */;
+}
+
+static PyObject *
+call_encode_produce_v9(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return encoded(encode_produce_v9, 3, true, python, args, count);
+}
+
+static bool
+encode_produce_v13_responses_partition_responses_record_errors(Output *o, PyObject *element)
+{
+    /* batch_index, batch_index_error_message */
+    PyObject *values[2];
+    return unpack(element, values, 2)
+        && write_int32(o, values[0]) /* batch_index */
+        && write_text(o, values[1], true, true) /* batch_index_error_message */
+        && write_number(o, 0, 1) /* no tagged fields */;
+}
+
+static bool
+encode_produce_v13_responses_partition_responses(Output *o, PyObject *element)
+{
+    /* index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message */
+    PyObject *values[7];
+    return unpack(element, values, 7)
+        && write_int32(o, values[0]) /* index */
+        && write_int16(o, values[1]) /* error_code */
+        && write_int64(o, values[2]) /* base_offset */
+        && write_int64(o, values[3]) /* log_append_time_ms */
+        && write_int64(o, values[4]) /* log_start_offset */
+        && write_list(o, values[5], true, encode_produce_v13_responses_partition_responses_record_errors)
+        && write_text(o, values[6], true, true) /* error_message */
+        && write_number(o, 0, 1) /* no tagged fields */;
+}
+
+static bool
+encode_produce_v13_responses(Output *o, PyObject *element)
+{
+    /* topic, partitions */
+    PyObject *values[2];
+    return unpack(element, values, 2)
+        && write_uuid(o, values[0]) /* topic_id */
+        && write_list(o, values[1], true, encode_produce_v13_responses_partition_responses)
+        && write_number(o, 0, 1) /* no tagged fields */;
+}
+
+static bool
+encode_produce_v13(Output *o, PyObject *const *values)
+{
+    /* correlation_id, topics, throttle_time_ms */
+    return write_list(o, values[1], true, encode_produce_v13_responses)
+        && write_int32(o, values[2]) /* throttle_time_ms */
+        && write_number(o, 0, 1) /* no tagged fields */;
+}
+
+static PyObject *
+call_encode_produce_v13(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return encoded(encode_produce_v13, 3, true, python, args, count);
+}
+
+/* -------------------------------------------------------------------------------- ShareFetch */
+
+static PyObject *
+decode_share_fetch_v0_topic_partition_acknowledgement_batches(Cursor *c)
+{
+    PyObject *made = PyTuple_New(3);
+    if (made != NULL
+        && put(made, 0, read_int64(c)) /* first_offset */
+        && put(made, 1, read_int64(c)) /* last_offset */
+        && put(made, 2, read_tuple(c, read_count(c, true, 1), read_int8)) /* acknowledge_types */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_share_fetch_v0_topic_partitions(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* partition_index */
+        && skip(read_int32(c)) /* partition_max_bytes */
+        && put(made, 1, read_list(c, read_count(c, true, 18), decode_share_fetch_v0_topic_partition_acknowledgement_batches)) /* acknowledgement_batches */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_share_fetch_v0_topics(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_uuid(c)) /* topic_id */
+        && put(made, 1, read_list(c, read_count(c, true, 10), decode_share_fetch_v0_topic_partitions)) /* partitions */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_share_fetch_v0_forgotten_topics_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_uuid(c)) /* topic_id */
+        && put(made, 1, read_tuple(c, read_count(c, true, 4), read_int32)) /* partitions */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_share_fetch_v0(Cursor *c)
+{
+    PyObject *made = PyTuple_New(12);
+    if (made != NULL
+        && put(made, 0, read_compact_nullable_string(c)) /* group_id */
+        && put(made, 1, read_compact_nullable_string(c)) /* member_id */
+        && put(made, 2, read_int32(c)) /* share_session_epoch */
+        && put(made, 3, read_int32(c)) /* max_wait_ms */
+        && put(made, 4, read_int32(c)) /* min_bytes */
+        && put(made, 5, read_int32(c)) /* max_bytes */
+        && put(made, 10, read_list(c, read_count(c, true, 18), decode_share_fetch_v0_topics)) /* topics */
+        && put(made, 11, read_list(c, read_count(c, true, 18), decode_share_fetch_v0_forgotten_topics_data)) /* forgotten_topics_data */
+        && no_tags(c)
+        && put(made, 6, PyLong_FromLong(2147483647))
+        && put(made, 7, PyLong_FromLong(2147483647))
+        && put(made, 8, PyLong_FromLong(0))
+        && put(made, 9, Py_NewRef(Py_False)))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_share_fetch_v0(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_share_fetch_v0, python, args, count);
+}
+
+static PyObject *
+decode_share_fetch_v1_topic_partition_acknowledgement_batches(Cursor *c)
+{
+    PyObject *made = PyTuple_New(3);
+    if (made != NULL
+        && put(made, 0, read_int64(c)) /* first_offset */
+        && put(made, 1, read_int64(c)) /* last_offset */
+        && put(made, 2, read_tuple(c, read_count(c, true, 1), read_int8)) /* acknowledge_types */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_share_fetch_v1_topic_partitions(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* partition_index */
+        && put(made, 1, read_list(c, read_count(c, true, 18), decode_share_fetch_v1_topic_partition_acknowledgement_batches)) /* acknowledgement_batches */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_share_fetch_v1_topics(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_uuid(c)) /* topic_id */
+        && put(made, 1, read_list(c, read_count(c, true, 6), decode_share_fetch_v1_topic_partitions)) /* partitions */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_share_fetch_v1_forgotten_topics_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_uuid(c)) /* topic_id */
+        && put(made, 1, read_tuple(c, read_count(c, true, 4), read_int32)) /* partitions */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_share_fetch_v1(Cursor *c)
+{
+    PyObject *made = PyTuple_New(12);
+    if (made != NULL
+        && put(made, 0, read_compact_nullable_string(c)) /* group_id */
+        && put(made, 1, read_compact_nullable_string(c)) /* member_id */
+        && put(made, 2, read_int32(c)) /* share_session_epoch */
+        && put(made, 3, read_int32(c)) /* max_wait_ms */
+        && put(made, 4, read_int32(c)) /* min_bytes */
+        && put(made, 5, read_int32(c)) /* max_bytes */
+        && put(made, 6, read_int32(c)) /* max_records */
+        && put(made, 7, read_int32(c)) /* batch_size */
+        && put(made, 10, read_list(c, read_count(c, true, 18), decode_share_fetch_v1_topics)) /* topics */
+        && put(made, 11, read_list(c, read_count(c, true, 18), decode_share_fetch_v1_forgotten_topics_data)) /* forgotten_topics_data */
+        && no_tags(c)
+        && put(made, 8, PyLong_FromLong(0))
+        && put(made, 9, Py_NewRef(Py_False)))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_share_fetch_v1(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_share_fetch_v1, python, args, count);
+}
+
+static PyObject *
+decode_share_fetch_v2_topic_partition_acknowledgement_batches(Cursor *c)
+{
+    PyObject *made = PyTuple_New(3);
+    if (made != NULL
+        && put(made, 0, read_int64(c)) /* first_offset */
+        && put(made, 1, read_int64(c)) /* last_offset */
+        && put(made, 2, read_tuple(c, read_count(c, true, 1), read_int8)) /* acknowledge_types */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_share_fetch_v2_topic_partitions(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_int32(c)) /* partition_index */
+        && put(made, 1, read_list(c, read_count(c, true, 18), decode_share_fetch_v2_topic_partition_acknowledgement_batches)) /* acknowledgement_batches */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_share_fetch_v2_topics(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_uuid(c)) /* topic_id */
+        && put(made, 1, read_list(c, read_count(c, true, 6), decode_share_fetch_v2_topic_partitions)) /* partitions */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_share_fetch_v2_forgotten_topics_data(Cursor *c)
+{
+    PyObject *made = PyTuple_New(2);
+    if (made != NULL
+        && put(made, 0, read_uuid(c)) /* topic_id */
+        && put(made, 1, read_tuple(c, read_count(c, true, 4), read_int32)) /* partitions */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+decode_share_fetch_v2(Cursor *c)
+{
+    PyObject *made = PyTuple_New(12);
+    if (made != NULL
+        && put(made, 0, read_compact_nullable_string(c)) /* group_id */
+        && put(made, 1, read_compact_nullable_string(c)) /* member_id */
+        && put(made, 2, read_int32(c)) /* share_session_epoch */
+        && put(made, 3, read_int32(c)) /* max_wait_ms */
+        && put(made, 4, read_int32(c)) /* min_bytes */
+        && put(made, 5, read_int32(c)) /* max_bytes */
+        && put(made, 6, read_int32(c)) /* max_records */
+        && put(made, 7, read_int32(c)) /* batch_size */
+        && put(made, 8, read_int8(c)) /* share_acquire_mode */
+        && put(made, 9, read_boolean(c)) /* is_renew_ack */
+        && put(made, 10, read_list(c, read_count(c, true, 18), decode_share_fetch_v2_topics)) /* topics */
+        && put(made, 11, read_list(c, read_count(c, true, 18), decode_share_fetch_v2_forgotten_topics_data)) /* forgotten_topics_data */
+        && no_tags(c))
+        return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+static PyObject *
+call_decode_share_fetch_v2(PyObject *python, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded(decode_share_fetch_v2, python, args, count);
+}
+
 /* --------------------------------------------------------------------------------- SyncGroup */
 
 static PyObject *
@@ -2203,6 +3648,37 @@ static Codec codecs[] = {
     CODEC("decode consumer_group_heartbeat 1", call_decode_consumer_group_heartbeat_v1),
     CODEC("encode consumer_group_heartbeat 0", call_encode_consumer_group_heartbeat_v0),
     CODEC("encode consumer_group_heartbeat 1", call_encode_consumer_group_heartbeat_v0),
+    CODEC("decode end_txn 0", call_decode_end_txn_v0),
+    CODEC("decode end_txn 1", call_decode_end_txn_v0),
+    CODEC("decode end_txn 2", call_decode_end_txn_v0),
+    CODEC("decode end_txn 3", call_decode_end_txn_v3),
+    CODEC("decode end_txn 4", call_decode_end_txn_v3),
+    CODEC("decode end_txn 5", call_decode_end_txn_v3),
+    CODEC("encode end_txn 0", call_encode_end_txn_v0),
+    CODEC("encode end_txn 1", call_encode_end_txn_v0),
+    CODEC("encode end_txn 2", call_encode_end_txn_v0),
+    CODEC("encode end_txn 3", call_encode_end_txn_v3),
+    CODEC("encode end_txn 4", call_encode_end_txn_v3),
+    CODEC("encode end_txn 5", call_encode_end_txn_v5),
+    CODEC("decode fetch 0", call_decode_fetch_v0),
+    CODEC("decode fetch 1", call_decode_fetch_v0),
+    CODEC("decode fetch 2", call_decode_fetch_v0),
+    CODEC("decode fetch 3", call_decode_fetch_v3),
+    CODEC("decode fetch 4", call_decode_fetch_v4),
+    CODEC("decode fetch 5", call_decode_fetch_v5),
+    CODEC("decode fetch 6", call_decode_fetch_v5),
+    CODEC("decode fetch 7", call_decode_fetch_v7),
+    CODEC("decode fetch 8", call_decode_fetch_v7),
+    CODEC("decode fetch 9", call_decode_fetch_v9),
+    CODEC("decode fetch 10", call_decode_fetch_v9),
+    CODEC("decode fetch 11", call_decode_fetch_v11),
+    CODEC("decode fetch 12", call_decode_fetch_v12),
+    CODEC("decode fetch 13", call_decode_fetch_v13),
+    CODEC("decode fetch 14", call_decode_fetch_v13),
+    CODEC("decode fetch 15", call_decode_fetch_v15),
+    CODEC("decode fetch 16", call_decode_fetch_v15),
+    CODEC("decode fetch 17", call_decode_fetch_v15),
+    CODEC("decode fetch 18", call_decode_fetch_v15),
     CODEC("decode heartbeat 0", call_decode_heartbeat_v0),
     CODEC("decode heartbeat 1", call_decode_heartbeat_v0),
     CODEC("decode heartbeat 2", call_decode_heartbeat_v0),
@@ -2277,6 +3753,37 @@ static Codec codecs[] = {
     CODEC("encode offset_fetch 8", call_encode_offset_fetch_v8),
     CODEC("encode offset_fetch 9", call_encode_offset_fetch_v8),
     CODEC("encode offset_fetch 10", call_encode_offset_fetch_v10),
+    CODEC("decode produce 0", call_decode_produce_v0),
+    CODEC("decode produce 1", call_decode_produce_v0),
+    CODEC("decode produce 2", call_decode_produce_v0),
+    CODEC("decode produce 3", call_decode_produce_v3),
+    CODEC("decode produce 4", call_decode_produce_v3),
+    CODEC("decode produce 5", call_decode_produce_v3),
+    CODEC("decode produce 6", call_decode_produce_v3),
+    CODEC("decode produce 7", call_decode_produce_v3),
+    CODEC("decode produce 8", call_decode_produce_v3),
+    CODEC("decode produce 9", call_decode_produce_v9),
+    CODEC("decode produce 10", call_decode_produce_v9),
+    CODEC("decode produce 11", call_decode_produce_v9),
+    CODEC("decode produce 12", call_decode_produce_v9),
+    CODEC("decode produce 13", call_decode_produce_v13),
+    CODEC("encode produce 0", call_encode_produce_v0),
+    CODEC("encode produce 1", call_encode_produce_v1),
+    CODEC("encode produce 2", call_encode_produce_v2),
+    CODEC("encode produce 3", call_encode_produce_v2),
+    CODEC("encode produce 4", call_encode_produce_v2),
+    CODEC("encode produce 5", call_encode_produce_v5),
+    CODEC("encode produce 6", call_encode_produce_v5),
+    CODEC("encode produce 7", call_encode_produce_v5),
+    CODEC("encode produce 8", call_encode_produce_v8),
+    CODEC("encode produce 9", call_encode_produce_v9),
+    CODEC("encode produce 10", call_encode_produce_v9),
+    CODEC("encode produce 11", call_encode_produce_v9),
+    CODEC("encode produce 12", call_encode_produce_v9),
+    CODEC("encode produce 13", call_encode_produce_v13),
+    CODEC("decode share_fetch 0", call_decode_share_fetch_v0),
+    CODEC("decode share_fetch 1", call_decode_share_fetch_v1),
+    CODEC("decode share_fetch 2", call_decode_share_fetch_v2),
     CODEC("decode sync_group 0", call_decode_sync_group_v0),
     CODEC("decode sync_group 1", call_decode_sync_group_v0),
     CODEC("decode sync_group 2", call_decode_sync_group_v0),

@@ -53,5 +53,5 @@ None when every entry is null or empty.
 
 from typing import Final
 
-C_SOURCES: Final = "fb6fcfa617c223a6"
+C_SOURCES: Final = "35266570c724ab9b"
 """The digest of the files in ``protocol/c``, some of which have the same codecs in C."""

@@ -11,6 +11,7 @@ from protocol.columns import (
     slow,
     unsayable,
 )
+from protocol.compiled import codecs
 from protocol.errors import ProtocolError
 from protocol.messages.end_txn import API
 from protocol.wire import read_varint
@@ -122,20 +123,28 @@ def encode_response_v5(
         raise unsayable(API, 5, error) from None
 
 
-DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = {
-    0: decode_request_v0,
-    1: decode_request_v0,
-    2: decode_request_v0,
-    3: decode_request_v3,
-    4: decode_request_v3,
-    5: decode_request_v3,
-}
+DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = codecs(
+    "decode",
+    "end_txn",
+    {
+        0: decode_request_v0,
+        1: decode_request_v0,
+        2: decode_request_v0,
+        3: decode_request_v3,
+        4: decode_request_v3,
+        5: decode_request_v3,
+    },
+)
 
-ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = {
-    0: encode_response_v0,
-    1: encode_response_v0,
-    2: encode_response_v0,
-    3: encode_response_v3,
-    4: encode_response_v3,
-    5: encode_response_v5,
-}
+ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = codecs(
+    "encode",
+    "end_txn",
+    {
+        0: encode_response_v0,
+        1: encode_response_v0,
+        2: encode_response_v0,
+        3: encode_response_v3,
+        4: encode_response_v3,
+        5: encode_response_v5,
+    },
+)

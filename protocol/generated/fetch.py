@@ -15,6 +15,7 @@ from protocol.columns import (
     unsayable,
     uuid,
 )
+from protocol.compiled import codecs
 from protocol.errors import ProtocolError
 from protocol.messages.fetch import API
 from protocol.wire import read_varint
@@ -1303,46 +1304,54 @@ def encode_response_v13(
         raise unsayable(API, 13, error) from None
 
 
-DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = {
-    0: decode_request_v0,
-    1: decode_request_v0,
-    2: decode_request_v0,
-    3: decode_request_v3,
-    4: decode_request_v4,
-    5: decode_request_v5,
-    6: decode_request_v5,
-    7: decode_request_v7,
-    8: decode_request_v7,
-    9: decode_request_v9,
-    10: decode_request_v9,
-    11: decode_request_v11,
-    12: decode_request_v12,
-    13: decode_request_v13,
-    14: decode_request_v13,
-    15: decode_request_v15,
-    16: decode_request_v15,
-    17: decode_request_v15,
-    18: decode_request_v15,
-}
+DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = codecs(
+    "decode",
+    "fetch",
+    {
+        0: decode_request_v0,
+        1: decode_request_v0,
+        2: decode_request_v0,
+        3: decode_request_v3,
+        4: decode_request_v4,
+        5: decode_request_v5,
+        6: decode_request_v5,
+        7: decode_request_v7,
+        8: decode_request_v7,
+        9: decode_request_v9,
+        10: decode_request_v9,
+        11: decode_request_v11,
+        12: decode_request_v12,
+        13: decode_request_v13,
+        14: decode_request_v13,
+        15: decode_request_v15,
+        16: decode_request_v15,
+        17: decode_request_v15,
+        18: decode_request_v15,
+    },
+)
 
-ENCODE_RESPONSE: Final[dict[int, Callable[..., list[Any]]]] = {
-    0: encode_response_v0,
-    1: encode_response_v1,
-    2: encode_response_v1,
-    3: encode_response_v1,
-    4: encode_response_v4,
-    5: encode_response_v5,
-    6: encode_response_v5,
-    7: encode_response_v7,
-    8: encode_response_v7,
-    9: encode_response_v7,
-    10: encode_response_v7,
-    11: encode_response_v11,
-    12: encode_response_v12,
-    13: encode_response_v13,
-    14: encode_response_v13,
-    15: encode_response_v13,
-    16: encode_response_v13,
-    17: encode_response_v13,
-    18: encode_response_v13,
-}
+ENCODE_RESPONSE: Final[dict[int, Callable[..., list[Any]]]] = codecs(
+    "encode",
+    "fetch",
+    {
+        0: encode_response_v0,
+        1: encode_response_v1,
+        2: encode_response_v1,
+        3: encode_response_v1,
+        4: encode_response_v4,
+        5: encode_response_v5,
+        6: encode_response_v5,
+        7: encode_response_v7,
+        8: encode_response_v7,
+        9: encode_response_v7,
+        10: encode_response_v7,
+        11: encode_response_v11,
+        12: encode_response_v12,
+        13: encode_response_v13,
+        14: encode_response_v13,
+        15: encode_response_v13,
+        16: encode_response_v13,
+        17: encode_response_v13,
+        18: encode_response_v13,
+    },
+)

@@ -16,6 +16,7 @@ from protocol.columns import (
     unsayable,
     uuid,
 )
+from protocol.compiled import codecs
 from protocol.errors import ProtocolError
 from protocol.messages.produce import API
 from protocol.wire import read_varint
@@ -534,36 +535,44 @@ def encode_response_v13(
         raise unsayable(API, 13, error) from None
 
 
-DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = {
-    0: decode_request_v0,
-    1: decode_request_v0,
-    2: decode_request_v0,
-    3: decode_request_v3,
-    4: decode_request_v3,
-    5: decode_request_v3,
-    6: decode_request_v3,
-    7: decode_request_v3,
-    8: decode_request_v3,
-    9: decode_request_v9,
-    10: decode_request_v9,
-    11: decode_request_v9,
-    12: decode_request_v9,
-    13: decode_request_v13,
-}
+DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = codecs(
+    "decode",
+    "produce",
+    {
+        0: decode_request_v0,
+        1: decode_request_v0,
+        2: decode_request_v0,
+        3: decode_request_v3,
+        4: decode_request_v3,
+        5: decode_request_v3,
+        6: decode_request_v3,
+        7: decode_request_v3,
+        8: decode_request_v3,
+        9: decode_request_v9,
+        10: decode_request_v9,
+        11: decode_request_v9,
+        12: decode_request_v9,
+        13: decode_request_v13,
+    },
+)
 
-ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = {
-    0: encode_response_v0,
-    1: encode_response_v1,
-    2: encode_response_v2,
-    3: encode_response_v2,
-    4: encode_response_v2,
-    5: encode_response_v5,
-    6: encode_response_v5,
-    7: encode_response_v5,
-    8: encode_response_v8,
-    9: encode_response_v9,
-    10: encode_response_v9,
-    11: encode_response_v9,
-    12: encode_response_v9,
-    13: encode_response_v13,
-}
+ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = codecs(
+    "encode",
+    "produce",
+    {
+        0: encode_response_v0,
+        1: encode_response_v1,
+        2: encode_response_v2,
+        3: encode_response_v2,
+        4: encode_response_v2,
+        5: encode_response_v5,
+        6: encode_response_v5,
+        7: encode_response_v5,
+        8: encode_response_v8,
+        9: encode_response_v9,
+        10: encode_response_v9,
+        11: encode_response_v9,
+        12: encode_response_v9,
+        13: encode_response_v13,
+    },
+)

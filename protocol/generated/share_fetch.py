@@ -16,6 +16,7 @@ from protocol.columns import (
     unsayable,
     uuid,
 )
+from protocol.compiled import codecs
 from protocol.errors import ProtocolError
 from protocol.messages.share_fetch import API
 from protocol.wire import read_varint
@@ -639,14 +640,22 @@ def encode_response_v1(
         raise unsayable(API, 1, error) from None
 
 
-DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = {
-    0: decode_request_v0,
-    1: decode_request_v1,
-    2: decode_request_v2,
-}
+DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = codecs(
+    "decode",
+    "share_fetch",
+    {
+        0: decode_request_v0,
+        1: decode_request_v1,
+        2: decode_request_v2,
+    },
+)
 
-ENCODE_RESPONSE: Final[dict[int, Callable[..., list[Any]]]] = {
-    0: encode_response_v0,
-    1: encode_response_v1,
-    2: encode_response_v1,
-}
+ENCODE_RESPONSE: Final[dict[int, Callable[..., list[Any]]]] = codecs(
+    "encode",
+    "share_fetch",
+    {
+        0: encode_response_v0,
+        1: encode_response_v1,
+        2: encode_response_v1,
+    },
+)

@@ -70,7 +70,7 @@ def dist(shared: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def wheel(dist: Path) -> Path:
-    (found,) = dist.glob("musterd-*.whl")
+    (found,) = dist.glob("musterd-*-py3-none-any.whl")
     return found
 
 

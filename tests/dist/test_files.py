@@ -15,8 +15,10 @@ import pytest
 
 from musterd import __version__
 from musterd.rooms import ROOMS
+from tests.absent import program
 from tests.brokers import CHECKOUT
 from tests.dist.conftest import MAKE_S_MAX, NO_BUILDAH
+from tools import compiled_wheel, installed
 
 pytestmark = pytest.mark.interop
 
@@ -37,6 +39,11 @@ def data_files() -> set[str]:
     return {str(path.relative_to(CHECKOUT)) for kind in kinds for path in web.glob(kind)}
 
 
+def c_files() -> set[str]:
+    """Returns the source of the compiled codecs."""
+    return {f"protocol/c/{path.name}" for path in (CHECKOUT / "protocol" / "c").glob("*.[ch]")}
+
+
 def private() -> set[str]:
     return data_files().union(*(sources(room) for room in ROOMS))
 
@@ -53,6 +60,28 @@ def test_wheel_contains_only_the_musterd_package(wheel: Path) -> None:
         *(f"{INFO}/{name}" for name in about),
     }
     assert wheel.name == f"musterd-{__version__}-py3-none-any.whl"
+
+
+def test_compiled_wheel_adds_the_compiled_codecs_to_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    program("cc", "gcc")
+    made = compiled_wheel.make(wheel, tmp_path)
+
+    assert made.name == f"musterd-{__version__}-{compiled_wheel.tag()}.whl"
+    with zipfile.ZipFile(wheel) as opened, zipfile.ZipFile(made) as more:
+        assert {*more.namelist()} - {*opened.namelist()} == {compiled_wheel.PLACE}
+        about = more.read(f"{INFO}/WHEEL").decode()
+        more.extractall(tmp_path)
+    assert f"Tag: {compiled_wheel.tag()}\n" in about
+    assert "Root-Is-Purelib: false\n" in about
+    for line in (tmp_path / INFO / "RECORD").read_text().splitlines():
+        name, digest, size = line.rsplit(",", 2)
+        data = (tmp_path / name).read_bytes()
+        assert (digest, size) == ("", "") or line == installed.record_line(name, data)
+    in_use = subprocess.run(
+        [sys.executable, "-c", "from protocol.compiled import IN_USE; print(IN_USE)"],
+        cwd=tmp_path / "musterd" / "_rooms", check=True, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert in_use.stdout == "compiled\n"
 
 
 def test_wheel_requires_no_package_that_needs_a_compiler(wheel: Path) -> None:
@@ -75,7 +104,7 @@ def test_sdist_contains_the_sources_and_builds_the_same_wheel(
         opened.extractall(tmp_path, filter="data")
 
     about = {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "PKG-INFO", ".gitignore"}
-    assert names == {*sources("musterd"), "musterd/py.typed", *private(), *about}
+    assert names == {*sources("musterd"), "musterd/py.typed", *private(), *c_files(), *about}
     made = subprocess.run(
         [sys.executable, "-c", BUILD_WHEEL, str(tmp_path)], cwd=tmp_path / top,
         check=True, capture_output=True, text=True, timeout=60,

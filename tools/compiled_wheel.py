@@ -1,0 +1,43 @@
+"""Builds the wheel with the compiled codecs from the wheel without them, for ``make_dist.py``."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import tempfile
+import zipfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tools import installed, make_fast
+
+PURE = "py3-none-any"
+PLACE = f"musterd/_rooms/protocol/{make_fast.NAME}"
+
+
+def tag() -> str:
+    """Return the tag of the wheel: Python's stable ABI of 3.11, on this platform."""
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    return f"cp311-abi3-{platform}"
+
+
+def make(pure: Path, folder: Path) -> Path:
+    """Write the wheel into a folder; return its path. Needs a C compiler and Python's headers."""
+    target = folder / pure.name.replace(PURE, tag())
+    with tempfile.TemporaryDirectory() as built:
+        module = Path(built) / make_fast.NAME
+        make_fast.build(module, "-s")
+        compiled = module.read_bytes()
+    record = []
+    with zipfile.ZipFile(pure) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
+        names = [name for name in old.namelist() if not name.endswith(".dist-info/RECORD")]
+        files = {name: old.read(name) for name in names} | {PLACE: compiled}
+        info = next(name for name in names if name.endswith(".dist-info/WHEEL"))
+        about = files[info].decode().replace(PURE, tag())
+        files[info] = about.replace("Root-Is-Purelib: true", "Root-Is-Purelib: false").encode()
+        for name, data in files.items():
+            installed.add(new, name, data)
+            record.append(installed.record_line(name, data))
+        at = info.replace("/WHEEL", "/RECORD")
+        installed.add(new, at, "\n".join([*record, f"{at},,", ""]).encode())
+    return target
