@@ -101,9 +101,11 @@ def serve(arguments: Sequence[str]) -> int:
     # Garbage collection would make imports a third slower, and imported objects are never freed.
     gc.disable()
     _import_structlog()
+    from broker.loop.allocator import keep_large_buffers
     from broker.loop.log_writer import standard_streams
     from broker.time import Time
 
+    keep_large_buffers()
     time = Time()
     with standard_streams(time):
         try:
