@@ -64,7 +64,7 @@ from coordinator.unloading import unload
 from coordinator.views import ShardView, describe, list_groups
 from offsets.columns import TopicColumns
 from offsets.consumer_records import ConsumerGroupRun
-from offsets.runs import GroupRun, OwnBatch, Run
+from offsets.runs import GroupRun, OffsetRun, OwnBatch, Run
 from offsets.share_records import ShareGroupRun
 from protocol.errors import NONE
 from protocol.now import Now
@@ -294,7 +294,9 @@ class GroupShard:
         record builds the group. After the load the handler has already changed the group, so only
         the log offset of its record is stored.
         """
-        if isinstance(run, GroupRun):
+        if type(run) is OffsetRun:  # nearly all runs
+            self._state.cache.replay(run, base_offset)
+        elif isinstance(run, GroupRun):
             if run.value is None:
                 self._records.recorded.pop(run.group_id, None)
             else:
