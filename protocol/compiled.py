@@ -31,8 +31,8 @@ COMPILED: Final = (
     "sync_group",
     "txn_offset_commit",
 )
-"""The modules of ``protocol/generated`` whose codecs are also written in C, except the encoders that
-return chunks."""
+"""The modules of ``protocol/generated`` whose codecs are also written in C. Encoders that return
+chunks are only in Python."""
 Codec = TypeVar("Codec", bound=Callable[..., Any])
 
 
