@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from typing import Any
 
 import pytest
@@ -73,6 +74,7 @@ def test_system_without_a_c_library_starts(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_serve_sets_the_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
+    monkeypatch.setattr(gc, "disable", lambda: None)  # it would last beyond this test
     monkeypatch.setattr(allocator, "keep_large_buffers", lambda: calls.append(1))
     assert serve.serve(["--with-stdin"]) == serve.USAGE
     assert calls == [1]
