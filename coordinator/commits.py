@@ -83,22 +83,15 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
     runs: list[Run] = []
     errors: list[int | Sequence[int]] | None = None
     at_most = _BATCH_BYTES
+    group_id = call.group_id
+    record_bytes = _RECORD_BYTES + len(group_id) * _CHARACTER_BYTES
     for i, topic in enumerate(call.topics):
-        if topic.metadata is None and topic.commit_timestamps_ms is None:
-            if topic.partitions:
-                name_bytes = (len(call.group_id) + len(topic.topic)) * _CHARACTER_BYTES
-                at_most += len(topic.partitions) * (_RECORD_BYTES + name_bytes)
+        name, partitions, offsets, epochs, metadata, timestamps = topic
+        if metadata is None and timestamps is None:
+            if partitions:
+                at_most += len(partitions) * (record_bytes + len(name) * _CHARACTER_BYTES)
                 runs.append(
-                    OffsetRun(
-                        call.group_id,
-                        topic.topic,
-                        topic.partitions,
-                        topic.offsets,
-                        topic.leader_epochs,
-                        None,
-                        wall_ms,
-                        expire_ms,
-                    )
+                    OffsetRun(group_id, name, partitions, offsets, epochs, None, wall_ms, expire_ms)
                 )
             continue
         codes = too_large(topic, state.config.offset_metadata_max_bytes)

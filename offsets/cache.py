@@ -76,7 +76,7 @@ class OffsetCache:
 
         A run of group metadata does not change the cache.
         """
-        if isinstance(run, OffsetRun):
+        if type(run) is OffsetRun:
             if run.partitions:
                 topics = self._groups.get(run.group_id)
                 columns = None if topics is None else topics.get(run.topic)
@@ -170,7 +170,7 @@ class OffsetCache:
             return ()
         lowered: list[tuple[str, int, int, int]] = []
         for run in runs:
-            if not isinstance(run, OffsetRun):
+            if type(run) is not OffsetRun:
                 continue
             columns = topics.get(run.topic)
             if columns is not None and columns.would_lower(run.partitions, run.offsets):

@@ -78,13 +78,15 @@ class TopicColumns:
         new entries."""
         self.encoded = None
         partitions = slots = run.partitions
-        if len(partitions) == 1 and self._slots is None and 0 <= partitions[0] < len(self._offsets):
-            slot = partitions[0]  # a commit of one partition, the most frequent kind
-            new = 1 if self._log_offsets[slot] == _UNUSED else 0
+        log_offsets = self._log_offsets
+        slot = partitions[0]
+        if len(partitions) == 1 and self._slots is None and 0 <= slot < len(log_offsets):
+            # a commit of one partition, the most frequent kind
+            new = 1 if log_offsets[slot] == _UNUSED else 0
             self._offsets[slot] = run.offsets[0]
             self._epochs[slot] = run.leader_epochs[0]
             self._commit_timestamps[slot] = run.commit_timestamp_ms
-            self._log_offsets[slot] = base_offset - slot
+            log_offsets[slot] = base_offset - slot
         else:
             new, slots = self._store_columns(run, base_offset)
         if run.metadata is not None or self._metadata:

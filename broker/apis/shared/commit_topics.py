@@ -72,12 +72,13 @@ class CommitTopics:
         for topic in topics if whole else ():
             found = known.get(topic[0])
             partitions = topic[1]
-            if (
-                found is None
-                or not partitions
-                or max(partitions) >= found.partitions
-                or min(partitions) < 0
-            ):
+            if found is None or not partitions:
+                whole = False
+                break
+            low = high = partitions[0]
+            if len(partitions) > 1:
+                low, high = min(partitions), max(partitions)
+            if low < 0 or high >= found.partitions:
                 whole = False
                 break
         if whole:
