@@ -7,8 +7,8 @@ full, the oldest lines are dropped, since the last lines contain the reason why 
 Lost lines are counted, and a log line reports their number.
 
 To wake the thread and to write costs 0.1 ms, several times as much as to queue a line. The first
-line after a silence is written at once. During a burst the thread writes every `GATHERED_S`, all
-lines that were queued in the meantime; only a drain or a half-full queue wakes it before.
+line after a silence is written immediately. During a burst the thread writes every `GATHERED_S` all
+lines that are queued; only a drain or a half-full queue wakes it earlier.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from tools import make_fast
 
 @cache
 def built() -> ModuleType:
-    """Returns the compiled module, which is built once per process, in a second, and not in the
+    """Returns the compiled module, which is built once per process, in two seconds, and not in the
     package's place. ``CFLAGS`` has more options, such as those of a sanitizer."""
     program("cc", "gcc")
     with tempfile.TemporaryDirectory() as folder:
