@@ -22,7 +22,7 @@ from broker.config.described_configs import topic_entries
 from broker.loop.slices import Slices
 from broker.net.request import Request, ServedApi
 from broker.net.required_acls import HandlerAcl, Rights, cluster, of_each
-from broker.topics.registry import INTERNAL_TOPICS, BadTopicName
+from broker.topics.registry import INTERNAL_TOPICS
 from broker.topics.topic_changes import (
     LEFT_TO_BROKER,
     PARTITIONS_MAX,
@@ -50,6 +50,7 @@ from protocol.errors import (
 )
 from protocol.messages.create_topics import API
 from protocol.schema import ZERO_UUID
+from protocol.topic_names import BadTopicName
 from security.acls.model import Operation, ResourceType
 from security.quotas.mutations import UNBOUND, Mutations
 

@@ -25,7 +25,6 @@ from broker.topics.config_changes import (
     TOPIC_RESOURCE,
     wrong_broker,
 )
-from broker.topics.registry import BadTopicName, check_topic_name
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
@@ -33,6 +32,7 @@ from protocol.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.messages.describe_configs import API
+from protocol.topic_names import BadTopicName, check_topic_name
 from security.acls.model import Operation
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from broker.apis.shared.authorization import TEXTS, split
 from broker.net.request import Request, ServedApi, Steps
 from broker.net.required_acls import Each, Rights
 from broker.topics.partition import Partition
-from broker.topics.registry import BadTopicName, absent_error, check_topic_name
+from broker.topics.registry import absent_error
 from broker.topics.replicas.replica_of import replica_of
 from broker.topics.replicas.roles import Role
 from protocol.errors import (
@@ -21,6 +21,7 @@ from protocol.errors import (
     TOPIC_AUTHORIZATION_FAILED,
 )
 from protocol.messages.describe_producers import API
+from protocol.topic_names import BadTopicName, check_topic_name
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from broker.apis.metadata import described, missing, partition_entry
 from broker.apis.shared.authorization import denied
 from broker.net.request import Request, ServedApi, Steps
 from broker.net.required_acls import AuthorizedOperations, Rights, each_shown_topic
-from broker.topics.registry import BadTopicName, check_topic_name
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
@@ -22,6 +21,7 @@ from protocol.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.messages.describe_topic_partitions import API
+from protocol.topic_names import BadTopicName, check_topic_name
 from security.acls.model import ResourceType
 
 if TYPE_CHECKING:

@@ -41,12 +41,7 @@ from broker.net.required_acls import (
 )
 from broker.topics.cluster_view import NO_LEADER, PartitionView
 from broker.topics.owned_topics import OWNED
-from broker.topics.registry import (
-    INTERNAL_TOPICS,
-    BadTopicName,
-    Topic,
-    check_topic_name,
-)
+from broker.topics.registry import INTERNAL_TOPICS, Topic
 from broker.topics.topic_changes import BadFactor, CannotChange, TopicExists
 from protocol.errors import (
     INVALID_REPLICATION_FACTOR,
@@ -63,6 +58,7 @@ from protocol.errors import (
 )
 from protocol.messages.metadata import API
 from protocol.schema import ZERO_UUID
+from protocol.topic_names import BadTopicName, check_topic_name
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:

@@ -29,13 +29,7 @@ from broker.config.protection import Unprotected, may_be_secret, protection_faul
 from broker.topics.directory.missing import CONFIGS_FILE
 from broker.topics.logs import LogManager
 from broker.topics.owned_topics import keep_fixed, restore_fixed
-from broker.topics.registry import (
-    BadTopicName,
-    Registry,
-    StoredRegistry,
-    Topic,
-    check_topic_name,
-)
+from broker.topics.registry import Registry, StoredRegistry, Topic
 from broker.topics.topic_changes import CannotChange
 from protocol.errors import (
     INVALID_CONFIG,
@@ -45,6 +39,7 @@ from protocol.errors import (
     REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from protocol.topic_names import BadTopicName, check_topic_name
 
 logger = structlog.get_logger(__name__)
 

@@ -9,23 +9,21 @@ controller's metadata and the settings in ZooKeeper. Handlers work with both imp
 from __future__ import annotations
 
 import base64
-import re
 from asyncio import Future
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import NamedTuple, Protocol
 
+from protocol import topic_names
 from protocol.errors import NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
 from protocol.slotted import slotted
 
-OFFSETS_TOPIC = "__consumer_offsets"
-NAME_LENGTH_MAX = 249
+OFFSETS_TOPIC = topic_names.OFFSETS_TOPIC
 NAMED_MAX = 20
 """The maximum number of partitions that one log line names."""
-TRANSACTION_TOPIC = "__transaction_state"
-SHARE_STATE_TOPIC = "__share_group_state"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_STATE_TOPIC})
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+TRANSACTION_TOPIC = topic_names.TRANSACTION_TOPIC
+SHARE_STATE_TOPIC = topic_names.SHARE_STATE_TOPIC
+INTERNAL_TOPICS = topic_names.INTERNAL_TOPICS
 
 
 @slotted(frozen=True)
@@ -257,28 +255,6 @@ class StoredRegistry(Registry, Protocol):
 
 class BadDirectory(Exception):
     """Raised if the data directory can't be used; the text is one sentence for the operator."""
-
-
-class BadTopicName(ValueError):
-    """Raised for an invalid topic name; the text is the same as in Kafka."""
-
-
-def check_topic_name(name: str) -> None:
-    """Raises BadTopicName for an invalid name. Source: Kafka 3.9 ``Topic.validate``."""
-    if not name:
-        problem = "the empty string is not allowed"
-    elif name in (".", ".."):
-        problem = "'.' or '..' is not allowed"
-    elif len(name) > NAME_LENGTH_MAX:
-        problem = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
-    elif not _LEGAL_NAME.fullmatch(name):
-        problem = (
-            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_'"
-            " and '-'"
-        )
-    else:
-        return
-    raise BadTopicName(f"Topic name is invalid: {problem}")
 
 
 def colliding(name: str, topics: Mapping[str, Topic]) -> list[str]:

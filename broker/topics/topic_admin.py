@@ -21,12 +21,7 @@ from broker.topics.deletions import Deletions
 from broker.topics.directory.disk_changes import DiskChanges
 from broker.topics.logs import LeftBehind, LogManager
 from broker.topics.owned_topics import OWNED, OwnedTopic
-from broker.topics.registry import (
-    StoredRegistry,
-    Topic,
-    check_topic_name,
-    colliding,
-)
+from broker.topics.registry import StoredRegistry, Topic, colliding
 from broker.topics.topic_changes import (
     LEFT_TO_BROKER,
     Assignment,
@@ -36,6 +31,7 @@ from broker.topics.topic_changes import (
     check_replicas,
 )
 from broker.topics.topic_logs import TopicLogs
+from protocol.topic_names import check_topic_name
 
 logger = structlog.get_logger(__name__)
 

@@ -36,7 +36,7 @@ from broker.config.config import Config, topic_settings
 from broker.time import Time
 from broker.topics.cluster_view import NO_LEADER
 from broker.topics.owned_topics import OWNED, OwnedTopic, keep_fixed
-from broker.topics.registry import Registry, Topic, check_topic_name, colliding, uuid_text
+from broker.topics.registry import Registry, Topic, colliding, uuid_text
 from broker.topics.topic_changes import (
     LEFT_TO_BROKER,
     Assignment,
@@ -49,6 +49,7 @@ from broker.topics.topic_changes import (
     check_replicas,
 )
 from protocol.schema import ZERO_UUID
+from protocol.topic_names import check_topic_name
 from protocol.znodes import admin, configs, topics
 from protocol.znodes.fields import BadNode
 from protocol.znodes.topics import VERSION, TopicNode

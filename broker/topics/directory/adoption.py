@@ -12,15 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from broker.topics.checkpoints import Checkpoints
 from broker.topics.directory.missing import TOPICS_FILE, KnownMissing, check_adopted, check_numbers
 from broker.topics.directory.partition_mark import FILE as MARK_FILE
-from broker.topics.registry import (
-    BadDirectory,
-    Topic,
-    check_topic_name,
-    partition_of,
-    uuid_bytes,
-)
+from broker.topics.registry import BadDirectory, Topic, partition_of, uuid_bytes
 from log.files.filesystem import FileSystem, read_whole
 from protocol.properties import parse
+from protocol.topic_names import check_topic_name
 
 KEEP_ALL = {"retention.bytes": "-1", "retention.ms": "-1"}
 """The settings of an adopted topic: its former retention is unknown and may have been unlimited."""

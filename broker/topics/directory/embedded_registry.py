@@ -40,12 +40,12 @@ from broker.topics.registry import (
     Features,
     Topic,
     TopicLookups,
-    check_topic_name,
     uuid_bytes,
     uuid_text,
 )
 from log.files.filesystem import FileSystem
 from protocol.slotted import slotted
+from protocol.topic_names import check_topic_name
 
 logger = structlog.get_logger(__name__)
 

@@ -22,7 +22,7 @@ from broker.test_mode.registry.ensemble import Ensemble
 from broker.test_mode.registry.memory_zookeeper import MemoryZooKeeper
 from broker.time import Time
 from broker.topics.owned_topics import OWNED
-from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BadTopicName, uuid_text
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, uuid_text
 from broker.topics.topic_changes import (
     LEFT_TO_BROKER,
     BadAssignment,
@@ -34,6 +34,7 @@ from broker.topics.topic_changes import (
 )
 from controller.requests import ShownTopic
 from protocol.schema import ZERO_UUID
+from protocol.topic_names import BadTopicName
 from protocol.znodes.topics import VERSION, VERSION_BEFORE_IDS
 from tests.broker.cluster.told import brokers, deleted, tell, topic
 
