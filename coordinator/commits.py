@@ -69,9 +69,9 @@ _CHARACTER_BYTES = 4
 def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
     """Check an OffsetCommit and create its records; a classic member's session is extended."""
     group = state.groups.get(call.group_id)
-    consumers = state.consumer_groups.get(call.group_id) if group is None else None
-    if consumers is not None:
-        refused = check_commit(consumers, call, state.topics)
+    committing = state.committing_group(call.group_id) if group is None else None
+    if committing is not None:
+        refused = check_commit(committing, call, state.topics)
         if refused is not None:
             return rejected(None, call, *refused)
     elif error := _check(state, group, call, now):
@@ -105,14 +105,14 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
     if at_most >= min(limit, _SURELY_FITS_BYTES) and not fits(runs, limit):
         return rejected(group, call, INVALID_COMMIT_OFFSET_SIZE)
     moved = state.cache.moved_back(call.group_id, runs)
-    if group is None and consumers is None and runs:
+    if group is None and committing is None and runs:
         state.groups[call.group_id] = Group(call.group_id, now)
     reply = _ACCEPTED if errors is None else CommitReply(errors)
     events: Sequence[OffsetsMovedBack | CommitRejected | LostByAdmin] = ()
     if moved:
         who = call.member_id, call.client_id, call.client_host
         events = (moved_back(call.group_id, who, moved, call.principal),)
-    uses_offsets = consumers is not None or (group is not None and group.protocol_type)
+    uses_offsets = committing is not None or (group is not None and group.protocol_type)
     if call.generation_id < 0 and uses_offsets:
         events = (*events, *_skipped(state, call, runs))
     if errors is not None:
@@ -288,10 +288,10 @@ def fetch(state: ShardState, call: OffsetFetch, now: Now) -> Outcome:
     cache = state.cache
     if state.config.fetch_counts_as_activity and group is not None and not group.protocol_type:
         group.offsets_read_ms = now.wall_ms
-    consumers = state.consumer_groups.get(call.group_id) if group is None else None
-    if consumers is not None and (error := check_fetch(consumers, call)):
+    committing = state.committing_group(call.group_id) if group is None else None
+    if committing is not None and (error := check_fetch(committing, call)):
         return answered(call.ticket, FetchReply(error))
-    known = consumers is not None or (group is not None and group.state is not State.DEAD)
+    known = committing is not None or (group is not None and group.state is not State.DEAD)
     if call.topics is None:
         found = cache.fetch_all(call.group_id) if known else ()
     elif not known:

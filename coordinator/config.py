@@ -39,6 +39,23 @@ class ShareSettings(NamedTuple):
     each change computes a target."""
 
 
+class StreamsSettings(NamedTuple):
+    """The settings of one streams group; times in milliseconds."""
+
+    session_timeout_ms: int = 45_000
+    """streams.session.timeout.ms"""
+    heartbeat_interval_ms: int = 5_000
+    """streams.heartbeat.interval.ms"""
+    assignment_interval_ms: int = 1_000
+    """streams.assignment.interval.ms (KIP-1263): the minimum time between two target assignments;
+    0: each change computes a target."""
+    num_standby_replicas: int = 0
+    """streams.num.standby.replicas: the number of standby tasks of each stateful task."""
+    initial_rebalance_delay_ms: int = 3_000
+    """streams.initial.rebalance.delay.ms: how long an empty group waits for more members before
+    tasks are assigned."""
+
+
 @slotted(frozen=True)
 class GroupConfig:
     """Settings of groups and offsets; times in milliseconds, defaults are Kafka's."""
@@ -94,6 +111,14 @@ class GroupConfig:
     share_initialize_retry_ms: int = 30_000
     """group.share.initialize.retry.interval.ms, an internal property of Kafka: the time after which
     an initialization that has not ended is repeated."""
+    serves_share_groups: bool = True
+    """Whether the broker serves share groups, and knows all topics; false in a cluster."""
+    streams: StreamsSettings = StreamsSettings()
+    """group.streams.*: the settings of streams groups that have no group-specific settings."""
+    own_streams: Mapping[str, StreamsSettings] = field(default_factory=dict)
+    """The settings of streams groups that have group-specific settings, by group id."""
+    streams_max_size: int = 2**31 - 1
+    """group.streams.max.size"""
     max_record_bytes: int = 1_048_588
     """max.message.bytes of ``__consumer_offsets``: the largest batch, its header included."""
 
@@ -117,3 +142,7 @@ class GroupConfig:
     def of_share_group(self, group_id: str) -> ShareSettings:
         """The settings of one share group."""
         return self.own_share.get(group_id, self.share)
+
+    def of_streams_group(self, group_id: str) -> StreamsSettings:
+        """The settings of one streams group."""
+        return self.own_streams.get(group_id, self.streams)

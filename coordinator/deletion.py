@@ -9,9 +9,9 @@ from coordinator.calls import DeleteGroup, OffsetDelete
 from coordinator.classic.states import State
 from coordinator.classic.sweeps import GroupDeleted, begin, bury, write_tombstones
 from coordinator.commits import lost
-from coordinator.consumer.deletion import ConsumerGroupDeleted
 from coordinator.events import EXAMPLES_KEPT, Cause, Loss, LostByAdmin, OffsetsExpired
 from coordinator.outcome import OffsetDeleteReply
+from coordinator.removal import GroupRecordsDeleted
 from coordinator.share import deletion as share_deletion
 from coordinator.step import Step
 from protocol.consumer_protocol import CONSUMER
@@ -30,13 +30,13 @@ def delete_group(step: Step, call: DeleteGroup) -> None:
         share = step.state.share_groups.get(call.group_id)
         if share is not None:
             return share_deletion.delete(step, share, call.ticket)
-        consumers = step.state.consumer_groups.get(call.group_id)
-        if consumers is None:
+        committing = step.state.committing_group(call.group_id)
+        if committing is None:
             return step.reply(call.ticket, GROUP_ID_NOT_FOUND)
-        if consumers.members:
+        if committing.members:
             return step.reply(call.ticket, NON_EMPTY_GROUP)
         step.events.append(_group_lost(step, call))
-        begin(step, ConsumerGroupDeleted(step, consumers, call.ticket))
+        begin(step, GroupRecordsDeleted(step, committing, call.ticket))
         return None
     match group.state:
         case State.EMPTY:
@@ -81,10 +81,10 @@ def offset_delete(step: Step, call: OffsetDelete) -> None:
     """
     group = step.state.groups.get(call.group_id)
     if group is None:
-        consumers = step.state.consumer_groups.get(call.group_id)
-        if consumers is None:
+        committing = step.state.committing_group(call.group_id)
+        if committing is None:
             return step.reply(call.ticket, OffsetDeleteReply(GROUP_ID_NOT_FOUND))
-        return _delete(step, call, consumers.subscribed_names())
+        return _delete(step, call, committing.subscribed_names())
     match group.state:
         case State.EMPTY:
             _delete(step, call, ())

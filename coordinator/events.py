@@ -49,6 +49,8 @@ class Cause(StrEnum):
     REGEX_RESOLVED = "regex_resolved"
     PARTITIONS_INITIALIZED = "partitions_initialized"
     """Partitions of a share group can be assigned, because their delivery state is initialized."""
+    SETTINGS_CHANGED = "settings_changed"
+    """A setting of the assignor of a streams group has another value."""
     UNKNOWN = "unknown"
     """The cause of generations that were loaded from the log; events never have this cause."""
 

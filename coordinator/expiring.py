@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from coordinator.classic.group import Group
 from coordinator.config import GroupConfig
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.events import OffsetsExpiring
 from coordinator.read_only import GroupView
-from coordinator.step import ShardState, Step
+from coordinator.step import CommittingGroup, ShardState, Step
 from offsets.expiry import CONSUMER_PROTOCOL_TYPE, NO_TIMESTAMP_MS, GroupCondition
 
 HOUR_MS = 3_600_000
@@ -35,13 +34,13 @@ class ExpiringOffset(NamedTuple):
     why: str
 
 
-def condition_of(group: GroupView | ConsumerGroup) -> GroupCondition:
+def condition_of(group: GroupView | CommittingGroup) -> GroupCondition:
     """Returns the state of a group on which the expiry of its offsets depends.
 
-    A consumer group counts as Stable while it has members. An empty consumer group became empty
-    when its epoch was last raised, by the removal of the last member.
+    A consumer or streams group counts as Stable while it has members. An empty group of these types
+    became empty when its epoch was last raised, by the removal of the last member.
     """
-    if isinstance(group, ConsumerGroup):
+    if isinstance(group, CommittingGroup):
         return GroupCondition(
             CONSUMER_PROTOCOL_TYPE,
             not group.members,
@@ -60,7 +59,7 @@ def condition_of(group: GroupView | ConsumerGroup) -> GroupCondition:
 
 
 def expiring(
-    state: ShardState, group: Group | ConsumerGroup, until_ms: int
+    state: ShardState, group: Group | CommittingGroup, until_ms: int
 ) -> Iterator[ExpiringOffset]:
     """Yields the offsets of a group that may expire by ``until_ms``, each with the reason."""
     condition = condition_of(group)
@@ -72,7 +71,7 @@ def expiring(
         yield ExpiringOffset(group.group_id, topic, partition, expires_ms, why)
 
 
-def why_it_expires(group: Group | ConsumerGroup, *, asked: bool = False) -> str:
+def why_it_expires(group: Group | CommittingGroup, *, asked: bool = False) -> str:
     """Returns in words why an offset of the group will expire. ``asked`` is true if the commit set
     the offset's retention."""
     if asked:
@@ -95,7 +94,7 @@ def times_of_warnings(config: GroupConfig) -> list[int]:
 
 
 def warn_of_expiry(
-    step: Step, group: Group | ConsumerGroup, counts: Mapping[int, int], soonest_ms: int
+    step: Step, group: Group | CommittingGroup, counts: Mapping[int, int], soonest_ms: int
 ) -> None:
     """Records how many offsets will expire soon; emits a warning if the group has reached a shorter
     warning time.

@@ -1,16 +1,13 @@
-"""Applies the records of classic, consumer and share groups; ``replay`` calls this module."""
+"""Applies the records of all types of groups; ``replay`` calls this module."""
 
 from __future__ import annotations
 
+from coordinator import epoch_groups
 from coordinator.classic.group import Group
-from coordinator.consumer import hosting
 from coordinator.events import LOADED_ID_CHARACTERS, LoadedGeneration
-from coordinator.share import hosting as share_hosting
 from coordinator.step import ShardState
 from journal.texts import cut
-from offsets.consumer_records import ConsumerGroupRun
-from offsets.runs import GroupRun, GroupValue
-from offsets.share_records import ShareGroupRun
+from offsets.runs import GroupRun, GroupStateRun, GroupValue
 
 GENERATIONS_KEPT = 8
 """The number of generations of each group that a load keeps, as the first entries of the journal.
@@ -46,8 +43,7 @@ class GroupRecords:
         if run.value is None:
             self._forget_classic(run.group_id)
             return
-        self._state.consumer_groups.pop(run.group_id, None)
-        self._state.share_groups.pop(run.group_id, None)
+        epoch_groups.forget(self._state, run.group_id)
         group = Group.restored(run.group_id, run.value, base_offset)
         self._state.groups[run.group_id] = group
         seen = self._generations.setdefault(group.group_id, [])
@@ -56,21 +52,12 @@ class GroupRecords:
         seen.append(_generation(group))
         del seen[:-GENERATIONS_KEPT]
 
-    def load_consumer_group(self, run: ConsumerGroupRun) -> None:
-        """Applies the records of a consumer group; a record that is not a tombstone removes a
-        classic group with the same id."""
-        hosting.replay(self._state, run)
+    def load_state(self, run: GroupStateRun) -> None:
+        """Applies the records of a consumer, share or streams group; a record that is not a
+        tombstone removes a group of another type with the same id."""
+        epoch_groups.replay(self._state, run)
         if any(record.value is not None for record in run.records):
-            self._state.share_groups.pop(run.group_id, None)
-            self.recorded.pop(run.group_id, None)
-            self._forget_classic(run.group_id)
-
-    def load_share_group(self, run: ShareGroupRun) -> None:
-        """Applies the records of a share group; a record that is not a tombstone removes a group of
-        another type with the same id."""
-        share_hosting.replay(self._state, run)
-        if any(record.value is not None for record in run.records):
-            self._state.consumer_groups.pop(run.group_id, None)
+            epoch_groups.forget(self._state, run.group_id, type(run))
             self.recorded.pop(run.group_id, None)
             self._forget_classic(run.group_id)
 

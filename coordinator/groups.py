@@ -8,6 +8,7 @@ from coordinator.consumer.group_view import ConsumerGroupView
 from coordinator.read_only import GroupView
 from coordinator.share.group_view import ShareGroupView
 from coordinator.step import ShardState
+from coordinator.streams.group_view import StreamsGroupView
 
 
 class Groups(Mapping[str, GroupView]):
@@ -26,16 +27,21 @@ class Groups(Mapping[str, GroupView]):
         consumers = self._state.consumer_groups.get(group_id)
         if consumers is not None:
             return ConsumerGroupView(self._state, consumers)
-        return ShareGroupView(self._state, self._state.share_groups[group_id])
+        shares = self._state.share_groups.get(group_id)
+        if shares is not None:
+            return ShareGroupView(self._state, shares)
+        return StreamsGroupView(self._state, self._state.streams_groups[group_id])
 
     def __iter__(self) -> Iterator[str]:
         yield from self._state.groups
         yield from self._state.consumer_groups
         yield from self._state.share_groups
+        yield from self._state.streams_groups
 
     def __len__(self) -> int:
         state = self._state
-        return len(state.groups) + len(state.consumer_groups) + len(state.share_groups)
+        of_epochs = len(state.consumer_groups) + len(state.share_groups) + len(state.streams_groups)
+        return len(state.groups) + of_epochs
 
     def __contains__(self, group_id: object) -> bool:
         state = self._state
@@ -43,4 +49,5 @@ class Groups(Mapping[str, GroupView]):
             group_id in state.groups
             or group_id in state.consumer_groups
             or group_id in state.share_groups
+            or group_id in state.streams_groups
         )

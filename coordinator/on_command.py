@@ -16,6 +16,7 @@ from coordinator.consumer import on_command as consumer
 from coordinator.events import Cause
 from coordinator.share import on_command as share
 from coordinator.step import Step
+from coordinator.streams import on_command as streams
 from coordinator.wording import named, seconds
 
 OnStep = Callable[[Step], object]
@@ -29,14 +30,16 @@ TAKEN_OVER_BY = "a test"
 def rebalance(step: Step, group_id: str) -> None:
     """Begins a rebalance: each member gets the error from its next heartbeat, and rejoins.
 
-    In a consumer or share group the epoch is raised, and a member keeps the partitions that the new
-    target assigns to it.
+    In a consumer, share or streams group the epoch is raised, and a member keeps the partitions or
+    tasks that the new target assigns to it.
     """
     consumers = step.state.consumer_groups.get(group_id)
     if consumers is not None:
         return consumer.rebalance(step, consumers, _ASKED)
     if group_id in step.state.share_groups:
         return share.rebalance(step, step.state.share_groups[group_id], _ASKED)
+    if group_id in step.state.streams_groups:
+        return streams.rebalance(step, step.state.streams_groups[group_id], _ASKED)
     return prepare(step, step.state.groups[group_id], Cause.ASKED_FOR, _ASKED)
 
 
@@ -48,6 +51,9 @@ def expire(step: Step, group_id: str, member_id: str) -> None:
     if group_id in step.state.share_groups:
         shares = step.state.share_groups[group_id]
         return share.expire(step, shares, shares.members[member_id], _ASKED)
+    if group_id in step.state.streams_groups:
+        tasks = step.state.streams_groups[group_id]
+        return streams.expire(step, tasks, tasks.members[member_id], _ASKED)
     group = step.state.groups[group_id]
     member = group.members[member_id]
     if member.waits:

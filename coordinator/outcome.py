@@ -16,6 +16,13 @@ from coordinator.events import Event
 from offsets.cache import FetchedColumns
 from offsets.consumer_records import Assignment
 from offsets.runs import OwnBatch, Run
+from offsets.streams_records import (
+    Endpoint,
+    InternalTopic,
+    StreamsMemberMetadata,
+    TaskRoles,
+    Topology,
+)
 from protocol.slotted import slotted
 
 
@@ -229,6 +236,61 @@ class ShareOffsetsReply:
     topics: Assignment = field(default_factory=dict)
 
 
+class EndpointTopics(NamedTuple):
+    """The topics whose partitions a member with an endpoint has as input of its tasks."""
+
+    endpoint: Endpoint
+    active: Sequence[tuple[str, Sequence[int]]]
+    """The topics of active tasks with their partitions."""
+    standby: Sequence[tuple[str, Sequence[int]]]
+
+
+@slotted
+class StreamsHeartbeatReply:
+    """The reply to StreamsGroupHeartbeat. An error reply has an error message and no other
+    field."""
+
+    error_code: int
+    error_message: str | None = None
+    member_id: str = ""
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    status: tuple[tuple[int, str], ...] = ()
+    """The codes of `StatusCode` with texts."""
+    assignment: TaskRoles | None = None
+    """All tasks of the member; None if they are unchanged."""
+    endpoint_epoch: int = 0
+    endpoints: tuple[EndpointTopics, ...] | None = None
+    """The topics of each endpoint; None if the client knows this version of the endpoints."""
+    missing_topics: tuple[InternalTopic, ...] = ()
+    """The internal topics that the broker creates after the reply."""
+
+
+class DescribedStreamsMember(NamedTuple):
+    """A member in a StreamsGroupDescribe reply."""
+
+    member_id: str
+    metadata: StreamsMemberMetadata
+    epoch: int
+    assignment: TaskRoles
+    target: TaskRoles
+
+
+@slotted
+class StreamsDescribeReply:
+    """The reply to one group of a StreamsGroupDescribe."""
+
+    error_code: int
+    group_id: str
+    error_message: str | None = None
+    state: str = ""
+    epoch: int = 0
+    target_epoch: int = 0
+    topology: Topology | None = None
+    """The topology, in which internal topics have their partition counts if the group is ready."""
+    members: tuple[DescribedStreamsMember, ...] = ()
+
+
 Reply = (
     int
     | ConsumerDescribeReply
@@ -244,6 +306,8 @@ Reply = (
     | ShareDescribeReply
     | ShareHeartbeatReply
     | ShareOffsetsReply
+    | StreamsDescribeReply
+    | StreamsHeartbeatReply
 )
 
 

@@ -27,6 +27,8 @@ from coordinator.calls import (
     ShareOffsetsAlter,
     ShareOffsetsDelete,
     ShareOffsetsDescribe,
+    StreamsGroupDescribe,
+    StreamsHeartbeat,
     SyncGroup,
     TxnOffsetCommit,
 )
@@ -44,6 +46,8 @@ from coordinator.outcome import (
     ShareDescribeReply,
     ShareHeartbeatReply,
     ShareOffsetsReply,
+    StreamsDescribeReply,
+    StreamsHeartbeatReply,
     SyncReply,
 )
 from protocol.errors import (
@@ -85,6 +89,10 @@ def refusal(call: Call, error_code: int) -> Reply:
             return ShareHeartbeatReply(error_code)
         case ShareOffsetsAlter() | ShareOffsetsDelete() | ShareOffsetsDescribe():
             return ShareOffsetsReply(error_code)
+        case StreamsGroupDescribe():
+            return StreamsDescribeReply(error_code, call.group_id)
+        case StreamsHeartbeat():
+            return StreamsHeartbeatReply(error_code)
         case SyncGroup():
             return SyncReply(error_code)
         case LeaveGroup():
@@ -132,6 +140,10 @@ def failed(reply: Reply, error_code: int) -> Reply:
         return ShareHeartbeatReply(error_code)
     if isinstance(reply, ShareOffsetsReply):
         return ShareOffsetsReply(error_code)
+    if isinstance(reply, StreamsDescribeReply):
+        return StreamsDescribeReply(error_code, reply.group_id)
+    if isinstance(reply, StreamsHeartbeatReply):
+        return StreamsHeartbeatReply(error_code)
     if isinstance(reply, JoinReply):
         return JoinReply(error_code, reply.member_id)
     if isinstance(reply, SyncReply):

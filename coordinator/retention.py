@@ -1,7 +1,8 @@
 """The retention check, which drops expired offsets, and removes groups that have neither members
 nor offsets.
 
-The rules are in offsets/expiry.py. A consumer group counts as Stable while it has members.
+The rules are in offsets/expiry.py. A consumer or streams group counts as Stable while it
+has members.
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ from collections.abc import Collection, Sequence
 from coordinator.classic.group import Group
 from coordinator.classic.states import State
 from coordinator.classic.sweeps import OFFSETS_PER_PIECE, cost_of, forget, write_tombstones
-from coordinator.consumer.deletion import remove
-from coordinator.consumer.group import ConsumerGroup
 from coordinator.events import Cause, OffsetsExpired
 from coordinator.expiring import condition_of, times_of_warnings, warn_of_expiry
-from coordinator.step import Step, Sweep
+from coordinator.removal import remove
+from coordinator.step import CommittingGroup, Step, Sweep
 from offsets.expiry import ExpiryRule, rule_for
 
 
@@ -32,7 +32,7 @@ class Retention(Sweep):
         if self._group is None:
             if not self._groups:
                 return 0
-            group = step.state.any_group(self._groups.pop())
+            group = step.state.group_with_offsets(self._groups.pop())
             if group is None or _is_dead(group):
                 return 1
             self._group = _GroupRetention(step, group)
@@ -49,7 +49,7 @@ class _GroupRetention:
     A group with few offsets is checked in one piece. An EMPTY group without offsets is removed.
     """
 
-    def __init__(self, step: Step, group: Group | ConsumerGroup) -> None:
+    def __init__(self, step: Step, group: Group | CommittingGroup) -> None:
         self.done = False
         self._group = group
         self._topics = list(step.state.cache.topics(group.group_id))
@@ -71,7 +71,7 @@ class _GroupRetention:
         group = self._group
         if step is not self._step:
             self._step, self._unreplayed = step, 0
-        if step.state.any_group(group.group_id) is not group or _is_dead(group):
+        if step.state.group_with_offsets(group.group_id) is not group or _is_dead(group):
             self.done = True
             return 1
         rule = rule_for(condition_of(group))
@@ -133,18 +133,18 @@ class _GroupRetention:
             return
         if group.group_id in cache.pending.groups():
             return
-        if isinstance(group, ConsumerGroup):
+        if isinstance(group, CommittingGroup):
             remove(step, group, Cause.EXPIRED)
         else:
             forget(step, group, Cause.EXPIRED, "the group is empty and has no offsets")
 
 
-def _is_removable(group: Group | ConsumerGroup) -> bool:
+def _is_removable(group: Group | CommittingGroup) -> bool:
     """True if the group has no members and no pending member ids."""
-    if isinstance(group, ConsumerGroup):
+    if isinstance(group, CommittingGroup):
         return not group.members
     return group.state is State.EMPTY and not group.pending
 
 
-def _is_dead(group: Group | ConsumerGroup) -> bool:
+def _is_dead(group: Group | CommittingGroup) -> bool:
     return isinstance(group, Group) and group.state is State.DEAD

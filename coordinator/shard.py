@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from itertools import islice
 
+from coordinator import epoch_groups
 from coordinator.calls import (
     Call,
-    ConsumerGroupDescribe,
-    ConsumerHeartbeat,
     DeleteGroup,
     DescribeGroup,
     EndOffsets,
@@ -27,8 +26,6 @@ from coordinator.calls import (
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
-    ShareGroupDescribe,
-    ShareHeartbeat,
     SyncGroup,
     Ticket,
     TxnOffsetCommit,
@@ -40,32 +37,24 @@ from coordinator.classic.rebalance import phase_due, prepare
 from coordinator.classic.sweeps import TopicsDeleted, begin, work
 from coordinator.commits import commit, fetch
 from coordinator.config import GroupConfig
-from coordinator.consumer import hosting, regexes
-from coordinator.consumer.heartbeat import heartbeat as consumer_heartbeat
-from coordinator.consumer.heartbeat import idle_heartbeat
-from coordinator.consumer.views import describe as describe_consumer_group
+from coordinator.consumer import regexes
 from coordinator.deletion import delete_group, offset_delete
 from coordinator.events import Cause, ShardLoaded
 from coordinator.group_records import GroupRecords
 from coordinator.outcome import NOTHING, Outcome
 from coordinator.retention import Retention
 from coordinator.share import deletion as share_deletion
-from coordinator.share import hosting as share_hosting
-from coordinator.share import initialization, offsets
+from coordinator.share import initialization
 from coordinator.share.events import Partitions
-from coordinator.share.heartbeat import heartbeat as share_heartbeat
-from coordinator.share.heartbeat import idle_heartbeat as idle_share_heartbeat
-from coordinator.share.views import describe as describe_share_group
-from coordinator.step import Handler, ShardState, Step, idle_or_stepped, stepped
+from coordinator.share.hosting import drop_deleted_topics
+from coordinator.step import Handler, ShardState, Step, stepped
 from coordinator.timers import GroupTimer
 from coordinator.topics_image import TopicsImage
 from coordinator.txn_commits import end_offsets, txn_commit
 from coordinator.unloading import unload
 from coordinator.views import ShardView, describe, list_groups
 from offsets.columns import TopicColumns
-from offsets.consumer_records import ConsumerGroupRun
-from offsets.runs import GroupRun, OffsetRun, OwnBatch, Run
-from offsets.share_records import ShareGroupRun
+from offsets.runs import GroupRun, GroupStateRun, OwnBatch, Run
 from protocol.errors import NONE
 from protocol.now import Now
 
@@ -84,11 +73,7 @@ _HANDLERS: dict[type, Handler] = {
     OffsetFetch: fetch,
     TxnOffsetCommit: txn_commit,
     EndOffsets: end_offsets,
-    ConsumerHeartbeat: idle_or_stepped(idle_heartbeat, consumer_heartbeat),
-    ConsumerGroupDescribe: describe_consumer_group,
-    ShareHeartbeat: idle_or_stepped(idle_share_heartbeat, share_heartbeat),
-    ShareGroupDescribe: describe_share_group,
-    **offsets.HANDLERS,
+    **epoch_groups.HANDLERS,
     JoinGroup: stepped(join),
     SyncGroup: stepped(sync),
     LeaveGroup: stepped(leave),
@@ -142,8 +127,7 @@ class GroupShard:
 
     def topic_changed(self, name: str) -> None:
         """Handles a topic of the image that was created, deleted or given more partitions."""
-        hosting.topic_changed(self._state, name)
-        share_hosting.topic_changed(self._state, name)
+        epoch_groups.topic_changed(self._state, name)
         if name not in self._state.topics.by_name:
             self.look_for_deleted_topics()
 
@@ -244,18 +228,18 @@ class GroupShard:
         if timer is self._retention:
             if not any(isinstance(sweep, Retention) for sweep in self._state.sweeps):
                 state = self._state
-                state.sweeps.append(Retention((*state.groups, *state.consumer_groups)))
+                committing = (*state.groups, *state.consumer_groups, *state.streams_groups)
+                state.sweeps.append(Retention(committing))
             interval_ms = self._state.config.offsets_retention_check_interval_ms
             self._state.deadlines.arm(timer, step.now.mono_ms + interval_ms)
             return False
         if timer is self._deleted_topics:
-            if share_hosting.drop_deleted_topics(step):
+            if drop_deleted_topics(step):
                 self._state.deadlines.arm(timer, step.now.mono_ms)
             return bool(step.records)
         group = self._state.groups.get(timer.group_id)
         if group is None:
-            hosting.fire(step, timer)
-            share_hosting.fire(step, timer)
+            epoch_groups.fire(step, timer)
             return bool(step.records)
         if timer is group.phase:
             phase_due(step, group)
@@ -305,16 +289,11 @@ class GroupShard:
                 self._records.load(run, base_offset)
             elif (group := self._state.groups.get(run.group_id)) is not None:
                 group.record_offset = -1 if run.value is None else base_offset
-        elif isinstance(run, ConsumerGroupRun):
+        elif isinstance(run, GroupStateRun):
             if self._live:
-                hosting.replay(self._state, run)
+                epoch_groups.replay(self._state, run)
             else:
-                self._records.load_consumer_group(run)
-        elif isinstance(run, ShareGroupRun):
-            if self._live:
-                share_hosting.replay(self._state, run)
-            else:
-                self._records.load_share_group(run)
+                self._records.load_state(run)
         else:
             self._state.cache.replay(run, base_offset)
 
@@ -347,18 +326,14 @@ class GroupShard:
         assert not self._live
         state = self._state
         if self._waking is None:
-            named = dict.fromkeys((*state.groups, *state.consumer_groups, *state.share_groups))
+            named = dict.fromkeys((*state.groups, *epoch_groups.names(state)))
             named.update(dict.fromkeys((*state.cache.groups(), *state.cache.pending.groups())))
             self._waking = iter(named)
         step = Step(state, now)
         awake = 0
         for group_id in islice(self._waking, budget):
             awake += 1
-            if group_id in state.consumer_groups:
-                hosting.wake(step, state.consumer_groups[group_id])
-                continue
-            if group_id in state.share_groups:
-                share_hosting.wake(step, state.share_groups[group_id])
+            if epoch_groups.wake(step, group_id):
                 continue
             group = state.groups.get(group_id)
             if group is None:

@@ -22,6 +22,7 @@ from coordinator.events import Cause, Event, MemberLeft, Transition
 from coordinator.outcome import JoinReply, Outcome, Reply, SyncReply, answered
 from coordinator.refusal import MUST_NAME_GROUP, refusal
 from coordinator.share.group import ShareGroup
+from coordinator.streams.group import StreamsGroup
 from coordinator.timers import GroupTimer
 from coordinator.topics_image import TopicsImage
 from offsets.cache import OffsetCache
@@ -32,6 +33,9 @@ from protocol.deadlines import Deadlines
 from protocol.errors import INVALID_GROUP_ID, REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 from protocol.now import Now
 from protocol.records.batch import HEADER_BYTES
+
+CommittingGroup = ConsumerGroup | StreamsGroup
+"""A group whose members have epochs and commit offsets."""
 
 
 class ShareDeletion(NamedTuple):
@@ -58,6 +62,7 @@ class ShardState:
         "parked",
         "share_deletions",
         "share_groups",
+        "streams_groups",
         "sweeps",
         "topics",
     )
@@ -69,8 +74,10 @@ class ShardState:
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         """Groups of KIP-848, by id."""
         self.share_groups: dict[str, ShareGroup] = {}
-        """Groups of KIP-932, by id. An id is in at most one of ``groups``, ``consumer_groups`` and
-        ``share_groups``."""
+        """Groups of KIP-932, by id."""
+        self.streams_groups: dict[str, StreamsGroup] = {}
+        """Groups of KIP-1071, by id. An id is in at most one of ``groups``, ``consumer_groups``,
+        ``share_groups`` and ``streams_groups``."""
         self.topics = TopicsImage() if topics is None else topics
         self.cache = OffsetCache()
         """The committed offsets. Only the shard's ``replay`` and ``restore`` methods change the
@@ -91,10 +98,18 @@ class ShardState:
         self.sweeps: deque[Sweep] = deque()
         """Unfinished long work, in the order of its execution."""
 
-    def any_group(self, group_id: str) -> Group | ConsumerGroup | None:
-        """Returns the classic or consumer group with this id, whose members commit offsets; None if
-        it does not exist."""
-        return self.groups.get(group_id) or self.consumer_groups.get(group_id)
+    def committing_group(self, group_id: str) -> CommittingGroup | None:
+        """Returns the consumer or streams group with this id; None if it does not exist."""
+        return self.consumer_groups.get(group_id) or self.streams_groups.get(group_id)
+
+    def group_with_offsets(self, group_id: str) -> Group | CommittingGroup | None:
+        """Returns the group with this id; None if it does not exist or is a share group, whose
+        members do not commit offsets."""
+        return self.groups.get(group_id) or self.committing_group(group_id)
+
+    def has_group(self, group_id: str) -> bool:
+        """Returns whether a group of any type has this id."""
+        return group_id in self.share_groups or self.group_with_offsets(group_id) is not None
 
     def forget_expiring(self, group_id: str) -> None:
         """Removes a removed group from the counts of offsets that expire soon."""

@@ -45,9 +45,9 @@ _TOO_MANY = f"the transaction would exceed {PENDING_MAX} pending offsets in this
 def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
     """Checks a TxnOffsetCommit and creates its records. The member's session is not extended."""
     group = state.groups.get(call.group_id)
-    consumers = state.consumer_groups.get(call.group_id) if group is None else None
-    if consumers is not None and call.group_id:
-        refused = check_txn_commit(consumers, call, state.topics)
+    committing = state.committing_group(call.group_id) if group is None else None
+    if committing is not None and call.group_id:
+        refused = check_txn_commit(committing, call, state.topics)
         if refused is not None:
             return rejected(None, call, *refused)
     elif error := _check(state, group, call):
@@ -67,7 +67,7 @@ def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
     events = (metadata_too_large(call, errors, state),) if any(errors) else ()
     if not runs:
         return Outcome((), ((call.ticket, reply),), events)
-    if group is None and consumers is None:
+    if group is None and committing is None:
         state.groups[call.group_id] = Group(call.group_id, now)
     run = TransactionalRun(call.producer_id, call.producer_epoch, runs)
     return Outcome((run,), ((call.ticket, reply),), events)

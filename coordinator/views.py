@@ -22,6 +22,8 @@ from coordinator.outcome import (
 from coordinator.read_only import GroupView, OffsetsView
 from coordinator.share.group import ShareGroup
 from coordinator.step import ShardState
+from coordinator.streams.group import StreamsGroup
+from coordinator.streams.states import StreamsGroupState
 from offsets.columns import TopicColumns
 from offsets.pending import PendingOfProducer
 from offsets.runs import GroupValue
@@ -31,6 +33,7 @@ from protocol.now import Now
 CLASSIC = "classic"
 CONSUMER = "consumer"
 SHARE = "share"
+STREAMS = "streams"
 """The types of groups, by their names in ListGroups v5."""
 
 
@@ -40,7 +43,7 @@ def describe(state: ShardState, call: DescribeGroup, now: Now) -> Outcome:  # no
     group = state.groups.get(call.group_id)
     if group is None:
         group_id = call.group_id
-        is_other_type = group_id in state.consumer_groups or group_id in state.share_groups
+        is_other_type = state.has_group(group_id)
         reply = DescribeReply(NONE, call.group_id, is_other_type=is_other_type)
     else:
         match group.state:
@@ -80,7 +83,7 @@ def _described(group: Group, protocol_name: str | None) -> DescribeReply:
 def list_groups(state: ShardState, call: ListGroups, now: Now) -> Outcome:  # noqa: ARG001
     """List the groups of this shard that match the filters; DEAD groups are omitted."""
     states = state_filter(call.states) if call.states else frozenset(State)
-    types = {name.lower() for name in call.types} or {CLASSIC, CONSUMER, SHARE}
+    types = {name.lower() for name in call.types} or {CLASSIC, CONSUMER, SHARE, STREAMS}
     if CLASSIC not in types:
         states = frozenset()
     groups = [
@@ -88,8 +91,12 @@ def list_groups(state: ShardState, call: ListGroups, now: Now) -> Outcome:  # no
         for group in state.groups.values()
         if group.state in states and group.state is not State.DEAD
     ]
-    named = {name.lower() for name in call.states}
-    others = ((CONSUMER, state.consumer_groups), (SHARE, state.share_groups))
+    named = {name.lower().replace("_", "") for name in call.states}  # Kafka: "not_ready"
+    others = (
+        (CONSUMER, state.consumer_groups),
+        (SHARE, state.share_groups),
+        (STREAMS, state.streams_groups),
+    )
     for kind, of_kind in others:
         for other in of_kind.values() if kind in types else ():
             name = other.state().value
@@ -104,7 +111,10 @@ class ShardView:
     A caller may read many groups or offsets over several turns: each field is live.
     """
 
-    __slots__ = ("_state", "consumer_groups", "groups", "offsets", "recorded", "share_groups")
+    __slots__ = (
+        "_state", "consumer_groups", "groups", "offsets", "recorded", "share_groups",
+        "streams_groups",
+    )  # fmt: skip
 
     def __init__(self, state: ShardState, recorded: Mapping[str, tuple[int, GroupValue]]) -> None:
         self._state = state
@@ -114,6 +124,8 @@ class ShardView:
         """The consumer groups by id, which callers must only read."""
         self.share_groups: Mapping[str, ShareGroup] = state.share_groups
         """The share groups by id, which callers must only read."""
+        self.streams_groups: Mapping[str, StreamsGroup] = state.streams_groups
+        """The streams groups by id, which callers must only read."""
         self.offsets: OffsetsView = state.cache
         """The committed offsets."""
         self.recorded = recorded
@@ -124,16 +136,19 @@ class ShardView:
         load."""
         offsets, pending = self.offsets.groups(), self._state.cache.pending.groups()
         alone = sum(group not in offsets for group in pending)
-        of_records = (*self.recorded, *self.consumer_groups, *self.share_groups)
+        of_epochs = (*self.consumer_groups, *self.share_groups, *self.streams_groups)
+        of_records = (*self.recorded, *of_epochs)
         recorded = sum(group not in offsets and group not in pending for group in of_records)
         return len(offsets) + alone + recorded
 
     def live_records(self) -> int:
         """Returns the approximate number of records in the log that are not superseded: one per
-        offset, one per classic group, two per consumer group, three per share group, and three
-        per member of a consumer or share group."""
+        offset, one per classic group, two per consumer group, three per share or streams group,
+        and three per member of these groups."""
         consumers = sum(2 + 3 * len(group.members) for group in self.consumer_groups.values())
-        consumers += sum(3 + 3 * len(group.members) for group in self.share_groups.values())
+        others = [len(group.members) for group in self.share_groups.values()]
+        others += [len(group.members) for group in self.streams_groups.values()]
+        consumers += sum(3 + 3 * members for members in others)
         offsets = self.offsets.count() + self._state.cache.pending.count()
         return offsets + len(self._state.groups) + consumers
 
@@ -148,7 +163,7 @@ class ShardView:
 
     def counts(self) -> tuple[dict[str, int], int]:
         """The number of groups in each state, by wire name, and the total number of members."""
-        by_state = {each.value: 0 for each in (*State, *ConsumerGroupState)}
+        by_state = {each.value: 0 for each in (*State, *ConsumerGroupState, *StreamsGroupState)}
         members = 0
         for group in self.groups.values():
             by_state[group.state.value] += 1
@@ -157,7 +172,7 @@ class ShardView:
 
     def expiring(self, group_id: str, until_ms: int) -> Iterable[ExpiringOffset]:
         """Returns the offsets of a group that retention may drop by the wall time ``until_ms``."""
-        group = self._state.any_group(group_id)
+        group = self._state.group_with_offsets(group_id)
         return () if group is None else expiring(self._state, group, until_ms)
 
     def expiring_counts(self) -> dict[int, int]:

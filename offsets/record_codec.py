@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from offsets import consumer_codec, share_codec
+from offsets import consumer_codec, share_codec, streams_codec
 from offsets.consumer_records import ConsumerGroupRun
 from offsets.offset_records import key_of, offsets_one_by_one, plain_records
 from offsets.record_values import (
@@ -20,8 +20,9 @@ from offsets.record_values import (
     offset_key_head,
     string,
 )
-from offsets.runs import GroupRun, OffsetRun, Run
+from offsets.runs import GroupRun, GroupStateRun, OffsetRun, Run
 from offsets.share_records import ShareGroupRun
+from offsets.streams_records import StreamsGroupRun
 from protocol.records.varint import encode_varint
 
 _PROLOGUE_BYTES_AT_MOST = 17
@@ -29,6 +30,47 @@ _PROLOGUE_BYTES_AT_MOST = 17
 delta as varints of five bytes each."""
 
 _DELTA_BYTES_AT_MOST = 5
+
+_CHUNK = 64
+"""The maximum number of records that are packed at once."""
+
+_KEYS_KEPT = 8192
+_DELTAS = 8192
+_SHAPES_KEPT = 512
+
+
+class _Key:
+    """The encoded bytes that the records of one (group, topic) share."""
+
+    __slots__ = ("head", "prologues", "size")
+
+    def __init__(self, group_id: str, topic: str) -> None:
+        key_head = offset_key_head(group_id, topic)
+        self.head = encode_varint(len(key_head) + 4) + key_head
+        """The key's length and the key, without the partition."""
+        self.size = len(self.head)
+        self.prologues = tuple(
+            encode_varint(_FIXED_BYTES + delta_bytes + self.size) + b"\0\0"
+            for delta_bytes in range(6)
+        )
+        """The start of a record (its length, attributes 0, timestamp delta 0), by the number of
+        bytes of the offset delta."""
+
+
+_STATE_CODECS: dict[type, Any] = {
+    ConsumerGroupRun: consumer_codec,
+    ShareGroupRun: share_codec,
+    StreamsGroupRun: streams_codec,
+}
+"""The codec of the records of each type of groups."""
+_AnyShape = tuple[Callable[..., bytes], bytes, bytes]
+
+_keys: dict[tuple[str, str], _Key] = {}
+_shapes: dict[tuple[int, int, int, bool], struct.Struct] = {}
+_singles: dict[tuple[int, int], struct.Struct] = {}
+_any_shapes: dict[tuple[int, int, int, bool], _AnyShape] = {}
+_one_byte_deltas = range(0, 128, 2)
+_two_byte_deltas: list[int] = []
 
 
 def run_records(run: Run, first_delta: int, group_version: int = GROUP_VALUE_VERSION) -> bytes:
@@ -45,8 +87,8 @@ def run_records(run: Run, first_delta: int, group_version: int = GROUP_VALUE_VER
     if isinstance(run, GroupRun):
         value = None if run.value is None else group_value(run.value, group_version)
         return _record(first_delta, group_key(run.group_id), value)
-    if isinstance(run, ConsumerGroupRun | ShareGroupRun):
-        codec: Any = share_codec if isinstance(run, ShareGroupRun) else consumer_codec
+    if isinstance(run, GroupStateRun):
+        codec = _STATE_CODECS[type(run)]
         return b"".join(
             [
                 _record(
@@ -90,7 +132,7 @@ def run_bytes_at_most(run: Run) -> int:
             bound += _string_bytes(member.member_id) + _string_bytes(member.group_instance_id or "")
             bound += _string_bytes(member.client_id) + _string_bytes(member.client_host)
         return bound
-    if isinstance(run, ConsumerGroupRun | ShareGroupRun):
+    if isinstance(run, GroupStateRun):
         return len(run_records(run, 0)) + _DELTA_BYTES_AT_MOST * len(run)
     head = _PROLOGUE_BYTES_AT_MOST + 10 + _string_bytes(run.group_id)
     return sum([head + _string_bytes(topic) for topic, _ in run.keys])

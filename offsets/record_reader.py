@@ -2,9 +2,9 @@
 
 Consecutive records of one group and topic with the same timestamps become one ``OffsetRun``, so
 that offsets written as a run are replayed as a run; consecutive records of one consumer group
-become one ``ConsumerGroupRun``, and those of one share group one ``ShareGroupRun``. Keys of unknown
-type are skipped and counted, as in Kafka; an unknown value version, or invalid bytes, raise
-CorruptRecord.
+become one ``ConsumerGroupRun``, and those of a share or streams group one ``ShareGroupRun`` or
+``StreamsGroupRun``. Keys of unknown type are skipped and counted, as in Kafka; an unknown value
+version, or invalid bytes, raise CorruptRecord.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from offsets import consumer_codec, share_codec
+from offsets import consumer_codec, share_codec, streams_codec
 from offsets.ascending import ascending
 from offsets.consumer_records import ConsumerGroupRun
 from offsets.record_values import (
@@ -26,8 +26,9 @@ from offsets.record_values import (
     read_group_value,
     read_offset_value,
 )
-from offsets.runs import GroupRun, OffsetRun, OffsetTombstones, Run
+from offsets.runs import GroupRun, GroupStateRun, OffsetRun, OffsetTombstones, Run
 from offsets.share_records import ShareGroupRun
+from offsets.streams_records import StreamsGroupRun
 from protocol.records.section import Record
 
 BasedRun = tuple[int, Run]
@@ -38,8 +39,8 @@ known_names: dict[bytes, tuple[str, str]] = {}
 read this dict."""
 
 CONSUMER_RECORDS_PER_RUN = 100
-"""The maximum number of records of a consumer or share group in one run. Such a run takes 2 ms, the
-longest step of a load."""
+"""The maximum number of records of a consumer, share or streams group in one run. Such a run takes
+2 ms, the longest step of a load."""
 _NAMES_KEPT = 8192
 _OFFSET_KEY_TYPES = (b"\x00\x01", b"\x00\x00")
 
@@ -65,11 +66,11 @@ class RunBuilder:
         self._tombstones: list[tuple[str, int]] | None = None
         self._tombstones_group = ""
         self.timestamp_ms = -1
-        """The timestamp of the next records in wall ms. Only runs of consumer and share groups
-        have a timestamp."""
+        """The timestamp of the next records in wall ms. Only runs of consumer, share and
+        streams groups have a timestamp."""
         self.is_slow = False
         """True if a completed run has records that took long to decode."""
-        self._group_run: ConsumerGroupRun | ShareGroupRun | None = None
+        self._group_run: GroupStateRun | None = None
         self._group_records: list[Any] = []
 
     def add(self, log_offset: int, key: bytes | None, value: bytes | None) -> None:
@@ -102,6 +103,8 @@ class RunBuilder:
             self._add_group_record(log_offset, ConsumerGroupRun, *decoded)
         elif (shared := share_codec.decode(key, value)) is not None:
             self._add_group_record(log_offset, ShareGroupRun, *shared)
+        elif (streamed := streams_codec.decode(key, value)) is not None:
+            self._add_group_record(log_offset, StreamsGroupRun, *streamed)
         else:
             self.skipped[key_type] += 1
             return  # the gap in log offsets ends the current run
@@ -211,7 +214,7 @@ class RunBuilder:
     def _add_group_record(
         self,
         log_offset: int,
-        made: type[ConsumerGroupRun | ShareGroupRun],
+        made: type[GroupStateRun],
         group_id: str,
         record: Any,
     ) -> None:

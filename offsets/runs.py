@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from offsets.consumer_records import ConsumerGroupRun
 from offsets.share_records import ShareGroupRun
+from offsets.streams_records import StreamsGroupRun
 from protocol.slotted import slotted
 
 
@@ -117,6 +118,8 @@ class MarkerRun:
         return 1
 
 
-Run = OffsetRun | OffsetTombstones | GroupRun | ConsumerGroupRun | ShareGroupRun
+GroupStateRun = ConsumerGroupRun | ShareGroupRun | StreamsGroupRun
+"""The records of a group whose state results from its records."""
+Run = OffsetRun | OffsetTombstones | GroupRun | GroupStateRun
 OwnBatch = TransactionalRun | MarkerRun
 """The runs that are written as a separate batch, which has the producer's id."""

@@ -19,36 +19,44 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from offsets import consumer_codec, share_codec
+from offsets import consumer_codec, share_codec, streams_codec
 from offsets.columns import TopicColumns
 from offsets.columns_image import BadImage, decode_columns, encode_columns
-from offsets.consumer_records import ConsumerGroupRun, ConsumerRecord
+from offsets.consumer_records import ConsumerGroupRun
 from offsets.record_values import Malformed, group_value, read_group_value
-from offsets.runs import GroupRun, GroupValue
-from offsets.share_records import ShareGroupRun, ShareRecord
+from offsets.runs import GroupRun, GroupStateRun, GroupValue
+from offsets.share_records import ShareGroupRun
+from offsets.streams_records import StreamsGroupRun
 from protocol.records.crc import crc32c
 
-VERSION = 6
+VERSION = 7
 """The version of the format. Version 1 had no pending offsets, version 2 no leader epochs. Version
 3 may have commits that were written after the end of their transaction
 (broker/cores/groups/records.py). Version 4 had no consumer groups: the load before such a snapshot
-skipped their records, so only the whole log has these records. Version 5 had no share groups, whose
-records were skipped too."""
+skipped their records, so only the whole log has these records. Version 5 had no share groups, and
+version 6 no streams groups; their records were skipped too."""
 RecordT = TypeVar("RecordT")
 
 _MAGIC = b"MUSTERGI"
 _BLOCK = struct.Struct("<BI")
 _CRC = struct.Struct("<I")
 _HEAD = struct.Struct("<8sH16siqqqIi")
-_END = struct.Struct("<qqIiQQQQQ")
+_END = struct.Struct("<qqIiQQQQQQ")
 _PRODUCER = struct.Struct("<qh")
 _GROUP = struct.Struct("<HqI")
 _RECORD = struct.Struct("<qII")
 
-HEAD, OFFSETS, GROUPS, END, PENDING, CONSUMER_GROUPS, SHARE_GROUPS = 1, 2, 3, 4, 5, 6, 7
-_CONTENTS = {OFFSETS, GROUPS, PENDING, CONSUMER_GROUPS, SHARE_GROUPS}
+HEAD, OFFSETS, GROUPS, END, PENDING = 1, 2, 3, 4, 5
+CONSUMER_GROUPS, SHARE_GROUPS, STREAMS_GROUPS = 6, 7, 8
+_STATES: dict[int, tuple[Callable[..., GroupStateRun], Any]] = {
+    CONSUMER_GROUPS: (ConsumerGroupRun, consumer_codec),
+    SHARE_GROUPS: (ShareGroupRun, share_codec),
+    STREAMS_GROUPS: (StreamsGroupRun, streams_codec),
+}
+"""The class of runs and the codec of records, for each kind of blocks with records of groups."""
+_CONTENTS = {OFFSETS, GROUPS, PENDING, *_STATES}
 """The kinds of blocks between the block HEAD and the block END; each kind occurs once."""
 
 
@@ -96,6 +104,8 @@ class ImageEnd(NamedTuple):
     """The number of records of consumer groups."""
     share_records: int
     """The number of records of share groups."""
+    streams_records: int
+    """The number of records of streams groups."""
 
 
 class ImageWriter:
@@ -106,8 +116,8 @@ class ImageWriter:
         self.offsets = 0
         self.groups = 0
         self.pending = 0
-        self.consumer_records = 0
-        self.share_records = 0
+        self.state_records = dict.fromkeys(_STATES, 0)
+        """The number of records of groups, by kind of block."""
 
     def head(self, head: ImageHead) -> bytes:
         """The first piece of the file."""
@@ -138,20 +148,16 @@ class ImageWriter:
         self.groups += len(encoded)
         return self._sealed(GROUPS, encoded)
 
-    def consumer_groups_block(self, encoded: list[bytes]) -> bytes:
-        """Returns a block of records of consumer groups from ``encode_consumer_record``."""
-        self.consumer_records += len(encoded)
-        return self._sealed(CONSUMER_GROUPS, encoded)
-
-    def share_groups_block(self, encoded: list[bytes]) -> bytes:
-        """Returns a block of records of share groups from ``encode_share_record``."""
-        self.share_records += len(encoded)
-        return self._sealed(SHARE_GROUPS, encoded)
+    def state_block(self, kind: int, encoded: list[bytes]) -> bytes:
+        """Returns a block of records of groups from ``encode_record``; ``kind`` is CONSUMER_GROUPS,
+        SHARE_GROUPS or STREAMS_GROUPS."""
+        self.state_records[kind] += len(encoded)
+        return self._sealed(kind, encoded)
 
     def end(self, end_offset: int, end_mark: BatchMark) -> bytes:
         """Returns the last piece of the file; a snapshot without this piece is invalid."""
-        counts = self.offsets, self.groups, self.pending, self.consumer_records
-        payload = _END.pack(end_offset, *end_mark, *counts, self.share_records)
+        counts = self.offsets, self.groups, self.pending, *self.state_records.values()
+        payload = _END.pack(end_offset, *end_mark, *counts)
         return self._sealed(END, [payload])
 
     def _sealed(self, kind: int, parts: list[bytes]) -> bytes:
@@ -172,22 +178,17 @@ def encode_group(group_id: str, record_offset: int, value: GroupValue) -> bytes:
     return _GROUP.pack(len(name), record_offset, len(raw)) + name + raw
 
 
-def encode_consumer_record(group_id: str, record: ConsumerRecord, timestamp_ms: int) -> bytes:
-    """Returns a record of a consumer group, encoded as in the log, and the wall time at which the
-    record was written (-1: unknown).
+def encode_record(kind: int, group_id: str, record: Any, timestamp_ms: int) -> bytes:
+    """Returns a record of a group, encoded as in the log, and the wall time at which the record was
+    written (-1: unknown). ``kind`` is the kind of the block.
 
     Raises UnwritableRun for a value that does not fit in the format.
     """
-    key = consumer_codec.encode_key(group_id, record)
-    value = consumer_codec.encode_value(record) or b""
-    return _RECORD.pack(timestamp_ms, len(key), len(value)) + key + value
-
-
-def encode_share_record(group_id: str, record: ShareRecord, timestamp_ms: int) -> bytes:
-    """Returns a record of a share group in the form of ``encode_consumer_record``."""
-    key = share_codec.encode_key(group_id, record)
-    value = share_codec.encode_value(record) or b""
-    return _RECORD.pack(timestamp_ms, len(key), len(value)) + key + value
+    codec = _STATES[kind][1]
+    key: bytes = codec.encode_key(group_id, record)
+    value: bytes = codec.encode_value(record) or b""
+    head: bytes = _RECORD.pack(timestamp_ms, len(key), len(value))
+    return head + key + value
 
 
 def encode_pending(
@@ -243,27 +244,18 @@ class Image:
                 record_offset, run, position = _decode_group(self._view[:end], position)
                 yield record_offset, run
 
-    def consumer_groups(self) -> Iterator[ConsumerGroupRun]:
-        """Yields the records of every consumer group, one record per run. Raises BadImage."""
+    def states(self) -> Iterator[GroupStateRun]:
+        """Yields the records of every consumer, share and streams group, one record per run. Raises
+        BadImage."""
         for kind, start, end in self._blocks:
             position = start
-            while kind == CONSUMER_GROUPS and position < end:
+            while kind in _STATES and position < end:
+                made, codec = _STATES[kind]
                 found, timestamp_ms, position = _decode_record(
-                    self._view[:end], position, consumer_codec.decode
+                    self._view[:end], position, codec.decode
                 )
                 group_id, record = found
-                yield ConsumerGroupRun(group_id, [record], timestamp_ms)
-
-    def share_groups(self) -> Iterator[ShareGroupRun]:
-        """Yields the records of every share group, one record per run. Raises BadImage."""
-        for kind, start, end in self._blocks:
-            position = start
-            while kind == SHARE_GROUPS and position < end:
-                found, timestamp_ms, position = _decode_record(
-                    self._view[:end], position, share_codec.decode
-                )
-                group_id, record = found
-                yield ShareGroupRun(group_id, [record], timestamp_ms)
+                yield made(group_id, [record], timestamp_ms)
 
 
 Blocks = list[tuple[int, int, int]]

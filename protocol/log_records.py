@@ -600,7 +600,7 @@ BY_NAME: Final[dict[str, LogRecord]] = {
             fields=(
                 Field("epoch", INT32, "0+"),
                 Field("metadata_hash", INT64, "0+"),
-                Field("validated_topology_epoch", INT32, "0+", tag=0),
+                Field("validated_topology_epoch", INT32, "0+", tag=0, default=-1),
                 Field(
                     "last_assignment_configs",
                     Array(
@@ -610,6 +610,7 @@ BY_NAME: Final[dict[str, LogRecord]] = {
                     "0+",
                     nullable="0+",
                     tag=1,
+                    default=None,
                 ),
             ),
         ),

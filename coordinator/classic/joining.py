@@ -22,9 +22,10 @@ from coordinator.classic.refused_joins import refuse
 from coordinator.classic.states import State
 from coordinator.classic.static_members import replace
 from coordinator.consumer import classic_members
-from coordinator.consumer.deletion import tombstones
+from coordinator.consumer.group import ConsumerGroup
 from coordinator.events import Cause, MemberChanged, MemberJoined
 from coordinator.outcome import JoinReply
+from coordinator.removal import tombstones
 from coordinator.step import Step
 from coordinator.timers import GroupTimer
 from coordinator.wording import change_of, named, seconds, short, with_reason
@@ -58,14 +59,17 @@ def join(step: Step, call: JoinGroup) -> None:
         return refuse(step, None, call, INVALID_SESSION_TIMEOUT)
     group = step.state.groups.get(call.group_id)
     is_first = group is None
-    consumers = step.state.consumer_groups.get(call.group_id) if is_first else None
+    committing = step.state.committing_group(call.group_id) if is_first else None
+    consumers = committing if isinstance(committing, ConsumerGroup) else None
     if consumers is not None and consumers.members:
         group = classic_members.join(step, consumers, call)
         if group is None:
             return None
         is_first = False
     if group is None:
-        if call.group_id in step.state.share_groups:
+        if call.group_id in step.state.share_groups or (
+            consumers is None and committing is not None and committing.members
+        ):
             return refuse(step, None, call, INCONSISTENT_GROUP_PROTOCOL)
         if call.member_id:
             return refuse(step, None, call, UNKNOWN_MEMBER_ID)
@@ -78,8 +82,8 @@ def join(step: Step, call: JoinGroup) -> None:
         return refuse(step, group, call, INCONSISTENT_GROUP_PROTOCOL)
     if is_first:
         step.state.groups[call.group_id] = group
-        if consumers is not None:
-            step.records.append(tombstones(consumers))
+        if committing is not None:
+            step.records.append(tombstones(committing))
     if not call.member_id:
         return _join_unnamed(step, group, call)
     if call.member_id in group.pending and call.group_instance_id is None:

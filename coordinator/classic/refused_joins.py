@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from coordinator.calls import JoinGroup
 from coordinator.classic.group import Group
-from coordinator.config import GroupConfig
 from coordinator.events import JoinRefused
 from coordinator.outcome import JoinReply
-from coordinator.step import Step
+from coordinator.step import ShardState, Step
 from coordinator.wording import some_of
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
@@ -40,8 +39,9 @@ _NAME_CHARACTERS = 100
 
 def refuse(step: Step, group: Group | None, call: JoinGroup, error_code: int) -> None:
     """Replies to a JoinGroup with an error, and emits the event."""
-    is_share_group = call.group_id in step.state.share_groups
-    has_no_id = error_code == GROUP_MAX_SIZE_REACHED or is_share_group
+    state, group_id = step.state, call.group_id
+    is_other = group_id in state.share_groups or group_id in state.streams_groups
+    has_no_id = error_code == GROUP_MAX_SIZE_REACHED or is_other
     member_id = "" if has_no_id else call.member_id
     step.reply(call.ticket, JoinReply(error_code, member_id))
     step.events.append(
@@ -51,12 +51,13 @@ def refuse(step: Step, group: Group | None, call: JoinGroup, error_code: int) ->
             error_code,
             call.client_id,
             call.client_host,
-            _why(step.state.config, group, call, error_code),
+            _why(step.state, group, call, error_code),
         )
     )
 
 
-def _why(config: GroupConfig, group: Group | None, call: JoinGroup, error_code: int) -> str:
+def _why(state: ShardState, group: Group | None, call: JoinGroup, error_code: int) -> str:
+    config = state.config
     if error_code == INVALID_SESSION_TIMEOUT:
         return (
             f"session.timeout.ms is {call.session_timeout_ms}, but the broker accepts"
@@ -76,7 +77,10 @@ def _why(config: GroupConfig, group: Group | None, call: JoinGroup, error_code: 
     if error_code == UNKNOWN_MEMBER_ID:
         return "the member id is unknown to the group"
     if error_code == INCONSISTENT_GROUP_PROTOCOL:
-        return "the group is a share group" if group is None else _mismatch(group, call)
+        if group is None:
+            kind = "share" if call.group_id in state.share_groups else "streams"
+            return f"the group is a {kind} group"
+        return _mismatch(group, call)
     return "the group is being removed"
 
 

@@ -1,17 +1,20 @@
-"""Checks the member of an OffsetCommit, TxnOffsetCommit or OffsetFetch in a consumer group.
+"""Checks the member of an OffsetCommit, TxnOffsetCommit or OffsetFetch in a consumer or streams
+group.
 
-These requests do not extend the member's session; only heartbeats do. Source: KIP-848, KIP-1251;
-Kafka 4.3.1 ``ConsumerGroup.validateOffsetCommit``, ``validateOffsetFetch``,
-``OffsetMetadataManager``.
+These requests do not extend the member's session; only heartbeats do. Source: KIP-848, KIP-1071,
+KIP-1251; Kafka 4.3.1 ``ConsumerGroup`` and ``StreamsGroup``: ``validateOffsetCommit``,
+``validateOffsetFetch``; ``OffsetMetadataManager``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from coordinator.calls import OffsetCommit, OffsetFetch, TxnOffsetCommit
-from coordinator.consumer.group import ConsumerGroup, ConsumerMember
+from coordinator.consumer.group import ConsumerMember
+from coordinator.step import CommittingGroup
+from coordinator.streams.group import StreamsGroup, StreamsMember
 from coordinator.topics_image import TopicsImage
 from protocol.errors import (
     ILLEGAL_GENERATION,
@@ -20,6 +23,8 @@ from protocol.errors import (
     UNKNOWN_MEMBER_ID,
     UNSUPPORTED_VERSION,
 )
+
+CommittingMember = ConsumerMember | StreamsMember
 
 
 class CommitRefused(NamedTuple):
@@ -30,7 +35,7 @@ class CommitRefused(NamedTuple):
 
 
 def check_commit(
-    group: ConsumerGroup, call: OffsetCommit, image: TopicsImage
+    group: CommittingGroup, call: OffsetCommit, image: TopicsImage
 ) -> CommitRefused | None:
     """Returns the error for which this commit is rejected as a whole; None if it is accepted.
 
@@ -43,14 +48,14 @@ def check_commit(
     member = group.members.get(call.member_id)
     if member is None:
         return _unknown(group, call)
-    if not call.knows_member_epochs and member.metadata.classic is None:
+    if not call.knows_member_epochs and not _is_classic(member):
         text = "the request's version has generations, but a member with epochs needs version 9"
         return CommitRefused(UNSUPPORTED_VERSION, text)
-    return _check_epoch(member, call, image, _stale(member, call))
+    return _check_epoch(group, member, call, image)
 
 
 def check_txn_commit(
-    group: ConsumerGroup, call: TxnOffsetCommit, image: TopicsImage
+    group: CommittingGroup, call: TxnOffsetCommit, image: TopicsImage
 ) -> CommitRefused | None:
     """Returns the error for which this TxnOffsetCommit is rejected as a whole; None if it is
     accepted. It may omit the membership, in a group of any type (KIP-447)."""
@@ -59,17 +64,21 @@ def check_txn_commit(
     member = group.members.get(call.member_id)
     if member is None:
         return _unknown(group, call)
-    return _check_epoch(member, call, image, _stale(member, call))
+    return _check_epoch(group, member, call, image)
 
 
-def _stale(member: ConsumerMember, call: OffsetCommit | TxnOffsetCommit) -> int:
+def _is_classic(member: CommittingMember) -> bool:
+    return isinstance(member, ConsumerMember) and member.metadata.classic is not None
+
+
+def _stale(member: CommittingMember, call: OffsetCommit | TxnOffsetCommit) -> int:
     """Returns the error of a commit with an outdated epoch. A member of the classic protocol sends
     generations, in any version."""
-    knows = call.knows_member_epochs and member.metadata.classic is None
+    knows = call.knows_member_epochs and not _is_classic(member)
     return STALE_MEMBER_EPOCH if knows else ILLEGAL_GENERATION
 
 
-def check_fetch(group: ConsumerGroup, call: OffsetFetch) -> int:
+def check_fetch(group: CommittingGroup, call: OffsetFetch) -> int:
     """Returns the error of an OffsetFetch that names a member (v9 and up), or NONE."""
     if call.member_id is None and call.member_epoch < 0:
         return NONE
@@ -79,7 +88,7 @@ def check_fetch(group: ConsumerGroup, call: OffsetFetch) -> int:
     return NONE if call.member_epoch == member.current.epoch else STALE_MEMBER_EPOCH
 
 
-def _unknown(group: ConsumerGroup, call: OffsetCommit | TxnOffsetCommit) -> CommitRefused:
+def _unknown(group: CommittingGroup, call: OffsetCommit | TxnOffsetCommit) -> CommitRefused:
     if call.member_id:
         text = f"the member id is unknown to the group ({group.state().value})"
     else:
@@ -88,10 +97,10 @@ def _unknown(group: ConsumerGroup, call: OffsetCommit | TxnOffsetCommit) -> Comm
 
 
 def _check_epoch(
-    member: ConsumerMember,
+    group: CommittingGroup,
+    member: CommittingMember,
     call: OffsetCommit | TxnOffsetCommit,
     image: TopicsImage,
-    stale: int,
 ) -> CommitRefused | None:
     """Returns the error of a commit whose epoch differs from the member's epoch; None if the commit
     is accepted.
@@ -99,19 +108,14 @@ def _check_epoch(
     A commit with an older epoch is accepted if the member had received all partitions of the commit
     by that epoch.
     """
-    epoch, current = call.generation_id, member.current
+    epoch, current, stale = call.generation_id, member.current, _stale(member, call)
     if epoch == current.epoch:
         return None
     if epoch > current.epoch:
         text = f"the commit has member epoch {epoch}, above the member's epoch {current.epoch}"
         return CommitRefused(stale, text)
     for name, partition in _partitions(call):
-        topic = image.by_name.get(name)
-        got_at = None
-        if topic is not None:
-            got_at = current.assigned.get(topic.topic_id, {}).get(partition)
-            if got_at is None:
-                got_at = current.revoking.get(topic.topic_id, {}).get(partition)
+        got_at = _received_at(group, member, image, name, partition)
         if got_at is None:
             text = (
                 f"{name}-{partition} is not assigned to the member; the commit has epoch {epoch},"
@@ -125,6 +129,30 @@ def _check_epoch(
             )
             return CommitRefused(stale, text)
     return None
+
+
+def _received_at(
+    group: CommittingGroup,
+    member: CommittingMember,
+    image: TopicsImage,
+    name: str,
+    partition: int,
+) -> int | None:
+    """Returns the epoch at which the member received a partition; None if it does not have it. In a
+    streams group, a partition belongs to the active task that reads it."""
+    assigned: Mapping[Any, Mapping[int, int]]
+    revoking: Mapping[Any, Mapping[int, int]]
+    if isinstance(member, ConsumerMember):
+        topic = image.by_name.get(name)
+        key: Any = None if topic is None else topic.topic_id
+        assigned, revoking = member.current.assigned, member.current.revoking
+    else:
+        assert isinstance(group, StreamsGroup)
+        reader = group.reader_of(name)
+        key = None if reader is None else reader.subtopology_id
+        assigned, revoking = member.current.active, member.current.revoking_active
+    got_at = assigned.get(key, {}).get(partition)
+    return revoking.get(key, {}).get(partition) if got_at is None else got_at
 
 
 def _partitions(call: OffsetCommit | TxnOffsetCommit) -> Iterator[tuple[str, int]]:

@@ -8,11 +8,12 @@ from enum import StrEnum
 
 from offsets.consumer_records import CurrentAssignment
 from offsets.share_records import ShareCurrentAssignment
+from offsets.streams_records import StreamsCurrentAssignment
 from protocol.slotted import slotted
 
 
 class EpochCause(StrEnum):
-    """Why the epoch of a consumer or share group rose."""
+    """Why the epoch of a consumer, share or streams group rose."""
 
     MEMBER_JOINED = "member_joined"
     MEMBER_LEFT = "member_left"
@@ -24,6 +25,10 @@ class EpochCause(StrEnum):
     REGEX_RESOLVED = "regex_resolved"
     PARTITIONS_INITIALIZED = "partitions_initialized"
     """Partitions of a share group can be assigned, because their delivery state is initialized."""
+    METADATA_CHANGED = "metadata_changed"
+    """A member of a streams group has another host, process or endpoint."""
+    SETTINGS_CHANGED = "settings_changed"
+    """A setting of the assignor of a streams group has another value."""
     ASKED_FOR = "asked_for"
     """A test requested the new epoch from a broker in test mode."""
 
@@ -74,8 +79,8 @@ class MemberReconciled:
 
     group_id: str
     member_id: str
-    before: CurrentAssignment | ShareCurrentAssignment
-    after: CurrentAssignment | ShareCurrentAssignment
+    before: CurrentAssignment | ShareCurrentAssignment | StreamsCurrentAssignment
+    after: CurrentAssignment | ShareCurrentAssignment | StreamsCurrentAssignment
 
 
 @slotted

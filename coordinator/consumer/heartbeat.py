@@ -146,7 +146,7 @@ def _admit(step: Step, call: ConsumerHeartbeat) -> Admitted | Refused:
     group = state.consumer_groups.get(call.group_id)
     if group is None:
         classic = state.groups.get(call.group_id)
-        if call.group_id in state.share_groups:
+        if call.group_id in state.share_groups or call.group_id in state.streams_groups:
             text = f"Group {call.group_id} is not a consumer group."
             return Refused(GROUP_ID_NOT_FOUND, text)
         if call.member_epoch != JOINING_EPOCH:

@@ -33,7 +33,7 @@ def leave(step: Step, call: ConsumerHeartbeat) -> Refused | None:
     group = step.state.consumer_groups.get(call.group_id)
     if group is None:
         text = f"Consumer group {call.group_id} not found."
-        if call.group_id in step.state.share_groups:
+        if step.state.has_group(call.group_id) and call.group_id not in step.state.groups:
             text = f"Group {call.group_id} is not a consumer group."
         return Refused(GROUP_ID_NOT_FOUND, text)
     member = group.members.get(call.member_id)

@@ -19,7 +19,7 @@ def describe(state: ShardState, call: ConsumerGroupDescribe, now: Now) -> Outcom
     group = state.consumer_groups.get(group_id)
     if group is None:
         text = f"Group {group_id} not found."
-        if group_id in state.groups or group_id in state.share_groups:
+        if state.has_group(group_id):
             text = f"Group {group_id} is not a consumer group."
         return answered(call.ticket, ConsumerDescribeReply(GROUP_ID_NOT_FOUND, group_id, text))
     members = {member_id: member.metadata for member_id, member in group.members.items()}

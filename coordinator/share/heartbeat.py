@@ -125,7 +125,7 @@ def _admit(step: Step, call: ShareHeartbeat) -> tuple[ShareGroup, Member | None]
     state, group_id, member_id = step.state, call.group_id, call.member_id
     group = state.share_groups.get(group_id)
     if group is None:
-        if state.any_group(group_id) is not None:
+        if state.has_group(group_id):
             return Refused(GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
         if call.member_epoch != JOINING_EPOCH:
             return Refused(GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")

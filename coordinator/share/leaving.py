@@ -25,7 +25,7 @@ def leave(step: Step, call: ShareHeartbeat) -> Refused | None:
     group = step.state.share_groups.get(call.group_id)
     if group is None:
         text = f"Group {call.group_id} not found."
-        if step.state.any_group(call.group_id) is not None:
+        if step.state.has_group(call.group_id):
             text = f"Group {call.group_id} is not a share group."
         return Refused(GROUP_ID_NOT_FOUND, text)
     member = group.members.get(call.member_id)

@@ -58,7 +58,7 @@ def _empty_group(
     """Returns a share group without members; otherwise replies with an error and returns None."""
     group = step.state.share_groups.get(group_id)
     if group is None:
-        is_other = step.state.any_group(group_id) is not None
+        is_other = step.state.has_group(group_id)
         if may_create and not is_other:
             return ShareGroup(group_id)
         text = f"Group {group_id} {'is not a share group' if is_other else 'not found'}."

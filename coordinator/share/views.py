@@ -16,7 +16,7 @@ def describe(state: ShardState, call: ShareGroupDescribe, now: Now) -> Outcome: 
     group = state.share_groups.get(group_id)
     if group is None:
         text = f"Group {group_id} not found."
-        if state.any_group(group_id) is not None:
+        if state.has_group(group_id):
             text = f"Group {group_id} is not a share group."
         return answered(call.ticket, ShareDescribeReply(GROUP_ID_NOT_FOUND, group_id, text))
     members = tuple(

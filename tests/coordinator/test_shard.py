@@ -22,6 +22,8 @@ from coordinator.calls import (
     ShareOffsetsAlter,
     ShareOffsetsDelete,
     ShareOffsetsDescribe,
+    StreamsGroupDescribe,
+    StreamsHeartbeat,
     SyncGroup,
     TopicOffsets,
 )
@@ -66,6 +68,8 @@ EVERY_CALL: list[Any] = [
     ShareOffsetsAlter("t", "g", {}),
     ShareOffsetsDelete("t", "g", []),
     ShareHeartbeat("t", "g", "m", 1, None, None, "c", "/h"),
+    StreamsGroupDescribe("t", "g"),
+    StreamsHeartbeat("t", "g", "m", 1, "c", "/h"),
     ConsumerHeartbeat("t", "g", "m", 1, None, None, -1, None, None, None, None, "c", "/h"),
 ]
 
@@ -288,6 +292,7 @@ def test_group_counts_per_state_have_kafkas_state_names() -> None:
         "Dead": 0,
         "Assigning": 0,
         "Reconciling": 0,
+        "NotReady": 0,
     }
 
 

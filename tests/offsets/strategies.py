@@ -44,6 +44,24 @@ from offsets.share_records import (
     StatePartitions,
     StatePartitionsRecord,
 )
+from offsets.streams_records import (
+    CopartitionGroup,
+    Endpoint,
+    InternalTopic,
+    StreamsCurrentAssignment,
+    StreamsCurrentRecord,
+    StreamsEpochRecord,
+    StreamsGroupEpoch,
+    StreamsMemberMetadata,
+    StreamsMemberRecord,
+    StreamsTargetEpoch,
+    StreamsTargetEpochRecord,
+    StreamsTargetRecord,
+    StreamsTopologyRecord,
+    Subtopology,
+    TaskRoles,
+    Topology,
+)
 from tests.model.log_reader import ModelGroup, ModelMember
 
 int32 = st.integers(-(2**31), 2**31 - 1)
@@ -190,6 +208,76 @@ _named = st.dictionaries(
     st.tuples(_short_names, st.sets(_int32, max_size=4).map(sorted).map(tuple)),
     max_size=2,
 )
+_tasks = st.dictionaries(
+    _short_names, st.sets(_int32, min_size=1, max_size=4).map(sorted).map(tuple), max_size=2
+)
+_task_epochs = st.dictionaries(
+    _short_names,
+    st.dictionaries(_int32, int32, min_size=1, max_size=3).map(
+        lambda epochs: dict(sorted(epochs.items()))
+    ),
+    max_size=2,
+)
+_roles = st.builds(TaskRoles, _tasks, _tasks, _tasks)
+_pairs = st.lists(st.tuples(_short_names, _short_names), max_size=2).map(tuple)
+_names = st.lists(_short_names, max_size=2).map(tuple)
+_int16s = st.lists(st.integers(-(2**15), 2**15 - 1), max_size=2).map(tuple)
+_internal_topics = st.lists(
+    st.builds(InternalTopic, _short_names, int32, st.integers(-(2**15), 2**15 - 1), _pairs),
+    max_size=2,
+).map(tuple)
+_subtopologies = st.builds(
+    Subtopology,
+    _short_names,
+    _names,
+    _names,
+    _internal_topics,
+    _names,
+    _internal_topics,
+    st.lists(st.builds(CopartitionGroup, _int16s, _int16s, _int16s), max_size=2).map(tuple),
+)
+streams_records = st.one_of(
+    st.builds(
+        StreamsMemberRecord,
+        _short_names,
+        st.builds(
+            StreamsMemberMetadata,
+            st.none() | _short_names,
+            st.none() | _short_names,
+            _short_names,
+            _short_names,
+            int32,
+            int32,
+            _short_names,
+            st.none() | st.builds(Endpoint, _short_names, st.integers(0, 65535)),
+            _pairs,
+        ),
+    ),
+    st.builds(StreamsEpochRecord, st.builds(StreamsGroupEpoch, int32, int64, int32, _pairs)),
+    st.builds(StreamsTargetEpochRecord, st.builds(StreamsTargetEpoch, int32, int64)),
+    st.builds(StreamsTargetRecord, _short_names, _roles),
+    st.builds(
+        StreamsCurrentRecord,
+        _short_names,
+        st.builds(
+            StreamsCurrentAssignment,
+            int32,
+            int32,
+            st.integers(-128, 127),
+            _task_epochs,
+            _tasks,
+            _tasks,
+            _task_epochs,
+            _tasks,
+            _tasks,
+        ),
+    ),
+    st.builds(
+        StreamsTopologyRecord,
+        st.builds(Topology, int32, st.lists(_subtopologies, max_size=2).map(tuple)),
+    ),
+)
+"""Streams group records with any value that Muster may write."""
 share_records = st.one_of(
     st.builds(
         ShareMemberRecord,

@@ -34,6 +34,24 @@ from offsets.share_records import (
     StatePartitions,
     StatePartitionsRecord,
 )
+from offsets.streams_records import (
+    InternalTopic,
+    StreamsCurrentAssignment,
+    StreamsCurrentRecord,
+    StreamsEpochRecord,
+    StreamsGroupEpoch,
+    StreamsGroupRun,
+    StreamsMemberMetadata,
+    StreamsMemberRecord,
+    StreamsRecord,
+    StreamsTargetEpoch,
+    StreamsTargetEpochRecord,
+    StreamsTargetRecord,
+    StreamsTopologyRecord,
+    Subtopology,
+    TaskRoles,
+    Topology,
+)
 from protocol.records.batch import PLAIN_FORM, read_header, section_of
 from protocol.records.markers import transaction_end
 
@@ -50,12 +68,26 @@ SHARE_RECORDS: list[ShareRecord] = [
     ShareCurrentRecord("m-1", ShareCurrentAssignment(3, 2, 0, {JOBS: (0, 1)})),
     StatePartitionsRecord(StatePartitions({}, {JOBS: ("jobs", (0, 1))}, {})),
 ]
+CHANGELOG = InternalTopic("app-s-changelog", configs=(("cleanup.policy", "compact"),))
+STREAMS_RECORDS: list[StreamsRecord] = [
+    StreamsMemberRecord(
+        "m-1", StreamsMemberMetadata(None, None, "c", "/10.0.0.7", 60_000, 0, "p-1")
+    ),
+    StreamsTopologyRecord(
+        Topology(0, (Subtopology("0", ("jobs",), state_changelog_topics=(CHANGELOG,)),))
+    ),
+    StreamsEpochRecord(StreamsGroupEpoch(3, 5, 0, (("num.standby.replicas", "0"),))),
+    StreamsTargetRecord("m-1", TaskRoles({"0": (0, 1)})),
+    StreamsTargetEpochRecord(StreamsTargetEpoch(3, AT_MS)),
+    StreamsCurrentRecord("m-1", StreamsCurrentAssignment(3, 2, 1, {"0": {0: 2, 1: 3}})),
+]
 EXAMPLE = [
     OffsetRun("shop", "orders", [0], [42], [5], None, AT_MS),
     OffsetRun("shop", "orders", [1], [9], [-1], ["mine"], AT_MS, AT_MS + 600_000),
     OffsetTombstones("shop", [("orders", 3)]),
     GroupRun("shop", GroupValue("consumer", 2, "range", "c-1", AT_MS, [MEMBER])),
     *(ShareGroupRun("work", [record]) for record in SHARE_RECORDS),
+    *(StreamsGroupRun("app", [record]) for record in STREAMS_RECORDS),
 ]
 
 

@@ -27,14 +27,22 @@ from offsets.runs import (
 )
 from offsets.share_records import ShareEpochRecord, ShareGroupEpoch, ShareGroupRun, ShareRecord
 from offsets.snapshot_image import (
+    CONSUMER_GROUPS,
+    SHARE_GROUPS,
+    STREAMS_GROUPS,
     BatchMark,
     ImageHead,
     ImageWriter,
-    encode_consumer_record,
     encode_group,
     encode_pending,
-    encode_share_record,
+    encode_record,
     read_image,
+)
+from offsets.streams_records import (
+    StreamsEpochRecord,
+    StreamsGroupEpoch,
+    StreamsGroupRun,
+    StreamsRecord,
 )
 from protocol.records.crc import crc32c
 from tests.offsets.strategies import (
@@ -45,6 +53,7 @@ from tests.offsets.strategies import (
     offset_runs,
     own_batches,
     share_records,
+    streams_records,
     tombstones,
 )
 
@@ -54,6 +63,7 @@ HEAD = ImageHead(bytes([7]) * 16, 3, 0, 40, BatchMark(38, 0xDEADBEEF, 5))
 END_MARK = BatchMark(40, 0x01020304, 6)
 
 EPOCH = EpochRecord(GroupEpoch(7, 5))
+STREAMS_EPOCH = StreamsEpochRecord(StreamsGroupEpoch(3, 9, 0, (("num.standby.replicas", "0"),)))
 SHARE_EPOCH = ShareEpochRecord(ShareGroupEpoch(3, 9))
 
 histories = st.lists(
@@ -76,6 +86,7 @@ def image_of(
     groups: dict[str, tuple[int, GroupValue]],
     records: Sequence[ConsumerRecord] = (),
     shares: Sequence[ShareRecord] = (),
+    streams: Sequence[StreamsRecord] = (),
 ) -> bytes:
     writer = ImageWriter()
     blocks = [writer.head(HEAD)]
@@ -88,11 +99,14 @@ def image_of(
     for group_id, (record_offset, value) in groups.items():
         blocks.append(writer.groups_block([encode_group(group_id, record_offset, value)]))
     if records:
-        encoded = [encode_consumer_record("live", each, AT_MS) for each in records]
-        blocks.append(writer.consumer_groups_block(encoded))
+        encoded = [encode_record(CONSUMER_GROUPS, "live", each, AT_MS) for each in records]
+        blocks.append(writer.state_block(CONSUMER_GROUPS, encoded))
     if shares:
-        encoded = [encode_share_record("work", each, AT_MS) for each in shares]
-        blocks.append(writer.share_groups_block(encoded))
+        encoded = [encode_record(SHARE_GROUPS, "work", each, AT_MS) for each in shares]
+        blocks.append(writer.state_block(SHARE_GROUPS, encoded))
+    if streams:
+        encoded = [encode_record(STREAMS_GROUPS, "app", each, AT_MS) for each in streams]
+        blocks.append(writer.state_block(STREAMS_GROUPS, encoded))
     blocks.append(writer.end(42, END_MARK))
     return b"".join(blocks)
 
@@ -124,7 +138,7 @@ def example() -> bytes:
     pending = OffsetRun("shop", "orders", [1], [8], [-1], None, AT_MS)
     cache.replay(TransactionalRun(4001, 2, [pending]), 39)
     groups = {"shop": (33, GroupValue("consumer", 2, None, None, AT_MS, []))}
-    return image_of(cache, groups, [EPOCH], [SHARE_EPOCH])
+    return image_of(cache, groups, [EPOCH], [SHARE_EPOCH], [STREAMS_EPOCH])
 
 
 @pytest.mark.proves("transactions 39")
@@ -135,12 +149,15 @@ def test_example_of_the_snapshot_page_is_read_and_written() -> None:
     assert example() == written
     image = read_image(written)
     assert image.head == HEAD
-    assert image.end == (42, END_MARK, 2, 1, 1, 1, 1)
+    assert image.end == (42, END_MARK, 2, 1, 1, 1, 1, 1)
     assert [(o, r.group_id, r.value and r.value.generation_id) for o, r in image.groups()] == [
         (33, "shop", 2)
     ]
-    assert list(image.consumer_groups()) == [ConsumerGroupRun("live", [EPOCH], AT_MS)]
-    assert list(image.share_groups()) == [ShareGroupRun("work", [SHARE_EPOCH], AT_MS)]
+    assert list(image.states()) == [
+        ConsumerGroupRun("live", [EPOCH], AT_MS),
+        ShareGroupRun("work", [SHARE_EPOCH], AT_MS),
+        StreamsGroupRun("app", [STREAMS_EPOCH], AT_MS),
+    ]
     cache = restored(written)
     assert cache.fetch("shop", "orders", [0, 1, 2]).offsets == [5, 6, -1]
     entry = cache.get("shop", "orders", 1)
@@ -184,7 +201,7 @@ def test_consumer_group_records_of_a_snapshot_are_equal_to_those_written(
     records: list[ConsumerRecord],
 ) -> None:
     image = read_image(image_of(cache_of([]), {}, records))
-    found = list(image.consumer_groups())
+    found = list(image.states())
     assert found == [ConsumerGroupRun("live", [record], AT_MS) for record in records]
     assert image.end.consumer_records == len(records)
 
@@ -194,10 +211,17 @@ def test_share_group_records_of_a_snapshot_are_equal_to_those_written(
     records: list[ShareRecord],
 ) -> None:
     image = read_image(image_of(cache_of([]), {}, (), records))
-    assert list(image.share_groups()) == [
-        ShareGroupRun("work", [record], AT_MS) for record in records
-    ]
+    assert list(image.states()) == [ShareGroupRun("work", [record], AT_MS) for record in records]
     assert image.end.share_records == len(records)
+
+
+@given(st.lists(streams_records, min_size=1, max_size=10))
+def test_streams_group_records_of_a_snapshot_are_equal_to_those_written(
+    records: list[StreamsRecord],
+) -> None:
+    image = read_image(image_of(cache_of([]), {}, (), (), records))
+    assert list(image.states()) == [StreamsGroupRun("app", [record], AT_MS) for record in records]
+    assert image.end.streams_records == len(records)
 
 
 @pytest.mark.parametrize(
@@ -211,9 +235,13 @@ def test_share_group_records_of_a_snapshot_are_equal_to_those_written(
 )
 def test_invalid_record_with_a_valid_checksum_is_refused(payload: bytes, error: str) -> None:
     writer = ImageWriter()
-    blocks = writer.head(HEAD), writer.consumer_groups_block([payload]), writer.end(42, END_MARK)
+    blocks = (
+        writer.head(HEAD),
+        writer.state_block(CONSUMER_GROUPS, [payload]),
+        writer.end(42, END_MARK),
+    )
     with pytest.raises(BadImage, match=error):
-        list(read_image(b"".join(blocks)).consumer_groups())
+        list(read_image(b"".join(blocks)).states())
 
 
 MEMBER = GroupMember("m-1", "i-1", "c", "/10.0.0.7", 60_000, 10_000, b"\1\2", b"\3")
@@ -234,6 +262,7 @@ RICH = image_of(
     {"a": (9, GroupValue("consumer", 1, "range", "m-1", AT_MS, [MEMBER]))},
     [EPOCH],
     [SHARE_EPOCH],
+    [STREAMS_EPOCH],
 )
 
 
@@ -261,7 +290,7 @@ def test_snapshot_with_a_missing_or_foreign_block_is_refused() -> None:
         size = 9 + int.from_bytes(RICH[position + 1 : position + 5], "little")
         sizes.append((position, position + size))
         position += size
-    assert len(sizes) == 8
+    assert len(sizes) == 9
     for start, end in sizes:
         with pytest.raises(BadImage):
             read_image(RICH[:start] + RICH[end:])
@@ -271,7 +300,7 @@ def test_snapshot_with_a_missing_or_foreign_block_is_refused() -> None:
         read_image(other[:71] + RICH[start:end] + other[71:])
 
 
-@pytest.mark.parametrize("version", [3, 4, 5, 7])
+@pytest.mark.parametrize("version", [3, 4, 5, 6, 8])
 def test_snapshot_of_another_version_is_refused_by_its_version(version: int) -> None:
     head = bytearray(RICH[:71])
     head[13] = version

@@ -192,7 +192,7 @@ class SimulatedLog:
                 shard.restore(group_id, topic, columns)
             for record_offset, run in image.groups():
                 shard.replay(run, record_offset)
-            for records in image.consumer_groups():
+            for records in image.states():
                 shard.replay(records, -1)
         for base, run in self._runs(behind):
             if base >= begin:

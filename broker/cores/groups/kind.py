@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from broker.cores.core import Kind, LongRuns, SnapshotForm
 from broker.cores.groups.records import GroupReader, check_owner
@@ -23,21 +23,21 @@ from coordinator.shard import GroupShard
 from log.producers.accepted_producers import AcceptedProducers
 from log.values import Marker
 from offsets.columns_image import encode_columns
-from offsets.consumer_records import ConsumerGroupRun
 from offsets.own_batches import own_batch
 from offsets.partitioner import partition_for
 from offsets.pending import below
 from offsets.record_codec import run_records
 from offsets.runs import MarkerRun, OffsetTombstones, OwnBatch, TransactionalRun
-from offsets.share_records import ShareGroupRun
 from offsets.snapshot_image import (
+    CONSUMER_GROUPS,
+    SHARE_GROUPS,
+    STREAMS_GROUPS,
     Image,
     ImageHead,
     ImageWriter,
-    encode_consumer_record,
     encode_group,
     encode_pending,
-    encode_share_record,
+    encode_record,
 )
 
 IMAGE = "groups.image"
@@ -103,42 +103,29 @@ def blocks_of(
             encoded = []
     if encoded:
         yield writer.groups_block(encoded)
-    yield from _consumer_group_blocks(shard, writer, over)
-    yield from _share_group_blocks(shard, writer, over)
+    view = shard.view
+    yield from _state_blocks(writer, CONSUMER_GROUPS, view.consumer_groups, over)
+    yield from _state_blocks(writer, SHARE_GROUPS, view.share_groups, over)
+    yield from _state_blocks(writer, STREAMS_GROUPS, view.streams_groups, over)
 
 
-def _consumer_group_blocks(
-    shard: GroupShard, writer: ImageWriter, over: Callable[[], bool]
+def _state_blocks(
+    writer: ImageWriter, kind: int, groups: Mapping[str, Any], over: Callable[[], bool]
 ) -> Iterator[bytes]:
-    """Yields the records of consumer groups.
+    """Yields the records of consumer, share or streams groups.
 
     A group that was converted after the blocks of classic groups is in both parts of the snapshot;
     the later entry counts.
     """
     encoded: list[bytes] = []
-    for group in list(shard.view.consumer_groups.values()):
+    for group in list(groups.values()):
         for record in group.records():
-            encoded.append(encode_consumer_record(group.group_id, record, group.epoch_ms))
+            encoded.append(encode_record(kind, group.group_id, record, group.epoch_ms))
             if over():
-                yield writer.consumer_groups_block(encoded)
+                yield writer.state_block(kind, encoded)
                 encoded = []
     if encoded:
-        yield writer.consumer_groups_block(encoded)
-
-
-def _share_group_blocks(
-    shard: GroupShard, writer: ImageWriter, over: Callable[[], bool]
-) -> Iterator[bytes]:
-    """Yields the records of share groups."""
-    encoded: list[bytes] = []
-    for group in list(shard.view.share_groups.values()):
-        for record in group.records():
-            encoded.append(encode_share_record(group.group_id, record, group.epoch_ms))
-            if over():
-                yield writer.share_groups_block(encoded)
-                encoded = []
-    if encoded:
-        yield writer.share_groups_block(encoded)
+        yield writer.state_block(kind, encoded)
 
 
 def _pending_blocks(
@@ -179,10 +166,7 @@ def restore(shard: GroupShard, image: Image, partition: int, partitions: int) ->
         check_owner(run.group_id, record_offset, partition, partitions)
         shard.replay(run, record_offset)
         yield
-    of_groups = chain[ConsumerGroupRun | ShareGroupRun](
-        image.consumer_groups(), image.share_groups()
-    )
-    for records in of_groups:
+    for records in image.states():
         check_owner(records.group_id, -1, partition, partitions)
         shard.replay(records, -1)
         yield

@@ -1,0 +1,60 @@
+"""Removes consumer and streams groups without members: on DeleteGroups, or at the retention
+check."""
+
+from __future__ import annotations
+
+from coordinator.calls import Ticket
+from coordinator.classic.sweeps import EVERY_LOG_OFFSET, OffsetsDropped
+from coordinator.consumer import deletion as consumer
+from coordinator.consumer.group import ConsumerGroup
+from coordinator.events import Cause, GroupRemoved
+from coordinator.step import CommittingGroup, Step, Sweep
+from coordinator.streams import deletion as streams
+from offsets.runs import GroupStateRun
+from protocol.errors import NON_EMPTY_GROUP, NONE
+
+
+def tombstones(group: CommittingGroup) -> GroupStateRun:
+    """Returns the tombstones of a group."""
+    if isinstance(group, ConsumerGroup):
+        return consumer.tombstones(group)
+    return streams.tombstones(group)
+
+
+def remove(step: Step, group: CommittingGroup, cause: Cause) -> None:
+    """Writes the tombstones of a group without members, and emits its removal."""
+    step.records.append(tombstones(group))
+    step.events.append(GroupRemoved(group.group_id, cause))
+    step.state.forget_expiring(group.group_id)
+
+
+class GroupRecordsDeleted(Sweep):
+    """The deletion of an empty group: first its offsets, then its records.
+
+    A member that joins during the deletion ends it with NON_EMPTY_GROUP. The group may also have
+    been removed during the deletion, and another group may have its id.
+    """
+
+    def __init__(self, step: Step, group: CommittingGroup, ticket: Ticket) -> None:
+        self.ticket = ticket
+        self._group = group
+        topics = [
+            (topic, EVERY_LOG_OFFSET) for topic in step.state.cache.topics_to_delete(group.group_id)
+        ]
+        self._offsets = OffsetsDropped(group.group_id, topics)
+
+    def piece(self, step: Step) -> int:
+        """Implements Sweep.piece."""
+        group = self._group
+        if step.state.committing_group(group.group_id) is not group:
+            step.reply(self.ticket, NONE)
+            return 0
+        if group.members:
+            step.reply(self.ticket, NON_EMPTY_GROUP)
+            return 0
+        cost = self._offsets.piece(step)
+        if not cost:
+            self._offsets.emit(step)
+            remove(step, group, Cause.DELETED)
+            step.reply(self.ticket, NONE)
+        return cost

@@ -1,0 +1,309 @@
+"""Applies an accepted request of a member to its streams group.
+
+A request may change, in this order: the member's metadata, the topology, the group's epoch, the
+target assignment, and the member's own assignment. Handlers check group, member and epoch before
+`advance`, and reply after `advance`.
+
+Source: KIP-1071; Kafka 4.3.1 ``GroupMetadataManager.streamsGroupHeartbeat``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from coordinator.calls import StreamsHeartbeat
+from coordinator.consumer.events import EpochBumped, EpochCause, MemberReconciled, TargetComputed
+from coordinator.consumer.refused import Refused
+from coordinator.events import MemberJoined
+from coordinator.step import Step, fits
+from coordinator.streams.changes import StreamsChanges, assignment_configs, changed_members
+from coordinator.streams.group import NO_ASSIGNMENT, NO_TASKS, StreamsGroup, StreamsMember
+from coordinator.streams.reconcile import Towards, must_rejoin, reconcile
+from coordinator.streams.reporting import reconciled
+from coordinator.streams.states import MemberState, StatusCode
+from coordinator.streams.topology import ConfiguredTopology, configure, required_topics
+from coordinator.streams.wording import moves, who
+from offsets.runs import GroupRun, Run
+from offsets.streams_records import (
+    StreamsCurrentAssignment,
+    StreamsCurrentRecord,
+    StreamsGroupRun,
+    StreamsMemberMetadata,
+    StreamsTopologyRecord,
+    TaskRoles,
+    Topology,
+)
+from protocol.errors import (
+    FENCED_MEMBER_EPOCH,
+    GROUP_MAX_SIZE_REACHED,
+    INVALID_REQUEST,
+    STREAMS_INVALID_TOPOLOGY,
+)
+
+ASSIGNOR = "sticky"
+Statuses = list[tuple[int, str]]
+"""The statuses of the reply, in Kafka's order."""
+
+
+class Advanced(NamedTuple):
+    """A member after a request was applied to its group."""
+
+    group: StreamsGroup
+    member: StreamsMember
+    metadata: StreamsMemberMetadata
+    before: StreamsCurrentAssignment
+    after: StreamsCurrentAssignment
+
+
+def advance(
+    step: Step,
+    call: StreamsHeartbeat,
+    group: StreamsGroup,
+    known: StreamsMember | None,
+    updated: StreamsMemberMetadata,
+    statuses: Statuses,
+) -> Advanced | Refused:
+    """Emits the records and events of a request, and adds the group's statuses.
+
+    ``known`` is the member that sent the request, or None if it joins; ``updated`` is its metadata
+    with the changes of the request.
+    """
+    changes = StreamsChanges(group)
+    before = NO_ASSIGNMENT if known is None else known.current
+    cause = None
+    if known is None or updated != known.metadata:
+        changes.set_metadata(call.member_id, updated)
+        cause = EpochCause.MEMBER_JOINED if known is None else EpochCause.METADATA_CHANGED
+    topology = _topology(changes, call.topology)
+    if isinstance(topology, Refused):
+        return topology
+    if group.topology is not None and updated.topology_epoch < topology.epoch:
+        text = (
+            f"The member's topology epoch {updated.topology_epoch} is behind the group's topology"
+            f" epoch {topology.epoch}."
+        )
+        statuses.append((StatusCode.STALE_TOPOLOGY.value, text))
+    configured, metadata_hash = _configured(step, group, topology)
+    refused = _unknown_task(configured, call.owned) or _unconfirmed(before, call.owned)
+    if configured.invalid is not None:
+        refused = Refused(STREAMS_INVALID_TOPOLOGY, configured.invalid)
+    if refused is not None:
+        return refused
+    _change_epoch(step, changes, call.member_id, topology, configured, metadata_hash, cause)
+    target = _target(step, changes, configured, statuses)
+    if target is None:
+        target = changes.targets.get(call.member_id, NO_TASKS)
+    towards = Towards(changes.target_epoch.epoch, target, updated.process_id, group.processes)
+    after = reconcile(before, towards, call.owned)
+    if after is not before:
+        changes.records.append(StreamsCurrentRecord(call.member_id, after))
+    statuses.extend(configured.status)
+    if not _emit(step, changes):
+        step.events.clear()
+        text = (
+            "The group's target assignment does not fit into a batch of __consumer_offsets"
+            " (max.message.bytes)."
+        )
+        return Refused(GROUP_MAX_SIZE_REACHED, text)
+    group.configured = configured
+    group.refresh_wanted = False
+    member = known or _joined(step, group, call.member_id, updated)
+    if after is not before:
+        _reconciled(step, changes, member, updated, before, after)
+    return Advanced(group, member, updated, before, after)
+
+
+def _topology(changes: StreamsChanges, sent: Topology | None) -> Topology | Refused:
+    """Returns the topology of the group after the request."""
+    known = changes.group.topology
+    if known is None:
+        assert sent is not None, "a group without a topology has no members"
+        changes.records.append(StreamsTopologyRecord(sent))
+        return sent
+    if sent is not None and known.epoch <= sent.epoch and not _are_equal(known, sent):
+        return Refused(INVALID_REQUEST, "Topology updates are not supported yet.")
+    return known
+
+
+def _are_equal(known: Topology, sent: Topology) -> bool:
+    """Returns whether the topologies have the same epoch and subtopologies, in any order."""
+    return known.epoch == sent.epoch and {
+        each.subtopology_id: each for each in known.subtopologies
+    } == {each.subtopology_id: each for each in sent.subtopologies}
+
+
+def _configured(
+    step: Step, group: StreamsGroup, topology: Topology
+) -> tuple[ConfiguredTopology, int]:
+    """Returns the configured topology, and the hash of the metadata of its topics."""
+    configured, metadata_hash = group.configured, group.epoch.metadata_hash
+    if configured is not None and not group.refresh_wanted:
+        return configured, metadata_hash
+    image = step.state.topics
+    new_hash = image.metadata_hash(required_topics(topology))
+    if configured is None or new_hash != metadata_hash:
+        configured = configure(topology, image)
+    return configured, new_hash
+
+
+def _unknown_task(configured: ConfiguredTopology, owned: TaskRoles | None) -> Refused | None:
+    """Returns INVALID_REQUEST if the member owns a task that a ready topology does not have."""
+    if owned is None or configured.status:
+        return None
+    for tasks in (owned.active, owned.standby, owned.warmup):
+        for name, partitions in tasks.items():
+            of_subtopology = configured.tasks.get(name)
+            if of_subtopology is None:
+                text = f"Subtopology {name} does not exist in the topology."
+                return Refused(INVALID_REQUEST, text)
+            for partition in partitions:
+                if not 0 <= partition < of_subtopology.tasks:
+                    text = (
+                        f"Task {partition} for subtopology {name} is invalid. Number of tasks for"
+                        f" this subtopology: {of_subtopology.tasks}"
+                    )
+                    return Refused(INVALID_REQUEST, text)
+    return None
+
+
+def _unconfirmed(current: StreamsCurrentAssignment, owned: TaskRoles | None) -> Refused | None:
+    if not must_rejoin(current, owned):
+        return None
+    text = (
+        "The streams group member is in a unknown state. The member must abandon all its tasks and"
+        " rejoin."
+    )
+    return Refused(FENCED_MEMBER_EPOCH, text)
+
+
+def _change_epoch(
+    step: Step,
+    changes: StreamsChanges,
+    member_id: str,
+    topology: Topology,
+    configured: ConfiguredTopology,
+    metadata_hash: int,
+    cause: EpochCause | None,
+) -> None:
+    """Raises the group's epoch if a member, the topics or the settings of the assignor have
+    changed; ``cause`` is the change of the member."""
+    group = changes.group
+    settings = step.state.config.of_streams_group(group.group_id)
+    validated = -1 if configured.status else topology.epoch
+    if cause is None and (
+        metadata_hash != group.epoch.metadata_hash
+        or validated != group.epoch.validated_topology_epoch
+    ):
+        cause = EpochCause.TOPICS_CHANGED
+    if cause is None and group.epoch.last_assignment_configs != assignment_configs(settings):
+        cause = EpochCause.SETTINGS_CHANGED
+    if cause is None:
+        return
+    changes.bump(metadata_hash, validated, settings)
+    by_member = cause in (EpochCause.MEMBER_JOINED, EpochCause.METADATA_CHANGED)
+    name = who(member_id, changes.members[member_id])
+    detail = {
+        EpochCause.MEMBER_JOINED: f"{name} joined",
+        EpochCause.METADATA_CHANGED: f"{name} changed its properties",
+        EpochCause.SETTINGS_CHANGED: "streams.num.standby.replicas changed",
+    }.get(cause, "a topic of the topology was created, deleted or given more partitions")
+    awaited = tuple(each for each in changes.members if not (by_member and each == member_id))
+    epoch, caused_by = changes.epoch.epoch, member_id if by_member else ""
+    step.events.append(EpochBumped(group.group_id, epoch, cause, caused_by, detail, awaited))
+
+
+def _target(
+    step: Step, changes: StreamsChanges, configured: ConfiguredTopology, statuses: Statuses
+) -> TaskRoles | None:
+    """Computes a target assignment if it is due; adds a status if it is delayed.
+
+    Returns the tasks that the member gets in place of its target: none during the initial rebalance
+    delay, and None otherwise.
+    """
+    group = changes.group
+    settings = step.state.config.of_streams_group(group.group_id)
+    if not group.members and settings.initial_rebalance_delay_ms and not group.is_delayed:
+        step.arm(group.initial_delay, settings.initial_rebalance_delay_ms)
+    if group.is_delayed:
+        text = "Assignment delayed due to the configured initial rebalance delay."
+        statuses.append((StatusCode.ASSIGNMENT_DELAYED.value, text))
+        return NO_TASKS
+    if changes.target_epoch.epoch >= changes.epoch.epoch:
+        return None
+    computed_ms, now_ms = changes.target_epoch.timestamp_ms, step.now.wall_ms
+    if computed_ms and 0 <= now_ms - computed_ms < settings.assignment_interval_ms:
+        text = "Assignment delayed due to the configured assignment interval."
+        statuses.append((StatusCode.ASSIGNMENT_DELAYED.value, text))
+        return None
+    compute_target(step, changes, configured)
+    return None
+
+
+def compute_target(step: Step, changes: StreamsChanges, configured: ConfiguredTopology) -> None:
+    """Computes the target assignment of the group's epoch, and emits the event."""
+    group_id = changes.group.group_id
+    standby = step.state.config.of_streams_group(group_id).num_standby_replicas
+    before = changes.compute_target(configured, standby, step.now.wall_ms)
+    after, epoch = changes.targets, changes.epoch.epoch
+    changed, moved = changed_members(before, after), moves(before, after)
+    step.events.append(TargetComputed(group_id, epoch, ASSIGNOR, len(after), changed, moved))
+
+
+def end_initial_delay(step: Step, group: StreamsGroup) -> None:
+    """Computes the first target at the end of the initial rebalance delay. Members get it with
+    their next heartbeats."""
+    topology, is_behind = group.topology, group.epoch.epoch > group.target_epoch.epoch
+    if not group.members or topology is None or not is_behind:
+        return
+    changes = StreamsChanges(group)
+    compute_target(step, changes, group.configured or configure(topology, step.state.topics))
+    if not _emit(step, changes):
+        step.events.pop()  # the next heartbeat is refused with the reason
+
+
+def _emit(step: Step, changes: StreamsChanges) -> bool:
+    """Emits the records. Returns whether the records fit in a batch, which is never split."""
+    state, group = step.state, changes.group
+    runs: list[Run] = []
+    classic = state.groups.get(group.group_id)
+    if classic is not None and classic.record_offset >= 0:
+        runs.append(GroupRun(group.group_id, None))
+    if changes.records:
+        runs.append(StreamsGroupRun(group.group_id, changes.records, step.now.wall_ms))
+        if not fits(runs, state.config.max_record_bytes):
+            group.initial_delay.disarm()
+            return False
+        group.changed_ms = step.now.mono_ms
+    step.records += runs
+    state.groups.pop(group.group_id, None)
+    state.streams_groups[group.group_id] = group
+    return True
+
+
+def _joined(
+    step: Step, group: StreamsGroup, member_id: str, metadata: StreamsMemberMetadata
+) -> StreamsMember:
+    """Returns the member that joined. Its event is emitted first, so that the rebalance that the
+    new epoch begins contains the event."""
+    client = metadata.client_id, metadata.client_host
+    step.events.insert(0, MemberJoined(group.group_id, member_id, None, *client, None))
+    return group.new_member(member_id)
+
+
+def _reconciled(
+    step: Step,
+    changes: StreamsChanges,
+    member: StreamsMember,
+    metadata: StreamsMemberMetadata,
+    before: StreamsCurrentAssignment,
+    after: StreamsCurrentAssignment,
+) -> None:
+    """Arms or disarms the timer of the rebalance timeout, and emits the events of the member's new
+    assignment."""
+    if after.state == MemberState.UNREVOKED:
+        step.arm(member.rebalance, max(0, metadata.rebalance_timeout_ms))
+    else:
+        member.rebalance.disarm()
+    group_id = changes.group.group_id
+    step.events.append(MemberReconciled(group_id, member.member_id, before, after))
+    reconciled(step, changes, member.member_id, after)

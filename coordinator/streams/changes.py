@@ -1,0 +1,118 @@
+"""Collects the records of one step of a streams group, before one of these records is in the log.
+
+Handlers compute values and add records here; `StreamsGroup.fold` applies the records when they are
+in the log. The records of one step are one run, so that they stay in one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coordinator.assignors.sticky_tasks import TaskMember, assign
+from coordinator.config import StreamsSettings
+from coordinator.streams.group import NO_TASKS, StreamsGroup
+from coordinator.streams.topology import ConfiguredTopology
+from offsets.streams_records import (
+    StreamsCurrentRecord,
+    StreamsEpochRecord,
+    StreamsGroupEpoch,
+    StreamsMemberMetadata,
+    StreamsMemberRecord,
+    StreamsRecord,
+    StreamsTargetEpoch,
+    StreamsTargetEpochRecord,
+    StreamsTargetRecord,
+    TaskRoles,
+)
+
+NUM_STANDBY_REPLICAS = "num.standby.replicas"
+"""The setting of the assignor whose value the group's record of type 17 has."""
+
+
+class StreamsChanges:
+    """The changes of one step in a group: the group's members after the step, and the records of
+    the step."""
+
+    __slots__ = ("_members", "epoch", "group", "records", "target_epoch", "targets")
+
+    def __init__(self, group: StreamsGroup) -> None:
+        self.group = group
+        self.records: list[StreamsRecord] = []
+        self._members: dict[str, StreamsMemberMetadata] | None = None
+        self.epoch = group.epoch
+        self.target_epoch = group.target_epoch
+        self.targets = group.targets
+
+    @property
+    def members(self) -> dict[str, StreamsMemberMetadata]:
+        """Returns the metadata of the members after the step. Most heartbeats do not change a
+        member."""
+        if self._members is None:
+            members = self.group.members
+            self._members = {member_id: each.metadata for member_id, each in members.items()}
+        return self._members
+
+    def remove(self, member_id: str) -> None:
+        """Removes a member. Writes the tombstones of types 22, 21 and 19, in the order that Kafka's
+        loader requires."""
+        del self.members[member_id]
+        self.records += (
+            StreamsCurrentRecord(member_id, None),
+            StreamsTargetRecord(member_id, None),
+            StreamsMemberRecord(member_id, None),
+        )
+
+    def set_metadata(self, member_id: str, metadata: StreamsMemberMetadata) -> None:
+        """Adds or changes a member."""
+        self.members[member_id] = metadata
+        self.records.append(StreamsMemberRecord(member_id, metadata))
+
+    def bump(
+        self,
+        metadata_hash: int | None = None,
+        validated_topology_epoch: int | None = None,
+        settings: StreamsSettings | None = None,
+    ) -> None:
+        """Raises the group's epoch by 1; with None, a value of the epoch is unchanged."""
+        old = self.epoch
+        self.epoch = StreamsGroupEpoch(
+            old.epoch + 1,
+            old.metadata_hash if metadata_hash is None else metadata_hash,
+            old.validated_topology_epoch
+            if validated_topology_epoch is None
+            else validated_topology_epoch,
+            old.last_assignment_configs if settings is None else assignment_configs(settings),
+        )
+        self.records.append(StreamsEpochRecord(self.epoch))
+
+    def compute_target(
+        self, configured: ConfiguredTopology, num_standby_replicas: int, timestamp_ms: int
+    ) -> dict[str, TaskRoles]:
+        """Replaces the target assignment; returns the previous target."""
+        before = self.targets
+        targets = dict.fromkeys(self.members, NO_TASKS)
+        if not configured.status:
+            members = {
+                member_id: TaskMember(metadata.process_id, before.get(member_id, NO_TASKS))
+                for member_id, metadata in self.members.items()
+            }
+            targets.update(assign(members, configured.tasks, num_standby_replicas))
+        self.records += [
+            StreamsTargetRecord(member_id, target)
+            for member_id, target in targets.items()
+            if before.get(member_id) != target
+        ]
+        self.targets = targets
+        self.target_epoch = StreamsTargetEpoch(self.epoch.epoch, timestamp_ms)
+        self.records.append(StreamsTargetEpochRecord(self.target_epoch))
+        return before
+
+
+def assignment_configs(settings: StreamsSettings) -> tuple[tuple[str, str], ...]:
+    """Returns the settings of the assignor, as in a record of type 17."""
+    return ((NUM_STANDBY_REPLICAS, str(settings.num_standby_replicas)),)
+
+
+def changed_members(before: Mapping[str, TaskRoles], after: Mapping[str, TaskRoles]) -> int:
+    """Returns the number of members whose target differs."""
+    return sum(before.get(member_id) != target for member_id, target in after.items())

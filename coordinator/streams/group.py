@@ -1,0 +1,290 @@
+"""The state of a streams group, which results from its records.
+
+Only `StreamsGroup.fold` changes the state that records store, live and at load. Timers, the
+configured topology, a requested shutdown and the epoch of the endpoints are not stored: a load
+initializes them. After compaction a member may have a current assignment but no metadata, or
+metadata but no current assignment; a tombstone may be for a record that does not exist.
+
+Source: Kafka 4.3.1 ``StreamsGroup``, ``GroupMetadataManager.replay``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+
+from coordinator.config import GroupConfig
+from coordinator.outcome import StreamsHeartbeatReply
+from coordinator.streams.reconcile import Role, Task
+from coordinator.streams.states import STABLE, StreamsGroupState
+from coordinator.streams.topology import ConfiguredTopology
+from coordinator.timers import GroupTimer
+from offsets.streams_records import (
+    StreamsCurrentAssignment,
+    StreamsCurrentRecord,
+    StreamsEpochRecord,
+    StreamsGroupEpoch,
+    StreamsMemberMetadata,
+    StreamsMemberRecord,
+    StreamsRecord,
+    StreamsTargetEpoch,
+    StreamsTargetEpochRecord,
+    StreamsTargetRecord,
+    StreamsTopologyRecord,
+    Subtopology,
+    TaskRoles,
+    Topology,
+)
+from protocol.deadlines import NEVER
+
+STREAMS = "streams"
+"""The protocol type of streams groups, which is also their type in ListGroups."""
+INITIAL_EPOCH = 1
+"""The epoch of a new group and of its target assignment. The first member raises the group's epoch
+to 2."""
+JOINING_EPOCH = 0
+LEAVING_EPOCH = -1
+
+NO_METADATA = StreamsMemberMetadata()
+NO_ASSIGNMENT = StreamsCurrentAssignment()
+NO_TASKS = TaskRoles()
+
+
+class StreamsMember:
+    """A member of a streams group."""
+
+    __slots__ = ("current", "idle_reply", "member_id", "metadata", "rebalance", "session")
+
+    def __init__(self, group_id: str, member_id: str) -> None:
+        self.member_id = member_id
+        self.metadata = NO_METADATA
+        """The member's metadata. Only `StreamsGroup.fold` changes ``metadata`` and ``current``."""
+        self.current = NO_ASSIGNMENT
+        self.idle_reply: StreamsHeartbeatReply | None = None
+        """The last reply to a heartbeat that changed nothing; equal replies are the same object."""
+        self.session = GroupTimer(group_id, member_id)
+        """The timer of the session, armed by every accepted heartbeat. The member is removed when
+        the timer is due."""
+        self.rebalance = GroupTimer(group_id, member_id)
+        """The timer of the rebalance timeout, armed while the member is UNREVOKED. The member is
+        removed when the timer is due."""
+
+
+def session_timeout_ms(config: GroupConfig, member: StreamsMember) -> int:
+    """Returns the session timeout of a member, which is the timeout of its group."""
+    return config.of_streams_group(member.session.group_id).session_timeout_ms
+
+
+class StreamsGroup:
+    """One streams group of a shard."""
+
+    __slots__ = (
+        "_holders",
+        "_sources",
+        "changed_ms",
+        "configured",
+        "endpoint_epoch",
+        "epoch",
+        "epoch_ms",
+        "expiry_warned_ms",
+        "group_id",
+        "initial_delay",
+        "members",
+        "refresh_wanted",
+        "shutdown_by",
+        "target_epoch",
+        "targets",
+        "topology",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = StreamsGroupEpoch(INITIAL_EPOCH)
+        self.epoch_ms = -1
+        """The wall time in ms at which the epoch was last raised; -1 if unknown. If the group has
+        no members, it became empty at this time."""
+        self.expiry_warned_ms = 0
+        """The shortest warning time before the expiry of offsets that was already reported; 0 if
+        none was."""
+        self.target_epoch = StreamsTargetEpoch(INITIAL_EPOCH)
+        self.members: dict[str, StreamsMember] = {}
+        self.targets: dict[str, TaskRoles] = {}
+        """The target assignment, by member id. A member that joined after the target was computed
+        is missing."""
+        self.topology: Topology | None = None
+        """The topology of the application; None until the first member's records are in the log."""
+        self.configured: ConfiguredTopology | None = None
+        """The topology with the partition counts of its topics; None if it was not computed since
+        the topology or its topics changed."""
+        self.refresh_wanted = True
+        """True if topics may have changed since the metadata hash was computed: after a load, or
+        after a topic of the topology was created, changed or deleted."""
+        self.changed_ms = 0
+        """The monotonic time in ms of the last step that wrote records, or of the load."""
+        self.initial_delay = GroupTimer(group_id)
+        """Armed by the first member of an empty group. When the timer is due, the first target is
+        computed."""
+        self.shutdown_by: str | None = None
+        """The id of the member that requested the shutdown of the application; None without such a
+        request since the group was empty."""
+        self.endpoint_epoch = 0
+        """The version of the tasks of members with an endpoint."""
+        self._holders: dict[Role, dict[Task, set[str]]] = {role: {} for role in Role}
+        """The ids of the members that have a task, assigned or revoking, by role."""
+        self._sources: dict[str, Subtopology] = {}
+        """The subtopology that reads each source or repartition topic."""
+
+    # -------------------------------------------------------------------------------------- fold
+
+    def fold(self, record: StreamsRecord, timestamp_ms: int = -1) -> None:
+        """Applies a record that is in the log; ``timestamp_ms`` is the wall time at which the
+        record was written."""
+        if isinstance(record, StreamsCurrentRecord):
+            if record.value is not None or record.member_id in self.members:
+                self._set_current(record.member_id, record.value or NO_ASSIGNMENT)
+        elif isinstance(record, StreamsMemberRecord):
+            self._fold_metadata(record.member_id, record.value)
+        elif isinstance(record, StreamsTargetRecord):
+            if record.value is None:
+                self.targets.pop(record.member_id, None)
+            else:
+                self.targets[record.member_id] = record.value
+        elif isinstance(record, StreamsEpochRecord):
+            self.epoch = record.value or StreamsGroupEpoch(INITIAL_EPOCH)
+            self.epoch_ms = timestamp_ms
+        elif isinstance(record, StreamsTargetEpochRecord):
+            self.target_epoch = record.value or StreamsTargetEpoch(INITIAL_EPOCH)
+        else:
+            self._fold_topology(record.value)
+
+    def _fold_metadata(self, member_id: str, value: StreamsMemberMetadata | None) -> None:
+        if value is not None:
+            self.new_member(member_id).metadata = value
+            return
+        if member_id in self.members:
+            self._set_current(member_id, NO_ASSIGNMENT)
+            del self.members[member_id]
+        self.targets.pop(member_id, None)
+        if not self.members:
+            self.shutdown_by = None
+
+    def _set_current(self, member_id: str, current: StreamsCurrentAssignment) -> None:
+        member = self.new_member(member_id)
+        for role, task in tasks_of(member.current):
+            holders = self._holders[role].get(task, set())
+            holders.discard(member_id)
+            if not holders:
+                self._holders[role].pop(task, None)
+        member.current = current
+        for role, task in tasks_of(current):
+            self._holders[role].setdefault(task, set()).add(member_id)
+
+    def _fold_topology(self, topology: Topology | None) -> None:
+        if self.topology is not None:
+            self.configured = None
+        self.topology = topology
+        self._sources = {}
+        for each in () if topology is None else topology.subtopologies:
+            repartition = (topic.name for topic in each.repartition_source_topics)
+            self._sources.update(dict.fromkeys((*each.source_topics, *repartition), each))
+
+    def new_member(self, member_id: str) -> StreamsMember:
+        """Returns a member, which is created if necessary, so that its timers can be armed before
+        the member's records are in the log."""
+        member = self.members.get(member_id)
+        if member is None:
+            member = self.members[member_id] = StreamsMember(self.group_id, member_id)
+        return member
+
+    def records(self) -> Iterator[StreamsRecord]:
+        """Yields the records that a fully compacted log would have of this group, for snapshots.
+
+        The group may change between two steps; a later record in the log then corrects a yielded
+        record.
+        """
+        members = list(self.members.items())
+        for member_id, member in members:
+            yield StreamsMemberRecord(member_id, member.metadata)
+        if self.topology is not None:
+            yield StreamsTopologyRecord(self.topology)
+        yield StreamsEpochRecord(self.epoch)
+        for member_id, target in list(self.targets.items()):
+            yield StreamsTargetRecord(member_id, target)
+        yield StreamsTargetEpochRecord(self.target_epoch)
+        for member_id, member in members:
+            yield StreamsCurrentRecord(member_id, member.current)
+
+    # ------------------------------------------------------------------------------------- views
+
+    def state(self) -> StreamsGroupState:
+        """Returns the state of the group, derived from its topology, epochs and members."""
+        topology = self.topology
+        if not self.members:
+            return StreamsGroupState.EMPTY
+        if topology is None or topology.epoch != self.epoch.validated_topology_epoch:
+            return StreamsGroupState.NOT_READY
+        if self.epoch.epoch > self.target_epoch.epoch:
+            return StreamsGroupState.ASSIGNING
+        if all(self.is_reconciled(each.current) for each in self.members.values()):
+            return StreamsGroupState.STABLE
+        return StreamsGroupState.RECONCILING
+
+    def is_reconciled(self, current: StreamsCurrentAssignment) -> bool:
+        """Returns whether a member with this assignment has its target."""
+        return current.state == STABLE and current.epoch == self.target_epoch.epoch
+
+    def processes(self, role: Role, task: Task) -> Set[str]:
+        """Returns the processes of the members that have the task in the role, assigned or
+        revoking."""
+        members = self.members
+        return {members[each].metadata.process_id for each in self._holders[role].get(task, ())}
+
+    def holders(self, role: Role, task: Task) -> Set[str]:
+        """Returns the ids of the members that have the task in the role, assigned or revoking."""
+        return self._holders[role].get(task, set())
+
+    def target_of(self, member_id: str) -> TaskRoles:
+        """Returns the target of a member; empty for a member that joined after the target was
+        computed."""
+        return self.targets.get(member_id, NO_TASKS)
+
+    @property
+    def is_delayed(self) -> bool:
+        """Returns whether the first target waits for the end of the initial rebalance delay."""
+        return self.initial_delay.due_ms != NEVER
+
+    def reader_of(self, topic: str) -> Subtopology | None:
+        """Returns the subtopology that reads the source or repartition topic."""
+        return self._sources.get(topic)
+
+    def subscribed_names(self) -> set[str]:
+        """Returns the source and repartition topics that the members read; empty without members,
+        so that offsets of an empty group can be deleted."""
+        return set(self._sources) if self.members else set()
+
+    def knows_subscriptions(self) -> bool:
+        """Returns whether the topology is known."""
+        return self.topology is not None
+
+    def uses(self, topic: str) -> bool:
+        """Returns whether the topology reads the topic, or has it as changelog."""
+        topology = self.topology
+        if topology is None:
+            return False
+        return topic in self._sources or any(
+            topic == each.name
+            for subtopology in topology.subtopologies
+            for each in subtopology.state_changelog_topics
+        )
+
+
+def tasks_of(current: StreamsCurrentAssignment) -> Iterator[tuple[Role, Task]]:
+    """Yields the assigned and revoking tasks of a member, each with its role."""
+    for role, assigned, revoking in (
+        (Role.ACTIVE, current.active, current.revoking_active),
+        (Role.STANDBY, current.standby, current.revoking_standby),
+        (Role.WARMUP, current.warmup, current.revoking_warmup),
+    ):
+        for tasks in (assigned, revoking):
+            for name, partitions in tasks.items():
+                for partition in partitions:
+                    yield role, (name, partition)

@@ -1,0 +1,203 @@
+"""Implements `GroupView` for streams groups; metrics, verdicts and pages read all groups through
+this interface.
+
+The generation is the group's epoch. The partitions of a member are those that its active tasks
+read, encoded as in the classic consumer protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from coordinator.classic.group import Awaited
+from coordinator.read_only import MemberView, Reconciliation, TimerView
+from coordinator.streams.group import STREAMS, StreamsGroup, StreamsMember, session_timeout_ms
+from coordinator.streams.inputs import inputs
+from coordinator.streams.reconcile import Role
+from coordinator.streams.reporting import encoded
+from coordinator.streams.states import MemberState, StreamsGroupState
+from protocol.deadlines import NEVER
+
+if TYPE_CHECKING:
+    from coordinator.calls import Ticket
+    from coordinator.step import ShardState
+
+
+class StreamsMemberView:
+    """Implements `MemberView`. A heartbeat is answered immediately, so a request of the member is
+    never parked."""
+
+    __slots__ = ("_group", "_member", "_state")
+
+    closed_ms: int | None = None
+    group_instance_id: str | None = None
+    join_ticket: Ticket | None = None
+    protocols: Sequence[tuple[str, bytes]] = ()
+    waits = False
+
+    def __init__(self, state: ShardState, group: StreamsGroup, member: StreamsMember) -> None:
+        self._state = state
+        self._group = group
+        self._member = member
+
+    @property
+    def member_id(self) -> str:
+        """Returns the member id."""
+        return self._member.member_id
+
+    @property
+    def client_id(self) -> str:
+        """Returns the client.id of the member's last heartbeat."""
+        return self._member.metadata.client_id
+
+    @property
+    def client_host(self) -> str:
+        """Returns the client's host at the member's last heartbeat."""
+        return self._member.metadata.client_host
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """Returns the session timeout in ms."""
+        return session_timeout_ms(self._state.config, self._member)
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """Returns the time in ms within which the member must give up tasks."""
+        return self._member.metadata.rebalance_timeout_ms
+
+    @property
+    def subscription(self) -> list[str]:
+        """Returns the topics that the group reads."""
+        return sorted(self._group.subscribed_names())
+
+    @property
+    def assignment(self) -> bytes:
+        """Returns the partitions that the member's active tasks read, in the classic consumer
+        protocol."""
+        return encoded(self._group, self._member.current.active, self._state.topics)
+
+    @property
+    def session(self) -> TimerView:
+        """Returns the timer that ends the membership."""
+        return self._member.session
+
+    @property
+    def reconciliation(self) -> Reconciliation:
+        """Returns the member's progress towards its target, in partitions of topics that active
+        tasks read."""
+        group, member, image = self._group, self._member, self._state.topics
+        current, until_ms = member.current, member.rebalance.due_ms
+        target = group.target_of(member.member_id).active
+        revoking = inputs(group, current.revoking_active, image)
+        must_revoke = current.state == MemberState.UNREVOKED and until_ms != NEVER
+        timeout_ms = member.metadata.rebalance_timeout_ms
+        return Reconciliation(
+            current.epoch,
+            MemberState(current.state).name,
+            inputs(group, target, image),
+            revoking,
+            until_ms - timeout_ms if must_revoke else None,
+            until_ms if must_revoke else None,
+            self._waits_for(),
+        )
+
+    def _waits_for(self) -> list[tuple[str, int, str]]:
+        """Returns topic, partition and holder of each active task in the target that another member
+        holds."""
+        group, member, image = self._group, self._member, self._state.topics
+        found = []
+        for name, partitions in group.target_of(member.member_id).active.items():
+            for partition in partitions:
+                holders = group.holders(Role.ACTIVE, (name, partition)) - {member.member_id}
+                for topic in inputs(group, {name: (partition,)}, image) if holders else ():
+                    found.append((topic, partition, min(holders)))
+        return found
+
+
+class _Members(Mapping[str, MemberView]):
+    """The members of a group by id. The mapping is a live view: it is invalid after a change of the
+    group."""
+
+    __slots__ = ("_group", "_state")
+
+    def __init__(self, state: ShardState, group: StreamsGroup) -> None:
+        self._state = state
+        self._group = group
+
+    def __getitem__(self, member_id: str) -> MemberView:
+        return StreamsMemberView(self._state, self._group, self._group.members[member_id])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._group.members)
+
+    def __len__(self) -> int:
+        return len(self._group.members)
+
+
+class StreamsGroupView:
+    """Implements `GroupView`."""
+
+    __slots__ = ("_group", "_state")
+
+    type = STREAMS
+    protocol_type: str | None = STREAMS
+    protocol_name: str | None = "sticky"
+    leader_id: str | None = None
+    pending: Collection[str] = ()
+    offsets_read_ms = -1
+    record_offset = -1
+
+    def __init__(self, state: ShardState, group: StreamsGroup) -> None:
+        self._state = state
+        self._group = group
+
+    @property
+    def group_id(self) -> str:
+        """Returns the group id."""
+        return self._group.group_id
+
+    @property
+    def state(self) -> StreamsGroupState:
+        """Returns the state, which is derived from epochs, topology and members."""
+        return self._group.state()
+
+    @property
+    def is_empty(self) -> bool:
+        """Returns whether the group has no members."""
+        return not self._group.members
+
+    @property
+    def is_assigned(self) -> bool:
+        """Returns whether the group has members, whose assignments are always valid."""
+        return bool(self._group.members)
+
+    @property
+    def state_since_ms(self) -> int:
+        """Returns the monotonic time in ms of the last change of members, target or assignments, or
+        of the load."""
+        return self._group.changed_ms
+
+    @property
+    def state_timestamp_ms(self) -> int:
+        """Returns the wall time in ms of the last change of the group's epoch; -1 if unknown."""
+        return self._group.epoch_ms
+
+    @property
+    def generation_id(self) -> int:
+        """Returns the group's epoch."""
+        return self._group.epoch.epoch
+
+    @property
+    def members(self) -> Mapping[str, MemberView]:
+        """Returns the members by id, the oldest first."""
+        return _Members(self._state, self._group)
+
+    @property
+    def subscribed_topics(self) -> Collection[str] | None:
+        """Returns the topics that the members read."""
+        return self._group.subscribed_names()
+
+    def awaited(self) -> Awaited:
+        """Returns no members, since a streams group never waits for its members."""
+        return Awaited("", None, ())

@@ -1,0 +1,67 @@
+"""The streams groups of a shard: replay of their records, their timers, and changed topics."""
+
+from __future__ import annotations
+
+from coordinator.step import ShardState, Step
+from coordinator.streams.advance import end_initial_delay
+from coordinator.streams.group import StreamsGroup, session_timeout_ms
+from coordinator.streams.leaving import rebalance_due, session_due
+from coordinator.streams.states import MemberState
+from coordinator.timers import GroupTimer
+from offsets.streams_records import StreamsEpochRecord, StreamsGroupRun, StreamsMemberRecord
+
+
+def replay(state: ShardState, run: StreamsGroupRun) -> None:
+    """Applies records to their group. The first record creates the group, the last tombstone
+    removes it."""
+    groups = state.streams_groups
+    group = groups.get(run.group_id)
+    for record in run.records:
+        if group is None:
+            if record.value is None:
+                continue  # a tombstone of a group that does not exist
+            group = groups[run.group_id] = StreamsGroup(run.group_id)
+        if isinstance(record, StreamsMemberRecord) and record.value is None:
+            removed = group.members.get(record.member_id)
+            if removed is not None:
+                removed.session.disarm()
+                removed.rebalance.disarm()
+        group.fold(record, run.timestamp_ms)
+        if isinstance(record, StreamsEpochRecord) and record.value is None and not group.members:
+            group.initial_delay.disarm()
+            del groups[run.group_id]
+            group = None
+
+
+def fire(step: Step, timer: GroupTimer) -> None:
+    """Handles a timer that is due; has no effect if the timer's owner no longer exists."""
+    group = step.state.streams_groups.get(timer.group_id)
+    if group is None:
+        return
+    if timer is group.initial_delay:
+        end_initial_delay(step, group)
+        return
+    member = group.members.get(timer.member_id)
+    if member is None:
+        return
+    if timer is member.session:
+        session_due(step, group, member)
+    elif timer is member.rebalance:
+        rebalance_due(step, group, member)
+
+
+def wake(step: Step, group: StreamsGroup) -> None:
+    """Starts the timers of a loaded group with their full timeouts."""
+    group.changed_ms = step.now.mono_ms
+    for member in group.members.values():
+        step.arm(member.session, session_timeout_ms(step.state.config, member))
+        if member.current.state == MemberState.UNREVOKED:
+            step.arm(member.rebalance, max(0, member.metadata.rebalance_timeout_ms))
+
+
+def topic_changed(state: ShardState, name: str) -> None:
+    """Marks each group whose topology has a changed topic, so that its next heartbeat compares the
+    metadata hash."""
+    for group in state.streams_groups.values():
+        if not group.refresh_wanted and group.uses(name):
+            group.refresh_wanted = True

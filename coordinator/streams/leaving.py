@@ -1,0 +1,92 @@
+"""Removes members of streams groups that leave or are fenced.
+
+Source: Kafka 4.3.1 ``GroupMetadataManager.streamsGroupLeave``, ``streamsGroupFenceMember``.
+"""
+
+from __future__ import annotations
+
+from coordinator.calls import StreamsHeartbeat
+from coordinator.consumer.events import EpochBumped, EpochCause
+from coordinator.consumer.refused import Refused
+from coordinator.events import Cause, MemberLeft
+from coordinator.outcome import StreamsHeartbeatReply
+from coordinator.step import Step
+from coordinator.streams.changes import StreamsChanges
+from coordinator.streams.group import StreamsGroup, StreamsMember, session_timeout_ms
+from coordinator.streams.reconcile import Role
+from coordinator.streams.wording import tasks_named, who
+from coordinator.wording import seconds
+from offsets.streams_records import StreamsGroupRun
+from protocol.errors import GROUP_ID_NOT_FOUND, NONE, UNKNOWN_MEMBER_ID
+
+
+def leave(step: Step, call: StreamsHeartbeat) -> Refused | None:
+    """Handles a heartbeat with epoch -1, by which a member leaves."""
+    group = step.state.streams_groups.get(call.group_id)
+    if group is None:
+        text = f"Group {call.group_id} not found."
+        if step.state.has_group(call.group_id):
+            text = f"Group {call.group_id} is not a streams group."
+        return Refused(GROUP_ID_NOT_FOUND, text)
+    if call.shutdown_application and group.shutdown_by is None:
+        group.shutdown_by = call.member_id
+    member = group.members.get(call.member_id)
+    if member is None:
+        text = f"Member {call.member_id} is not a member of group {call.group_id}."
+        return Refused(UNKNOWN_MEMBER_ID, text)
+    fence(step, group, member, EpochCause.MEMBER_LEFT, "left")
+    reply = StreamsHeartbeatReply(NONE, None, call.member_id, call.member_epoch)
+    step.reply(call.ticket, reply)
+    return None
+
+
+def fence(
+    step: Step,
+    group: StreamsGroup,
+    member: StreamsMember,
+    cause: EpochCause,
+    detail: str,
+    silent_ms: int = -1,
+) -> None:
+    """Removes a member and raises the epoch; a later heartbeat computes the target without it."""
+    is_leaving = cause is EpochCause.MEMBER_LEFT
+    metadata, member_id, group_id = member.metadata, member.member_id, group.group_id
+    client = metadata.client_id, metadata.client_host
+    left = Cause(cause.value)
+    step.events.append(MemberLeft(group_id, member_id, None, *client, left, detail, silent_ms))
+    name = who(member_id, metadata)
+    detail = f"{name} {detail}" if is_leaving else f"{name}: {detail}"
+    changes = StreamsChanges(group)
+    changes.remove(member_id)
+    group.changed_ms = step.now.mono_ms
+    changes.bump()
+    step.records.append(StreamsGroupRun(group_id, changes.records, step.now.wall_ms))
+    awaited = tuple(changes.members)
+    step.events.append(
+        EpochBumped(group_id, changes.epoch.epoch, cause, member_id, detail, awaited)
+    )
+
+
+def session_due(step: Step, group: StreamsGroup, member: StreamsMember) -> None:
+    """Removes a member whose session has expired."""
+    silent_ms = session_timeout_ms(step.state.config, member)
+    detail = f"session expired, no heartbeat for {seconds(silent_ms)}"
+    fence(step, group, member, EpochCause.SESSION_EXPIRED, detail, silent_ms)
+
+
+def rebalance_due(step: Step, group: StreamsGroup, member: StreamsMember) -> None:
+    """Removes a member that has not given up its tasks within its rebalance timeout."""
+    within = seconds(member.metadata.rebalance_timeout_ms)
+    current = member.current
+    what = tasks_named(
+        (role, (name, partition))
+        for role, tasks in (
+            (Role.ACTIVE, current.revoking_active),
+            (Role.STANDBY, current.revoking_standby),
+            (Role.WARMUP, current.revoking_warmup),
+        )
+        for name, partitions in tasks.items()
+        for partition in partitions
+    )
+    detail = f"the member did not give up the tasks {what} within {within} (max.poll.interval.ms)"
+    fence(step, group, member, EpochCause.REBALANCE_TIMED_OUT, detail)

@@ -1,0 +1,208 @@
+"""The reconciliation of a member of a streams group towards its target: one pure function.
+
+A task is one (subtopology id, partition). An active task is given to a member when no process has
+it as an active task, and the member's own process has it in no other role. A standby or warm-up
+task is given when the member's own process has it in no role, since the directories of state belong
+to a process.
+
+Source: KIP-1071; Kafka 4.3.1 ``CurrentAssignmentBuilder``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from coordinator.streams.states import MemberState
+from offsets.streams_records import StreamsCurrentAssignment, TaskEpochs, TaskRoles, Tasks
+
+Task = tuple[str, int]
+"""A subtopology id and a partition."""
+
+
+class Role(Enum):
+    """The role in which a process has a task."""
+
+    ACTIVE = "active"
+    STANDBY = "standby"
+    WARMUP = "warmup"
+
+
+class Towards(NamedTuple):
+    """The goal of a member's reconciliation."""
+
+    epoch: int
+    """The epoch of the target assignment."""
+    target: TaskRoles
+    """The target of this member."""
+    process_id: str
+    """The process of this member."""
+    processes: Callable[[Role, Task], Collection[str]]
+    """Returns the processes that have a task in a role now, assigned or revoking."""
+
+
+class _Difference(NamedTuple):
+    """The assigned tasks and the target of one role, compared."""
+
+    kept: Tasks
+    revoked: Tasks
+    given: Tasks
+    waits: bool
+    """Whether the target has tasks that can't be given yet."""
+
+
+def reconcile(
+    current: StreamsCurrentAssignment, towards: Towards, owned: TaskRoles | None
+) -> StreamsCurrentAssignment:
+    """Returns the member's assignment after one step; the same object if the assignment does not
+    change.
+
+    ``owned`` are the tasks that the member's request lists. With None the member counts as the
+    owner of all tasks that it had.
+    """
+    match current.state:
+        case MemberState.STABLE:
+            if current.epoch == towards.epoch:
+                return current
+            return _next(current, current.epoch, towards, owned)
+        case MemberState.UNREVOKED:
+            if owned is None or _owns_any(owned, _revoking(current)):
+                return current
+            return _next(current, current.epoch + 1, towards, owned)
+        case MemberState.UNRELEASED:
+            return _next(current, current.epoch, towards, owned)
+        case _:
+            return _next(current, towards.epoch, towards, owned)
+
+
+def must_rejoin(current: StreamsCurrentAssignment, owned: TaskRoles | None) -> bool:
+    """Returns whether the state of the member is unknown and the member has not confirmed that it
+    owns no task."""
+    known = current.state in (MemberState.STABLE, MemberState.UNREVOKED, MemberState.UNRELEASED)
+    return not known and owned != TaskRoles()
+
+
+def _next(
+    current: StreamsCurrentAssignment,
+    unrevoked_epoch: int,
+    towards: Towards,
+    owned: TaskRoles | None,
+) -> StreamsCurrentAssignment:
+    """Returns the assignment after the next step of a member that has nothing to confirm;
+    ``unrevoked_epoch`` is its epoch if it must give up tasks first."""
+    own, processes, target = towards.process_id, towards.processes, towards.target
+
+    def process_has(task: Task, *roles: Role) -> bool:
+        return any(own in processes(role, task) for role in roles)
+
+    def is_held_active(task: Task) -> bool:
+        held = bool(processes(Role.ACTIVE, task))
+        return held or process_has(task, Role.STANDBY, Role.WARMUP)
+
+    def is_held(task: Task) -> bool:
+        return process_has(task, Role.ACTIVE, Role.STANDBY, Role.WARMUP)
+
+    active = _difference(current.active, target.active, is_held_active)
+    standby = _difference(current.standby, target.standby, is_held)
+    warmup = _difference(current.warmup, target.warmup, is_held)
+    revoked = TaskRoles(active.revoked, standby.revoked, warmup.revoked)
+    kept = {
+        name: {partition: current.active[name][partition] for partition in partitions}
+        for name, partitions in active.kept.items()
+    }
+    has_revoked = revoked != TaskRoles()
+    if has_revoked and (owned is None or _owns_any(owned, revoked)):
+        return _changed(
+            current,
+            StreamsCurrentAssignment(
+                unrevoked_epoch,
+                current.epoch,
+                MemberState.UNREVOKED.value,
+                kept,
+                standby.kept,
+                warmup.kept,
+                {
+                    name: {partition: current.active[name][partition] for partition in partitions}
+                    for name, partitions in active.revoked.items()
+                },
+                standby.revoked,
+                warmup.revoked,
+            ),
+        )
+    waits = active.waits or standby.waits or warmup.waits
+    return _changed(
+        current,
+        StreamsCurrentAssignment(
+            towards.epoch,
+            current.epoch,
+            (MemberState.UNRELEASED if waits else MemberState.STABLE).value,
+            _with_given(kept, active.given, towards.epoch),
+            _merged(standby.kept, standby.given),
+            _merged(warmup.kept, warmup.given),
+        ),
+    )
+
+
+def _difference(
+    assigned: Mapping[str, Collection[int]], target: Tasks, is_held: Callable[[Task], bool]
+) -> _Difference:
+    kept: dict[str, tuple[int, ...]] = {}
+    revoked: dict[str, tuple[int, ...]] = {}
+    given: dict[str, tuple[int, ...]] = {}
+    waits = False
+    for name in sorted({*assigned, *target}):
+        before, wanted = assigned.get(name, ()), target.get(name, ())
+        missing = [partition for partition in wanted if partition not in before]
+        free = tuple(partition for partition in missing if not is_held((name, partition)))
+        waits = waits or len(free) < len(missing)
+        for tasks, partitions in (
+            (kept, tuple(partition for partition in before if partition in wanted)),
+            (revoked, tuple(partition for partition in before if partition not in wanted)),
+            (given, free),
+        ):
+            if partitions:
+                tasks[name] = partitions
+    return _Difference(kept, revoked, given, waits)
+
+
+def _with_given(kept: TaskEpochs, given: Tasks, epoch: int) -> TaskEpochs:
+    return {
+        name: dict(
+            sorted({**kept.get(name, {}), **dict.fromkeys(given.get(name, ()), epoch)}.items())
+        )
+        for name in sorted({*kept, *given})
+    }
+
+
+def _merged(kept: Tasks, given: Tasks) -> Tasks:
+    return {
+        name: tuple(sorted((*kept.get(name, ()), *given.get(name, ()))))
+        for name in sorted({*kept, *given})
+    }
+
+
+def _revoking(current: StreamsCurrentAssignment) -> TaskRoles:
+    active = {name: tuple(epochs) for name, epochs in current.revoking_active.items()}
+    return TaskRoles(active, current.revoking_standby, current.revoking_warmup)
+
+
+def _owns_any(owned: TaskRoles, tasks: TaskRoles) -> bool:
+    """Returns whether ``owned`` has one of these tasks in the same role."""
+    return any(
+        partition in listed.get(name, ())
+        for listed, wanted in (
+            (owned.active, tasks.active),
+            (owned.standby, tasks.standby),
+            (owned.warmup, tasks.warmup),
+        )
+        for name, partitions in wanted.items()
+        for partition in partitions
+    )
+
+
+def _changed(
+    current: StreamsCurrentAssignment, after: StreamsCurrentAssignment
+) -> StreamsCurrentAssignment:
+    """Returns ``after``; the same object ``current`` if the values are equal."""
+    return current if after == current else after
