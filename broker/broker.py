@@ -76,6 +76,7 @@ from broker.topics.cleaner.cleaner_worker import CleanerWorker
 from broker.topics.cleaner.cleaning import Cleaner, Cleaning
 from broker.topics.config_changes import ConfigChanges
 from broker.topics.directory.disk_changes import DiskChanges
+from broker.topics.internal_topics import InternalTopics
 from broker.topics.long_poll import LongPolls
 from broker.topics.maintenance import Maintenance
 from broker.topics.owned_topics import OWNED
@@ -536,6 +537,12 @@ class Broker:
             share_partitions=self.share_partitions,
             share_sessions=self.share_sessions,
             share_offsets=ShareOffsets(self.share_partitions, self.groups),
+            internal_topics=InternalTopics(
+                self.registry,
+                self.topics,
+                lambda: int(config["default.replication.factor"]),
+                self.background.spawn,
+            ),
             replicas=mode.replicas,
             controller=mode.controller,
             enlisting=mode.enlisting,

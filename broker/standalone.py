@@ -16,9 +16,15 @@ from broker.config.config_table import (
     GROUP_VERSION_MAX,
     SHARE_VERSION,
     SHARE_VERSION_MAX,
+    STREAMS_VERSION,
+    STREAMS_VERSION_MAX,
     TRANSACTION_VERSION,
 )
-from broker.config.group_rules import serves_consumer_groups, serves_share_groups
+from broker.config.group_rules import (
+    serves_consumer_groups,
+    serves_share_groups,
+    serves_streams_groups,
+)
 from broker.config.listeners import Endpoint
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.transactions.duties import TransactionDuties
@@ -80,6 +86,7 @@ class Standalone(BrokerMode):
         levels = {
             GROUP_VERSION: GROUP_VERSION_MAX if serves_consumer_groups(config) else 0,
             SHARE_VERSION: SHARE_VERSION_MAX if serves_share_groups(config) else 0,
+            STREAMS_VERSION: STREAMS_VERSION_MAX if serves_streams_groups(config) else 0,
             TRANSACTION_VERSION: config[TRANSACTION_VERSION],
         }
         registry.finalize(levels)
@@ -87,6 +94,7 @@ class Standalone(BrokerMode):
         self.served = served_with(
             consumer_groups=finalized.get(GROUP_VERSION, 0) > 0,
             share_groups=finalized.get(SHARE_VERSION, 0) > 0,
+            streams_groups=finalized.get(STREAMS_VERSION, 0) > 0,
         )
         registry.note_files()
         if found := registry.adopted:

@@ -18,6 +18,8 @@ from broker.config.config_table import (
     GROUP_VERSION_MAX,
     SHARE_VERSION,
     SHARE_VERSION_MAX,
+    STREAMS_VERSION,
+    STREAMS_VERSION_MAX,
     TRANSACTION_VERSION,
     TRANSACTION_VERSION_MAX,
 )
@@ -38,6 +40,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _STANDALONE: tuple[tuple[str, int], ...] = (
     (GROUP_VERSION, GROUP_VERSION_MAX),
     (SHARE_VERSION, SHARE_VERSION_MAX),
+    (STREAMS_VERSION, STREAMS_VERSION_MAX),
     (TRANSACTION_VERSION, TRANSACTION_VERSION_MAX),
 )
 """The features of a standalone broker, each with its highest level."""

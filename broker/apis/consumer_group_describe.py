@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.shared.described_groups import RIGHTS, DescribedType, describe, named
+from broker.apis.shared.described_groups import (
+    RIGHTS,
+    DescribedType,
+    assigned_topics,
+    describe,
+    named,
+)
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import Registry
 from coordinator.calls import ConsumerGroupDescribe
@@ -40,7 +46,8 @@ def _member(registry: Registry, member: DescribedConsumer) -> dict[str, Any]:
 _CONSUMER_GROUPS = DescribedType(
     ConsumerGroupDescribe,
     ConsumerDescribeReply,
-    lambda member: (member.assignment, member.target),
+    lambda reply: {"assignor_name": reply.assignor},
+    assigned_topics(lambda member: (member.assignment, member.target)),
     _member,
 )
 

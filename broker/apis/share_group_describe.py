@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.shared.described_groups import RIGHTS, DescribedType, describe, named
+from broker.apis.shared.described_groups import (
+    RIGHTS,
+    DescribedType,
+    assigned_topics,
+    describe,
+    named,
+)
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import Registry
 from coordinator.calls import ShareGroupDescribe
@@ -34,7 +40,8 @@ def _member(registry: Registry, member: DescribedShareMember) -> dict[str, Any]:
 _SHARE_GROUPS = DescribedType(
     ShareGroupDescribe,
     ShareDescribeReply,
-    lambda member: (member.assignment,),
+    lambda _: {"assignor_name": _ASSIGNOR},
+    assigned_topics(lambda member: (member.assignment,)),
     _member,
 )
 

@@ -14,6 +14,8 @@ from broker.config.config_table import (
     GROUP_VERSION_MAX,
     SHARE_VERSION,
     SHARE_VERSION_MAX,
+    STREAMS_VERSION,
+    STREAMS_VERSION_MAX,
     TRANSACTION_VERSION,
     TRANSACTION_VERSION_MAX,
 )
@@ -39,11 +41,13 @@ _FIRST_WITH_TYPES = 1
 _SUPPORTED = {
     GROUP_VERSION: (1, GROUP_VERSION_MAX),
     SHARE_VERSION: (1, SHARE_VERSION_MAX),
+    STREAMS_VERSION: (1, STREAMS_VERSION_MAX),
     TRANSACTION_VERSION: (1, TRANSACTION_VERSION_MAX),
 }
 _SETTINGS = {
     GROUP_VERSION: "group.coordinator.rebalance.protocols",
     SHARE_VERSION: "group.coordinator.rebalance.protocols",
+    STREAMS_VERSION: "group.coordinator.rebalance.protocols",
     TRANSACTION_VERSION: TRANSACTION_VERSION,
 }
 """The setting that determines the level of a feature."""

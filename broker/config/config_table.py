@@ -40,6 +40,10 @@ GROUP_VERSION_MAX: Final = 1
 SHARE_VERSION: Final = "share.version"
 """The name of the Kafka feature for share groups (KIP-932); at level 1 share groups are served."""
 SHARE_VERSION_MAX: Final = 1
+STREAMS_VERSION: Final = "streams.version"
+"""The name of the Kafka feature for streams groups (KIP-1071); at level 1 streams groups are
+served."""
+STREAMS_VERSION_MAX: Final = 1
 
 
 class Setting(NamedTuple):
@@ -618,12 +622,12 @@ _KAFKA: Final = (
     S(
         "group.coordinator.rebalance.protocols",
         LIST,
-        "classic,consumer,share",
-        "[consumer, classic, share, unknown]",
+        "classic,consumer,share,streams",
+        "[consumer, classic, share, streams, unknown]",
         "The enabled group protocols: classic for classic groups, consumer for consumer groups"
-        " (KIP-848), which a cluster serves from group.version 1 on, and share for share groups"
-        " (KIP-932), which a cluster serves from share.version 1 on. The classic protocol can't be"
-        " disabled.",
+        " (KIP-848), which a cluster serves from group.version 1 on, share for share groups"
+        " (KIP-932) and streams for streams groups (KIP-1071), both of which only a standalone"
+        " broker serves. The classic protocol can't be disabled.",
     ),
     S(
         "group.coordinator.threads",
@@ -1928,19 +1932,98 @@ _KAFKA_4: Final = (
         "[100,...,2000]",
         "The smallest limit of records of one partition that are in delivery to a share group.",
     ),
-    S("group.streams.assignment.interval.ms", INT, 1000, "[0,...]"),
-    S("group.streams.heartbeat.interval.ms", INT, 5000, "[1,...]"),
-    S("group.streams.initial.rebalance.delay.ms", INT, 3000, "[0,...]"),
-    S("group.streams.max.assignment.interval.ms", INT, 15000, "[0,...]"),
-    S("group.streams.max.heartbeat.interval.ms", INT, 15000, "[1,...]"),
-    S("group.streams.max.session.timeout.ms", INT, 60000, "[1,...]"),
-    S("group.streams.max.size", INT, 2147483647, "[1,...]"),
-    S("group.streams.max.standby.replicas", INT, 2, "[0,...]"),
-    S("group.streams.min.assignment.interval.ms", INT, 0, "[0,...]"),
-    S("group.streams.min.heartbeat.interval.ms", INT, 5000, "[1,...]"),
-    S("group.streams.min.session.timeout.ms", INT, 45000, "[1,...]"),
-    S("group.streams.num.standby.replicas", INT, 0, "[0,...]"),
-    S("group.streams.session.timeout.ms", INT, 45000, "[1,...]"),
+    S(
+        "group.streams.assignment.interval.ms",
+        INT,
+        1000,
+        "[0,...]",
+        "The minimum time between two target assignments of a streams group (KIP-1263);"
+        " 0: each change of the group computes a target assignment.",
+    ),
+    S(
+        "group.streams.heartbeat.interval.ms",
+        INT,
+        5000,
+        "[1,...]",
+        "How often a member of a streams group sends a heartbeat.",
+    ),
+    S(
+        "group.streams.initial.rebalance.delay.ms",
+        INT,
+        3000,
+        "[0,...]",
+        "How long an empty streams group waits for more members before tasks are assigned.",
+    ),
+    S(
+        "group.streams.max.assignment.interval.ms",
+        INT,
+        15000,
+        "[0,...]",
+        "The largest assignment interval of a streams group.",
+    ),
+    S(
+        "group.streams.max.heartbeat.interval.ms",
+        INT,
+        15000,
+        "[1,...]",
+        "The largest heartbeat interval of a streams group.",
+    ),
+    S(
+        "group.streams.max.session.timeout.ms",
+        INT,
+        60000,
+        "[1,...]",
+        "The largest session timeout of a streams group.",
+    ),
+    S(
+        "group.streams.max.size",
+        INT,
+        2147483647,
+        "[1,...]",
+        "The maximum number of members of one streams group.",
+    ),
+    S(
+        "group.streams.max.standby.replicas",
+        INT,
+        2,
+        "[0,...]",
+        "The largest number of standby tasks of each stateful task of a streams group.",
+    ),
+    S(
+        "group.streams.min.assignment.interval.ms",
+        INT,
+        0,
+        "[0,...]",
+        "The smallest assignment interval of a streams group.",
+    ),
+    S(
+        "group.streams.min.heartbeat.interval.ms",
+        INT,
+        5000,
+        "[1,...]",
+        "The smallest heartbeat interval of a streams group.",
+    ),
+    S(
+        "group.streams.min.session.timeout.ms",
+        INT,
+        45000,
+        "[1,...]",
+        "The smallest session timeout of a streams group.",
+    ),
+    S(
+        "group.streams.num.standby.replicas",
+        INT,
+        0,
+        "[0,...]",
+        "The number of standby tasks of each stateful task of a streams group.",
+    ),
+    S(
+        "group.streams.session.timeout.ms",
+        INT,
+        45000,
+        "[1,...]",
+        "A member of a streams group that sends no heartbeat for this long is removed.",
+    ),
     S(
         "share.coordinator.append.linger.ms",
         INT,

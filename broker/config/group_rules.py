@@ -40,6 +40,15 @@ _AT_MOST = (
     ("group.share.delivery.count.limit", "group.share.max.delivery.count.limit"),
     ("group.share.min.partition.max.record.locks", "group.share.partition.max.record.locks"),
     ("group.share.partition.max.record.locks", "group.share.max.partition.max.record.locks"),
+    ("group.streams.min.heartbeat.interval.ms", "group.streams.max.heartbeat.interval.ms"),
+    ("group.streams.min.heartbeat.interval.ms", "group.streams.heartbeat.interval.ms"),
+    ("group.streams.heartbeat.interval.ms", "group.streams.max.heartbeat.interval.ms"),
+    ("group.streams.min.session.timeout.ms", "group.streams.max.session.timeout.ms"),
+    ("group.streams.min.session.timeout.ms", "group.streams.session.timeout.ms"),
+    ("group.streams.session.timeout.ms", "group.streams.max.session.timeout.ms"),
+    ("group.streams.min.assignment.interval.ms", "group.streams.assignment.interval.ms"),
+    ("group.streams.assignment.interval.ms", "group.streams.max.assignment.interval.ms"),
+    ("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
 )
 """Pairs of settings; the value of the first setting must not exceed the value of the second."""
 
@@ -55,7 +64,7 @@ _CODECS = (
 _SHARE_ASSIGNORS = frozenset(
     ("org.apache.kafka.coordinator.group.assignor.SimpleAssignor", "simple")
 )
-CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
+CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 
 
@@ -105,16 +114,16 @@ def group_faults(config: Settings) -> Iterator[Fault]:
 def _protocol_faults(config: Settings) -> Iterator[Fault]:
     name = _PROTOCOLS
     protocols = set(_parts(config[name]))
-    others = sorted(protocols - {CLASSIC, CONSUMER, SHARE})
+    others = sorted(protocols - {CLASSIC, CONSUMER, SHARE, STREAMS})
     if CLASSIC not in protocols:
         yield Fault((name,), f"{name}={config[name]}: the classic protocol can't be disabled")
     elif others:
         yield Fault(
             (name,),
-            f"{name}={config[name]}: Muster serves the classic, consumer and share protocols, not"
-            f" {' or '.join(others)}: set {name}=classic,consumer,share",
+            f"{name}={config[name]}: Muster serves the classic, consumer, share and streams"
+            f" protocols, not {' or '.join(others)}: set {name}=classic,consumer,share,streams",
         )
-    for kind in (CONSUMER, SHARE):
+    for kind in (CONSUMER, SHARE, STREAMS):
         low, high = f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms"
         if config[low] >= config[high]:
             yield Fault((low, high), f"{_shown(config, low)} must be below {_shown(config, high)}")
@@ -128,6 +137,11 @@ def serves_consumer_groups(config: Settings) -> bool:
 def serves_share_groups(config: Settings) -> bool:
     """True if the broker serves share groups of KIP-932."""
     return SHARE in _parts(config[_PROTOCOLS])
+
+
+def serves_streams_groups(config: Settings) -> bool:
+    """True if a standalone broker serves streams groups of KIP-1071."""
+    return STREAMS in _parts(config[_PROTOCOLS])
 
 
 def consumer_assignors(config: Settings) -> tuple[str, ...]:

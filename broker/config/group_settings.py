@@ -1,9 +1,10 @@
-"""The settings that a consumer or share group can override (KIP-848, KIP-932; resource type 32,
-GROUP).
+"""The settings that a consumer, share or streams group can override (KIP-848, KIP-932, KIP-1071;
+resource type 32, GROUP).
 
 Each value is within the bounds that the broker's settings define. If the bounds were changed after
 a value was stored and the value is now outside, the nearest bound applies (KIP-1240). Some settings
-of share groups have no broker setting, and hence a fixed default and no bounds.
+of share groups have no broker setting, and hence a fixed default and no bounds; two settings of
+streams groups have no minimum.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final
 from broker.config.config import Config
 from broker.config.config_table import BOOLEAN, INT, STRING, Setting
 from broker.config.config_value import BadValue, parse_value
-from coordinator.config import ConsumerSettings, ShareSettings
+from coordinator.config import ConsumerSettings, ShareSettings, StreamsSettings
 
 SESSION_TIMEOUT_MS: Final = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL_MS: Final = "consumer.heartbeat.interval.ms"
@@ -26,6 +27,11 @@ SHARE_ASSIGNMENT_INTERVAL_MS: Final = "share.assignment.interval.ms"
 AUTO_OFFSET_RESET: Final = "share.auto.offset.reset"
 ISOLATION_LEVEL: Final = "share.isolation.level"
 RENEW_ACKNOWLEDGE: Final = "share.renew.acknowledge.enable"
+STREAMS_SESSION_TIMEOUT_MS: Final = "streams.session.timeout.ms"
+STREAMS_HEARTBEAT_INTERVAL_MS: Final = "streams.heartbeat.interval.ms"
+STREAMS_ASSIGNMENT_INTERVAL_MS: Final = "streams.assignment.interval.ms"
+NUM_STANDBY_REPLICAS: Final = "streams.num.standby.replicas"
+INITIAL_REBALANCE_DELAY_MS: Final = "streams.initial.rebalance.delay.ms"
 
 _INTERVAL_DOC = (
     "The minimum time between two target assignments of the group; 0: each change computes a target"
@@ -83,6 +89,23 @@ _GROUP: Final = (
         "Whether a member may renew the lock of a record.",
     ),
     Setting(SHARE_SESSION_TIMEOUT_MS, INT, 45000, "[1,...]", _SESSION_DOC),
+    Setting(STREAMS_ASSIGNMENT_INTERVAL_MS, INT, 1000, "[0,...]", _INTERVAL_DOC),
+    Setting(STREAMS_HEARTBEAT_INTERVAL_MS, INT, 5000, "[1,...]", _HEARTBEAT_DOC),
+    Setting(
+        INITIAL_REBALANCE_DELAY_MS,
+        INT,
+        3000,
+        "[0,...]",
+        "How long the empty group waits for more members before tasks are assigned.",
+    ),
+    Setting(
+        NUM_STANDBY_REPLICAS,
+        INT,
+        0,
+        "[0,...]",
+        "The number of standby tasks of each stateful task of the group.",
+    ),
+    Setting(STREAMS_SESSION_TIMEOUT_MS, INT, 45000, "[1,...]", _SESSION_DOC),
 )
 GROUP: Final[dict[str, Setting]] = {setting.name: setting for setting in _GROUP}
 """The settings of a group by name."""
@@ -91,8 +114,10 @@ _ONLY_OF_GROUPS: Final = frozenset((AUTO_OFFSET_RESET, ISOLATION_LEVEL, RENEW_AC
 _MUST_DIFFER: Final = (
     (HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS),
     (SHARE_HEARTBEAT_INTERVAL_MS, SHARE_SESSION_TIMEOUT_MS),
+    (STREAMS_HEARTBEAT_INTERVAL_MS, STREAMS_SESSION_TIMEOUT_MS),
 )
 """Pairs of settings; the value of the first setting must be below the value of the second."""
+_MAX_STANDBY_REPLICAS: Final = "group.streams.max.standby.replicas"
 _DURATION: Final = re.compile(
     r"by_duration:P(?=.*\d)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+([.,]\d{1,9})?S)?)?", re.IGNORECASE
 )
@@ -104,11 +129,16 @@ def broker_name(name: str) -> str | None:
     return None if name in _ONLY_OF_GROUPS else f"group.{name}"
 
 
-def _bound(name: str, side: str) -> str:
-    """Returns the broker's setting with the minimum (``side`` is "min") or maximum ("max") for a
-    group's setting."""
+def _bounds(config: Config, name: str) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
+    """Returns the broker's settings with the minimum and the maximum for a group's setting, each
+    with its value; None for a bound that does not exist."""
+    if name in _ONLY_OF_GROUPS or name == INITIAL_REBALANCE_DELAY_MS:
+        return None, None
+    if name == NUM_STANDBY_REPLICAS:
+        return None, (_MAX_STANDBY_REPLICAS, config[_MAX_STANDBY_REPLICAS])
     kind, _, rest = name.partition(".")
-    return f"group.{kind}.{side}.{rest}"
+    low, high = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
+    return (low, config[low]), (high, config[high])
 
 
 def _default(config: Config, name: str) -> Any:
@@ -146,13 +176,12 @@ def group_values(config: Config, own: Mapping[str, str]) -> dict[str, Any]:
     values = {name: _default(config, name) for name in GROUP}
     for name, text in own.items():
         value = values[name] = _parse(name, text)
-        if name in _ONLY_OF_GROUPS:
-            continue
-        low, high = config[_bound(name, "min")], config[_bound(name, "max")]
-        if not low <= value <= high:
+        low, high = _bounds(config, name)
+        if (low is not None and value < low[1]) or (high is not None and value > high[1]):
+            bounds = [f"{each[0]}={each[1]}" for each in (low, high) if each is not None]
+            between = " and ".join(bounds) if low is not None else f"0 and {bounds[0]}"
             raise BadValue(
-                f"Invalid value {value} for configuration {name}: it must be between"
-                f" {_bound(name, 'min')}={low} and {_bound(name, 'max')}={high}"
+                f"Invalid value {value} for configuration {name}: it must be between {between}"
             )
     for short, long in _MUST_DIFFER:
         if values[long] <= values[short]:
@@ -169,10 +198,9 @@ def values_in_effect(config: Config, own: Mapping[str, str]) -> dict[str, Any]:
     values = {}
     for name in GROUP:
         value = _parse(name, own[name]) if name in own else _default(config, name)
-        if name not in _ONLY_OF_GROUPS:
-            low, high = config[_bound(name, "min")], config[_bound(name, "max")]
-            value = min(max(value, low), high)
-        values[name] = value
+        low, high = _bounds(config, name)
+        value = value if low is None else max(value, low[1])
+        values[name] = value if high is None else min(value, high[1])
     return values
 
 
@@ -191,4 +219,16 @@ def share_settings(config: Config, own: Mapping[str, str]) -> ShareSettings:
         values[SHARE_SESSION_TIMEOUT_MS],
         values[SHARE_HEARTBEAT_INTERVAL_MS],
         values[SHARE_ASSIGNMENT_INTERVAL_MS],
+    )
+
+
+def streams_settings(config: Config, own: Mapping[str, str]) -> StreamsSettings:
+    """Returns the settings in effect for a streams group."""
+    values = values_in_effect(config, own)
+    return StreamsSettings(
+        values[STREAMS_SESSION_TIMEOUT_MS],
+        values[STREAMS_HEARTBEAT_INTERVAL_MS],
+        values[STREAMS_ASSIGNMENT_INTERVAL_MS],
+        values[NUM_STANDBY_REPLICAS],
+        values[INITIAL_REBALANCE_DELAY_MS],
     )

@@ -1,5 +1,5 @@
-"""The response of ConsumerGroupDescribe and ShareGroupDescribe; the two APIs differ in their
-members."""
+"""The response of ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe; the APIs
+differ in their members and in some fields of groups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DESCRIBE = Each(Operation.DESCRIBE, ResourceType.GROUP)
 _DESCRIBE_TOPIC = of_each(ResourceType.TOPIC, Operation.DESCRIBE)
 _TELLS = AuthorizedOperations(ResourceType.GROUP)
 RIGHTS = Rights(each=_DESCRIBE, own=(_DESCRIBE_TOPIC,), tells=(_TELLS,))
-"""The rights that both APIs need."""
+"""The rights that each of the APIs needs."""
 
 
 Member_co = TypeVar("Member_co", covariant=True)
@@ -63,17 +63,20 @@ class DescribedType(Generic[Member]):
 
     def __init__(
         self,
-        call: Callable[[Ticket, str], GroupCall],
-        refusal: Callable[[int, str], _Reply[Member]],
-        assignments: Callable[[Member], tuple[Assignment, ...]],
-        member: Callable[[Registry, Member], dict[str, Any]],
+        call: Callable[[Any, str], Any],
+        refusal: Callable[[int, str], Any],
+        group: Callable[[Any], dict[str, Any]],
+        topics: Callable[[Registry, Any], Iterator[str | None]],
+        member: Callable[[Registry, Any], dict[str, Any]],
     ) -> None:
         self.call = call
         """Makes the call of the coordinator from the ticket and the group id."""
         self.refusal = refusal
         """Makes the reply with only an error code, for a group id."""
-        self.assignments = assignments
-        """Returns all assignments of a member."""
+        self.group = group
+        """Returns the fields of a group that not all types have, from a reply."""
+        self.topics = topics
+        """Yields the names of all topics in a reply; None for a deleted topic."""
         self.member = member
         """Returns the fields of a member in the response."""
 
@@ -119,7 +122,7 @@ def _group(
             "group_id": reply.group_id,
         }
     registry = services.registry
-    names = _names(registry, described, reply)
+    names = described.topics(registry, reply)
     hidden = yield from denied(services, request, _DESCRIBE_TOPIC, names)
     if hidden:
         return {**error_fields(TOPIC_AUTHORIZATION_FAILED), "group_id": reply.group_id}
@@ -137,23 +140,28 @@ def _group(
         "group_state": reply.state,
         "group_epoch": reply.epoch,
         "assignment_epoch": reply.target_epoch,
-        "assignor_name": reply.assignor,
+        **described.group(reply),
         "members": members,
         "authorized_operations": operations,
     }
 
 
-def _names(
-    registry: Registry, described: DescribedType[Member], reply: _Reply[Member]
-) -> Iterator[str | None]:
-    """Yields the names of all topics in the group's assignments; None for a deleted topic."""
-    seen: set[bytes] = set()
-    for member in reply.members:
-        for assignment in described.assignments(member):
-            for topic_id in assignment:
-                if topic_id not in seen:
-                    seen.add(topic_id)
-                    yield registry.topic_name(topic_id)
+def assigned_topics(
+    assignments: Callable[[Any], tuple[Assignment, ...]],
+) -> Callable[[Registry, Any], Iterator[str | None]]:
+    """Returns a function that yields the names of all topics in the assignments of a reply's
+    members; ``assignments`` returns all assignments of a member."""
+
+    def names(registry: Registry, reply: Any) -> Iterator[str | None]:
+        seen: set[bytes] = set()
+        for member in reply.members:
+            for assignment in assignments(member):
+                for topic_id in assignment:
+                    if topic_id not in seen:
+                        seen.add(topic_id)
+                        yield registry.topic_name(topic_id)
+
+    return names
 
 
 def named(registry: Registry, assignment: Assignment) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from broker.share.sessions import ShareSessions
 from broker.time import Time
 from broker.topics.cluster_view import ClusterView
 from broker.topics.config_changes import ConfigChanges
+from broker.topics.internal_topics import InternalTopics
 from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
 from broker.topics.maintenance import Maintenance
@@ -151,6 +152,9 @@ class Services:
     """The share sessions of members with this broker; None without share groups."""
     share_offsets: ShareOffsets | None = None
     """Reads and changes the start offsets of share groups; None without share groups."""
+    internal_topics: InternalTopics | None = None
+    """Creates the internal topics of streams groups; None in a cluster, which does not serve
+    them."""
     authorizer: Authorizer = ALLOWS_ALL
     """Decides what a principal may do; handlers call it through
     `broker/apis/shared/authorization.py`.

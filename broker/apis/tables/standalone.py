@@ -66,6 +66,8 @@ from broker.apis.share_acknowledge import SERVED as SHARE_ACKNOWLEDGE
 from broker.apis.share_fetch.served import SERVED as SHARE_FETCH
 from broker.apis.share_group_describe import SERVED as SHARE_GROUP_DESCRIBE
 from broker.apis.share_group_heartbeat import SERVED as SHARE_GROUP_HEARTBEAT
+from broker.apis.streams_group_describe import SERVED as STREAMS_GROUP_DESCRIBE
+from broker.apis.streams_group_heartbeat import SERVED as STREAMS_GROUP_HEARTBEAT
 from broker.apis.sync_group import SERVED as SYNC_GROUP
 from broker.apis.txn_offset_commit import SERVED as TXN_OFFSET_COMMIT
 from broker.apis.update_features import SERVED as UPDATE_FEATURES
@@ -146,16 +148,22 @@ SHARE_ROWS = (
     SHARE_GROUP_DESCRIBE,
     SHARE_GROUP_HEARTBEAT,
 )
+STREAMS_ROWS = (STREAMS_GROUP_DESCRIBE, STREAMS_GROUP_HEARTBEAT)
 SERVED_WITHOUT_CONSUMER_GROUPS = by_key(*_ROWS)
 """The served APIs by API key, in the order of the keys, for a broker that serves only classic
 groups."""
-SERVED = by_key(*_ROWS, *CONSUMER_ROWS, *SHARE_ROWS)
+SERVED = by_key(*_ROWS, *CONSUMER_ROWS, *SHARE_ROWS, *STREAMS_ROWS)
 """The served APIs by API key of a standalone broker, which serves groups of all types."""
 
 
-def served_with(*, consumer_groups: bool, share_groups: bool) -> dict[int, ServedApi]:
+def served_with(
+    *, consumer_groups: bool, share_groups: bool, streams_groups: bool
+) -> dict[int, ServedApi]:
     """Returns the served APIs by API key of a standalone broker that serves these types of groups
     in addition to classic groups."""
     return by_key(
-        *_ROWS, *(CONSUMER_ROWS if consumer_groups else ()), *(SHARE_ROWS if share_groups else ())
+        *_ROWS,
+        *(CONSUMER_ROWS if consumer_groups else ()),
+        *(SHARE_ROWS if share_groups else ()),
+        *(STREAMS_ROWS if streams_groups else ()),
     )

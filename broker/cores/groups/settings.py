@@ -8,7 +8,7 @@ from typing import Any
 
 from broker.config.config import Config
 from broker.config.group_rules import consumer_assignors
-from broker.config.group_settings import consumer_settings, share_settings
+from broker.config.group_settings import consumer_settings, share_settings, streams_settings
 from broker.cores.runtime_settings import RuntimeSettings, load_skips
 from broker.topics.produce_rules import codec_of, level_of, timestamp_type_of
 from coordinator.config import GroupConfig
@@ -43,6 +43,9 @@ def group_config(
         share=share_settings(config, {}),
         own_share={name: share_settings(config, own) for name, own in groups.items()},
         share_max_size=config["group.share.max.size"],
+        streams=streams_settings(config, {}),
+        own_streams={name: streams_settings(config, own) for name, own in groups.items()},
+        streams_max_size=config["group.streams.max.size"],
         consumer_migration_policy=config["group.consumer.migration.policy"].lower(),
     )
 

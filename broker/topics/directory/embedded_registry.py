@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from broker.config.config_table import GROUP_VERSION, SHARE_VERSION
+from broker.config.config_table import GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION
 from broker.config.protection import may_be_secret
 from broker.topics.directory.adoption import Found
 from broker.topics.directory.consumer_paths import FileConsumerPaths
@@ -55,10 +55,10 @@ _VERSION = 1
 _VERSION_WITH_NAMESAKES = 2
 """The format version of a list with a deleted topic and a new topic of the same name. A Muster that
 knows only version 1 would take the new topic for deleted, so it must reject the list."""
-_VERSIONS_OF_FEATURES = {SHARE_VERSION: 4, GROUP_VERSION: 3}
+_VERSIONS_OF_FEATURES = {STREAMS_VERSION: 5, SHARE_VERSION: 4, GROUP_VERSION: 3}
 """The format version by a feature that is on. A Muster that does not know the version skips the
 records of the feature's groups, so it must not start."""
-_KNOWN_VERSIONS = range(_VERSION, 5)
+_KNOWN_VERSIONS = range(_VERSION, 6)
 
 
 @slotted(frozen=True)
@@ -228,7 +228,7 @@ class EmbeddedRegistry(TopicLookups):
         try:
             self._write(image)
         except OSError as error:
-            of_groups = levels.keys() & {GROUP_VERSION, SHARE_VERSION}
+            of_groups = levels.keys() & _VERSIONS_OF_FEATURES.keys()
             kept = {**levels, **{name: before.levels.get(name, 0) for name in of_groups}}
             self._image = replace(image, features=Features(before.epoch + 1, kept))
             logger.warning(f"feature levels can't be written to {TOPICS_FILE}", error=str(error))
