@@ -22,9 +22,7 @@ from coordinator.share import hosting as share_hosting
 from coordinator.share import offsets as share_offsets
 from coordinator.share import views as share_views
 from coordinator.step import Handler, ShardState, Step, idle_or_stepped
-from coordinator.streams import heartbeat as streams
 from coordinator.streams import hosting as streams_hosting
-from coordinator.streams import views as streams_views
 from coordinator.timers import GroupTimer
 from offsets.consumer_records import ConsumerGroupRun
 from offsets.runs import GroupStateRun
@@ -37,8 +35,8 @@ HANDLERS: dict[type, Handler] = {
     ShareHeartbeat: idle_or_stepped(share.idle_heartbeat, share.heartbeat),
     ShareGroupDescribe: share_views.describe,
     **share_offsets.HANDLERS,
-    StreamsHeartbeat: idle_or_stepped(streams.idle_heartbeat, streams.heartbeat),
-    StreamsGroupDescribe: streams_views.describe,
+    StreamsHeartbeat: streams_hosting.heartbeat,
+    StreamsGroupDescribe: streams_hosting.describe,
 }
 """The handlers of the calls that only these groups have."""
 _REPLAYS: dict[type, Callable[[ShardState, Any], None]] = {

@@ -8,7 +8,6 @@ from coordinator.consumer.group_view import ConsumerGroupView
 from coordinator.read_only import GroupView
 from coordinator.share.group_view import ShareGroupView
 from coordinator.step import ShardState
-from coordinator.streams.group_view import StreamsGroupView
 
 
 class Groups(Mapping[str, GroupView]):
@@ -30,7 +29,10 @@ class Groups(Mapping[str, GroupView]):
         shares = self._state.share_groups.get(group_id)
         if shares is not None:
             return ShareGroupView(self._state, shares)
-        return StreamsGroupView(self._state, self._state.streams_groups[group_id])
+        streams = self._state.streams_groups[group_id]
+        from coordinator.streams.group_view import StreamsGroupView
+
+        return StreamsGroupView(self._state, streams)
 
     def __iter__(self) -> Iterator[str]:
         yield from self._state.groups

@@ -16,7 +16,6 @@ from coordinator.consumer import on_command as consumer
 from coordinator.events import Cause
 from coordinator.share import on_command as share
 from coordinator.step import Step
-from coordinator.streams import on_command as streams
 from coordinator.wording import named, seconds
 
 OnStep = Callable[[Step], object]
@@ -39,6 +38,8 @@ def rebalance(step: Step, group_id: str) -> None:
     if group_id in step.state.share_groups:
         return share.rebalance(step, step.state.share_groups[group_id], _ASKED)
     if group_id in step.state.streams_groups:
+        from coordinator.streams import on_command as streams
+
         return streams.rebalance(step, step.state.streams_groups[group_id], _ASKED)
     return prepare(step, step.state.groups[group_id], Cause.ASKED_FOR, _ASKED)
 
@@ -52,6 +53,8 @@ def expire(step: Step, group_id: str, member_id: str) -> None:
         shares = step.state.share_groups[group_id]
         return share.expire(step, shares, shares.members[member_id], _ASKED)
     if group_id in step.state.streams_groups:
+        from coordinator.streams import on_command as streams
+
         tasks = step.state.streams_groups[group_id]
         return streams.expire(step, tasks, tasks.members[member_id], _ASKED)
     group = step.state.groups[group_id]

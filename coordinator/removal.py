@@ -9,7 +9,6 @@ from coordinator.consumer import deletion as consumer
 from coordinator.consumer.group import ConsumerGroup
 from coordinator.events import Cause, GroupRemoved
 from coordinator.step import CommittingGroup, Step, Sweep
-from coordinator.streams import deletion as streams
 from offsets.runs import GroupStateRun
 from protocol.errors import NON_EMPTY_GROUP, NONE
 
@@ -18,6 +17,8 @@ def tombstones(group: CommittingGroup) -> GroupStateRun:
     """Returns the tombstones of a group."""
     if isinstance(group, ConsumerGroup):
         return consumer.tombstones(group)
+    from coordinator.streams import deletion as streams
+
     return streams.tombstones(group)
 
 

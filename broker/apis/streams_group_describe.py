@@ -15,7 +15,6 @@ from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import Registry
 from coordinator.calls import StreamsGroupDescribe
 from coordinator.outcome import DescribedStreamsMember, StreamsDescribeReply
-from coordinator.streams.topology import named_topics
 from offsets.streams_records import InternalTopic, TaskRoles, Topology
 from protocol.messages.streams_group_describe import API
 
@@ -35,6 +34,8 @@ def _group(reply: StreamsDescribeReply) -> dict[str, Any]:
 
 def _topics(_: Registry, reply: StreamsDescribeReply) -> Iterator[str | None]:
     if reply.topology is not None:
+        from coordinator.streams.topology import named_topics
+
         yield from named_topics(reply.topology)
 
 

@@ -16,7 +16,6 @@ from broker.net.required_acls import HandlerAcl, Rights, cluster, group, of_each
 from coordinator.calls import StreamsHeartbeat
 from coordinator.outcome import EndpointTopics, StreamsHeartbeatReply
 from coordinator.streams.states import StatusCode
-from coordinator.streams.topology import invalid_names, named_topics
 from offsets.streams_codec import pairs, topology
 from offsets.streams_records import Endpoint, InternalTopic, Tasks
 from protocol.errors import (
@@ -50,6 +49,8 @@ def _handle(services: Services, request: Request) -> Steps:
         return
     sent = None if value["topology"] is None else topology(value["topology"])
     if sent is not None:
+        from coordinator.streams.topology import invalid_names, named_topics
+
         bad = invalid_names(sent)
         if bad is not None:
             request.take(StreamsHeartbeatReply(STREAMS_INVALID_TOPOLOGY, bad))
@@ -108,9 +109,7 @@ def _answer(services: Services, request: Request, reply: StreamsHeartbeatReply) 
             "member_id": reply.member_id,
             "member_epoch": reply.member_epoch,
             "heartbeat_interval_ms": reply.heartbeat_interval_ms,
-            "status": None
-            if reply.error_code
-            else [{"status_code": code, "status_detail": text} for code, text in status],
+            "status": [{"status_code": code, "status_detail": text} for code, text in status],
             "active_tasks": None if assignment is None else task_fields(assignment.active),
             "standby_tasks": None if assignment is None else task_fields(assignment.standby),
             "warmup_tasks": None if assignment is None else task_fields(assignment.warmup),

@@ -11,12 +11,12 @@ Source: Kafka 4.3.1 ``StreamsGroup``, ``GroupMetadataManager.replay``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from typing import TYPE_CHECKING
 
 from coordinator.config import GroupConfig
 from coordinator.outcome import StreamsHeartbeatReply
 from coordinator.streams.reconcile import Role, Task
 from coordinator.streams.states import STABLE, StreamsGroupState
-from coordinator.streams.topology import ConfiguredTopology
 from coordinator.timers import GroupTimer
 from offsets.streams_records import (
     StreamsCurrentAssignment,
@@ -35,6 +35,9 @@ from offsets.streams_records import (
     Topology,
 )
 from protocol.deadlines import NEVER
+
+if TYPE_CHECKING:
+    from coordinator.streams.topology import ConfiguredTopology
 
 STREAMS = "streams"
 """The protocol type of streams groups, which is also their type in ListGroups."""

@@ -17,7 +17,7 @@ from coordinator.consumer.events import HeartbeatRefused
 from coordinator.consumer.refused import Refused
 from coordinator.events import JoinRefused
 from coordinator.outcome import StreamsHeartbeatReply
-from coordinator.step import ShardState, Step
+from coordinator.step import ShardState, Step, idle_or_stepped
 from coordinator.streams.advance import Statuses, advance
 from coordinator.streams.answer import answer
 from coordinator.streams.changes import assignment_configs
@@ -216,3 +216,7 @@ def _updated(metadata: StreamsMemberMetadata, call: StreamsHeartbeat) -> Streams
 
 def _has_stale_topology(group: StreamsGroup, metadata: StreamsMemberMetadata) -> bool:
     return group.topology is not None and metadata.topology_epoch < group.topology.epoch
+
+
+handle = idle_or_stepped(idle_heartbeat, heartbeat)
+"""The handler of StreamsGroupHeartbeat."""

@@ -1,14 +1,18 @@
-"""The streams groups of a shard: replay of their records, their timers, and changed topics."""
+"""The streams groups of a shard: replay of their records, their timers, and changed topics.
+
+The first call of a streams group imports the code that serves it.
+"""
 
 from __future__ import annotations
 
+from coordinator.calls import StreamsGroupDescribe, StreamsHeartbeat
+from coordinator.outcome import Outcome
 from coordinator.step import ShardState, Step
-from coordinator.streams.advance import end_initial_delay
 from coordinator.streams.group import StreamsGroup, session_timeout_ms
-from coordinator.streams.leaving import rebalance_due, session_due
 from coordinator.streams.states import MemberState
 from coordinator.timers import GroupTimer
 from offsets.streams_records import StreamsEpochRecord, StreamsGroupRun, StreamsMemberRecord
+from protocol.now import Now
 
 
 def replay(state: ShardState, run: StreamsGroupRun) -> None:
@@ -33,11 +37,28 @@ def replay(state: ShardState, run: StreamsGroupRun) -> None:
             group = None
 
 
+def heartbeat(state: ShardState, call: StreamsHeartbeat, now: Now) -> Outcome:
+    """Handles one StreamsGroupHeartbeat."""
+    from coordinator.streams.heartbeat import handle
+
+    return handle(state, call, now)
+
+
+def describe(state: ShardState, call: StreamsGroupDescribe, now: Now) -> Outcome:
+    """Handles one group of a StreamsGroupDescribe."""
+    from coordinator.streams.views import describe as described
+
+    return described(state, call, now)
+
+
 def fire(step: Step, timer: GroupTimer) -> None:
     """Handles a timer that is due; has no effect if the timer's owner no longer exists."""
     group = step.state.streams_groups.get(timer.group_id)
     if group is None:
         return
+    from coordinator.streams.advance import end_initial_delay
+    from coordinator.streams.leaving import rebalance_due, session_due
+
     if timer is group.initial_delay:
         end_initial_delay(step, group)
         return
