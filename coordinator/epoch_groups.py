@@ -11,8 +11,6 @@ from coordinator.calls import (
     ConsumerHeartbeat,
     ShareGroupDescribe,
     ShareHeartbeat,
-    StreamsGroupDescribe,
-    StreamsHeartbeat,
 )
 from coordinator.consumer import heartbeat as consumer
 from coordinator.consumer import hosting as consumer_hosting
@@ -23,6 +21,7 @@ from coordinator.share import offsets as share_offsets
 from coordinator.share import views as share_views
 from coordinator.step import Handler, ShardState, Step, idle_or_stepped
 from coordinator.streams import hosting as streams_hosting
+from coordinator.streams.calls import StreamsGroupDescribe, StreamsHeartbeat
 from coordinator.timers import GroupTimer
 from offsets.consumer_records import ConsumerGroupRun
 from offsets.runs import GroupStateRun

@@ -27,8 +27,6 @@ from coordinator.calls import (
     ShareOffsetsAlter,
     ShareOffsetsDelete,
     ShareOffsetsDescribe,
-    StreamsGroupDescribe,
-    StreamsHeartbeat,
     SyncGroup,
     TxnOffsetCommit,
 )
@@ -50,6 +48,7 @@ from coordinator.outcome import (
     StreamsHeartbeatReply,
     SyncReply,
 )
+from coordinator.streams.calls import StreamsGroupDescribe, StreamsHeartbeat
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,

@@ -7,11 +7,11 @@ writes the records of a commit.
 
 from __future__ import annotations
 
-from typing import Any
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache
 
-from offsets import consumer_codec, share_codec, streams_codec
-from offsets.consumer_records import ConsumerGroupRun
-from offsets.offset_records import key_of, offsets_one_by_one, plain_records
+from offsets.plain_record import EPOCH_FROM_END, NO_METADATA, TAIL_BYTES, VALUE_HEAD
 from offsets.record_values import (
     GROUP_VALUE_VERSION,
     MAX_STRING_BYTES,
@@ -21,8 +21,7 @@ from offsets.record_values import (
     string,
 )
 from offsets.runs import GroupRun, GroupStateRun, OffsetRun, Run
-from offsets.share_records import ShareGroupRun
-from offsets.streams_records import StreamsGroupRun
+from offsets.state_codecs import encoded
 from protocol.records.varint import encode_varint
 
 _PROLOGUE_BYTES_AT_MOST = 17
@@ -57,12 +56,6 @@ class _Key:
         bytes of the offset delta."""
 
 
-_STATE_CODECS: dict[type, Any] = {
-    ConsumerGroupRun: consumer_codec,
-    ShareGroupRun: share_codec,
-    StreamsGroupRun: streams_codec,
-}
-"""The codec of the records of each type of groups."""
 _AnyShape = tuple[Callable[..., bytes], bytes, bytes]
 
 _keys: dict[tuple[str, str], _Key] = {}
@@ -88,17 +81,8 @@ def run_records(run: Run, first_delta: int, group_version: int = GROUP_VALUE_VER
         value = None if run.value is None else group_value(run.value, group_version)
         return _record(first_delta, group_key(run.group_id), value)
     if isinstance(run, GroupStateRun):
-        codec = _STATE_CODECS[type(run)]
-        return b"".join(
-            [
-                _record(
-                    first_delta + i,
-                    codec.encode_key(run.group_id, record),
-                    codec.encode_value(record),
-                )
-                for i, record in enumerate(run.records)
-            ]
-        )
+        pairs = encoded(run)
+        return b"".join([_record(first_delta + i, *pair) for i, pair in enumerate(pairs)])
     return b"".join(
         [
             _record(first_delta + i, _offset_key(run.group_id, topic, partition), None)

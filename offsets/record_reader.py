@@ -14,9 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from offsets import consumer_codec, share_codec, streams_codec
 from offsets.ascending import ascending
-from offsets.consumer_records import ConsumerGroupRun
 from offsets.record_values import (
     KEY_GROUP,
     KEY_OFFSET,
@@ -27,8 +25,7 @@ from offsets.record_values import (
     read_offset_value,
 )
 from offsets.runs import GroupRun, GroupStateRun, OffsetRun, OffsetTombstones, Run
-from offsets.share_records import ShareGroupRun
-from offsets.streams_records import StreamsGroupRun
+from offsets.state_codecs import decoded
 from protocol.records.section import Record
 
 BasedRun = tuple[int, Run]
@@ -99,12 +96,8 @@ class RunBuilder:
                 raise Malformed(f"a group key of {len(key)} bytes ends at byte {end}")
             group = None if value is None else read_group_value(value)
             self._done.append((log_offset, GroupRun(group_id, group)))
-        elif (decoded := consumer_codec.decode(key, value)) is not None:
-            self._add_group_record(log_offset, ConsumerGroupRun, *decoded)
-        elif (shared := share_codec.decode(key, value)) is not None:
-            self._add_group_record(log_offset, ShareGroupRun, *shared)
-        elif (streamed := streams_codec.decode(key, value)) is not None:
-            self._add_group_record(log_offset, StreamsGroupRun, *streamed)
+        elif (found := decoded(key, value)) is not None:
+            self._add_group_record(log_offset, *found)
         else:
             self.skipped[key_type] += 1
             return  # the gap in log offsets ends the current run

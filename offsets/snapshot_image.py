@@ -21,13 +21,13 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from offsets import consumer_codec, share_codec, streams_codec
 from offsets.columns import TopicColumns
 from offsets.columns_image import BadImage, decode_columns, encode_columns
 from offsets.consumer_records import ConsumerGroupRun
 from offsets.record_values import Malformed, group_value, read_group_value
 from offsets.runs import GroupRun, GroupStateRun, GroupValue
 from offsets.share_records import ShareGroupRun
+from offsets.state_codecs import CODECS
 from offsets.streams_records import StreamsGroupRun
 from protocol.records.crc import crc32c
 
@@ -50,12 +50,12 @@ _RECORD = struct.Struct("<qII")
 
 HEAD, OFFSETS, GROUPS, END, PENDING = 1, 2, 3, 4, 5
 CONSUMER_GROUPS, SHARE_GROUPS, STREAMS_GROUPS = 6, 7, 8
-_STATES: dict[int, tuple[Callable[..., GroupStateRun], Any]] = {
-    CONSUMER_GROUPS: (ConsumerGroupRun, consumer_codec),
-    SHARE_GROUPS: (ShareGroupRun, share_codec),
-    STREAMS_GROUPS: (StreamsGroupRun, streams_codec),
+_STATES: dict[int, type[GroupStateRun]] = {
+    CONSUMER_GROUPS: ConsumerGroupRun,
+    SHARE_GROUPS: ShareGroupRun,
+    STREAMS_GROUPS: StreamsGroupRun,
 }
-"""The class of runs and the codec of records, for each kind of blocks with records of groups."""
+"""The class of runs for each kind of blocks with records of groups."""
 _CONTENTS = {OFFSETS, GROUPS, PENDING, *_STATES}
 """The kinds of blocks between the block HEAD and the block END; each kind occurs once."""
 
@@ -184,7 +184,7 @@ def encode_record(kind: int, group_id: str, record: Any, timestamp_ms: int) -> b
 
     Raises UnwritableRun for a value that does not fit in the format.
     """
-    codec = _STATES[kind][1]
+    codec = CODECS[_STATES[kind]]
     key: bytes = codec.encode_key(group_id, record)
     value: bytes = codec.encode_value(record) or b""
     head: bytes = _RECORD.pack(timestamp_ms, len(key), len(value))
@@ -250,7 +250,8 @@ class Image:
         for kind, start, end in self._blocks:
             position = start
             while kind in _STATES and position < end:
-                made, codec = _STATES[kind]
+                made: Callable[..., GroupStateRun] = _STATES[kind]
+                codec = CODECS[_STATES[kind]]
                 found, timestamp_ms, position = _decode_record(
                     self._view[:end], position, codec.decode
                 )

@@ -13,8 +13,8 @@ from broker.apis.shared.described_groups import RIGHTS, DescribedType, describe
 from broker.apis.streams_group_heartbeat import task_fields
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import Registry
-from coordinator.calls import StreamsGroupDescribe
 from coordinator.outcome import DescribedStreamsMember, StreamsDescribeReply
+from coordinator.streams.calls import StreamsGroupDescribe
 from offsets.streams_records import InternalTopic, TaskRoles, Topology
 from protocol.messages.streams_group_describe import API
 

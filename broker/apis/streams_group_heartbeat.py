@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from broker.apis.shared.authorization import TEXTS, denied, is_allowed
 from broker.net.request import Request, ServedApi, Steps
 from broker.net.required_acls import HandlerAcl, Rights, cluster, group, of_each
-from coordinator.calls import StreamsHeartbeat
 from coordinator.outcome import EndpointTopics, StreamsHeartbeatReply
+from coordinator.streams.calls import StreamsHeartbeat
 from coordinator.streams.states import StatusCode
 from offsets.streams_codec import pairs, topology
 from offsets.streams_records import Endpoint, InternalTopic, Tasks

@@ -126,6 +126,8 @@ _DURATION: Final = re.compile(
 def broker_name(name: str) -> str | None:
     """Returns the name of the broker's setting that applies to groups without a value of their own;
     None if the broker does not have one."""
+    if name == INITIAL_REBALANCE_DELAY_MS:
+        return "group.streams.initial.rebalance.delay.ms"
     return None if name in _ONLY_OF_GROUPS else f"group.{name}"
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from coordinator.calls import StreamsHeartbeat
 from coordinator.consumer.events import EpochBumped, EpochCause, MemberReconciled, TargetComputed
 from coordinator.consumer.refused import Refused
 from coordinator.events import MemberJoined
 from coordinator.step import Step, fits
+from coordinator.streams.calls import StreamsHeartbeat
 from coordinator.streams.changes import StreamsChanges, assignment_configs, changed_members
 from coordinator.streams.group import NO_ASSIGNMENT, NO_TASKS, StreamsGroup, StreamsMember
 from coordinator.streams.reconcile import Towards, must_rejoin, reconcile

@@ -6,10 +6,10 @@ Source: Kafka 4.3.1 ``GroupMetadataManager.streamsGroupHeartbeat``,
 
 from __future__ import annotations
 
-from coordinator.calls import StreamsHeartbeat
 from coordinator.outcome import EndpointTopics, StreamsHeartbeatReply
 from coordinator.step import Step
 from coordinator.streams.advance import Advanced, Statuses
+from coordinator.streams.calls import StreamsHeartbeat
 from coordinator.streams.endpoints import topic_partitions
 from coordinator.streams.group import JOINING_EPOCH
 from coordinator.streams.views import roles

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.config import GroupConfig
 from coordinator.outcome import StreamsHeartbeatReply
-from coordinator.streams.reconcile import Role, Task
-from coordinator.streams.states import STABLE, StreamsGroupState
+from coordinator.streams.states import STABLE, Role, StreamsGroupState, Task
 from coordinator.timers import GroupTimer
 from offsets.streams_records import (
     StreamsCurrentAssignment,

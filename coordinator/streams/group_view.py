@@ -14,9 +14,8 @@ from coordinator.classic.group import Awaited
 from coordinator.read_only import MemberView, Reconciliation, TimerView
 from coordinator.streams.group import STREAMS, StreamsGroup, StreamsMember, session_timeout_ms
 from coordinator.streams.inputs import inputs
-from coordinator.streams.reconcile import Role
 from coordinator.streams.reporting import encoded
-from coordinator.streams.states import MemberState, StreamsGroupState
+from coordinator.streams.states import MemberState, Role, StreamsGroupState
 from protocol.deadlines import NEVER
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from coordinator.calls import StreamsHeartbeat
 from coordinator.classic.states import State
 from coordinator.consumer.events import HeartbeatRefused
 from coordinator.consumer.refused import Refused
@@ -20,6 +19,7 @@ from coordinator.outcome import StreamsHeartbeatReply
 from coordinator.step import ShardState, Step, idle_or_stepped
 from coordinator.streams.advance import Statuses, advance
 from coordinator.streams.answer import answer
+from coordinator.streams.calls import StreamsHeartbeat
 from coordinator.streams.changes import assignment_configs
 from coordinator.streams.group import (
     JOINING_EPOCH,

@@ -5,9 +5,9 @@ The first call of a streams group imports the code that serves it.
 
 from __future__ import annotations
 
-from coordinator.calls import StreamsGroupDescribe, StreamsHeartbeat
 from coordinator.outcome import Outcome
 from coordinator.step import ShardState, Step
+from coordinator.streams.calls import StreamsGroupDescribe, StreamsHeartbeat
 from coordinator.streams.group import StreamsGroup, session_timeout_ms
 from coordinator.streams.states import MemberState
 from coordinator.timers import GroupTimer

@@ -5,15 +5,15 @@ Source: Kafka 4.3.1 ``GroupMetadataManager.streamsGroupLeave``, ``streamsGroupFe
 
 from __future__ import annotations
 
-from coordinator.calls import StreamsHeartbeat
 from coordinator.consumer.events import EpochBumped, EpochCause
 from coordinator.consumer.refused import Refused
 from coordinator.events import Cause, MemberLeft
 from coordinator.outcome import StreamsHeartbeatReply
 from coordinator.step import Step
+from coordinator.streams.calls import StreamsHeartbeat
 from coordinator.streams.changes import StreamsChanges
 from coordinator.streams.group import StreamsGroup, StreamsMember, session_timeout_ms
-from coordinator.streams.reconcile import Role
+from coordinator.streams.states import Role
 from coordinator.streams.wording import tasks_named, who
 from coordinator.wording import seconds
 from offsets.streams_records import StreamsGroupRun

@@ -7,8 +7,8 @@ Source: Kafka 4.3.1 ``GroupCoordinatorService``:
 
 from __future__ import annotations
 
-from coordinator.calls import StreamsHeartbeat
 from coordinator.consumer.refused import Refused
+from coordinator.streams.calls import StreamsHeartbeat
 from coordinator.streams.group import JOINING_EPOCH
 from coordinator.streams.topology import invalid_structure
 from protocol.errors import INVALID_REQUEST, STREAMS_INVALID_TOPOLOGY

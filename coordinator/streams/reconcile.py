@@ -1,6 +1,6 @@
 """The reconciliation of a member of a streams group towards its target: one pure function.
 
-A task is one (subtopology id, partition). An active task is given to a member when no process has
+An active task is given to a member when no process has
 it as an active task, and the member's own process has it in no other role. A standby or warm-up
 task is given when the member's own process has it in no role, since the directories of state belong
 to a process.
@@ -11,22 +11,10 @@ Source: KIP-1071; Kafka 4.3.1 ``CurrentAssignmentBuilder``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from enum import Enum
 from typing import NamedTuple
 
-from coordinator.streams.states import MemberState
+from coordinator.streams.states import MemberState, Role, Task
 from offsets.streams_records import StreamsCurrentAssignment, TaskEpochs, TaskRoles, Tasks
-
-Task = tuple[str, int]
-"""A subtopology id and a partition."""
-
-
-class Role(Enum):
-    """The role in which a process has a task."""
-
-    ACTIVE = "active"
-    STANDBY = "standby"
-    WARMUP = "warmup"
 
 
 class Towards(NamedTuple):

@@ -59,6 +59,18 @@ class StreamsGroupState(Enum):
     STABLE = "Stable"
 
 
+Task = tuple[str, int]
+"""A subtopology id and a partition."""
+
+
+class Role(Enum):
+    """The role in which a process has a task."""
+
+    ACTIVE = "active"
+    STANDBY = "standby"
+    WARMUP = "warmup"
+
+
 class StatusCode(IntEnum):
     """The codes of the statuses in a response to StreamsGroupHeartbeat."""
 

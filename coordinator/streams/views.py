@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinator.calls import StreamsGroupDescribe
 from coordinator.outcome import DescribedStreamsMember, Outcome, StreamsDescribeReply, answered
 from coordinator.step import ShardState
+from coordinator.streams.calls import StreamsGroupDescribe
 from coordinator.streams.group import StreamsGroup
 from offsets.streams_records import StreamsCurrentAssignment, TaskRoles, Topology
 from protocol.errors import GROUP_ID_NOT_FOUND, NONE

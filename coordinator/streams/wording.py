@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from coordinator.streams.reconcile import Role, Task
+from coordinator.streams.states import Role, Task
 from coordinator.wording import some_of
 from offsets.streams_records import StreamsMemberMetadata, TaskRoles
 

@@ -22,8 +22,6 @@ from coordinator.calls import (
     ShareOffsetsAlter,
     ShareOffsetsDelete,
     ShareOffsetsDescribe,
-    StreamsGroupDescribe,
-    StreamsHeartbeat,
     SyncGroup,
     TopicOffsets,
 )
@@ -33,6 +31,7 @@ from coordinator.config import GroupConfig
 from coordinator.outcome import JoinReply, SyncReply
 from coordinator.refusal import loading_error, refusal
 from coordinator.shard import GroupShard
+from coordinator.streams.calls import StreamsGroupDescribe, StreamsHeartbeat
 from offsets.record_codec import run_records
 from offsets.runs import OffsetRun, OffsetTombstones
 from protocol.errors import MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID

@@ -78,6 +78,7 @@ async def test_api_versions_returns_the_level_of_transaction_version(
     supported = [
         {"name": "group.version", "min_version": 0, "max_version": 1},
         {"name": "share.version", "min_version": 0, "max_version": 1},
+        {"name": "streams.version", "min_version": 0, "max_version": 1},
         {"name": "transaction.version", "min_version": 0, "max_version": 2},
     ]
     assert reply["finalized_features"] == (told if level and version >= 3 else [])
@@ -95,7 +96,7 @@ async def test_configured_transaction_version_is_finalized_in_api_versions(tmp_p
             )
 
         levels = {each["name"]: each["max_version_level"] for each in reply["finalized_features"]}
-        expected = {"group.version": 1, "share.version": 1}
+        expected = {"group.version": 1, "share.version": 1, "streams.version": 1}
         expected |= {"transaction.version": level} if level else {}
         assert (levels, reply["finalized_features_epoch"]) == (expected, epoch)
 

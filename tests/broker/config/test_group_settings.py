@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from broker.config.config import BadConfig
-from broker.config.group_rules import serves_consumer_groups, serves_share_groups
+from broker.config.group_rules import (
+    serves_consumer_groups,
+    serves_share_groups,
+    serves_streams_groups,
+)
 from broker.cores import loading
 from log.files.filesystem import OsFileSystem
 from log.files.os_file import OsFile
@@ -152,11 +156,11 @@ async def test_coordinator_threads_limit_concurrent_loads_of_partitions(
     [
         (
             "share,consumer,classic,unknown",
-            "Muster serves the classic, consumer and share protocols, not unknown: set"
-            " group.coordinator.rebalance.protocols=classic,consumer,share",
+            "Muster serves the classic, consumer, share and streams protocols, not unknown: set"
+            " group.coordinator.rebalance.protocols=classic,consumer,share,streams",
         ),
         ("consumer", "the classic protocol can't be disabled"),
-        ("classic,streams", "it must be one of consumer, classic, share, unknown"),
+        ("classic,other", "it must be one of consumer, classic, share, streams, unknown"),
     ],
 )
 @shows("group.coordinator.rebalance.protocols")
@@ -171,23 +175,30 @@ def test_unsupported_rebalance_protocols_are_refused_at_start(
 
 @shows("group.coordinator.rebalance.protocols")
 @pytest.mark.parametrize(
-    ("protocols", "serves_consumer", "serves_share"),
+    ("protocols", "serves_consumer", "serves_share", "serves_streams"),
     [
-        ("classic", False, False),
-        ("classic,consumer", True, False),
-        ("consumer,classic", True, False),
-        ("classic,share", False, True),
-        ("classic,consumer,share", True, True),
+        ("classic", False, False, False),
+        ("classic,consumer", True, False, False),
+        ("consumer,classic", True, False, False),
+        ("classic,share", False, True, False),
+        ("classic,consumer,share", True, True, False),
+        ("streams,classic", False, False, True),
+        ("classic,consumer,share,streams", True, True, True),
     ],
 )
 def test_rebalance_protocols_that_muster_serves_are_accepted(
-    protocols: str, serves_consumer: bool, serves_share: bool, tmp_path: Path
+    protocols: str,
+    serves_consumer: bool,
+    serves_share: bool,
+    serves_streams: bool,
+    tmp_path: Path,
 ) -> None:
     name = "group.coordinator.rebalance.protocols"
     settings = config(tmp_path, **{name: protocols})
     assert settings[name] == protocols
     assert serves_consumer_groups(settings) == serves_consumer
     assert serves_share_groups(settings) == serves_share
+    assert serves_streams_groups(settings) == serves_streams
 
 
 async def test_journal_file_max_bytes_limits_the_files_and_0_disables_them(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_settings_page_has_every_group_setting_with_its_default() -> None:
         for name, setting in BROKER.items()
         if name.startswith(prefixes) and name in written
     }
-    assert len(written) == 45
+    assert len(written) == 52
     assert written == defaults
 
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from coordinator.calls import Call, StreamsHeartbeat
+from coordinator.calls import Call
 from coordinator.config import GroupConfig, StreamsSettings
 from coordinator.events import Event
 from coordinator.outcome import Outcome, Reply, StreamsHeartbeatReply
 from coordinator.shard import GroupShard
+from coordinator.streams.calls import StreamsHeartbeat
 from coordinator.streams.group import StreamsGroup
 from coordinator.topics_image import Topic, TopicsImage
 from offsets.runs import OwnBatch, Run

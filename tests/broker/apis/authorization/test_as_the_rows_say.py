@@ -28,6 +28,7 @@ from tests.broker.apis.authorization.filled import (
     REQUESTS,
     STRANGER,
     Request,
+    acl_for_owner,
     answers,
     fill,
     protected_broker,
@@ -47,6 +48,26 @@ MODERN = "modern"
 """A consumer group (KIP-848) that is subscribed to the topic."""
 SHARED = "shared"
 """A share group (KIP-932) that is subscribed to the topic."""
+STREAMING = "streaming"
+"""A streams group (KIP-1071) that reads the topic."""
+UNCREATED = "uncreated"
+"""A streams group that LOOKER may read and whose internal topic LOOKER may not create."""
+
+
+def _streams_join(group_id: str, *changelogs: str) -> dict[str, Any]:
+    """Returns the first heartbeat of a member whose topology reads the topic."""
+    topics = [{"name": name} for name in changelogs]
+    subtopology = {
+        "subtopology_id": "0",
+        "source_topics": [NAMED],
+        "state_changelog_topics": topics,
+    }
+    return {
+        "group_id": group_id, "member_id": "member", "member_epoch": 0,
+        "rebalance_timeout_ms": LONG_MS,
+        "topology": {"epoch": 0, "subtopologies": [subtopology]},
+        "active_tasks": [], "standby_tasks": [], "warmup_tasks": [],
+    }  # fmt: skip
 
 
 def of(name: str, version: int, **value: Any) -> Request:
@@ -67,12 +88,14 @@ MORE = [
         max_records=1,
         topics=[{"topic_id": ORDERS_ID, "partitions": [{"partition_index": 0}]}],
     ),
+    of("StreamsGroupHeartbeat", 0, **_streams_join(UNCREATED, "uncreated-changelog")),
     of("Produce", 7, **produce(NAMED, transactional=True) | {"transactional_id": NAMED}),
     *(
         of(name, version, **{f"include_{kind}authorized_operations": True}, **value)
         for name, version, kind, value in (
             ("ConsumerGroupDescribe", 1, "", {"group_ids": [MODERN]}),
             ("ShareGroupDescribe", 1, "", {"group_ids": [SHARED]}),
+            ("StreamsGroupDescribe", 0, "", {"group_ids": [STREAMING]}),
             ("DescribeCluster", 0, "cluster_", {}),
             ("DescribeGroups", 5, "", {"groups": [NAMED]}),
             ("Metadata", 8, "cluster_", {"topics": None}),
@@ -114,6 +137,19 @@ def _join_shared(wire: Wire) -> None:
         return bool(assignment and assignment["topic_partitions"])
 
     until("assigned", has_partitions)
+
+
+def _join_streams(wire: Wire) -> None:
+    """Creates a streams group, and lets LOOKER read another one."""
+    joining = _streams_join(STREAMING)
+    until("joined", lambda: wire.call("StreamsGroupHeartbeat", 0, joining)["member_epoch"])
+    reading = {
+        **acl_for_owner(UNCREATED),
+        "resource_type": GROUP,
+        "principal": f"User:{LOOKER}",
+        "operation": Operation.READ,
+    }
+    wire.call("CreateAcls", 3, {"creations": [reading]})
 
 
 class RecordingAuthorizer(AclAuthorizer):
@@ -163,6 +199,7 @@ async def test_each_api_checks_exactly_the_rights_in_the_api_table(
             await fill(broker)
             await talk(broker, ADMIN, _join_modern)
             await talk(broker, ADMIN, _join_shared)
+            await talk(broker, ADMIN, _join_streams)
             authorizer.asked, authorizer.told = set(), set()
             topic_id = broker.registry.topic_id(NAMED)
             some = [
