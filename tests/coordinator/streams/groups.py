@@ -8,7 +8,7 @@ from typing import Any
 
 from coordinator.calls import Call
 from coordinator.config import GroupConfig, StreamsSettings
-from coordinator.events import Event
+from coordinator.events import Event, MemberLeft
 from coordinator.outcome import Outcome, Reply, StreamsHeartbeatReply
 from coordinator.shard import GroupShard
 from coordinator.streams.calls import StreamsHeartbeat
@@ -63,6 +63,8 @@ class StreamsGroups:
         """The records that the last call wrote."""
         self.events: Sequence[Event] = ()
         """The events of the last call."""
+        self.left: list[MemberLeft] = []
+        """The events of all removed members."""
         self.shard.loaded(self.now)
         self.topics(t=2)
 
@@ -86,6 +88,7 @@ class StreamsGroups:
     def take(self, outcome: Outcome) -> Outcome:
         """Replays the records that a call returned, as the runtime does."""
         self.written, self.events = [], outcome.events
+        self.left += [each for each in outcome.events if isinstance(each, MemberLeft)]
         for run in outcome.records:
             self.log.append(run)
             self.shard.replay(run, len(self.log))

@@ -1,0 +1,221 @@
+"""A shard that is loaded from its log has the same streams groups, whatever the log contains; tasks
+are never at two processes at once."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from coordinator.config import GroupConfig
+from coordinator.streams.group import StreamsGroup
+from coordinator.streams.states import MemberState
+from offsets.consumer_records import ConsumerGroupRun, EpochRecord, GroupEpoch
+from offsets.runs import GroupRun, GroupValue, OffsetRun, Run
+from offsets.share_records import ShareEpochRecord, ShareGroupEpoch, ShareGroupRun
+from offsets.streams_records import (
+    StreamsCurrentAssignment,
+    StreamsCurrentRecord,
+    StreamsEpochRecord,
+    StreamsGroupEpoch,
+    StreamsGroupRun,
+    StreamsMemberMetadata,
+    StreamsMemberRecord,
+    StreamsRecord,
+    StreamsTargetRecord,
+    StreamsTopologyRecord,
+    TaskRoles,
+)
+from protocol.now import Now
+from tests.coordinator.consumer.groups import WALL_MS, batches_of, load
+from tests.coordinator.streams.groups import (
+    GROUP,
+    STATEFUL,
+    STORE,
+    SUB,
+    TOPOLOGY,
+    StreamsGroups,
+    hard_state,
+)
+
+NOW = Now(1_000, WALL_MS)
+CLASSIC = GroupRun(GROUP, GroupValue("consumer", 3, "range", None, WALL_MS, []))
+CONSUMER = ConsumerGroupRun(GROUP, [EpochRecord(GroupEpoch(9))])
+SHARE = ShareGroupRun(GROUP, [ShareEpochRecord(ShareGroupEpoch(9))])
+COMMIT = OffsetRun(GROUP, "t", [0], [5], [-1], None, WALL_MS)
+
+
+def of_group(*records: StreamsRecord) -> StreamsGroupRun:
+    return StreamsGroupRun(GROUP, list(records))
+
+
+EPOCH = of_group(StreamsEpochRecord(StreamsGroupEpoch(4)))
+
+
+def kinds(*runs: Run) -> tuple[list[str], list[str]]:
+    shard = load(batches_of(runs), GroupConfig(), NOW)
+    types = [each.type for each in shard.view.groups.values()]
+    return types, list(shard.view.streams_groups)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_life_is_the_same_after_a_load_and_gives_no_task_twice(seed: int) -> None:
+    rng = random.Random(seed)
+    groups = StreamsGroups(
+        interval_ms=rng.choice((0, 1_000)),
+        delay_ms=rng.choice((0, 3_000)),
+        standby=rng.choice((0, 1, 2)),
+    )
+    groups.topic(STORE.name, 2)
+    for _ in range(200):
+        group = groups.shard.view.streams_groups.get(GROUP)
+        known = list(group.members) if group else []
+        match rng.choice("jjbbbbbbbblwtp"):
+            case "j":
+                process = f"p{rng.randrange(3)}"
+                groups.join(f"m{rng.randrange(6)}", topology=STATEFUL, process_id=process)
+            case "b" if group and known:
+                beat(groups, group, rng.choice(known), rng)
+            case "l" if known:
+                groups.send(rng.choice(known), -1)
+            case "w":
+                groups.pass_ms(rng.choice((100, 1_000, 20_000)))
+            case "t":
+                count = rng.choice((-1, 2, 2, 4))
+                groups.topic("t", count)
+                groups.topic(STORE.name, rng.choice((count, count, -1)))
+            case "p" if group and known:
+                member_id = rng.choice(known)
+                epoch = group.members[member_id].current.epoch
+                groups.send(member_id, epoch, process_id=f"p{rng.randrange(3)}")
+        check_tasks(groups)
+        groups.check_loaded()
+    finish(groups)
+
+
+def beat(groups: StreamsGroups, group: StreamsGroup, member_id: str, rng: random.Random) -> None:
+    """Sends a heartbeat that lists no tasks, or the assigned tasks, or the revoking tasks too, with
+    the current or the previous epoch."""
+    current = group.members[member_id].current
+    epoch = rng.choice((current.epoch, current.epoch, current.previous_epoch))
+    if not epoch or rng.random() < 0.3:
+        groups.send(member_id, epoch or current.epoch)
+        return
+    active = {name: tuple(tasks) for name, tasks in current.active.items()}
+    if rng.random() < 0.3:
+        for name, tasks in current.revoking_active.items():
+            active[name] = tuple(sorted((*active.get(name, ()), *tasks)))
+    groups.owning(member_id, epoch, active=active, standby=current.standby)
+
+
+def check_tasks(groups: StreamsGroups) -> None:
+    """Checks that no active task is at two members, assigned or revoking, and that a member that
+    must give up tasks has a deadline."""
+    group = groups.shard.view.streams_groups.get(GROUP)
+    holders: Counter[tuple[str, int]] = Counter()
+    for member in group.members.values() if group else ():
+        current = member.current
+        for tasks in (current.active, current.revoking_active):
+            holders.update((name, number) for name, numbers in tasks.items() for number in numbers)
+        is_armed = member.rebalance.due_ms < 1 << 62
+        assert is_armed == (current.state == MemberState.UNREVOKED)
+    assert not [task for task, count in holders.items() if count > 1]
+
+
+def finish(groups: StreamsGroups) -> None:
+    """Lets all members send heartbeats; then every task has one active member."""
+    groups.topic("t", 4)
+    groups.topic(STORE.name, 4)
+    groups.join("last", topology=STATEFUL)
+    for _ in range(8):
+        groups.now_ms += 4_000
+        groups.pass_ms(0)
+        groups.settle()
+    group = groups.group
+    for member in group.members.values():
+        current = member.current
+        target = group.targets[member.member_id]
+        assert {name: tuple(tasks) for name, tasks in current.active.items()} == target.active
+        assert (current.standby, current.epoch) == (target.standby, group.epoch.epoch)
+    tasks = sorted(task for each in group.targets.values() for task in each.active.get(SUB, ()))
+    assert tasks == [0, 1, 2, 3]
+    groups.check_loaded()
+
+
+def test_newest_record_determines_the_type_of_a_group() -> None:
+    for other in (CLASSIC, COMMIT, CONSUMER, SHARE):
+        assert kinds(other, EPOCH) == (["streams"], [GROUP])
+    assert kinds(EPOCH, CONSUMER) == (["consumer"], [])
+    assert kinds(EPOCH, SHARE) == (["share"], [])
+    assert kinds(EPOCH, CLASSIC) == (["classic"], [])
+
+
+def test_group_is_made_by_any_record_and_removed_by_the_tombstone_of_its_epoch() -> None:
+    topology = of_group(StreamsTopologyRecord(TOPOLOGY))
+    gone = of_group(StreamsTopologyRecord(None))
+    assert kinds(topology)[1] == [GROUP]
+    assert kinds(topology, gone)[1] == [GROUP]
+    assert kinds(topology, of_group(StreamsEpochRecord(None)), gone)[1] == []
+    assert kinds(of_group(StreamsEpochRecord(None), StreamsMemberRecord("m", None)))[1] == []
+
+
+def test_compacted_log_may_have_only_one_half_of_a_member() -> None:
+    shard = load(
+        batches_of(
+            [
+                of_group(
+                    StreamsMemberRecord("a", StreamsMemberMetadata(process_id="p")),
+                    StreamsCurrentRecord("b", StreamsCurrentAssignment(3, 2, 1, {SUB: {0: 3}})),
+                    StreamsTargetRecord("c", TaskRoles({SUB: (1,)})),
+                )
+            ]
+        ),
+        GroupConfig(),
+        NOW,
+    )
+    group = shard.view.streams_groups[GROUP]
+    assert [member.current.epoch for member in group.members.values()] == [0, 3]
+    assert group.epoch == StreamsGroupEpoch(1)
+
+
+def test_loaded_member_has_full_timers_and_topics_are_compared_again() -> None:
+    groups = StreamsGroups()
+    groups.stable("a")
+    groups.join("b")
+    groups.owning("a", 2, active={SUB: (0, 1)})
+    groups.topics(t=4)
+    shard = load(batches_of(groups.log), groups.config, groups.now, groups.image)
+    assert hard_state(shard) == hard_state(groups.shard)
+    members = shard.view.streams_groups[GROUP].members
+    assert members["a"].session.due_ms == groups.now_ms + 45_000
+    assert members["a"].rebalance.due_ms == groups.now_ms + 60_000
+    groups.shard = shard
+    groups.owning("a", 2, active={SUB: (0,)})
+    assert groups.kinds() == "17 21 21 20 22"
+
+
+def test_member_in_an_unknown_state_must_confirm_that_it_has_no_tasks() -> None:
+    groups = StreamsGroups()
+    groups.stable("a")
+    strange = StreamsCurrentAssignment(2, 1, 9, {SUB: {0: 2, 1: 2}})
+    shard = load(
+        batches_of([*groups.log, of_group(StreamsCurrentRecord("a", strange))]),
+        groups.config,
+        groups.now,
+        groups.image,
+    )
+    groups.shard = shard
+    reply = groups.owning("a", 2, active={SUB: (0,)})
+    assert "unknown state" in str(reply.error_message)
+    assert groups.owning("a", 2).error_code == 0
+    assert groups.group.members["a"].current.state == MemberState.STABLE
+
+
+def test_records_of_a_group_restore_the_same_group() -> None:
+    groups = StreamsGroups(standby=1)
+    groups.topic(STORE.name, 2)
+    groups.stable("a", "b", "c", topology=STATEFUL)
+    records = list(groups.group.records())
+    shard = load(batches_of([of_group(*records)]), groups.config, groups.now)
+    assert hard_state(shard) == hard_state(groups.shard)
