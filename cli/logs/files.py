@@ -46,6 +46,7 @@ _BLOCK_NAMES = {
     5: "pending",
     6: "consumer groups",
     7: "share groups",
+    8: "streams groups",
 }
 _LARGEST_SMALL_FILE = 256 << 20
 _SCAN_BYTES = 1 << 20
