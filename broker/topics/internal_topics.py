@@ -8,7 +8,7 @@ repeats the creation until the topic exists. Source: Kafka 4.3.1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 import structlog
@@ -64,17 +64,19 @@ class InternalTopics:
         names = [topic.name for topic in topics]
         return {name: self._faults[name] for name in names if name in self._faults}
 
-    async def _create_all(self, topics: Iterable[InternalTopic]) -> None:
-        for topic in topics:
-            try:
-                await self._create(topic)
-                self._faults.pop(topic.name, None)
-            except TopicExists:
-                self._faults.pop(topic.name, None)
-            except (ValueError, CannotChange, OSError) as error:
-                self._failed(topic.name, str(error))
-            finally:
+    async def _create_all(self, topics: Sequence[InternalTopic]) -> None:
+        try:
+            for topic in topics:
+                try:
+                    await self._create(topic)
+                    self._faults.pop(topic.name, None)
+                except TopicExists:
+                    self._faults.pop(topic.name, None)
+                except (ValueError, CannotChange, OSError) as error:
+                    self._failed(topic.name, str(error))
                 self._pending.discard(topic.name)
+        finally:
+            self._pending.difference_update(topic.name for topic in topics)
 
     async def _create(self, topic: InternalTopic) -> None:
         name, count = topic.name, topic.partitions
