@@ -45,6 +45,14 @@ Statuses = list[tuple[int, str]]
 """The statuses of the reply, in Kafka's order."""
 
 
+_TOO_LARGE = (
+    "The group's target assignment does not fit into a batch of __consumer_offsets"
+    " (max.message.bytes)."
+)
+_TASK_BYTES = 4
+"""The number of bytes of a task in a record."""
+
+
 class Advanced(NamedTuple):
     """A member after a request was applied to its group."""
 
@@ -87,6 +95,8 @@ def advance(
     refused = _unknown_task(configured, call.owned) or _unconfirmed(before, call.owned)
     if configured.invalid is not None:
         refused = Refused(STREAMS_INVALID_TOPOLOGY, configured.invalid)
+    elif _exceeds_a_batch(step, configured):
+        refused = Refused(GROUP_MAX_SIZE_REACHED, _TOO_LARGE)
     if refused is not None:
         return refused
     _change_epoch(step, changes, call.member_id, topology, configured, metadata_hash, cause)
@@ -100,11 +110,7 @@ def advance(
     statuses.extend(configured.status)
     if not _emit(step, changes):
         step.events.clear()
-        text = (
-            "The group's target assignment does not fit into a batch of __consumer_offsets"
-            " (max.message.bytes)."
-        )
-        return Refused(GROUP_MAX_SIZE_REACHED, text)
+        return Refused(GROUP_MAX_SIZE_REACHED, _TOO_LARGE)
     group.configured = configured
     group.refresh_wanted = False
     member = known or _joined(step, group, call.member_id, updated)
@@ -144,6 +150,13 @@ def _configured(
     if configured is None or new_hash != metadata_hash:
         configured = configure(topology, image)
     return configured, new_hash
+
+
+def _exceeds_a_batch(step: Step, configured: ConfiguredTopology) -> bool:
+    """Returns whether the tasks surely do not fit in a batch. A small request can describe many
+    tasks, so their number is checked before they are assigned."""
+    tasks = sum(each.tasks for each in configured.tasks.values())
+    return tasks * _TASK_BYTES > step.state.config.max_record_bytes
 
 
 def _unknown_task(configured: ConfiguredTopology, owned: TaskRoles | None) -> Refused | None:

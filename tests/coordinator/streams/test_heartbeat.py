@@ -607,9 +607,19 @@ def test_expiry_by_a_test_removes_the_member(groups: StreamsGroups) -> None:
     assert list(groups.group.members) == ["a"]
 
 
+def test_tasks_that_do_not_fit_a_batch_are_refused_before_they_are_assigned(
+    groups: StreamsGroups,
+) -> None:
+    groups.topics(t=10_000)
+    many = tuple(Subtopology(str(number), ("t",)) for number in range(1_000))
+    reply = groups.join("a", topology=Topology(0, many))
+    assert reply.error_code == GROUP_MAX_SIZE_REACHED
+    assert GROUP not in groups.shard.view.streams_groups
+
+
 def test_assignment_that_does_not_fit_a_batch_is_refused() -> None:
     groups = StreamsGroups(max_record_bytes=400)
-    groups.topics(t=100)
+    groups.topics(t=90)
     reply = groups.join("a")
     assert reply.error_code == GROUP_MAX_SIZE_REACHED
     assert "max.message.bytes" in str(reply.error_message)
