@@ -89,6 +89,7 @@ def _seen_as(shard: GroupShard, **other: Any) -> Any:
         "recorded": view.recorded,
         "consumer_groups": view.consumer_groups,
         "share_groups": view.share_groups,
+        "streams_groups": view.streams_groups,
         "all_pending": view.all_pending,
     }
     return SimpleNamespace(view=SimpleNamespace(**(parts | other)))

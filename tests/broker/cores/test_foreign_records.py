@@ -153,7 +153,8 @@ async def test_unreadable_client_record_for_the_offsets_topic_is_refused(
         (records((group_key("g"), group_value(EMPTY))), NONE),
         (records((b"\0\3\0\1g", b"\0\0\0\0\0\7\0")), NONE),
         (records((b"\0\x0b\0\1k", b"\0\0\0\0\0\2" + bytes(9))), NONE),
-        (records((b"\0\x11\0\1g", b"\0\0")), NONE),
+        (records((b"\0\x11\0\1g", b"\0\0\0\0\0\2" + bytes(9))), NONE),
+        (records((b"\0\x18\0\1g", b"\0\0")), NONE),
         (commits_of(OffsetRun("g", "t", [0], [41], [-1], None, 1), attributes=1 << 5), 87),
         (
             commits_of(
@@ -171,6 +172,7 @@ async def test_unreadable_client_record_for_the_offsets_topic_is_refused(
         "group",
         "consumer group",
         "share group",
+        "streams group",
         "a kind to come",
         "control",
         "transactional",

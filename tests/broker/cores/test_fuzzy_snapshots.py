@@ -131,7 +131,7 @@ def load(image: bytes | None, log: Based) -> GroupShard:
             shard.restore(group_id, topic, columns)
         for offset, run in read.groups():
             shard.replay(run, offset)
-        for records in read.consumer_groups():
+        for records in read.states():
             shard.replay(records, -1)
     for offset, run in log:
         if offset >= begin:

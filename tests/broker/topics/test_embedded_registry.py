@@ -270,9 +270,9 @@ def test_damaged_topic_list_is_refused(text: str) -> None:
 def test_topic_list_of_a_later_version_is_refused() -> None:
     fs = SimulatedFiles()
     opened(fs)
-    write_whole(fs, f"{DATA}/topics.json", b'{"version": 5}')
+    write_whole(fs, f"{DATA}/topics.json", b'{"version": 6}')
 
-    with pytest.raises(BadDirectory, match="version 5, but this Muster reads version 4"):
+    with pytest.raises(BadDirectory, match="version 6, but this Muster reads version 5"):
         opened(fs)
 
 
