@@ -122,8 +122,11 @@ def advance(
 def _topology(changes: StreamsChanges, sent: Topology | None) -> Topology | Refused:
     """Returns the topology of the group after the request."""
     known = changes.group.topology
+    if known is None and sent is None:  # a log of another writer, after compaction
+        text = "The group has lost its topology. The member must abandon all its tasks and rejoin."
+        return Refused(FENCED_MEMBER_EPOCH, text)
     if known is None:
-        assert sent is not None, "a group without a topology has no members"
+        assert sent is not None
         changes.records.append(StreamsTopologyRecord(sent))
         return sent
     if sent is not None and known.epoch <= sent.epoch and not _are_equal(known, sent):

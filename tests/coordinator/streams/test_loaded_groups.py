@@ -212,6 +212,23 @@ def test_member_in_an_unknown_state_must_confirm_that_it_has_no_tasks() -> None:
     assert groups.group.members["a"].current.state == MemberState.STABLE
 
 
+def test_member_of_a_group_without_topology_must_rejoin() -> None:
+    groups = StreamsGroups()
+    groups.stable("a")
+    runs = [
+        StreamsGroupRun(
+            GROUP, [each for each in run.records if not isinstance(each, StreamsTopologyRecord)]
+        )
+        for run in groups.log
+        if isinstance(run, StreamsGroupRun)
+    ]
+    groups.shard = load(batches_of(runs), groups.config, groups.now, groups.image)
+    reply = groups.send("a", 2)
+    assert "must abandon all its tasks and rejoin" in str(reply.error_message)
+    assert groups.join("a").error_code == 0
+    assert groups.group.topology == TOPOLOGY
+
+
 def test_records_of_a_group_restore_the_same_group() -> None:
     groups = StreamsGroups(standby=1)
     groups.topic(STORE.name, 2)
