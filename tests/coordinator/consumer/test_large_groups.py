@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -35,6 +32,7 @@ from offsets.consumer_records import (
 )
 from protocol.errors import NONE, NOT_COORDINATOR, UNKNOWN_MEMBER_ID
 from tests.coordinator.consumer.groups import GROUP, WALL_MS, Groups, T
+from tests.instructions import instructions
 
 
 def stable(members: int) -> Groups:
@@ -55,25 +53,6 @@ def stable(members: int) -> Groups:
     groups.group.refresh_wanted = False
     groups.group.behind()  # found once after a load
     return groups
-
-
-def instructions(work: Callable[[], object]) -> int:
-    """Returns the number of bytecode instructions that ``work`` executes."""
-    count = 0
-
-    def traced(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        count += event == "opcode"
-        return traced
-
-    before = sys.gettrace()
-    sys.settrace(traced)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 def leaves_by_heartbeat(groups: Groups) -> None:
