@@ -103,8 +103,6 @@ def invalid_structure(topology: Topology) -> str | None:
 
 
 def _structure_problem(subtopology: Subtopology) -> str | None:
-    if not subtopology.source_topics and not subtopology.repartition_source_topics:
-        return "does not have a source topic"
     for topics in (subtopology.repartition_source_topics, subtopology.state_changelog_topics):
         name = _repeated([topic.name for topic in topics])
         if name is not None:

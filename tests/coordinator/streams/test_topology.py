@@ -2,40 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
 from coordinator.assignors.sticky_tasks import SubtopologyTasks
-from coordinator.streams.topology import MISSING_INTERNAL_TOPICS, MISSING_SOURCE_TOPICS, configure
-from coordinator.topics_image import Topic, TopicsImage
-from offsets.streams_records import InternalTopic, Subtopology, Topology
-
-COUNTING = Topology(
-    1,
-    (
-        Subtopology("0", ("lines",), repartition_sink_topics=("words",)),
-        Subtopology(
-            "1",
-            repartition_source_topics=(InternalTopic("words"),),
-            state_changelog_topics=(InternalTopic("counts", 0, 3),),
-        ),
-    ),
+from coordinator.streams import partition_counts, topology
+from coordinator.streams.endpoints import topic_partitions
+from coordinator.streams.partition_counts import PartitionCounts
+from coordinator.streams.topology import (
+    INCORRECTLY_PARTITIONED_TOPICS,
+    MISSING_INTERNAL_TOPICS,
+    MISSING_SOURCE_TOPICS,
+    ConfiguredTopology,
+    configure,
+    invalid,
 )
+from offsets.streams_records import CopartitionGroup, InternalTopic, Subtopology, Topology
+from tests.coordinator.assignors import kafka_sticky
+from tests.coordinator.assignors.kafka_sticky import JAVA
+from tests.coordinator.assignors.task_groups import random_lives
+from tests.coordinator.streams import kafka_results
+from tests.coordinator.streams.topologies import difference, image, random_case
+from tests.instructions import instructions
 
 
-def image(**partitions: int) -> TopicsImage:
-    """Returns an image with topics of these partition counts."""
-    return TopicsImage(
-        Topic(name.encode().ljust(16, b"\0"), name, count) for name, count in partitions.items()
+def of(*subtopologies: Subtopology) -> Topology:
+    return Topology(1, subtopologies)
+
+
+def part(name: str, *sources: str, **fields: Any) -> Subtopology:
+    """Returns a subtopology. In ``reads`` and ``logs``, a text is a topic without a count."""
+    reads, logs = fields.pop("reads", ()), fields.pop("logs", ())
+    return Subtopology(
+        name,
+        sources,
+        state_changelog_topics=_topics(logs),
+        repartition_source_topics=_topics(reads),
+        repartition_sink_topics=tuple(fields.pop("writes", ())),
+        copartition_groups=tuple(fields.pop("together", ())),
     )
 
 
+def _topics(given: tuple[str | InternalTopic, ...]) -> tuple[InternalTopic, ...]:
+    return tuple(InternalTopic(each) if isinstance(each, str) else each for each in given)
+
+
+COUNTING = of(
+    part("0", "lines", writes=["words"]),
+    part("1", reads=("words",), logs=(InternalTopic("counts", 0, 3),)),
+)
+
+
+def counts(configured: ConfiguredTopology) -> dict[str, int]:
+    """Returns the partition counts of the missing internal topics."""
+    return {topic.name: topic.partitions for topic in configured.missing_internal}
+
+
 def test_topology_without_its_source_topics_has_status_1() -> None:
-    configured = configure(COUNTING, image(words=3))
+    configured = configure(COUNTING, image({"words": 3}))
     assert configured.status == ((MISSING_SOURCE_TOPICS, "Source topics lines are missing."),)
     assert (configured.tasks, configured.missing_internal) == ({}, ())
     assert configured.required == {"lines", "words", "counts"}
 
 
+def test_status_names_three_missing_topics_and_counts_the_others() -> None:
+    configured = configure(of(part("0", "e", "d", "c", "b", "a")), image({"b": 1}))
+    assert configured.status == (
+        (MISSING_SOURCE_TOPICS, "Source topics a, c, d and 1 additional topics are missing."),
+    )
+
+
 def test_missing_internal_topics_get_the_partitions_of_their_input() -> None:
-    configured = configure(COUNTING, image(lines=6))
+    configured = configure(COUNTING, image({"lines": 6}))
     assert configured.status == (
         (MISSING_INTERNAL_TOPICS, "Internal topics are missing: counts, words"),
     )
@@ -46,7 +86,293 @@ def test_missing_internal_topics_get_the_partitions_of_their_input() -> None:
     )
 
 
-def test_complete_topology_has_tasks() -> None:
-    configured = configure(COUNTING, image(lines=6, words=6, counts=6))
+def test_complete_topology_has_the_tasks_of_its_largest_inputs() -> None:
+    configured = configure(COUNTING, image({"lines": 6, "words": 6, "counts": 6}))
     assert configured.status == ()
     assert configured.tasks == {"0": SubtopologyTasks(6, False), "1": SubtopologyTasks(6, True)}
+    two = of(part("0", "lines", "more", logs=("log",)))
+    configured = configure(two, image({"lines": 2, "more": 5, "log": 5}))
+    assert configured.tasks == {"0": SubtopologyTasks(5, True)}
+
+
+def test_configs_and_counts_of_internal_topics_are_shown() -> None:
+    log = InternalTopic("log", 0, 0, (("cleanup.policy", "compact"),))
+    configured = configure(of(part("0", "in", logs=(log,))), image({"in": 3}))
+    assert configured.missing_internal[0].configs == log.configs
+    assert configured.subtopologies == (
+        part("0", "in", logs=(InternalTopic("log", 3, 0, log.configs),)),
+    )
+
+
+def test_repartition_topic_keeps_its_own_count() -> None:
+    configured = configure(
+        of(part("0", "in", writes=["r"]), part("1", reads=(InternalTopic("r", 7),), logs=("log",))),
+        image({"in": 3}),
+    )
+    assert counts(configured) == {"r": 7, "log": 7}
+
+
+def test_counts_pass_through_a_chain_of_repartition_topics() -> None:
+    chain = of(
+        part("2", reads=("b",), logs=("log",)),
+        part("1", reads=("a",), writes=["b"]),
+        part("0", "in", writes=["a"]),
+    )
+    assert counts(configure(chain, image({"in": 5}))) == {"a": 5, "b": 5, "log": 5}
+
+
+def test_loop_of_repartition_topics_without_a_count_is_invalid() -> None:
+    loop = of(part("0", reads=("a",), writes=["b"]), part("1", reads=("b",), writes=["a"]))
+    configured = configure(loop, image({}))
+    assert configured.invalid == (
+        "Failed to compute number of partitions for all repartition topics. There may be loops in"
+        " the topology that cannot be resolved."
+    )
+    assert (configured.status, configured.tasks) == ((), {})
+
+
+def test_loop_of_repartition_topics_with_one_count_is_resolved() -> None:
+    loop = of(
+        part("0", reads=(InternalTopic("a", 4),), writes=["b"]),
+        part("1", reads=("b",), writes=["a"]),
+    )
+    assert counts(configure(loop, image({}))) == {"a": 4, "b": 4}
+
+
+def test_repartition_topic_that_nothing_writes_is_invalid() -> None:
+    configured = configure(of(part("0", "in", reads=("a",))), image({"in": 2}))
+    assert configured.invalid == (
+        "Failed to compute number of partitions for all repartition topics, because a repartition"
+        " source topic is never used as a sink topic."
+    )
+
+
+def test_subtopology_without_a_source_topic_is_invalid() -> None:
+    configured = configure(of(part("0", "in"), part("1", logs=("log",))), image({"in": 2}))
+    assert configured.invalid == "No source topics found for subtopology 1"
+
+
+def test_copartitioned_repartition_topic_follows_the_external_topics() -> None:
+    joining = of(
+        part("0", "small", writes=["r"]),
+        part("1", "in", reads=("r",), together=[CopartitionGroup((0,), (), (0,))]),
+    )
+    assert counts(configure(joining, image({"small": 2, "in": 6}))) == {"r": 6}
+
+
+def test_copartitioned_repartition_topics_get_the_largest_count() -> None:
+    joining = of(
+        part("0", "small", writes=["r"]),
+        part("1", "big", writes=["s"]),
+        part("2", reads=("r", "s"), together=[CopartitionGroup((), (), (0, 1))]),
+    )
+    assert counts(configure(joining, image({"small": 2, "big": 6}))) == {"r": 6, "s": 6}
+
+
+def test_external_topics_that_are_not_copartitioned_have_status_2() -> None:
+    joining = of(part("0", "b", "a", together=[CopartitionGroup((0, 1))]))
+    configured = configure(joining, image({"a": 2, "b": 3}))
+    assert configured.status == (
+        (
+            INCORRECTLY_PARTITIONED_TOPICS,
+            "Following topics do not have the same number of partitions: [{a=2, b=3}]",
+        ),
+    )
+    assert (configured.tasks, configured.subtopologies) == ({}, ())
+
+
+def test_own_count_that_differs_from_a_copartitioned_topic_has_status_2() -> None:
+    joining = of(
+        part("0", "in", writes=["r"]),
+        part(
+            "1", "in", reads=(InternalTopic("r", 2),), together=[CopartitionGroup((0,), (), (0,))]
+        ),
+    )
+    assert configure(joining, image({"in": 6})).status == (
+        (
+            INCORRECTLY_PARTITIONED_TOPICS,
+            "Number of partitions [2] of repartition topic [r] doesn't match number of partitions"
+            " [6] of the source topic.",
+        ),
+    )
+
+
+def test_copartitioned_repartition_topic_that_exists_counts_with_its_partitions() -> None:
+    joining = of(
+        part("0", "in", writes=["r"]),
+        part(
+            "1", "in", reads=(InternalTopic("r", 4),), together=[CopartitionGroup((0,), (), (0,))]
+        ),
+    )
+    ((status, detail),) = configure(joining, image({"in": 4, "r": 6})).status
+    assert status == INCORRECTLY_PARTITIONED_TOPICS
+    assert detail.startswith("Number of partitions [6] of repartition topic [r]")
+
+
+def test_existing_internal_topic_with_another_count_has_status_2() -> None:
+    configured = configure(COUNTING, image({"lines": 6, "words": 6, "counts": 3}))
+    assert configured.status == (
+        (
+            INCORRECTLY_PARTITIONED_TOPICS,
+            "Existing topic counts has different number of partitions: expected 6, found 3",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (COUNTING, None),
+        (
+            of(part("0", "in", logs=(InternalTopic("log", 3),))),
+            "Changelog topic log must have an undefined partition count, but it is set to 3.",
+        ),
+        (
+            of(part("0", "__consumer_offsets", "in", writes=["__transaction_state"])),
+            "Use of Kafka internal topics __consumer_offsets,__transaction_state in a Kafka Streams"
+            " topology is prohibited.",
+        ),
+        (
+            of(part("0", "in", "a b", logs=("..",))),
+            "Topic names a b,.. are not valid topic names.",
+        ),
+        (of(part("0", "in"), part("0", "in")), "The topology has subtopology 0 twice."),
+        (
+            of(part("0", "in", logs=("log", "log"))),
+            "Subtopology 0 has the internal topic log twice.",
+        ),
+        (
+            of(part("0", "in", reads=(InternalTopic("r", -1),))),
+            "Subtopology 0 has a negative partition count for topic r.",
+        ),
+        (
+            of(part("0", "in", logs=(InternalTopic("log", 0, 0, (("a", "1"), ("a", "2"))),))),
+            "Subtopology 0 has the config a of topic log twice.",
+        ),
+        (
+            of(part("0", "in", together=[CopartitionGroup((0,), (), (0,))])),
+            "Subtopology 0 has a copartition group with a topic that does not exist.",
+        ),
+        (
+            of(part("0", "in", together=[CopartitionGroup((-1,))])),
+            "Subtopology 0 has a copartition group with a topic that does not exist.",
+        ),
+    ],
+)
+def test_invalid_topology_has_a_message(given: Topology, message: str | None) -> None:
+    assert invalid(given) == message
+
+
+def test_endpoint_has_the_partitions_of_sources_and_repartition_sources() -> None:
+    joining = of(part("0", "in", writes=["r"]), part("1", "b", "a", reads=("r",)))
+    topics = image({"in": 4, "a": 4, "b": 2, "r": 4})
+    configured = configure(joining, topics)
+    tasks = {"1": (0, 2, 3), "gone": (1,)}
+    assert topic_partitions(tasks, configured, topics) == [
+        ("a", (0, 2, 3)),
+        ("b", (0, 2)),
+        ("r", (0, 2, 3)),
+    ]
+    assert topic_partitions({"0": (1,)}, configured, topics) == [("in", (1,))]
+
+
+def test_endpoint_omits_a_topic_that_was_deleted() -> None:
+    topics = image({"in": 4, "a": 4})
+    configured = configure(of(part("0", "in", "a")), topics)
+    topics.remove("a")
+    assert topic_partitions({"0": (1,)}, configured, topics) == [("in", (1,))]
+
+
+def chain_of(length: int) -> Topology:
+    """Returns a chain of subtopologies, the last one first."""
+    links = [part("0", "in", writes=["r-0"])] + [
+        part(str(each), reads=(f"r-{each - 1}",), writes=[f"r-{each}"], logs=(f"log-{each}",))
+        for each in range(1, length)
+    ]
+    return of(*reversed(links))
+
+
+def test_work_grows_with_the_size_of_the_topology() -> None:
+    topics = image({"in": 3})
+    small, big = chain_of(50), chain_of(200)
+    few = instructions(lambda: configure(small, topics))
+    assert instructions(lambda: configure(big, topics)) < 4.6 * few
+
+
+def check_stored_results() -> None:
+    """Compares Muster's results with the stored results of Kafka's classes."""
+    results = kafka_results.stored()
+    for seed in kafka_results.TOPOLOGIES:
+        assert difference(random_case(seed), next(results)) is None, seed
+
+
+def test_stored_topologies_are_configured_as_by_kafka() -> None:
+    check_stored_results()
+
+
+def test_model_of_the_assignor_has_the_stored_targets_of_kafka() -> None:
+    results = list(kafka_results.stored())[len(kafka_results.TOPOLOGIES) :]
+    groups = [group for seed in kafka_results.LIVES for group in random_lives(seed)]
+    for group, kafka in zip(groups, results, strict=True):
+        assert kafka_results.targets_of(kafka) == kafka_sticky.assign(*group, JAVA)
+
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def subtopologies_have_the_order_of_the_request(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(partition_counts, "in_hash_order", list)
+
+
+def own_counts_outside_a_copartition_group_are_ignored(patch: pytest.MonkeyPatch) -> None:
+    real = partition_counts._common
+
+    def common(values: Any, shown: dict[str, int]) -> int:
+        return max(shown.values()) if isinstance(values, set) else real(values, shown)
+
+    patch.setattr(partition_counts, "_common", common)
+
+
+def copartition_groups_are_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PartitionCounts, "_equalize", lambda _self, _subtopologies: None)
+
+
+def first_input_decides(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(partition_counts, "max", lambda counts: next(iter(counts)), raising=False)
+
+
+def wrong_counts_of_existing_topics_are_accepted(patch: pytest.MonkeyPatch) -> None:
+    real = topology._missing
+
+    def missing(subtopologies: Any, topics: Any) -> Any:
+        try:
+            return real(subtopologies, topics)
+        except partition_counts.IncorrectlyPartitioned:
+            return ()
+
+    patch.setattr(topology, "_missing", missing)
+
+
+def loops_are_not_found(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PartitionCounts, "_check_repartition_topics", lambda _self, _subtopologies: None)
+
+
+@pytest.mark.planted("topologies of streams groups")
+@pytest.mark.parametrize(
+    "plant",
+    [
+        subtopologies_have_the_order_of_the_request,
+        own_counts_outside_a_copartition_group_are_ignored,
+        copartition_groups_are_ignored,
+        first_input_decides,
+        wrong_counts_of_existing_topics_are_accepted,
+        loops_are_not_found,
+    ],
+    ids=lambda plant: plant.__name__,
+)
+def test_stored_results_find_each_planted_fault(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises((AssertionError, KeyError)):
+        check_stored_results()

@@ -43,11 +43,14 @@ public final class StreamsClasses {
     BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
     for (String line = lines.readLine(); line != null; line = lines.readLine()) {
       JsonNode given = JSON.readTree(line);
-      ObjectNode found;
+      ObjectNode found = JSON.createObjectNode();
       try {
-        found = given.get("call").asText().equals("assign") ? assign(given) : configure(given);
+        if (given.get("call").asText().equals("assign")) {
+          assign(given, found);
+        } else {
+          configure(given, found);
+        }
       } catch (Exception error) {
-        found = JSON.createObjectNode();
         found.put("error", error.getClass().getSimpleName());
         found.put("message", error.getMessage());
       }
@@ -55,7 +58,7 @@ public final class StreamsClasses {
     }
   }
 
-  private static ObjectNode assign(JsonNode given) {
+  private static void assign(JsonNode given, ObjectNode found) {
     Map<String, AssignmentMemberSpec> members = new TreeMap<>();
     for (var each : given.get("members").properties()) {
       JsonNode member = each.getValue();
@@ -91,7 +94,6 @@ public final class StreamsClasses {
             return subtopologies.get(id).get(1).asBoolean();
           }
         };
-    ObjectNode found = JSON.createObjectNode();
     new StickyTaskAssignor()
         .assign(new GroupSpecImpl(members, configs), described)
         .members()
@@ -101,7 +103,6 @@ public final class StreamsClasses {
               member.set("active", sorted(target.activeTasks()));
               member.set("standby", sorted(target.standbyTasks()));
             });
-    return found;
   }
 
   private static Map<String, Set<Integer>> tasks(JsonNode given) {
@@ -121,8 +122,7 @@ public final class StreamsClasses {
   }
 
   /** The image of "topics"; the checks of the handler, then of the coordinator. */
-  private static ObjectNode configure(JsonNode given) throws Exception {
-    ObjectNode found = JSON.createObjectNode();
+  private static void configure(JsonNode given, ObjectNode found) throws Exception {
     var topology = new StreamsGroupHeartbeatRequestData.Topology().setEpoch(1);
     ArrayNode internal = found.putArray("internal");
     ArrayNode illegal = found.putArray("illegal");
@@ -148,8 +148,7 @@ public final class StreamsClasses {
     }
     CoordinatorMetadataImage image = new Image(given.get("topics"));
     StreamsTopology read = StreamsTopology.fromHeartbeatRequest(topology);
-    var required = JSON.valueToTree(new TreeSet<>(read.requiredTopics()));
-    found.set("required", required);
+    found.set("required", JSON.valueToTree(new TreeSet<>(read.requiredTopics())));
     ConfiguredTopology configured =
         InternalTopicManager.configureTopics(
             LoggerFactory.getLogger("quiet"), "g", "m", 0L, read, image, Time.SYSTEM);
@@ -185,7 +184,6 @@ public final class StreamsClasses {
         found.set("endpoint", partitions(tasks(given.get("tasks")), subtopologies, image));
       }
     }
-    return found;
   }
 
   /** The partitions of these tasks, in order of subtopology and topic. */
