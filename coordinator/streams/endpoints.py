@@ -1,7 +1,8 @@
 """The topic partitions of a member's tasks, by which clients find the member that serves a key.
 
 Members with a user endpoint report it to the group, and each member gets the partitions at each
-endpoint (interactive queries). Source: Kafka 4.3.1 ``EndpointToPartitionsManager``.
+endpoint (interactive queries). Source: Kafka 4.4 ``EndpointToPartitionsManager``; 4.3.1 also
+returns partitions that do not exist.
 """
 
 from __future__ import annotations
@@ -17,10 +18,8 @@ def topic_partitions(
     """Returns the partitions of the source and repartition source topics that these tasks read, in
     order of subtopology and topic.
 
-    A task reads the partition with its number in each topic. As in Kafka, a topic with fewer
-    partitions than ``tasks`` has in the subtopology gets the smallest numbers, and a topic with
-    enough partitions gets all numbers. A topic or subtopology that no longer exists is omitted;
-    Kafka replies UNKNOWN_SERVER_ERROR.
+    A task reads the partition with its number in each topic that has as many partitions. Topics
+    without such a partition are omitted.
     """
     found = []
     for subtopology in configured.subtopologies:
@@ -30,6 +29,8 @@ def topic_partitions(
         names = {topic.name for topic in subtopology.repartition_source_topics}
         for name in sorted(names.union(subtopology.source_topics)):
             topic = image.by_name.get(name)
-            if topic is not None:
-                found.append((name, partitions[: topic.partitions]))
+            count = topic.partitions if topic is not None else 0
+            existing = tuple(partition for partition in partitions if partition < count)
+            if existing:
+                found.append((name, existing))
     return found

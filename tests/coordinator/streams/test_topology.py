@@ -270,10 +270,11 @@ def test_endpoint_has_the_partitions_of_sources_and_repartition_sources() -> Non
     tasks = {"1": (0, 2, 3), "gone": (1,)}
     assert topic_partitions(tasks, configured, topics) == [
         ("a", (0, 2, 3)),
-        ("b", (0, 2)),
+        ("b", (0,)),
         ("r", (0, 2, 3)),
     ]
     assert topic_partitions({"0": (1,)}, configured, topics) == [("in", (1,))]
+    assert [name for name, _ in topic_partitions({"1": (3,)}, configured, topics)] == ["a", "r"]
 
 
 def test_endpoint_omits_a_topic_that_was_deleted() -> None:
