@@ -66,7 +66,7 @@ def invalid(topology: Topology) -> str | None:
 
 def invalid_names(topology: Topology) -> str | None:
     """Returns the message for Kafka's internal topics and illegal names, or None."""
-    names = list(dict.fromkeys(topic for each in topology.subtopologies for topic in _named(each)))
+    names = named_topics(topology)
     internal = [name for name in names if name in INTERNAL_TOPICS]
     if internal:
         return (
@@ -133,6 +133,11 @@ def _repeated(names: Sequence[str]) -> str | None:
 
 def _out_of_range(indexes: Sequence[int], topics: Collection[object]) -> bool:
     return any(not 0 <= index < len(topics) for index in indexes)
+
+
+def named_topics(topology: Topology) -> list[str]:
+    """Returns all topics that the topology names, each once."""
+    return list(dict.fromkeys(topic for each in topology.subtopologies for topic in _named(each)))
 
 
 def _named(subtopology: Subtopology) -> Iterator[str]:
