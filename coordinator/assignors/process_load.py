@@ -49,20 +49,22 @@ class ProcessesByLoad:
         for heap in self._members:
             heapq.heapify(heap)
 
-    def take(self, holders: Sequence[int], number: int) -> list[int]:
+    def take(self, holders: list[int], number: int) -> list[int]:
         """Returns members of the ``number`` least loaded processes outside ``holders``, or of all
-        such processes, and adds a task to each of these members."""
-        members: list[int] = []
-        popped = []
-        while len(members) < number and self._loads:
-            load = heapq.heappop(self._loads)
-            process = load % self._width
-            if process not in holders:
-                count, member = self._members[process][0]
-                heapq.heapreplace(self._members[process], (count + 1, member))
-                members.append(member)
-                load += self._steps[process]
-            popped.append(load)
-        for load in popped:
+        such processes, adds a task to each of these members, and the processes to ``holders``."""
+        members = []
+        passed = []
+        while number and self._loads:
+            process = self._loads[0] % self._width
+            if process in holders:
+                passed.append(heapq.heappop(self._loads))
+                continue
+            heapq.heapreplace(self._loads, self._loads[0] + self._steps[process])
+            holders.append(process)
+            count, member = self._members[process][0]
+            heapq.heapreplace(self._members[process], (count + 1, member))
+            members.append(member)
+            number -= 1
+        for load in passed:
             heapq.heappush(self._loads, load)
         return members

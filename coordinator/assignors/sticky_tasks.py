@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Final, NamedTuple, TypeVar
 
 from coordinator.assignors.process_load import ProcessesByLoad, by_load
@@ -144,10 +145,10 @@ class _Assignment:
         """The number of tasks of each process."""
         self._owners = [_NOBODY] * end
         """The active member of each task."""
-        self._standbys: dict[int, list[int]] = {}
+        self._standbys: list[Sequence[int]] = [()] * end
         """The standby members of each task."""
         self._was_active = [_NOBODY] * end
-        self._was_standby: dict[int, list[int]] = {}
+        self._was_standby: list[tuple[int, ...]] = [()] * end
         standbys = num_standby_replicas * sum(map(len, self._stateful))
         self._active_quota = _Quota(end, len(self._members))
         self._quota = _Quota(end + standbys, len(self._members))
@@ -165,9 +166,10 @@ class _Assignment:
                 read += len(partitions)
             for subtopology_id, partitions in member.previous.standby.items():
                 tasks = self._ranges.get(subtopology_id, range(0))
-                for task in map(tasks.start.__add__, partitions):
-                    if task < tasks.stop:
-                        self._was_standby.setdefault(task, []).append(number)
+                first, count, added = tasks.start, len(tasks), (number,)
+                for partition in partitions:
+                    if partition < count:
+                        self._was_standby[first + partition] += added
                 read += len(partitions)
             if read >= _TASKS_PER_STEP:
                 read = 0
@@ -179,7 +181,7 @@ class _Assignment:
         for tasks in _pieces(_by_partition(self._ranges.values())):
             left += self._keep_active(tasks)
             yield
-        if self._was_standby:
+        if any(member.previous.standby for member in self._members):
             movable, left = left, []
             for tasks in _pieces(movable):
                 left += self._activate_standbys(tasks)
@@ -216,7 +218,7 @@ class _Assignment:
         counts = self._counts
         left = []
         for task in tasks:
-            member = self._least_loaded(self._was_standby.get(task, ()))
+            member = self._least_loaded(self._was_standby[task], ())
             if member < 0 or counts[member] >= self._active_quota.per_member:
                 left.append(task)
                 continue
@@ -266,12 +268,12 @@ class _Assignment:
             yield
         if not left:
             return
-        left.sort(reverse=True)
+        left.sort(key=itemgetter(0), reverse=True)
         processes = ProcessesByLoad(self._members_of, self._counts)
         for piece in _pieces(left):
             for task, holders in piece:
                 members = processes.take(holders, self._replicas + 1 - len(holders))
-                self._standbys.setdefault(task, []).extend(members)
+                self._standbys[task] = [*self._standbys[task], *members]
             yield
 
     def _keep_standbys(self, tasks: Iterable[int]) -> list[tuple[int, list[int]]]:
@@ -283,34 +285,38 @@ class _Assignment:
         quota = self._quota.per_member
         left = []
         for task in tasks:
-            was_active = self._was_active[task]
-            was_standby = self._was_standby.get(task, ())
+            was_active, was_standby = self._was_active[task], self._was_standby[task]
             holders = [process[self._owners[task]]]
-            while len(holders) <= self._replicas:
+            members: list[int] = []
+            while len(members) < self._replicas:
                 member = was_active
                 if member < 0 or counts[member] >= quota or process[member] in holders:
-                    free = [each for each in was_standby if process[each] not in holders]
-                    member = free[0] if len(free) == 1 else self._least_loaded(free)
-                    if member < 0 or counts[member] >= quota:
+                    is_one = len(was_standby) == 1
+                    member = was_standby[0] if is_one else self._least_loaded(was_standby, holders)
+                    if member < 0 or counts[member] >= quota or process[member] in holders:
                         left.append((task, holders))
                         break
-                self._standbys.setdefault(task, []).append(member)
+                members.append(member)
                 holders.append(process[member])
                 sizes[process[member]] += 1
                 counts[member] = count = counts[member] + 1
                 if count == quota:
                     quota = self._quota.fill()
+            self._standbys[task] = members
         return left
 
-    def _least_loaded(self, members: Sequence[int]) -> int:
-        """Returns the first of these members, or a later one that has both a process with less load
-        and fewer tasks."""
-        if not members:
-            return _NOBODY
-        found = members[0]
-        for member in members[1:]:
-            if self._counts[member] < self._counts[found]:
-                process, other = self._process[member], self._process[found]
+    def _least_loaded(self, members: Iterable[int], holders: Sequence[int]) -> int:
+        """Returns the first of these members outside the processes ``holders``, or a later one that
+        has both a process with less load and fewer tasks."""
+        found = _NOBODY
+        for member in members:
+            process = self._process[member]
+            if process in holders:
+                continue
+            if found < 0:
+                found = member
+            elif self._counts[member] < self._counts[found]:
+                other = self._process[found]
                 load = self._sizes[process] * len(self._members_of[other])
                 if load < self._sizes[other] * len(self._members_of[process]):
                     found = member
@@ -325,8 +331,8 @@ class _Assignment:
             for member, partitions in _gathered(owners).items():
                 active[member][subtopology_id] = tuple(partitions)
             yield
-            standbys = [(task, self._standbys.get(task, ())) for task in tasks]
-            pairs = [(task - tasks.start, each) for task, members in standbys for each in members]
+            standbys = enumerate(self._standbys[tasks.start : tasks.stop])
+            pairs = ((partition, each) for partition, members in standbys for each in members)
             for member, partitions in _gathered(pairs).items():
                 standby[member][subtopology_id] = tuple(partitions)
             yield
@@ -349,8 +355,11 @@ def _gathered(pairs: Iterable[tuple[int, int]]) -> Mapping[int, list[int]]:
 
 def _by_partition(ranges: Iterable[range]) -> list[int]:
     """Returns the tasks of these ranges, ordered by partition, then by subtopology."""
+    given = list(ranges)
+    if len({len(tasks) for tasks in given}) == 1:
+        return list(chain.from_iterable(zip(*given, strict=True)))
     columns: list[list[int]] = []
-    for tasks in ranges:
+    for tasks in given:
         columns += ([] for _ in range(len(tasks) - len(columns)))
         for column, task in zip(columns, tasks, strict=False):
             column.append(task)

@@ -4,7 +4,7 @@ its module guarantees."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 import pytest
@@ -255,7 +255,7 @@ def standbys_do_not_become_active(patch: pytest.MonkeyPatch) -> None:
 
 
 def first_standby_is_taken_whatever_its_load(patch: pytest.MonkeyPatch) -> None:
-    def least_loaded(_: object, members: list[int]) -> int:
+    def least_loaded(_: object, members: Sequence[int], _holders: Sequence[int]) -> int:
         return members[0] if members else -1
 
     patch.setattr(sticky_tasks._Assignment, "_least_loaded", least_loaded)
@@ -273,7 +273,7 @@ def capacity_of_processes_is_ignored(patch: pytest.MonkeyPatch) -> None:
 def process_gets_a_task_twice(patch: pytest.MonkeyPatch) -> None:
     real = sticky_tasks.ProcessesByLoad.take
     patch.setattr(
-        sticky_tasks.ProcessesByLoad, "take", lambda self, _, number: real(self, (), number)
+        sticky_tasks.ProcessesByLoad, "take", lambda self, _, number: real(self, [], number)
     )
 
 
