@@ -52,8 +52,8 @@ class ConfiguredTopology(NamedTuple):
     """The subtopologies with the determined partition counts of their internal topics, ordered by
     id; empty if the counts are unknown."""
     invalid: str | None = None
-    """The reason for which no partition counts exist, whatever topics are created: the heartbeat
-    gets STREAMS_INVALID_TOPOLOGY with this text. It is known only when all source topics exist."""
+    """The reason for which no topics could make the topology ready: the heartbeat gets
+    STREAMS_INVALID_TOPOLOGY with this text. Loops are found only when all source topics exist."""
 
 
 def invalid(topology: Topology) -> str | None:
@@ -82,8 +82,8 @@ def invalid_names(topology: Topology) -> str | None:
 def invalid_structure(topology: Topology) -> str | None:
     """Returns the message for a topology that contradicts itself, or None.
 
-    Kafka has only the first check. To the other topologies Kafka replies UNKNOWN_SERVER_ERROR: its
-    loader and its computation of partition counts can't read them.
+    Kafka has only the first check. To the other topologies, it replies UNKNOWN_SERVER_ERROR, at
+    the latest when all source topics exist.
     """
     for each in topology.subtopologies:
         for topic in each.state_changelog_topics:
@@ -164,11 +164,14 @@ def required_topics(topology: Topology) -> frozenset[str]:
 
 def configure(topology: Topology, image: TopicsImage) -> ConfiguredTopology:
     """Determines the partition counts of the topology's topics, its tasks, and the topics that are
-    missing. `invalid_structure` must have accepted the topology.
+    missing.
 
     All source topics must exist. Missing internal topics get counts; existing ones must have them.
     """
     required = required_topics(topology)
+    problem = invalid_structure(topology)
+    if problem is not None:  # of a group that Kafka wrote
+        return ConfiguredTopology(required=required, invalid=problem)
     absent = {
         name
         for each in topology.subtopologies

@@ -263,6 +263,11 @@ def test_invalid_topology_has_a_message(given: Topology, message: str | None) ->
     assert invalid(given) == message
 
 
+def test_loaded_topology_that_contradicts_itself_is_invalid() -> None:
+    given = of(part("0", "in", together=[CopartitionGroup((7,))]))
+    assert configure(given, image({"in": 1})).invalid == invalid(given)
+
+
 def test_endpoint_has_the_partitions_of_sources_and_repartition_sources() -> None:
     joining = of(part("0", "in", writes=["r"]), part("1", "b", "a", reads=("r",)))
     topics = image({"in": 4, "a": 4, "b": 2, "r": 4})
