@@ -66,6 +66,8 @@ def difference(case: TopologyCase, kafka: Kafka) -> str | None:
         problem = configured.invalid
     if "error" in kafka:
         same = problem == kafka["message"] if kafka["error"] == INVALID else problem is not None
+        if case.is_strange and configured is None and not kafka["message"].startswith("Changelog"):
+            same = True  # Kafka finds a loop first, or has no message for the contradiction
         return None if same else f"{kafka['error']} {kafka['message']}: {problem}"
     if configured is None and case.is_strange and kafka.get("status") in (1, 2):
         return None  # Kafka refuses it when the topics are as expected
