@@ -10,6 +10,8 @@ Where to change:
   `broker/web/views/noticed.py`. Then `broker/web/openapi.json`, `tests/coordinator/test_losses.py`.
 - the checks of a ShareGroupHeartbeat and their texts: `coordinator/share/heartbeat.py`. Then
   `tests/coordinator/share/test_heartbeat.py`, `tests/interop/test_share_groups_as_kafka.py`.
+- the checks of a StreamsGroupHeartbeat and their texts: `coordinator/streams/malformed.py`, then
+  `heartbeat.py` and `advance.py`. Then `tests/coordinator/streams/test_heartbeat.py`.
 - the reasons for which joins are rejected, and their texts: `coordinator/classic/refused_joins.py`.
   Then `tests/coordinator/test_refused_joins.py`, `tests/coordinator/test_golden.py`.
 """

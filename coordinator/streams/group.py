@@ -80,6 +80,7 @@ class StreamsGroup:
     """One streams group of a shard."""
 
     __slots__ = (
+        "_changelogs",
         "_holders",
         "_sources",
         "changed_ms",
@@ -134,6 +135,7 @@ class StreamsGroup:
         """The ids of the members that have a task, assigned or revoking, by role."""
         self._sources: dict[str, Subtopology] = {}
         """The subtopology that reads each source or repartition topic."""
+        self._changelogs: set[str] = set()
 
     # -------------------------------------------------------------------------------------- fold
 
@@ -184,10 +186,11 @@ class StreamsGroup:
         if self.topology is not None:
             self.configured = None
         self.topology = topology
-        self._sources = {}
+        self._sources, self._changelogs = {}, set()
         for each in () if topology is None else topology.subtopologies:
             repartition = (topic.name for topic in each.repartition_source_topics)
             self._sources.update(dict.fromkeys((*each.source_topics, *repartition), each))
+            self._changelogs.update(topic.name for topic in each.state_changelog_topics)
 
     def new_member(self, member_id: str) -> StreamsMember:
         """Returns a member, which is created if necessary, so that its timers can be armed before
@@ -269,14 +272,7 @@ class StreamsGroup:
 
     def uses(self, topic: str) -> bool:
         """Returns whether the topology reads the topic, or has it as changelog."""
-        topology = self.topology
-        if topology is None:
-            return False
-        return topic in self._sources or any(
-            topic == each.name
-            for subtopology in topology.subtopologies
-            for each in subtopology.state_changelog_topics
-        )
+        return topic in self._sources or topic in self._changelogs
 
 
 def tasks_of(current: StreamsCurrentAssignment) -> Iterator[tuple[Role, Task]]:
