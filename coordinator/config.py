@@ -111,8 +111,6 @@ class GroupConfig:
     share_initialize_retry_ms: int = 30_000
     """group.share.initialize.retry.interval.ms, an internal property of Kafka: the time after which
     an initialization that has not ended is repeated."""
-    serves_share_groups: bool = True
-    """Whether the broker serves share groups, and knows all topics; false in a cluster."""
     streams: StreamsSettings = StreamsSettings()
     """group.streams.*: the settings of streams groups that have no group-specific settings."""
     own_streams: Mapping[str, StreamsSettings] = field(default_factory=dict)

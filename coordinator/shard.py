@@ -54,7 +54,7 @@ from coordinator.txn_commits import end_offsets, txn_commit
 from coordinator.unloading import unload
 from coordinator.views import ShardView, describe, list_groups
 from offsets.columns import TopicColumns
-from offsets.runs import GroupRun, GroupStateRun, OwnBatch, Run
+from offsets.runs import GroupRun, GroupStateRun, OffsetRun, OwnBatch, Run
 from protocol.errors import NONE
 from protocol.now import Now
 

@@ -7,11 +7,7 @@ writes the records of a commit.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Sequence
-from functools import cache
-
-from offsets.plain_record import EPOCH_FROM_END, NO_METADATA, TAIL_BYTES, VALUE_HEAD
+from offsets.offset_records import key_of, offsets_one_by_one, plain_records
 from offsets.record_values import (
     GROUP_VALUE_VERSION,
     MAX_STRING_BYTES,
@@ -29,41 +25,6 @@ _PROLOGUE_BYTES_AT_MOST = 17
 delta as varints of five bytes each."""
 
 _DELTA_BYTES_AT_MOST = 5
-
-_CHUNK = 64
-"""The maximum number of records that are packed at once."""
-
-_KEYS_KEPT = 8192
-_DELTAS = 8192
-_SHAPES_KEPT = 512
-
-
-class _Key:
-    """The encoded bytes that the records of one (group, topic) share."""
-
-    __slots__ = ("head", "prologues", "size")
-
-    def __init__(self, group_id: str, topic: str) -> None:
-        key_head = offset_key_head(group_id, topic)
-        self.head = encode_varint(len(key_head) + 4) + key_head
-        """The key's length and the key, without the partition."""
-        self.size = len(self.head)
-        self.prologues = tuple(
-            encode_varint(_FIXED_BYTES + delta_bytes + self.size) + b"\0\0"
-            for delta_bytes in range(6)
-        )
-        """The start of a record (its length, attributes 0, timestamp delta 0), by the number of
-        bytes of the offset delta."""
-
-
-_AnyShape = tuple[Callable[..., bytes], bytes, bytes]
-
-_keys: dict[tuple[str, str], _Key] = {}
-_shapes: dict[tuple[int, int, int, bool], struct.Struct] = {}
-_singles: dict[tuple[int, int], struct.Struct] = {}
-_any_shapes: dict[tuple[int, int, int, bool], _AnyShape] = {}
-_one_byte_deltas = range(0, 128, 2)
-_two_byte_deltas: list[int] = []
 
 
 def run_records(run: Run, first_delta: int, group_version: int = GROUP_VALUE_VERSION) -> bytes:

@@ -40,7 +40,7 @@ def _member(registry: Registry, member: DescribedShareMember) -> dict[str, Any]:
 _SHARE_GROUPS = DescribedType(
     ShareGroupDescribe,
     ShareDescribeReply,
-    lambda _: {"assignor_name": _ASSIGNOR},
+    lambda reply: {"assignor_name": reply.assignor},
     assigned_topics(lambda member: (member.assignment,)),
     _member,
 )

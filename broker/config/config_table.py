@@ -626,8 +626,9 @@ _KAFKA: Final = (
         "[consumer, classic, share, streams, unknown]",
         "The enabled group protocols: classic for classic groups, consumer for consumer groups"
         " (KIP-848), which a cluster serves from group.version 1 on, share for share groups"
-        " (KIP-932) and streams for streams groups (KIP-1071), both of which only a standalone"
-        " broker serves. The classic protocol can't be disabled.",
+        " (KIP-932), which a cluster serves from share.version 1 on, and streams for streams groups"
+        " (KIP-1071), which only a standalone broker serves. The classic protocol can't be"
+        " disabled.",
     ),
     S(
         "group.coordinator.threads",

@@ -407,10 +407,10 @@ OF_A_CLUSTER = (
 """Packages and modules that a standalone broker does not need."""
 
 
-MODULES_MAX = 614
+MODULES_MAX = 640
 """The maximum number of Muster modules that are loaded before the broker listens. Each module takes
 0.1 ms."""
-COMPILED_MAX = 1032
+COMPILED_MAX = 1040
 """The maximum number of code strings that are compiled before the broker listens, each in 0.02 to
 0.2 ms.
 

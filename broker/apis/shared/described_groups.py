@@ -33,12 +33,8 @@ RIGHTS = Rights(each=_DESCRIBE, own=(_DESCRIBE_TOPIC,), tells=(_TELLS,))
 """The rights that each of the APIs needs."""
 
 
-Member_co = TypeVar("Member_co", covariant=True)
-Member = TypeVar("Member")
-
-
-class _Reply(Protocol[Member_co]):
-    """A reply of the coordinator."""
+class _Reply(Protocol):
+    """A reply of the coordinator; the members have the type that `DescribedType.member` takes."""
 
     @property
     def error_code(self) -> int: ...
@@ -53,20 +49,21 @@ class _Reply(Protocol[Member_co]):
     @property
     def target_epoch(self) -> int: ...
     @property
-    def assignor(self) -> str: ...
-    @property
-    def members(self) -> Sequence[Member_co]: ...
+    def members(self) -> Sequence[Any]: ...
 
 
-class DescribedType(Generic[Member]):
+Reply = TypeVar("Reply", bound=_Reply)
+
+
+class DescribedType(Generic[Reply]):
     """A type of groups, with what its description does not share with other types."""
 
     def __init__(
         self,
-        call: Callable[[Any, str], Any],
-        refusal: Callable[[int, str], Any],
-        group: Callable[[Any], dict[str, Any]],
-        topics: Callable[[Registry, Any], Iterator[str | None]],
+        call: Callable[[Ticket, str], GroupCall],
+        refusal: Callable[[int, str], Reply],
+        group: Callable[[Reply], dict[str, Any]],
+        topics: Callable[[Registry, Reply], Iterator[str | None]],
         member: Callable[[Registry, Any], dict[str, Any]],
     ) -> None:
         self.call = call
@@ -81,11 +78,11 @@ class DescribedType(Generic[Member]):
         """Returns the fields of a member in the response."""
 
 
-def describe(services: Services, request: Request, described: DescribedType[Member]) -> Steps:
+def describe(services: Services, request: Request, described: DescribedType[Reply]) -> Steps:
     """Serves one request."""
     value = request.value
     allowed, refused = yield from split(services, request, _DESCRIBE, value["group_ids"], str)
-    gather: Gather[_Reply[Member]] = Gather()
+    gather: Gather[Reply] = Gather()
     for group_id in dict.fromkeys(allowed):
         ticket = gather.ticket()
         if group_id:
@@ -110,8 +107,8 @@ def describe(services: Services, request: Request, described: DescribedType[Memb
 def _group(
     services: Services,
     request: Request,
-    described: DescribedType[Member],
-    reply: _Reply[Member],
+    described: DescribedType[Reply],
+    reply: Reply,
 ) -> Generator[None, None, dict[str, Any]]:
     """Returns one group of the response; the whole group is refused if the client may not describe
     a topic."""
@@ -148,11 +145,11 @@ def _group(
 
 def assigned_topics(
     assignments: Callable[[Any], tuple[Assignment, ...]],
-) -> Callable[[Registry, Any], Iterator[str | None]]:
+) -> Callable[[Registry, _Reply], Iterator[str | None]]:
     """Returns a function that yields the names of all topics in the assignments of a reply's
     members; ``assignments`` returns all assignments of a member."""
 
-    def names(registry: Registry, reply: Any) -> Iterator[str | None]:
+    def names(registry: Registry, reply: _Reply) -> Iterator[str | None]:
         seen: set[bytes] = set()
         for member in reply.members:
             for assignment in assignments(member):

@@ -100,7 +100,7 @@ def test_existing_or_pending_topic_is_not_created_again(creation: Creation) -> N
     assert len(creation.topics.created) == 1
 
 
-def test_topic_that_another_request_creates_first_is_no_fault(creation: Creation) -> None:
+def test_topic_that_another_request_creates_first_causes_no_fault(creation: Creation) -> None:
     creation.internal.create([LOG])
     creation.topics.known["log"] = Topic("log", b"t" * 16, 2)
     creation.run()

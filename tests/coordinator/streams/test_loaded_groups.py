@@ -3,13 +3,9 @@ are never at two processes at once."""
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-
 import pytest
 
 from coordinator.config import GroupConfig
-from coordinator.streams.group import StreamsGroup
 from coordinator.streams.states import MemberState
 from offsets.consumer_records import ConsumerGroupRun, EpochRecord, GroupEpoch
 from offsets.runs import GroupRun, GroupValue, OffsetRun, Run
@@ -38,6 +34,7 @@ from tests.coordinator.streams.groups import (
     StreamsGroups,
     hard_state,
 )
+from tests.coordinator.streams.lives import live
 
 NOW = Now(1_000, WALL_MS)
 CLASSIC = GroupRun(GROUP, GroupValue("consumer", 3, "range", None, WALL_MS, []))
@@ -61,86 +58,7 @@ def kinds(*runs: Run) -> tuple[list[str], list[str]]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_life_is_the_same_after_a_load_and_gives_no_task_twice(seed: int) -> None:
-    rng = random.Random(seed)
-    groups = StreamsGroups(
-        interval_ms=rng.choice((0, 1_000)),
-        delay_ms=rng.choice((0, 3_000)),
-        standby=rng.choice((0, 1, 2)),
-    )
-    groups.topic(STORE.name, 2)
-    for _ in range(100):
-        group = groups.shard.view.streams_groups.get(GROUP)
-        known = list(group.members) if group else []
-        match rng.choice("jjbbbbbbbblwtp"):
-            case "j":
-                process = f"p{rng.randrange(3)}"
-                groups.join(f"m{rng.randrange(6)}", topology=STATEFUL, process_id=process)
-            case "b" if group and known:
-                beat(groups, group, rng.choice(known), rng)
-            case "l" if known:
-                groups.send(rng.choice(known), -1)
-            case "w":
-                groups.pass_ms(rng.choice((100, 1_000, 20_000)))
-            case "t":
-                count = rng.choice((-1, 2, 2, 4))
-                groups.topic("t", count)
-                groups.topic(STORE.name, rng.choice((count, count, -1)))
-            case "p" if group and known:
-                member_id = rng.choice(known)
-                epoch = group.members[member_id].current.epoch
-                groups.send(member_id, epoch, process_id=f"p{rng.randrange(3)}")
-        check_tasks(groups)
-        groups.check_loaded()
-    finish(groups)
-
-
-def beat(groups: StreamsGroups, group: StreamsGroup, member_id: str, rng: random.Random) -> None:
-    """Sends a heartbeat that lists no tasks, or the assigned tasks, or the revoking tasks too, with
-    the current or the previous epoch."""
-    current = group.members[member_id].current
-    epoch = rng.choice((current.epoch, current.epoch, current.previous_epoch))
-    if not epoch or rng.random() < 0.3:
-        groups.send(member_id, epoch or current.epoch)
-        return
-    active = {name: tuple(tasks) for name, tasks in current.active.items()}
-    if rng.random() < 0.3:
-        for name, tasks in current.revoking_active.items():
-            active[name] = tuple(sorted((*active.get(name, ()), *tasks)))
-    groups.owning(member_id, epoch, active=active, standby=current.standby)
-
-
-def check_tasks(groups: StreamsGroups) -> None:
-    """Checks that no active task is at two members, assigned or revoking, and that a member that
-    must give up tasks has a deadline."""
-    group = groups.shard.view.streams_groups.get(GROUP)
-    holders: Counter[tuple[str, int]] = Counter()
-    for member in group.members.values() if group else ():
-        current = member.current
-        for tasks in (current.active, current.revoking_active):
-            holders.update((name, number) for name, numbers in tasks.items() for number in numbers)
-        is_armed = member.rebalance.due_ms < 1 << 62
-        assert is_armed == (current.state == MemberState.UNREVOKED)
-    assert not [task for task, count in holders.items() if count > 1]
-
-
-def finish(groups: StreamsGroups) -> None:
-    """Lets all members send heartbeats; then every task has one active member."""
-    groups.topic("t", 4)
-    groups.topic(STORE.name, 4)
-    groups.join("last", topology=STATEFUL)
-    for _ in range(8):
-        groups.now_ms += 4_000
-        groups.pass_ms(0)
-        groups.settle()
-    group = groups.group
-    for member in group.members.values():
-        current = member.current
-        target = group.targets[member.member_id]
-        assert {name: tuple(tasks) for name, tasks in current.active.items()} == target.active
-        assert (current.standby, current.epoch) == (target.standby, group.epoch.epoch)
-    tasks = sorted(task for each in group.targets.values() for task in each.active.get(SUB, ()))
-    assert tasks == [0, 1, 2, 3]
-    groups.check_loaded()
+    live(seed)
 
 
 def test_newest_record_determines_the_type_of_a_group() -> None:
