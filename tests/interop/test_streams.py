@@ -7,7 +7,7 @@ compares each record of each topic and waits until no transaction is open.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -37,8 +37,16 @@ SETTINGS = {"offsets.topic.num.partitions": "5", "transaction.state.log.num.part
 class Streams:
     """A Kafka Streams test program with its roles: driver, instances, verifier."""
 
-    def __init__(self, program: tuple[str, str], broker: Broker, folder: Path) -> None:
+    def __init__(
+        self,
+        program: tuple[str, str],
+        broker: Broker,
+        folder: Path,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """``properties`` are further settings of the program."""
         self.program = program
+        self.properties = properties or {}
         self.folder = folder
         self.broker = broker
         self.instances: dict[str, Program] = {}
@@ -54,6 +62,7 @@ class Streams:
             "state.dir": str(self.folder / state),
             "session.timeout.ms": "10000",
             "acceptable.recovery.lag": "9223372036854775807",
+            **self.properties,
         }
         file.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
         program = java_program(*self.program, str(file), role)
