@@ -32,6 +32,11 @@ def tasks(given: list[Value] | None) -> Tasks | None:
     return sorted((each["subtopology_id"], tuple(sorted(each["partitions"]))) for each in given)
 
 
+def task_ids(owned: Tasks) -> list[Value]:
+    """Returns tasks as a heartbeat lists them."""
+    return [{"subtopology_id": name, "partitions": list(numbers)} for name, numbers in owned]
+
+
 class GroupCalls:
     """Random requests to one group; ``epochs`` are the epochs of its members."""
 

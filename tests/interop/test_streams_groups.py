@@ -104,6 +104,7 @@ def test_standby_task_takes_over_when_its_active_instance_is_killed(word_count: 
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.proves("streams 9")
 def test_all_instances_end_when_one_requests_the_shutdown_of_the_application(
     word_count: WordCount,
 ) -> None:
@@ -114,6 +115,7 @@ def test_all_instances_end_when_one_requests_the_shutdown_of_the_application(
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.proves("streams 8")
 def test_kafka_streams_groups_lists_describes_resets_and_deletes(word_count: WordCount) -> None:
     word_count.running("first")
     word_count.send(30)
