@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 STABLE = "Stable"
 if TYPE_CHECKING:
     from verdicts.share_rules import ShareFacts
+    from verdicts.streams_rules import StreamsFacts
 
 EMPTY = "Empty"
 SHARE = "share"
@@ -229,6 +230,9 @@ class GroupFacts(NamedTuple):
     """
     share: ShareFacts | None = None
     """The deliveries of a share group; None for other groups."""
+    streams: StreamsFacts | None = None
+    """The problem of a streams group with its topics; None for other groups, and if all topics
+    exist."""
     state_counts_from_ms: int | None = None
     """The time from which the present state counts. The time is after the last pause of the broker,
     because pauses do not count."""

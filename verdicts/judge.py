@@ -24,6 +24,7 @@ from verdicts.findings import Finding, Mark
 from verdicts.flapping_words import is_restart
 from verdicts.names import Verdict
 from verdicts.others import Others
+from verdicts.streams_rules import streams_marks
 from verdicts.thresholds import Thresholds
 from verdicts.wording import finding, nothing_wrong
 
@@ -92,7 +93,7 @@ def judge(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
     rules = _Rules(facts, thresholds, now_ms)
     facts = facts._replace(reads_nothing_since_ms=rules.reads_nothing_since())
     marks = [*rules.out_of_range(), *rules.blocked(), *rules.refused(), *rules.flapping()]
-    marks += rules.reading()
+    marks += [*rules.reading(), *streams_marks(facts, thresholds, now_ms)]
     if facts.share is not None:
         from verdicts.share_rules import share_marks  # most brokers have no share groups
 

@@ -20,6 +20,8 @@ class Verdict(StrEnum):
     """A rebalance waits for a member that does not rejoin."""
     REFUSED = "REFUSED"
     """The coordinator rejects the JoinGroup requests of clients until a setting is changed."""
+    NOT_READY = "NOT_READY"
+    """A streams group assigns no task, because a topic of its application is missing."""
     HELD_BACK = "HELD_BACK"
     """The group's read_committed consumers wait for the end of an open transaction."""
     STALLED = "STALLED"

@@ -14,6 +14,8 @@ class Thresholds:
     """How long a rebalance may wait for a member."""
     refused_ms: int = 600_000
     """How long the last rejected join of a client counts, unless the client has joined since."""
+    not_ready_ms: int = 10_000
+    """How long a streams group may lack topics of its application."""
     held_back_ms: int = 30_000
     """How long readers may wait for an open transaction."""
     stalled_ms: int = 30_000
@@ -49,6 +51,7 @@ class Thresholds:
 SETTINGS: Mapping[str, str] = {
     "group.verdict.blocked.ms": "blocked_ms",
     "group.verdict.refused.ms": "refused_ms",
+    "group.verdict.not.ready.ms": "not_ready_ms",
     "group.verdict.held.back.ms": "held_back_ms",
     "group.verdict.stalled.ms": "stalled_ms",
     "group.verdict.stuck.record.ms": "stuck_record_ms",

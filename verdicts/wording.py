@@ -24,6 +24,7 @@ from verdicts.spelling import (
     span,
     verb,
 )
+from verdicts.streams_rules import streams_words
 
 _NAMED_TOPICS = 3
 _OF_SHARE_GROUPS = (Verdict.STALLED, Verdict.STUCK_RECORD, Verdict.LOCKS_EXPIRE)
@@ -288,6 +289,7 @@ _WORDS: dict[Verdict, Callable[[Mark, GroupFacts], _Words]] = {
     Verdict.OUT_OF_RANGE: _out_of_range,
     Verdict.BLOCKED: _blocked,
     Verdict.REFUSED: refused,
+    Verdict.NOT_READY: streams_words,
     Verdict.HELD_BACK: _held_back,
     Verdict.STALLED: _stalled,
     Verdict.STUCK_RECORD: _stuck_record,

@@ -196,6 +196,14 @@ _MUSTER: Final = (
         "Verdict LAGGING: the highest allowed age of the oldest unread record. Only in Muster.",
     ),
     S(
+        "group.verdict.not.ready.ms",
+        INT,
+        10_000,
+        "[0,...]",
+        "Verdict NOT_READY: how long a streams group may lack topics of its application. Only in"
+        " Muster.",
+    ),
+    S(
         "group.verdict.held.back.ms",
         INT,
         30_000,

@@ -150,6 +150,11 @@ TABLE = [
     ("the first members of a group", joining("m2", for_s=60, members=TWO, phase="initial delay"),
      "OK", "the group has not committed any offset yet"),
 
+    # ---- not ready
+    ("for 10 s", stable()._replace(state="NotReady", state_since_ms=ago(10)),
+     "NOT_READY", "no instance has had a task since 2026-11-22T12:05:21Z: a topic of the"
+     " application is missing, although the group has 1 member"),
+
     # ---- held back
     ("by a transaction", stable(at(0, 120, 124, moved=60, stands=41, hold=held())),
      "HELD_BACK", "orders:0 is blocked at offset 120 by transaction 'billing-1' (producer 4001,"

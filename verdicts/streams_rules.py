@@ -1,0 +1,74 @@
+"""The verdict NOT_READY of streams groups (KIP-1071): the rule and its texts.
+
+A streams group assigns no task while a source topic of its application is missing, while the input
+topics have partition counts that do not match, or while an internal topic is not created yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from verdicts.commands import command
+from verdicts.facts import GroupFacts
+from verdicts.findings import Mark
+from verdicts.names import Verdict
+from verdicts.spelling import counted, since
+from verdicts.thresholds import Thresholds
+
+NOT_READY = "NotReady"
+"""Kafka's name of the state in which a topic of the topology is missing."""
+MISSING_SOURCE_TOPICS, INCORRECTLY_PARTITIONED_TOPICS, MISSING_INTERNAL_TOPICS = 1, 2, 3
+
+
+class StreamsFacts(NamedTuple):
+    """The problem of a topology, as in the last heartbeat."""
+
+    code: int | None
+    """Kafka's status code; None if no member has sent a heartbeat since the broker started."""
+    detail: str
+    """Kafka's text of the status."""
+    topics: tuple[str, ...] = ()
+    """The missing topics."""
+
+
+def streams_marks(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Iterator[Mark]:
+    """Yields NOT_READY if the group has had a problem with its topics for long enough. If the time
+    is unknown, as for a client of an Apache Kafka broker, the state alone decides."""
+    if facts.state != NOT_READY:
+        return
+    since_ms = facts.state_since_ms
+    counts_from_ms = facts.counts_from_ms
+    if counts_from_ms is None or now_ms - counts_from_ms >= thresholds.not_ready_ms:
+        yield Mark(Verdict.NOT_READY, since_ms, (), None)
+
+
+def streams_words(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
+    """Returns the sentence, the advice and the command of a mark of `streams_marks`."""
+    streams = facts.streams
+    sentence = f"no instance has had a task{since(mark.since_ms)}: "
+    who = f", although the group has {counted(len(facts.members), 'member')}"
+    who = who if facts.members else ""
+    if streams is None or streams.code is None:
+        sentence += "a topic of the application is missing" + who
+        advice = "check that all source topics of the application exist"
+        return sentence, advice, command("groups describe", facts.group)
+    topics = ", ".join(streams.topics)
+    if streams.code == MISSING_SOURCE_TOPICS and streams.topics:
+        is_one = len(streams.topics) == 1
+        what = f"source topic {topics} does" if is_one else f"source topics {topics} do"
+        sentence += f"the {what} not exist{who}"
+        advice = "create the topic, or correct its name in the application"
+        return sentence, advice, command("topics create", streams.topics[0])
+    if streams.code == MISSING_INTERNAL_TOPICS and streams.topics:
+        is_one = len(streams.topics) == 1
+        what = f"internal topic {topics} is" if is_one else f"internal topics {topics} are"
+        sentence += f"the {what} missing, which the broker creates at a heartbeat{who}"
+        advice = (
+            "the members' principal needs CREATE on the topics or on the cluster; the broker's log"
+            " has the reason if it could not create them"
+        )
+        return sentence, advice, command("groups why", facts.group)
+    sentence += f"{streams.detail.rstrip('.')}{who}"
+    advice = "give the topics of one join or merge equal numbers of partitions"
+    return sentence, advice, command("groups describe", facts.group)
