@@ -23,8 +23,8 @@ STATEFUL = {"stored": {"0"}, "repartitioned": {"1"}, "joined": {"0"}, "fixed": {
 TASKS = {
     "stored": {"0": 4},
     "repartitioned": {"0": 4, "1": 4},
-    "joined": {"0": 4, "1": 3},
-    "fixed": {"0": 3, "1": 6},
+    "joined": {"0": 4, "1": 2},
+    "fixed": {"0": 2, "1": 6},
 }
 """The number of tasks of each subtopology, by shape."""
 ROUNDS_UNTIL_STABLE = 12

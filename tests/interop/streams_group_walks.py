@@ -177,8 +177,6 @@ class StreamsWalk:
             {"process_id": None},
             {"process_id": PROCESSES[member]},
         ]
-        if self.has_endpoints and self.is_ready:
-            choices.append({"user_endpoint": {"host": "other", "port": 9000}})
         fields = self.random.choice(choices)
         return f"change {member} {epoch} {fields}", lambda side: self._heartbeat(
             side, member, epoch, **fields
