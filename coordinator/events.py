@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from coordinator.consumer.events import ConsumerEvent
 from coordinator.share.events import ShareEvent
+from coordinator.streams.events import StreamsEvent
 from protocol.slotted import slotted
 
 
@@ -343,4 +344,5 @@ Event = (
     | ShardLoaded
     | ConsumerEvent
     | ShareEvent
+    | StreamsEvent
 )

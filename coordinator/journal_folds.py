@@ -39,7 +39,8 @@ from coordinator.journal_entries import (
     Rejections,
 )
 from coordinator.journal_rebalance import Change, Rebalance, kept_assigned, kept_ids
-from coordinator.share.archived import RecordsArchived, fold_archived
+from coordinator.streams.events import FirstTargetDelayed, ShutdownRequested, TopologyChecked
+from coordinator.wording import seconds
 from journal.pages import Fold
 from journal.texts import kept_id, kept_sentence
 from protocol.consumer_protocol import CONSUMER
@@ -202,6 +203,30 @@ def _reconciled(journal: GroupJournal, event: GroupReconciled, now: Now) -> None
     _end(journal, current, "assigned", now)
 
 
+# -------------------------------------------------------------------------------- streams groups
+
+
+def _checked(journal: GroupJournal, event: TopologyChecked, now: Now) -> None:
+    if event.code:
+        kind, text = "topology_not_ready", f"no task can be assigned: {event.detail}"
+    else:
+        kind, text = "topology_ready", "all topics of the topology exist: tasks can be assigned"
+    journal.add_note(Note(now.wall_ms, kind, kept_sentence(text)))
+
+
+def _delayed(journal: GroupJournal, event: FirstTargetDelayed, now: Now) -> None:
+    text = (
+        f"the first assignment waits {seconds(event.delay_ms)} for further members"
+        " (streams.initial.rebalance.delay.ms)"
+    )
+    journal.add_note(Note(now.wall_ms, "assignment_delayed", text))
+
+
+def _shutdown(journal: GroupJournal, event: ShutdownRequested, now: Now) -> None:
+    text = f"{event.who} requested the shutdown of the application: every instance is told to end"
+    journal.add_note(Note(now.wall_ms, "shutdown_requested", kept_sentence(text)))
+
+
 # --------------------------------------------------------------------------------------- members
 
 
@@ -341,6 +366,9 @@ FOLDS: dict[type, Fold[GroupJournal]] = {
     TargetComputed: _target_computed,
     GroupReconciled: _reconciled,
     GroupConverted: _converted,
+    TopologyChecked: _checked,
+    FirstTargetDelayed: _delayed,
+    ShutdownRequested: _shutdown,
     MemberJoined: _joined,
     MemberLeft: _left,
     MemberChanged: _changed,

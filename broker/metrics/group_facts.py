@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from broker.cores.groups.runtime import HostedGroups
+from broker.metrics.kind_facts import awaited_facts, member_facts, streams_facts
 from broker.metrics.lag import BLOCK, Lags
 from broker.metrics.lso_blockers import LsoBlockers
 from broker.metrics.progress import Arrivals, Columns, Look, Progress, unread_since
@@ -23,12 +24,11 @@ from coordinator.classic.member_restarts import Streak
 from coordinator.classic.refused_joins import LASTING
 from coordinator.group_journal import FLAPPING_CAUSES, GroupJournal
 from coordinator.journal import Journal
-from coordinator.read_only import GroupView, MemberView
+from coordinator.read_only import GroupView
 from protocol.errors import NAMES
 from protocol.now import Now
 from verdicts.facts import (
     SHARE,
-    AwaitedFacts,
     FencedFacts,
     GroupFacts,
     HoldFacts,
@@ -285,7 +285,7 @@ class GroupLooks:
             for each in (() if journal is None else journal.rebalances)
             if each.cause in FLAPPING_CAUSES
         ]
-        awaits = _awaits(group, now)
+        awaits = awaited_facts(group, now)
         returns = [] if journal is None else self._returns(journal)
         is_share = group.type == SHARE
         share = (yield from self.share.facts(group.group_id, now)) if is_share else None
@@ -294,7 +294,7 @@ class GroupLooks:
             there = list(group.members.values())
             for first in range(0, len(there), BLOCK):
                 block = there[first : first + BLOCK]
-                members += [_member(group, each, now) for each in block]
+                members += [member_facts(group, each, now) for each in block]
                 yield len(block)
         return GroupFacts(
             group=group.group_id,
@@ -313,6 +313,7 @@ class GroupLooks:
             rebalances_streak=None if journal is None else _streak(journal.flapping),
             last_why=losses[-1].detail if losses else None,
             share=share,
+            streams=streams_facts(group),
         )
 
     def refused(self, group_id: str) -> Sequence[RefusedFacts]:
@@ -357,20 +358,6 @@ class GroupLooks:
         return found
 
 
-def _member(group: GroupView, member: MemberView, now: Now) -> MemberFacts:
-    return MemberFacts(
-        member.member_id,
-        member.group_instance_id,
-        member.client_id,
-        member.client_host,
-        heartbeats.silent_ms(member, now),
-        heartbeats.is_heard(group, member, now),
-        member.session_timeout_ms,
-        heartbeats.closed_for_ms(member, now),
-        heartbeats.session_left_ms(member, now),
-    )
-
-
 def _fenced(journal: GroupJournal) -> list[FencedFacts]:
     return [
         FencedFacts(
@@ -389,12 +376,3 @@ def _fenced(journal: GroupJournal) -> list[FencedFacts]:
 
 def _streak(streak: Streak) -> StreakFacts | None:
     return StreakFacts(streak.count, streak.since_ms) if streak.count else None
-
-
-def _awaits(group: GroupView, now: Now) -> AwaitedFacts | None:
-    waits = group.awaited()
-    end_ms = heartbeats.phase_end_ms(group, now)
-    if end_ms is None:
-        return None
-    until_ms = now.wall_ms + max(0, end_ms - now.mono_ms)
-    return AwaitedFacts(waits.phase, until_ms, waits.members)

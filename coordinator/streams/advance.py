@@ -17,6 +17,7 @@ from coordinator.events import MemberJoined
 from coordinator.step import Step, fits
 from coordinator.streams.calls import StreamsHeartbeat
 from coordinator.streams.changes import StreamsChanges, assignment_configs, changed_members
+from coordinator.streams.events import FirstTargetDelayed, TopologyChecked
 from coordinator.streams.group import NO_ASSIGNMENT, NO_TASKS, StreamsGroup, StreamsMember
 from coordinator.streams.reconcile import Towards, must_rejoin, reconcile
 from coordinator.streams.reporting import reconciled
@@ -110,13 +111,26 @@ def advance(
     statuses.extend(configured.status)
     if not _emit(step, changes):
         step.events.clear()
-        return Refused(GROUP_MAX_SIZE_REACHED, _TOO_LARGE)
+        text = (
+            "The group's target assignment does not fit into a batch of __consumer_offsets"
+            " (max.message.bytes)."
+        )
+        return Refused(GROUP_MAX_SIZE_REACHED, text)
+    _checked(step, group, configured)
     group.configured = configured
     group.refresh_wanted = False
     member = known or _joined(step, group, call.member_id, updated)
     if after is not before:
         _reconciled(step, changes, member, updated, before, after)
     return Advanced(group, member, updated, before, after)
+
+
+def _checked(step: Step, group: StreamsGroup, configured: ConfiguredTopology) -> None:
+    """Emits an event if the topology has another problem than before, or none any more."""
+    before = () if group.configured is None else group.configured.status
+    if configured.status != before:
+        code, detail = configured.status[0] if configured.status else (0, "")
+        step.events.append(TopologyChecked(group.group_id, code, detail))
 
 
 def _topology(changes: StreamsChanges, sent: Topology | None) -> Topology | Refused:
@@ -240,6 +254,8 @@ def _target(
     settings = step.state.config.of_streams_group(group.group_id)
     if not group.members and settings.initial_rebalance_delay_ms and not group.is_delayed:
         step.arm(group.initial_delay, settings.initial_rebalance_delay_ms)
+        delayed = FirstTargetDelayed(group.group_id, settings.initial_rebalance_delay_ms)
+        step.events.append(delayed)
     if group.is_delayed:
         text = "Assignment delayed due to the configured initial rebalance delay."
         statuses.append((StatusCode.ASSIGNMENT_DELAYED.value, text))

@@ -11,7 +11,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from coordinator.classic.group import Awaited
+from coordinator.consumer.group_view import REVOKE
 from coordinator.read_only import MemberView, Reconciliation, TimerView
+from coordinator.streams.explained import MemberTasks, StreamsLook, look, member_tasks
 from coordinator.streams.group import STREAMS, StreamsGroup, StreamsMember, session_timeout_ms
 from coordinator.streams.inputs import inputs
 from coordinator.streams.reporting import encoded
@@ -100,6 +102,10 @@ class StreamsMemberView:
             until_ms if must_revoke else None,
             self._waits_for(),
         )
+
+    def tasks(self) -> MemberTasks:
+        """Returns the tasks of the member."""
+        return member_tasks(self._group, self._member)
 
     def _waits_for(self) -> list[tuple[str, int, str]]:
         """Returns topic, partition and holder of each active task in the target that another member
@@ -197,6 +203,16 @@ class StreamsGroupView:
         """Returns the topics that the members read."""
         return self._group.subscribed_names()
 
+    def look(self) -> StreamsLook:
+        """Returns the group's topology, and what keeps the group from assigning tasks."""
+        return look(self._group, self._state.topics)
+
     def awaited(self) -> Awaited:
-        """Returns no members, since a streams group never waits for its members."""
-        return Awaited("", None, ())
+        """Returns the members that must give up tasks, and the time at which the first of them is
+        removed."""
+        members = self._group.members.values()
+        late = [each for each in members if each.current.state == MemberState.UNREVOKED]
+        due_ms = min((each.rebalance.due_ms for each in late), default=NEVER)
+        if due_ms == NEVER:
+            return Awaited("", None, ())
+        return Awaited(REVOKE, due_ms, tuple(each.member_id for each in late))

@@ -28,7 +28,7 @@ from coordinator.streams.group import (
     StreamsGroup,
     StreamsMember,
 )
-from coordinator.streams.leaving import leave
+from coordinator.streams.leaving import leave, request_shutdown
 from coordinator.streams.malformed import malformed
 from coordinator.streams.states import STABLE, StatusCode
 from offsets.streams_records import StreamsCurrentAssignment, StreamsMemberMetadata
@@ -183,8 +183,8 @@ def _stay(step: Step, call: StreamsHeartbeat) -> Refused | None:
     advanced = advance(step, call, group, known, updated, statuses)
     if isinstance(advanced, Refused):
         return advanced
-    if call.shutdown_application and group.shutdown_by is None:
-        group.shutdown_by = call.member_id
+    if call.shutdown_application:
+        request_shutdown(step, group, call.member_id, advanced.metadata)
     if group.shutdown_by is not None:
         statuses.append(
             (

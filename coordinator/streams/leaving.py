@@ -12,11 +12,17 @@ from coordinator.outcome import StreamsHeartbeatReply
 from coordinator.step import Step
 from coordinator.streams.calls import StreamsHeartbeat
 from coordinator.streams.changes import StreamsChanges
-from coordinator.streams.group import StreamsGroup, StreamsMember, session_timeout_ms
-from coordinator.streams.states import Role
+from coordinator.streams.events import ShutdownRequested
+from coordinator.streams.group import (
+    NO_METADATA,
+    StreamsGroup,
+    StreamsMember,
+    session_timeout_ms,
+)
+from coordinator.streams.reconcile import Role
 from coordinator.streams.wording import tasks_named, who
 from coordinator.wording import seconds
-from offsets.streams_records import StreamsGroupRun
+from offsets.streams_records import StreamsGroupRun, StreamsMemberMetadata
 from protocol.errors import GROUP_ID_NOT_FOUND, NONE, UNKNOWN_MEMBER_ID
 
 
@@ -28,9 +34,10 @@ def leave(step: Step, call: StreamsHeartbeat) -> Refused | None:
         if step.state.has_group(call.group_id):
             text = f"Group {call.group_id} is not a streams group."
         return Refused(GROUP_ID_NOT_FOUND, text)
-    if call.shutdown_application and group.shutdown_by is None:
-        group.shutdown_by = call.member_id
     member = group.members.get(call.member_id)
+    if call.shutdown_application:
+        metadata = NO_METADATA if member is None else member.metadata
+        request_shutdown(step, group, call.member_id, metadata)
     if member is None:
         text = f"Member {call.member_id} is not a member of group {call.group_id}."
         return Refused(UNKNOWN_MEMBER_ID, text)
@@ -38,6 +45,16 @@ def leave(step: Step, call: StreamsHeartbeat) -> Refused | None:
     reply = StreamsHeartbeatReply(NONE, None, call.member_id, call.member_epoch)
     step.reply(call.ticket, reply)
     return None
+
+
+def request_shutdown(
+    step: Step, group: StreamsGroup, member_id: str, metadata: StreamsMemberMetadata
+) -> None:
+    """Notes the first member that requests the shutdown of the application."""
+    if group.shutdown_by is None:
+        group.shutdown_by = member_id
+        name = who(member_id, metadata)
+        step.events.append(ShutdownRequested(group.group_id, member_id, name))
 
 
 def fence(

@@ -29,6 +29,7 @@ from coordinator.events import (
     TransactionalOffsets,
     Transition,
 )
+from coordinator.streams.events import FirstTargetDelayed, StreamsEvent, TopologyChecked
 from coordinator.wording import some_of
 from journal.texts import cut
 from protocol.errors import NAMES
@@ -147,8 +148,22 @@ def _observe_consumers(event: Event) -> None:
             error=NAMES[event.error_code],
             detail=event.detail,
         )
+    elif isinstance(event, StreamsEvent):
+        _observe_streams(event)
     else:
         _observe_offsets(event)
+
+
+def _observe_streams(event: StreamsEvent) -> None:
+    if isinstance(event, TopologyChecked):
+        if event.code:
+            logger.warning("topology is not ready", group=event.group_id, detail=event.detail)
+        else:
+            logger.info("topology is ready", group=event.group_id)
+    elif isinstance(event, FirstTargetDelayed):
+        logger.info("assignment delayed", group=event.group_id, delay_ms=event.delay_ms)
+    else:
+        logger.warning("application shutdown requested", group=event.group_id, member=event.who)
 
 
 def _observe_offsets(event: Event) -> None:

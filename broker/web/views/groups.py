@@ -14,6 +14,7 @@ from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.lag import PartitionLag
 from broker.metrics.sources import Sources
 from broker.web.views.noticed import flapping, loss, moved_back, rejected, returning
+from broker.web.views.streams import STREAMS, tasks_view, topology_view
 from broker.web.views.verdicts import findings_of, never_committed, verdict_of
 from coordinator.classic.heartbeats import awaited, phase_end_ms, silent_ms, state_since_ms
 from coordinator.events import AssignedMember
@@ -70,6 +71,7 @@ def group_head(sources: Sources, hosted: HostedGroups, group: GroupView) -> View
         "leader": group.leader_id,
         "coordinator_partition": hosted.index,
         "awaits": _awaits(group, now),
+        "topology": topology_view(group, now),
         "pending_offsets": [
             pending_view(sources, each) for each in hosted.core.view.pending(group.group_id)
         ],
@@ -256,6 +258,7 @@ def member_view(group: GroupView, member: MemberView, now: Now) -> View:
         "last_heard_ms_ago": silent_ms(member, now),
         "waits_with": waits,
         "reconciliation": reconciliation(member.reconciliation, now),
+        "tasks": tasks_view(group, member),
         **_owned(group.protocol_type, member.assignment),
     }
 
@@ -284,7 +287,7 @@ def _wall_ms(mono_ms: int | None, now: Now) -> int | None:
 
 def _owned(protocol_type: str | None, assignment: bytes) -> View:
     partitions = None
-    if protocol_type in (CONSUMER, SHARE):
+    if protocol_type in (CONSUMER, SHARE, STREAMS):
         try:
             partitions = assigned_partitions(assignment)
         except ProtocolError:

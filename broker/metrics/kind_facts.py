@@ -1,0 +1,50 @@
+"""The facts that depend on the type of a group: its members, the phase in which it waits for some
+of them, and the problem of a streams group with its topics."""
+
+from __future__ import annotations
+
+from coordinator.classic import heartbeats
+from coordinator.read_only import GroupView, MemberView
+from protocol.now import Now
+from verdicts.facts import AwaitedFacts, MemberFacts
+from verdicts.streams_rules import NOT_READY, StreamsFacts
+
+
+def member_facts(group: GroupView, member: MemberView, now: Now) -> MemberFacts:
+    """Returns the facts about a member."""
+    return MemberFacts(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        heartbeats.silent_ms(member, now),
+        heartbeats.is_heard(group, member, now),
+        member.session_timeout_ms,
+        heartbeats.closed_for_ms(member, now),
+        heartbeats.session_left_ms(member, now),
+    )
+
+
+def awaited_facts(group: GroupView, now: Now) -> AwaitedFacts | None:
+    """Returns the phase in which the group waits, and for which members; None if it does not
+    wait."""
+    waits = group.awaited()
+    end_ms = heartbeats.phase_end_ms(group, now)
+    if end_ms is None:
+        return None
+    until_ms = now.wall_ms + max(0, end_ms - now.mono_ms)
+    return AwaitedFacts(waits.phase, until_ms, waits.members)
+
+
+def streams_facts(group: GroupView) -> StreamsFacts | None:
+    """Returns the problem of a streams group with its topics; None for other groups, and if all
+    topics exist."""
+    if group.state.value != NOT_READY:
+        return None
+    from coordinator.streams.group_view import StreamsGroupView  # most brokers have none
+
+    assert isinstance(group, StreamsGroupView)
+    problem = group.look().problem
+    if problem is None:
+        return StreamsFacts(None, "")
+    return StreamsFacts(problem.code, problem.detail, problem.topics)

@@ -1,0 +1,64 @@
+"""Streams groups (KIP-1071) as plain values for JSON: the topology, what keeps the group from
+assigning tasks, and the tasks of each member. docs/use/http-api.md describes the fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.read_only import GroupView, MemberView
+from protocol.now import Now
+
+View = dict[str, Any]
+STREAMS = "streams"
+"""The protocol type of streams groups."""
+
+
+def topology_view(group: GroupView, now: Now) -> View | None:
+    """Returns the topology of a streams group and its problem; None for other groups."""
+    if group.type != STREAMS:
+        return None
+    from coordinator.streams.group_view import StreamsGroupView  # most brokers have none
+
+    assert isinstance(group, StreamsGroupView)
+    found = group.look()
+    problem, until_ms = found.problem, found.delayed_until_ms
+    return {
+        "topology_epoch": found.topology_epoch,
+        "problem": None
+        if problem is None
+        else {"code": problem.code, "detail": problem.detail, "topics": list(problem.topics)},
+        "delayed_until_ms": None if until_ms is None else now.wall_ms - now.mono_ms + until_ms,
+        "shutdown_by": found.shutdown_by,
+        "subtopologies": [
+            {
+                "subtopology": each.subtopology_id,
+                "tasks": each.tasks,
+                "source_topics": list(each.source_topics),
+                "repartition_topics": list(each.repartition_topics),
+                "changelog_topics": list(each.changelog_topics),
+            }
+            for each in found.subtopologies
+        ],
+    }
+
+
+def tasks_view(group: GroupView, member: MemberView) -> View | None:
+    """Returns the tasks of a member of a streams group; None for other groups."""
+    if group.type != STREAMS:
+        return None
+    from coordinator.streams.group_view import StreamsMemberView
+
+    assert isinstance(member, StreamsMemberView)
+    found = member.tasks()
+    return {
+        "process": found.process_id,
+        "endpoint": found.endpoint,
+        "topology_epoch": found.topology_epoch,
+        "assigned": dict(found.assigned),
+        "target": dict(found.target),
+        "revoking": dict(found.revoking),
+        "waits_for": [
+            {"task": each.task, "role": each.role, "member": each.holder}
+            for each in found.waits_for
+        ],
+    }

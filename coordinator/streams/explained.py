@@ -1,0 +1,175 @@
+"""A streams group as values for views: its topology with the problem of its topics, and the tasks
+of each member."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from coordinator.streams.group import StreamsGroup, StreamsMember
+from coordinator.streams.reconcile import Role, Task
+from coordinator.streams.topology import (
+    MISSING_INTERNAL_TOPICS,
+    MISSING_SOURCE_TOPICS,
+    ConfiguredTopology,
+)
+from coordinator.streams.wording import by_role
+from coordinator.topics_image import TopicsImage
+from offsets.streams_records import TaskRoles, Topology
+from protocol.deadlines import NEVER
+
+
+class Problem(NamedTuple):
+    """The reason for which the group assigns no task."""
+
+    code: int
+    """Kafka's status code: 1 missing source topics, 2 incorrectly partitioned topics, 3 missing
+    internal topics."""
+    detail: str
+    """Kafka's text of the status."""
+    topics: tuple[str, ...]
+    """The missing topics, ascending."""
+
+
+class SubtopologyLook(NamedTuple):
+    """A subtopology and its topics."""
+
+    subtopology_id: str
+    tasks: int | None
+    """The number of tasks; None if it is unknown, because a topic is missing or no member has sent
+    a heartbeat since the load."""
+    source_topics: tuple[str, ...]
+    repartition_topics: tuple[str, ...]
+    changelog_topics: tuple[str, ...]
+
+
+class StreamsLook(NamedTuple):
+    """The topology of a group and what keeps the group from assigning tasks."""
+
+    topology_epoch: int | None
+    problem: Problem | None
+    delayed_until_ms: int | None
+    """The monotonic time at which the first target is computed; None if it is not delayed."""
+    shutdown_by: str | None
+    """The id of the member that requested the shutdown of the application."""
+    subtopologies: tuple[SubtopologyLook, ...]
+
+
+class WaitingTask(NamedTuple):
+    """A task in a member's target that the member can't get yet."""
+
+    task: str
+    role: str
+    """"active", "standby" or "warmup"."""
+    holder: str
+    """The id of a member that must give up the task first."""
+
+
+class MemberTasks(NamedTuple):
+    """The tasks of a member, by role; a task is named SUBTOPOLOGY_PARTITION."""
+
+    process_id: str
+    endpoint: str | None
+    """HOST:PORT for interactive queries."""
+    topology_epoch: int
+    assigned: Mapping[str, list[str]]
+    target: Mapping[str, list[str]]
+    revoking: Mapping[str, list[str]]
+    waits_for: tuple[WaitingTask, ...]
+
+
+def look(group: StreamsGroup, image: TopicsImage) -> StreamsLook:
+    """Returns the group's topology and problem."""
+    topology, configured = group.topology, group.configured
+    due_ms = group.initial_delay.due_ms
+    tasks = {} if configured is None else configured.tasks
+    subtopologies = () if topology is None else topology.subtopologies
+    return StreamsLook(
+        None if topology is None else topology.epoch,
+        None if topology is None or configured is None else _problem(topology, configured, image),
+        None if due_ms == NEVER else due_ms,
+        group.shutdown_by,
+        tuple(
+            SubtopologyLook(
+                each.subtopology_id,
+                tasks[each.subtopology_id].tasks if each.subtopology_id in tasks else None,
+                each.source_topics,
+                tuple(topic.name for topic in each.repartition_source_topics),
+                tuple(topic.name for topic in each.state_changelog_topics),
+            )
+            for each in subtopologies
+        ),
+    )
+
+
+def _problem(
+    topology: Topology, configured: ConfiguredTopology, image: TopicsImage
+) -> Problem | None:
+    if not configured.status:
+        return None
+    code, detail = configured.status[0]
+    missing: set[str] = set()
+    if code == MISSING_SOURCE_TOPICS:
+        sources = {name for each in topology.subtopologies for name in each.source_topics}
+        missing = {name for name in sources if name not in image.by_name}
+    elif code == MISSING_INTERNAL_TOPICS:
+        missing = {each.name for each in configured.missing_internal}
+    return Problem(code, detail, tuple(sorted(missing)))
+
+
+def member_tasks(group: StreamsGroup, member: StreamsMember) -> MemberTasks:
+    """Returns the tasks of a member."""
+    current, endpoint = member.current, member.metadata.user_endpoint
+    active = {name: tuple(epochs) for name, epochs in current.active.items()}
+    revoking = {name: tuple(epochs) for name, epochs in current.revoking_active.items()}
+    target = group.target_of(member.member_id)
+    return MemberTasks(
+        member.metadata.process_id,
+        None if endpoint is None else f"{endpoint.host}:{endpoint.port}",
+        member.metadata.topology_epoch,
+        _named(TaskRoles(active, current.standby, current.warmup)),
+        _named(target),
+        _named(TaskRoles(revoking, current.revoking_standby, current.revoking_warmup)),
+        tuple(_waits(group, member, target)),
+    )
+
+
+def _named(roles: TaskRoles) -> dict[str, list[str]]:
+    return {
+        role.value: [
+            f"{name}_{partition}" for name in sorted(tasks) for partition in sorted(tasks[name])
+        ]
+        for role, tasks in by_role(roles)
+    }
+
+
+def _waits(group: StreamsGroup, member: StreamsMember, target: TaskRoles) -> list[WaitingTask]:
+    """Returns the tasks for which the member waits, by the rules of `reconcile`."""
+    found = []
+    had = dict(by_role(TaskRoles(_plain(member), member.current.standby, member.current.warmup)))
+    for role, tasks in by_role(target):
+        for name, partitions in tasks.items():
+            for partition in partitions:
+                if partition in had[role].get(name, ()):
+                    continue
+                holder = _holder(group, member, role, (name, partition))
+                if holder is not None:
+                    found.append(WaitingTask(f"{name}_{partition}", role.value, holder))
+    return found
+
+
+def _plain(member: StreamsMember) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(epochs) for name, epochs in member.current.active.items()}
+
+
+def _holder(group: StreamsGroup, member: StreamsMember, role: Role, task: Task) -> str | None:
+    """Returns the member that must give up the task first: any holder of an active task, and a
+    holder in any role whose process is the member's."""
+    process = member.metadata.process_id
+    for other in Role:
+        for holder in sorted(group.holders(other, task)):
+            is_active = role is Role.ACTIVE and other is Role.ACTIVE
+            is_same_process = group.members[holder].metadata.process_id == process
+            if (is_active and holder != member.member_id) or is_same_process:
+                return holder
+    return None

@@ -1,0 +1,79 @@
+"""A streams group (KIP-1071) in the responses of the HTTP API, which openapi.json describes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from protocol.messages.streams_group_heartbeat import API as HEARTBEAT
+from tests.broker.seen import Seen, seeing
+from tests.interop.streams_group_side import JOINING, heartbeat
+from tests.interop.streams_topologies import subtopology, topology
+
+GROUP = "counts"
+SETTINGS = {
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.verdict.not.ready.ms": "0",
+}
+READS_ORDERS = topology(subtopology("0", "orders"))
+UNCHANGED: dict[str, Any] = {
+    "instance_id": None,
+    "rack_id": None,
+    "rebalance_timeout_ms": -1,
+    "topology": None,
+    "active_tasks": None,
+    "standby_tasks": None,
+    "warmup_tasks": None,
+    "process_id": None,
+    "user_endpoint": None,
+    "client_tags": None,
+    "task_offsets": None,
+    "task_end_offsets": None,
+}
+
+
+async def beat(seen: Seen, member_id: str, epoch: int, **fields: Any) -> dict[str, Any]:
+    """Sends a StreamsGroupHeartbeat; without ``fields`` it contains no change."""
+    call = {**UNCHANGED, **heartbeat(GROUP, member_id, epoch, **fields)}
+    answer: dict[str, Any] = await seen.client.call(HEARTBEAT.key, 0, **call)
+    assert answer["error_code"] == 0, answer
+    return answer
+
+
+async def test_http_api_shows_the_tasks_for_which_a_member_waits(tmp_path: Path) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        joining = {**JOINING, "topology": READS_ORDERS}
+        await beat(seen, "a", 0, **joining)
+        await beat(seen, "b", 0, **{**joining, "process_id": "p2"})
+        await beat(seen, "a", 2)
+        found = (await seen.get(f"/api/groups/{GROUP}")).json()
+        journal = (await seen.get(f"/api/groups/{GROUP}/journal")).json()
+    assert (found["type"], found["state"]) == ("streams", "Reconciling")
+    assert [each["tasks"] for each in found["topology"]["subtopologies"]] == [3]
+    assert (found["awaits"]["phase"], len(found["awaits"]["members"])) == ("revoke", 1)
+    giver, taker = (each["tasks"] for each in found["members"])
+    assert giver["assigned"]["active"] == ["0_0", "0_1"]
+    assert giver["revoking"]["active"] == ["0_2"]
+    assert taker["target"]["active"] == ["0_2"]
+    assert taker["waits_for"] == [{"task": "0_2", "role": "active", "member": "a"}]
+    assert found["members"][0]["partitions"] == {"orders": [0, 1]}
+    assert journal["rebalances"][-1]["moved"] == "0_2 from a to b"
+
+
+async def test_http_api_shows_the_missing_topic_and_the_requested_shutdown(tmp_path: Path) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        missing = topology(subtopology("0", "absent"))
+        await beat(seen, "a", 0, **{**JOINING, "topology": missing})
+        await beat(seen, "a", 2, shutdown_application=True)
+        found = (await seen.get(f"/api/groups/{GROUP}")).json()
+        journal = (await seen.get(f"/api/groups/{GROUP}/journal")).json()
+    assert found["state"] == "NotReady"
+    assert found["topology"]["problem"]["topics"] == ["absent"]
+    assert found["topology"]["shutdown_by"] == "a"
+    assert found["verdict"] == "NOT_READY"
+    assert "the source topic absent does not exist" in found["sentence"]
+    assert [each["kind"] for each in journal["notes"]] == [
+        "topology_not_ready",
+        "shutdown_requested",
+    ]

@@ -1,0 +1,90 @@
+"""The events that explain a streams group, and its view: tasks, and members that wait for them."""
+
+from __future__ import annotations
+
+from coordinator.streams.events import FirstTargetDelayed, ShutdownRequested, TopologyChecked
+from coordinator.streams.explained import WaitingTask, look, member_tasks
+from coordinator.streams.topology import MISSING_INTERNAL_TOPICS, MISSING_SOURCE_TOPICS
+from tests.coordinator.streams.groups import GROUP, STATEFUL, STORE, SUB, StreamsGroups
+
+
+def named(groups: StreamsGroups, kind: type) -> list[object]:
+    return [each for each in groups.events if isinstance(each, kind)]
+
+
+def test_problem_of_the_topology_is_reported_when_it_begins_changes_and_ends() -> None:
+    groups = StreamsGroups()
+    groups.topics(t=-1)
+    groups.join("a", topology=STATEFUL)
+    [missing] = named(groups, TopologyChecked)
+    assert isinstance(missing, TopologyChecked)
+    assert missing.code == MISSING_SOURCE_TOPICS
+    problem = look(groups.group, groups.image).problem
+    assert problem is not None
+    assert problem.topics == ("t",)
+    groups.send("a", 2)
+    assert named(groups, TopologyChecked) == []
+    groups.topics(t=2)
+    groups.send("a", 2)
+    [missing] = named(groups, TopologyChecked)
+    assert isinstance(missing, TopologyChecked)
+    assert missing.code == MISSING_INTERNAL_TOPICS
+    problem = look(groups.group, groups.image).problem
+    assert problem is not None
+    assert problem.topics == (STORE.name,)
+    groups.topic(STORE.name, 2)
+    groups.send("a", groups.group.members["a"].current.epoch)
+    assert named(groups, TopologyChecked) == [TopologyChecked(GROUP, 0, "")]
+    assert look(groups.group, groups.image).problem is None
+
+
+def test_delayed_assignment_is_reported_with_its_end() -> None:
+    groups = StreamsGroups(delay_ms=3_000)
+    groups.join("a")
+    assert named(groups, FirstTargetDelayed) == [FirstTargetDelayed(GROUP, 3_000)]
+    assert look(groups.group, groups.image).delayed_until_ms == groups.now_ms + 3_000
+    groups.join("b")
+    assert named(groups, FirstTargetDelayed) == []
+    groups.pass_ms(3_000)
+    assert look(groups.group, groups.image).delayed_until_ms is None
+
+
+def test_shutdown_is_reported_once_with_its_member() -> None:
+    groups = StreamsGroups()
+    groups.join("a")
+    groups.send("a", 2, shutdown_application=True)
+    [event] = named(groups, ShutdownRequested)
+    assert isinstance(event, ShutdownRequested)
+    assert (event.member_id, event.who) == ("a", "client (a) from 127.0.0.1")
+    groups.send("a", 2, shutdown_application=True)
+    assert named(groups, ShutdownRequested) == []
+    assert look(groups.group, groups.image).shutdown_by == "a"
+
+
+def test_member_waits_for_the_task_that_another_member_must_give_up() -> None:
+    groups = StreamsGroups()
+    groups.stable("a")
+    groups.join("b")
+    groups.send("a", 2)
+    a, b = (member_tasks(groups.group, groups.group.members[each]) for each in "ab")
+    assert a.assigned["active"] == [f"{SUB}_0"]
+    assert a.revoking["active"] == [f"{SUB}_1"]
+    assert b.target["active"] == [f"{SUB}_1"]
+    assert b.waits_for == (WaitingTask(f"{SUB}_1", "active", "a"),)
+    view = groups.shard.view.groups[GROUP]
+    waits = view.awaited()
+    assert (waits.phase, waits.members) == ("revoke", ("a",))
+    assert waits.deadline_ms == groups.now_ms + 60_000
+    groups.settle()
+    b = member_tasks(groups.group, groups.group.members["b"])
+    assert (b.assigned["active"], b.waits_for) == ([f"{SUB}_1"], ())
+    assert view.awaited().deadline_ms is None
+
+
+def test_standby_task_of_the_own_process_is_awaited() -> None:
+    groups = StreamsGroups(standby=1)
+    groups.topic(STORE.name, 2)
+    groups.stable("a", "b", topology=STATEFUL)
+    tasks = member_tasks(groups.group, groups.group.members["a"])
+    assert tasks.assigned["standby"] == tasks.target["standby"] != []
+    assert tasks.waits_for == ()
