@@ -9,6 +9,7 @@ from cli import output
 from cli.client.at_once import Call, at_once
 from cli.client.cluster import Cluster, Connection
 from cli.client.offsets_at import Partition
+from cli.client.streams_tasks import inputs_of, tasks_text
 from cli.errors import CommandError, check, refused
 from cli.names import owned
 from cli.patterns import nearest
@@ -115,12 +116,20 @@ def read_groups(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dic
 
 
 def _described(
-    cluster: Cluster, coordinators: Mapping[str, Connection], name: str, field: str
+    cluster: Cluster,
+    coordinators: Mapping[str, Connection],
+    name: str,
+    field: str,
+    more: Value | None = None,
 ) -> dict[str, Value]:
     """Return the coordinators' descriptions of groups by group id; one request describes many
     groups."""
     calls = [
-        Call(coordinator, name, {field: group_ids, "include_authorized_operations": False})
+        Call(
+            coordinator,
+            name,
+            {field: group_ids, "include_authorized_operations": False, **(more or {})},
+        )
         for coordinator, group_ids in batches(coordinators)
     ]
     return {
@@ -153,16 +162,15 @@ def _of_other_kinds(cluster: Cluster, coordinators: Mapping[str, Connection]) ->
     kinds = {}
     if able.keys() - found:  # a broker with share groups lists their type
         kinds = {row["group"]: row for row in list_groups(cluster)}
-        shares = {name for name, row in kinds.items() if row["type"] == SHARE}
-        found |= _of_kind(
-            cluster,
-            {
-                group_id: each
-                for group_id, each in able.items()
-                if group_id in shares and each.supports("ShareGroupDescribe", 1)
-            },
-            SHARE,
-        )
+    found |= _of_streams(
+        cluster,
+        {
+            group_id: coordinators[group_id]
+            for group_id in coordinators.keys() - found
+            if kinds.get(group_id, {}).get("type") == STREAMS
+            and coordinators[group_id].supports("StreamsGroupDescribe", 0)
+        },
+    )
     for group_id in coordinators.keys() - found:
         row = kinds.get(group_id, {})
         found[group_id] = Group(
@@ -178,25 +186,22 @@ def _of_other_kinds(cluster: Cluster, coordinators: Mapping[str, Connection]) ->
     return found
 
 
-def _of_kind(
-    cluster: Cluster, coordinators: Mapping[str, Connection], kind: str
-) -> dict[str, Group]:
-    """Return those of the groups that are of type ``kind``: CONSUMER or SHARE."""
-    name = "ShareGroupDescribe" if kind == SHARE else "ConsumerGroupDescribe"
-    return {
-        group_id: _group(
-            coordinators[group_id],
-            group_id,
-            kind,
-            answer,
-            [
-                _member(each, each.get("instance_id"), _owned(each["assignment"]))
+def _of_streams(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dict[str, Group]:
+    """Return streams groups (KIP-1071). A member owns the partitions that its active tasks read."""
+    more = {"include_topology_description": False}
+    answers = _described(cluster, coordinators, "StreamsGroupDescribe", "group_ids", more)
+    found: dict[str, Group] = {}
+    for group_id, answer in answers.items():
+        if not answer["error_code"]:
+            members = [
+                {
+                    **_member(each, each["instance_id"], inputs_of(answer["topology"], each)),
+                    "tasks": tasks_text(each["assignment"]),
+                }
                 for each in answer["members"]
-            ],
-        )
-        for group_id, answer in _described(cluster, coordinators, name, "group_ids").items()
-        if not answer["error_code"]
-    }
+            ]
+            found[group_id] = _group(coordinators[group_id], group_id, STREAMS, answer, members)
+    return found
 
 
 def _member(member: Value, instance: str | None, assigned: Mapping[str, list[int]]) -> Value:
@@ -222,16 +227,22 @@ def _group(
         {
             **{name: member[name] for name in ("member", "instance", "client", "host")},
             "partitions": owned(member["owned"]),
+            **({"tasks": member["tasks"]} if kind == STREAMS else {}),
         }
         for member in sorted(members, key=lambda member: str(member["member"]))
     ]
-    is_classic = kind == CLASSIC
+    types = {
+        CLASSIC: (answer.get("protocol_type"), answer.get("protocol_data")),
+        CONSUMER: (CONSUMER, answer.get("assignor_name")),
+        STREAMS: (STREAMS, answer.get("assignor_name")),
+    }
+    protocol_type, protocol = types[kind]
     return Group(
         group_id,
         kind,
         answer["group_state"],
-        answer["protocol_type"] if is_classic else kind,
-        answer["protocol_data"] if is_classic else answer["assignor_name"],
+        protocol_type or "",
+        protocol or "",
         coordinator.address,
         rows,
         owners,

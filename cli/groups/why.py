@@ -69,7 +69,7 @@ def story(journal: Value) -> list[str]:
     head = f"{journal['group']}  {journal['state'] or 'does not exist'}"
     if journal["state"] and not journal["findings"]:
         head += "  OK"
-    lines = [head, *finding_lines(journal["findings"], "groups why")]
+    lines = [head, *finding_lines(journal["findings"], "groups why"), *_of_streams(journal)]
     paragraphs: list[tuple[int, list[str]]] = []
     restored = journal["restored"]
     if restored is not None:
@@ -95,6 +95,36 @@ def story(journal: Value) -> list[str]:
         lines.append("no events since the broker started")
     lines += counted
     lines += [text for mark, text in _MARKS.items() if any(line.endswith(mark) for line in lines)]
+    return lines
+
+
+def _of_streams(journal: Value) -> list[str]:
+    """Return lines about what a streams group waits for; none for other groups."""
+    topology = journal.get("topology")
+    if topology is None:
+        return []
+    lines = []
+    if topology["problem"] and not any(
+        each["verdict"] == "NOT_READY" for each in journal["findings"]
+    ):
+        lines.append(f"no task is assigned: {topology['problem']['detail']}")
+    if topology["delayed_until_ms"]:
+        until = instant(topology["delayed_until_ms"])
+        lines.append(f"the first assignment waits until {until} for further members")
+    if topology["shutdown_by"]:
+        lines.append(
+            f"{topology['shutdown_by']} requested the shutdown of the application; each member is"
+            " told to end until the group is empty"
+        )
+    waits = journal["task_waits"]
+    for each in waits[:_NAMED]:
+        role = "" if each["role"] == "active" else f"{each['role']} "
+        lines.append(
+            f"{each['waiting']} waits for {role}task {each['task']}, which {each['member']} must"
+            " give up"
+        )
+    if len(waits) > _NAMED:
+        lines.append(f"and {len(waits) - _NAMED} more tasks are awaited")
     return lines
 
 

@@ -14,7 +14,7 @@ from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.lag import PartitionLag
 from broker.metrics.sources import Sources
 from broker.web.views.noticed import flapping, loss, moved_back, rejected, returning
-from broker.web.views.streams import STREAMS, tasks_view, topology_view
+from broker.web.views.streams import STREAMS, task_waits, tasks_view, topology_view
 from broker.web.views.verdicts import findings_of, never_committed, verdict_of
 from coordinator.classic.heartbeats import awaited, phase_end_ms, silent_ms, state_since_ms
 from coordinator.events import AssignedMember
@@ -111,6 +111,8 @@ def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -
     return {
         "group": group_id,
         "state": None if group is None else group.state.value,
+        "topology": None if group is None else topology_view(group, sources.time.now()),
+        "task_waits": task_waits(group),
         "restored": None if restored is None else _restored(restored),
         "notes": [
             {

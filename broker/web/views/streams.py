@@ -11,6 +11,8 @@ from protocol.now import Now
 View = dict[str, Any]
 STREAMS = "streams"
 """The protocol type of streams groups."""
+WAITS_SHOWN = 20
+"""The most tasks of a journal for which members wait."""
 
 
 def topology_view(group: GroupView, now: Now) -> View | None:
@@ -40,6 +42,20 @@ def topology_view(group: GroupView, now: Now) -> View | None:
             for each in found.subtopologies
         ],
     }
+
+
+def task_waits(group: GroupView | None) -> list[View]:
+    """Returns the first members of a streams group that wait for a task, with the member that must
+    give it up."""
+    if group is None or group.type != STREAMS:
+        return []
+    found = []
+    for member in group.members.values():
+        tasks = tasks_view(group, member) or {"waits_for": ()}
+        found += [{"waiting": member.member_id, **each} for each in tasks["waits_for"]]
+        if len(found) >= WAITS_SHOWN:
+            break
+    return found[:WAITS_SHOWN]
 
 
 def tasks_view(group: GroupView, member: MemberView) -> View | None:
