@@ -21,6 +21,7 @@ from broker.topics.topic_logs import TopicLogs
 from coordinator.classic.states import State
 from coordinator.consumer.states import ConsumerGroupState
 from coordinator.read_only import GroupView, MemberView
+from coordinator.streams.states import StreamsGroupState
 from protocol.consumer_protocol import CONSUMER
 from protocol.errors import NONE
 from transactions.states import State as TransactionState
@@ -87,7 +88,7 @@ class Scan:
         self.views = views
         self.with_owners = with_owners
         self.states: Counter[str] = Counter(
-            {state.value: 0 for state in (*State, *ConsumerGroupState)}
+            {state.value: 0 for state in (*State, *ConsumerGroupState, *StreamsGroupState)}
         )
         """The number of groups by state."""
         self.classic_states: Counter[str] = Counter({state.value: 0 for state in State})

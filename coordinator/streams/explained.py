@@ -12,6 +12,7 @@ from coordinator.streams.topology import (
     MISSING_INTERNAL_TOPICS,
     MISSING_SOURCE_TOPICS,
     ConfiguredTopology,
+    configure,
 )
 from coordinator.streams.wording import by_role
 from coordinator.topics_image import TopicsImage
@@ -36,8 +37,7 @@ class SubtopologyLook(NamedTuple):
 
     subtopology_id: str
     tasks: int | None
-    """The number of tasks; None if it is unknown, because a topic is missing or no member has sent
-    a heartbeat since the load."""
+    """The number of tasks; None if it is unknown, because a topic is missing."""
     source_topics: tuple[str, ...]
     repartition_topics: tuple[str, ...]
     changelog_topics: tuple[str, ...]
@@ -81,6 +81,8 @@ class MemberTasks(NamedTuple):
 def look(group: StreamsGroup, image: TopicsImage) -> StreamsLook:
     """Returns the group's topology and problem."""
     topology, configured = group.topology, group.configured
+    if topology is not None and (configured is None or group.refresh_wanted):
+        configured = configure(topology, image)  # the next heartbeat does the same
     due_ms = group.initial_delay.due_ms
     tasks = {} if configured is None else configured.tasks
     subtopologies = () if topology is None else topology.subtopologies

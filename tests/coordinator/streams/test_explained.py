@@ -25,6 +25,9 @@ def test_problem_of_the_topology_is_reported_when_it_begins_changes_and_ends() -
     groups.send("a", 2)
     assert named(groups, TopologyChecked) == []
     groups.topics(t=2)
+    problem = look(groups.group, groups.image).problem  # before the next heartbeat
+    assert problem is not None
+    assert problem.topics == (STORE.name,)
     groups.send("a", 2)
     [missing] = named(groups, TopologyChecked)
     assert isinstance(missing, TopologyChecked)
