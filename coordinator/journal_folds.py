@@ -223,7 +223,7 @@ def _delayed(journal: GroupJournal, event: FirstTargetDelayed, now: Now) -> None
 
 
 def _shutdown(journal: GroupJournal, event: ShutdownRequested, now: Now) -> None:
-    text = f"{event.who} requested the shutdown of the application: every instance is told to end"
+    text = f"{event.who} requested the shutdown of the application: every instance must end"
     journal.add_note(Note(now.wall_ms, "shutdown_requested", kept_sentence(text)))
 
 

@@ -113,8 +113,8 @@ def _of_streams(journal: Value) -> list[str]:
         lines.append(f"the first assignment waits until {until} for further members")
     if topology["shutdown_by"]:
         lines.append(
-            f"{topology['shutdown_by']} requested the shutdown of the application; each member is"
-            " told to end until the group is empty"
+            f"{topology['shutdown_by']} requested the shutdown of the application; every instance"
+            " must end"
         )
     waits = journal["task_waits"]
     for each in waits[:_NAMED]:

@@ -27,8 +27,8 @@ class FirstTargetDelayed:
 
 @slotted
 class ShutdownRequested:
-    """A member requested the shutdown of the application. Every member is told so until the group
-    is empty."""
+    """A member requested the shutdown of the application. Every response has this status until the
+    group is empty."""
 
     group_id: str
     member_id: str

@@ -14,6 +14,7 @@ GROUP = "counts"
 SETTINGS = {
     "group.streams.assignment.interval.ms": "0",
     "group.streams.initial.rebalance.delay.ms": "0",
+    "group.verdict.blocked.ms": "0",
     "group.verdict.not.ready.ms": "0",
 }
 READS_ORDERS = topology(subtopology("0", "orders"))
@@ -58,6 +59,8 @@ async def test_http_api_shows_the_tasks_for_which_a_member_waits(tmp_path: Path)
     assert taker["target"]["active"] == ["0_2"]
     assert taker["waits_for"] == [{"task": "0_2", "role": "active", "member": "a"}]
     assert found["members"][0]["partitions"] == {"orders": [0, 1]}
+    assert found["verdict"] == "BLOCKED"
+    assert "a rebalance has been waiting for a on 127.0.0.1" in found["sentence"]
     assert journal["rebalances"][-1]["moved"] == "0_2 from a to b"
 
 

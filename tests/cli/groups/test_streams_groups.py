@@ -61,8 +61,7 @@ def test_why_names_the_problem_the_delay_the_shutdown_and_the_waiting_members() 
     assert story(journal)[1:-1] == [
         "no task is assigned: Source topics lines are missing.",
         "the first assignment waits until 2023-11-14T22:13:20Z for further members",
-        "a requested the shutdown of the application; each member is told to end until the group is"
-        " empty",
+        "a requested the shutdown of the application; every instance must end",
         "b waits for task 0_2, which a must give up",
         "b waits for standby task 1_0, which a must give up",
         "b waits for task 0_2, which a must give up",
