@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from cli.client.streams_tasks import inputs_of, tasks_text
@@ -14,6 +15,24 @@ from tests.waiting import until
 from tests.wire import Wire
 
 EMPTY: dict[str, list[Any]] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+
+REBALANCE = {
+    "source": "seen",
+    "type": "consumer",
+    "cause": "member_joined",
+    "why": "counts-fd8e-StreamThread-1-consumer (EPxgwm5Y) from 127.0.0.1 joined",
+    "member": "EPxgwm5Y",
+    "last_heard_ms": None,
+    "began_ms": 1_796_045_745_000,
+    "phase": "revoke",
+    "outcome": None,
+    "awaited": [{"member": "30ogms_V", "instance": None}],
+    "until_ms": 1_796_046_046_000,
+    "moved": "0_2, 1_1 from 30ogms_V to EPxgwm5Y",
+    "generation": 5,
+    "protocol": "sticky",
+    "changes": [],
+}
 
 
 def tasks(**partitions: list[int]) -> list[dict[str, Any]]:
@@ -89,3 +108,52 @@ def test_list_and_describe_show_a_streams_group(at: Broker, name: str) -> None:
     assert (row["group"], row["state"], row["type"]) == (name, "NotReady", "streams")
     assert (described["type"], described["state"]) == ("streams", "NotReady")
     assert [(each["member"], each["tasks"]) for each in described["members"]] == [("m1", "")]
+
+
+def test_examples_of_the_page_equal_the_output() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "use" / "streams-groups.md").read_text()
+    nothing: dict[str, Any] = {
+        "restored": None,
+        "notes": [],
+        "moved_back": {"last": []},
+        "rejected_commits": [],
+        "flapping": [],
+        "returning": [],
+    }
+    missing = {
+        "verdict": "NOT_READY",
+        "sentence": "no instance has had a task since 2026-11-30T13:35:10Z: the source topic clicks"
+        " does not exist",
+        "advice": "create the topic, or correct its name in the application",
+        "command": "muster topics create clicks",
+    }
+    waits = [
+        {"waiting": "EPxgwm5Y", "task": task, "role": "active", "member": "30ogms_V"}
+        for task in ("0_2", "1_1")
+    ]
+    idle = {"problem": None, "delayed_until_ms": None, "shutdown_by": None}
+    shown = [
+        *story(
+            {
+                **nothing,
+                "group": "clicks",
+                "state": "NotReady",
+                "topology": {**idle, "problem": {"code": 1, "detail": "", "topics": ["clicks"]}},
+                "task_waits": [],
+                "findings": [missing],
+                "rebalances": [],
+            }
+        )[:-1],
+        *story(
+            {
+                **nothing,
+                "group": "counts",
+                "state": "Reconciling",
+                "topology": idle,
+                "task_waits": waits,
+                "findings": [],
+                "rebalances": [REBALANCE],
+            }
+        ),
+    ]
+    assert [line for line in shown if f"    {line}\n" not in page] == []
