@@ -204,6 +204,14 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
     },
     "storage": {"": "`muster serve` creates its data directory itself"},
     "streams-application-reset": {"": "`muster groups reset`"},
+    "streams-groups": {
+        "": "`muster groups`",
+        "--list": "`muster groups list --type streams`",
+        "--describe": "`muster groups describe GROUP`",
+        "--reset-offsets": "`muster groups reset`",
+        "--delete": "`muster groups delete`",
+        "--delete-offsets": "`muster offsets delete`",
+    },
     "topics": {
         "": "`muster topics`",
         "--list": "`muster topics list`",

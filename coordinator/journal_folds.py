@@ -39,6 +39,7 @@ from coordinator.journal_entries import (
     Rejections,
 )
 from coordinator.journal_rebalance import Change, Rebalance, kept_assigned, kept_ids
+from coordinator.share.archived import RecordsArchived, fold_archived
 from coordinator.streams.events import FirstTargetDelayed, ShutdownRequested, TopologyChecked
 from coordinator.wording import seconds
 from journal.pages import Fold

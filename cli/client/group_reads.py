@@ -162,15 +162,25 @@ def _of_other_kinds(cluster: Cluster, coordinators: Mapping[str, Connection]) ->
     kinds = {}
     if able.keys() - found:  # a broker with share groups lists their type
         kinds = {row["group"]: row for row in list_groups(cluster)}
-    found |= _of_streams(
-        cluster,
-        {
-            group_id: coordinators[group_id]
-            for group_id in coordinators.keys() - found
-            if kinds.get(group_id, {}).get("type") == STREAMS
-            and coordinators[group_id].supports("StreamsGroupDescribe", 0)
-        },
-    )
+        shares = {name for name, row in kinds.items() if row["type"] == SHARE}
+        found |= _of_kind(
+            cluster,
+            {
+                group_id: each
+                for group_id, each in able.items()
+                if group_id in shares and each.supports("ShareGroupDescribe", 1)
+            },
+            SHARE,
+        )
+        found |= _of_streams(
+            cluster,
+            {
+                group_id: each
+                for group_id, each in able.items()
+                if kinds.get(group_id, {}).get("type") == STREAMS
+                and each.supports("StreamsGroupDescribe", 0)
+            },
+        )
     for group_id in coordinators.keys() - found:
         row = kinds.get(group_id, {})
         found[group_id] = Group(
@@ -184,6 +194,27 @@ def _of_other_kinds(cluster: Cluster, coordinators: Mapping[str, Connection]) ->
             {},
         )
     return found
+
+
+def _of_kind(
+    cluster: Cluster, coordinators: Mapping[str, Connection], kind: str
+) -> dict[str, Group]:
+    """Return those of the groups that are of type ``kind``: CONSUMER or SHARE."""
+    name = "ShareGroupDescribe" if kind == SHARE else "ConsumerGroupDescribe"
+    return {
+        group_id: _group(
+            coordinators[group_id],
+            group_id,
+            kind,
+            answer,
+            [
+                _member(each, each.get("instance_id"), _owned(each["assignment"]))
+                for each in answer["members"]
+            ],
+        )
+        for group_id, answer in _described(cluster, coordinators, name, "group_ids").items()
+        if not answer["error_code"]
+    }
 
 
 def _of_streams(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dict[str, Group]:
@@ -231,18 +262,13 @@ def _group(
         }
         for member in sorted(members, key=lambda member: str(member["member"]))
     ]
-    types = {
-        CLASSIC: (answer.get("protocol_type"), answer.get("protocol_data")),
-        CONSUMER: (CONSUMER, answer.get("assignor_name")),
-        STREAMS: (STREAMS, answer.get("assignor_name")),
-    }
-    protocol_type, protocol = types[kind]
+    is_classic = kind == CLASSIC
     return Group(
         group_id,
         kind,
         answer["group_state"],
-        protocol_type or "",
-        protocol or "",
+        answer["protocol_type"] if is_classic else kind,
+        answer["protocol_data"] if is_classic else answer["assignor_name"],
         coordinator.address,
         rows,
         owners,

@@ -8,7 +8,7 @@ from typing import Any
 from cli import output
 from cli.client.cluster import Cluster
 from cli.client.group_names import check_named, named_groups
-from cli.client.group_reads import CLASSIC, CONSUMER, STREAMS, known_groups
+from cli.client.group_reads import SHARE, known_groups
 from cli.groups.judging import GroupHealth, Manner, judged_without_group
 from cli.groups.looking import OFFSETS, SORTED_BY, Look, for_people, looks
 from cli.groups.why import finding_lines
@@ -27,7 +27,6 @@ from cli.options import (
 )
 from cli.sorting import Sort, Top, in_order
 
-_NOT_SHOWN = "Members of {0} groups are not shown here; use Apache Kafka's kafka-{0}-groups.sh"
 MEMBERS: Columns = ["member", "instance", "client", "host", "partitions", "tasks"]
 
 
@@ -105,9 +104,7 @@ def _show(look: Look, wide: bool) -> None:
         output.say_folded(pending["sentence"])
     output.say("")
     shown = group.members if wide else numbered(group.members, group.members)
-    is_shown = group.kind in (CLASSIC, CONSUMER, STREAMS)
-    nobody = "No members" if is_shown else _NOT_SHOWN.format(group.kind)
-    output.show_table(shown, MEMBERS, nobody, wide=wide)
+    output.show_table(shown, MEMBERS, "No members", wide=wide)
     output.say("")
     if group.kind == SHARE:
         output.say_folded(

@@ -111,11 +111,7 @@ def advance(
     statuses.extend(configured.status)
     if not _emit(step, changes):
         step.events.clear()
-        text = (
-            "The group's target assignment does not fit into a batch of __consumer_offsets"
-            " (max.message.bytes)."
-        )
-        return Refused(GROUP_MAX_SIZE_REACHED, text)
+        return Refused(GROUP_MAX_SIZE_REACHED, _TOO_LARGE)
     _checked(step, group, configured)
     group.configured = configured
     group.refresh_wanted = False

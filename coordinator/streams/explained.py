@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from coordinator.streams.group import StreamsGroup, StreamsMember
-from coordinator.streams.reconcile import Role, Task
+from coordinator.streams.states import Role, Task
 from coordinator.streams.topology import (
     MISSING_INTERNAL_TOPICS,
     MISSING_SOURCE_TOPICS,

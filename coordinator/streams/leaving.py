@@ -19,7 +19,7 @@ from coordinator.streams.group import (
     StreamsMember,
     session_timeout_ms,
 )
-from coordinator.streams.reconcile import Role
+from coordinator.streams.states import Role
 from coordinator.streams.wording import tasks_named, who
 from coordinator.wording import seconds
 from offsets.streams_records import StreamsGroupRun, StreamsMemberMetadata

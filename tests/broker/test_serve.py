@@ -407,7 +407,7 @@ OF_A_CLUSTER = (
 """Packages and modules that a standalone broker does not need."""
 
 
-MODULES_MAX = 634
+MODULES_MAX = 640
 """The maximum number of Muster modules that are loaded before the broker listens. Each module takes
 0.1 ms."""
 COMPILED_MAX = 1040

@@ -49,6 +49,18 @@ function reconciling(each, members) {
   ];
 }
 
+const TASKS_SHOWN = 12;
+
+// The tasks of a member of a streams group, in each role.
+function tasked(each) {
+  if (!each.tasks) return null;
+  const { active, standby } = each.tasks.assigned;
+  const all = [...active, ...standby.map((task) => `standby ${task}`)];
+  if (!all.length) return null;
+  const more = all.length - TASKS_SHOWN;
+  return h("small", null, `tasks ${all.slice(0, TASKS_SHOWN).join(", ")}`, more > 0 ? ` and ${more} more` : null);
+}
+
 // Returns one line for each open transaction in which offsets of the group are pending.
 function pending(head) {
   return head.pending_offsets.map((each) => h("p", { class: "note" }, each.sentence,
@@ -106,7 +118,7 @@ function membersTable(rows, members, head, shares) {
     { title: "Verdict", by: "verdict", kind: "still", of: (each) => rank(each.verdict), cell: (each) => badge(each.verdict) },
     { title: "Host", by: "host", kind: "still", of: (each) => each.host, cell: hostOf },
     { title: "Owns", by: "owns", kind: "words", of: (each) => owned(each).length, down: true,
-      cell: (each) => (each.partitions === null && each.assignment_bytes ? `${each.assignment_bytes} bytes in an unknown format` : [owns(each.partitions), reconciling(each, members)]) },
+      cell: (each) => (each.partitions === null && each.assignment_bytes ? `${each.assignment_bytes} bytes in an unknown format` : [owns(each.partitions), tasked(each), reconciling(each, members)]) },
     records,
     { title: "Last heartbeat", by: "heard", kind: "still", of: (each) => each.last_heard_ms,
       cell: (each) => (each.waits_with ? faint(`waits in ${each.waits_with}`) : ticking("ago", each.last_heard_ms)) },

@@ -5,8 +5,8 @@ import { h, plural, shortIds, spoken, ticking, topicLink } from "./dom.js";
 import { inOrder } from "./table.js";
 
 // The worst first.
-const NAMES = ["OUT_OF_RANGE", "BLOCKED", "REFUSED", "NOT_READY", "HELD_BACK", "STALLED", "STUCK_RECORD", "FLAPPING", "ABANDONED", "LAGGING", "OK"];
-const MILD = ["FLAPPING", "ABANDONED", "LAGGING", "AWAITED", "WAITS"];
+const NAMES = ["OUT_OF_RANGE", "BLOCKED", "REFUSED", "NOT_READY", "HELD_BACK", "STALLED", "STUCK_RECORD", "LOCKS_EXPIRE", "FLAPPING", "ABANDONED", "LAGGING", "OK"];
+const MILD = ["LOCKS_EXPIRE", "FLAPPING", "ABANDONED", "LAGGING", "AWAITED", "WAITS"];
 
 // Returns a verdict's rank. A verdict that this page does not know ranks before OK, a missing verdict
 // last.
