@@ -41,8 +41,7 @@ from broker.loop.background import Background
 from broker.loop.disk_reads import DiskReads
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.pause_detector import PauseDetector
-from broker.loop.slices import Slicer
-from broker.loop.stepwise import run_stepwise
+from broker.loop.slices import Slicer, run_stepwise
 from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
 from broker.metrics.hanging_commits import HangingCommits
@@ -443,7 +442,7 @@ class Broker:
             lambda: int(self.config["group.share.max.share.sessions"]),
             self.share_partitions.release_member,
             self._first_share_session,
-            partial(run_stepwise, self.slicer, self.background, "share release"),
+            partial(run_stepwise, self.slicer, self.background.spawn, "share release"),
         )
 
     def _records_archived(self, live: LivePartition, outcomes: Sequence[Outcome]) -> None:

@@ -83,8 +83,7 @@ class ClusterBroker:
         self.registry = ClusterRegistry(joined.node_id, joined.cluster_id, self.cache)
         for topic in joined.topics:
             self.registry.configured(topic.name, topic.configs)
-        nodes = ConfigNodes(joined.zookeeper, config)
-        self.clients = ClientConfigs(joined.zookeeper, nodes, real)
+        self.clients = ClientConfigs(joined.zookeeper, ConfigNodes(joined.zookeeper, config), real)
         self.old_offsets = ZooKeeperOffsets(joined.zookeeper, background.spawn)
         self._startup = startup
         self._endpoints: Sequence[Endpoint] = ()

@@ -191,3 +191,27 @@ class Slices:
             async with self._slicer.time.within(at_most_s):
                 await what
         self._since_ns = self._ticks_ns()
+
+
+def run_stepwise(
+    slicer: Slicer,
+    spawn: Callable[[Coroutine[Any, Any, None], str], object],
+    name: str,
+    steps: Iterator[None],
+) -> None:
+    """Runs immediately what the time of the turn permits, and the remaining steps in slices.
+    ``spawn`` is `Background.spawn`; ``name`` is the name of the slices in the watchdog."""
+    ticks_ns, until_ns = slicer.time.ticks_ns, slicer.direct_until_ns()
+    while ticks_ns() < until_ns:
+        try:
+            next(steps)
+        except StopIteration:
+            return
+    spawn(_run_later(slicer, name, steps), name)
+
+
+async def _run_later(slicer: Slicer, name: str, steps: Iterator[None]) -> None:
+    slices = slicer.work(name)
+    await slices.pause()
+    await slices.through(steps)
+    slices.end()

@@ -16,21 +16,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import structlog
 
 from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
-from broker.loop.slices import Slicer
-from broker.loop.stepwise import run_stepwise
+from broker.loop.slices import Slicer, run_stepwise
 from broker.share.group_settings import DeliverySettings
 from broker.share.initial_offset import initial_offset
 from broker.share.live_partition import LivePartition, LivePartitions
 from broker.share.lock_timer import LockTimer
 from broker.share.persister_errors import FENCED, TEMPORARY, shown
-from broker.share.releases import OnDone, Releases
 from broker.time import Time
 from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
@@ -56,6 +54,7 @@ from share.persister.calls import (
 from share.values import UNINITIALIZED_OFFSET, SharePartitionKey
 
 if TYPE_CHECKING:
+    from broker.share.releases import OnDone, Releases
     from share.partition.values import AckBatch, Acknowledged, Change, Outcome
 
 logger = structlog.get_logger(__name__)
@@ -122,13 +121,18 @@ class SharePartitions:
         self._archived = archived
         self._lives = LivePartitions()
         self._loads: set[asyncio.Task[None]] = set()
-        run = partial(run_stepwise, slicer, background, "share release")
-        self.releases = Releases(self.of_group, self.store, run, internal_errors)
-        """The releases of members whose share sessions have ended."""
         self._locks = LockTimer(time, self._expire)
         self.arm = self._locks.arm
         """A function that is called after every operation that sets an acquisition lock."""
         self._sweeper: asyncio.TimerHandle | None = None
+
+    @cached_property
+    def releases(self) -> Releases:
+        """The releases of members whose share sessions have ended."""
+        from broker.share.releases import Releases
+
+        run = partial(run_stepwise, self._slicer, self._background.spawn, "share release")
+        return Releases(self.of_group, self.store, run, self._errors)
 
     def __len__(self) -> int:
         return len(self._lives)

@@ -25,6 +25,8 @@ GROUPS_AT_ONCE = 100
 GONE_STATES = ("Dead", "")
 WITHOUT_MEMBERS = ("Empty", *GONE_STATES)
 """States in which a client that is not a member may change the group's offsets."""
+_DESCRIBES = {SHARE: ("ShareGroupDescribe", 1), STREAMS: ("StreamsGroupDescribe", 0)}
+"""The API that describes groups of a type, with its lowest version."""
 
 
 class Committed(NamedTuple):
@@ -162,25 +164,16 @@ def _of_other_kinds(cluster: Cluster, coordinators: Mapping[str, Connection]) ->
     kinds = {}
     if able.keys() - found:  # a broker with share groups lists their type
         kinds = {row["group"]: row for row in list_groups(cluster)}
-        shares = {name for name, row in kinds.items() if row["type"] == SHARE}
-        found |= _of_kind(
-            cluster,
-            {
+        listed: dict[str, dict[str, Connection]] = {
+            kind: {
                 group_id: each
                 for group_id, each in able.items()
-                if group_id in shares and each.supports("ShareGroupDescribe", 1)
-            },
-            SHARE,
-        )
-        found |= _of_streams(
-            cluster,
-            {
-                group_id: each
-                for group_id, each in able.items()
-                if kinds.get(group_id, {}).get("type") == STREAMS
-                and each.supports("StreamsGroupDescribe", 0)
-            },
-        )
+                if kinds.get(group_id, {}).get("type") == kind and each.supports(*api)
+            }
+            for kind, api in _DESCRIBES.items()
+        }
+        found |= _of_kind(cluster, listed[SHARE], SHARE)
+        found |= _of_streams(cluster, listed[STREAMS])
     for group_id in coordinators.keys() - found:
         row = kinds.get(group_id, {})
         found[group_id] = Group(

@@ -35,3 +35,14 @@ def loading(state: StoredState) -> Generator[None, None, Ranges]:
             yield
     ranges.move_start()
     return ranges
+
+
+def loaded(state: StoredState) -> Ranges:
+    """Returns the ranges of a stored state."""
+    steps = loading(state)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            ranges: Ranges = end.value
+            return ranges

@@ -23,7 +23,7 @@ from share.partition.acquisition import Acquisition
 from share.partition.changes import Transitions
 from share.partition.counts import DeliveryCounts
 from share.partition.history import History
-from share.partition.loading import loading
+from share.partition.loading import loaded
 from share.partition.locks import Lock
 from share.partition.ranges import ACQUIRED, ARCHIVED, AVAILABLE, Range, Ranges, is_final
 from share.partition.settings import ShareSettings
@@ -82,7 +82,7 @@ class SharePartition:
         self.state_epoch = state.state_epoch
         self._settings = settings
         self._history = History()
-        self._ranges = _loaded(state) if ranges is None else ranges
+        self._ranges = loaded(state) if ranges is None else ranges
         self._ended: set[Lock] = set()
         """The locks that have ended and whose records are not all released."""
         self._ended_from = 0
@@ -392,14 +392,3 @@ class SharePartition:
         )
         self._history.note(outcome)
         return outcome
-
-
-def _loaded(state: StoredState) -> Ranges:
-    """Returns the ranges of a stored state."""
-    steps = loading(state)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            ranges: Ranges = end.value
-            return ranges

@@ -177,15 +177,7 @@ def _row(
         "known_since_ms": _wall(live.loaded_ms, now) if live and is_loaded else None,
         "log_start_offset": None if log is None else log.log.log_start_offset,
         "log_end_offset": None if log is None else log.high_watermark,
-        "start_offset": None,
-        "next_offset": None,
-        "unread": None,
-        "records": dict.fromkeys(_STATES.values(), 0),
-        "deleted": None,
-        "in_flight": [],
-        "more_in_flight": 0,
-        "histories": [],
-        "more_histories": 0,
+        **_without_state(),
     }
     if share is None:
         yield view
@@ -218,6 +210,21 @@ def _row(
     ]
     view["more_histories"] = max(0, len(histories) - HISTORIES_SHOWN)
     yield view
+
+
+def _without_state() -> View:
+    """Returns the fields of a share partition whose state is unknown."""
+    return {
+        "start_offset": None,
+        "next_offset": None,
+        "unread": None,
+        "records": dict.fromkeys(_STATES.values(), 0),
+        "deleted": None,
+        "in_flight": [],
+        "more_in_flight": 0,
+        "histories": [],
+        "more_histories": 0,
+    }
 
 
 def _stored(

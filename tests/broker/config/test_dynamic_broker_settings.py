@@ -131,6 +131,7 @@ async def test_altered_verification_enable_applies_to_the_next_produce(
     "group.verdict.held.back.ms",
     "group.verdict.lagging.ms",
     "group.verdict.locks.expire.ms",
+    "group.verdict.not.ready.ms",
     "group.verdict.stalled.ms",
 )
 async def test_altered_verdict_thresholds_apply_to_groups(tmp_path: Path) -> None:
