@@ -49,10 +49,11 @@ class StreamsWalk:
         self.endpoint_epochs: dict[str, int] = {}
         self.missing: set[str] = set()
         self.has_endpoints = (
-            not IS_NEWER and seed % 2 == 0 and self.shape_name not in ("uneven", "absent")
+            not IS_NEWER and seed % 2 == 0 and self.shape_name not in ("uneven", "absent", "fixed")
         )
         """True if members have endpoints: if a topic of the topology is missing, the heartbeat of
-        such a member gets UNKNOWN_SERVER_ERROR from Kafka (docs/use/differences.md)."""
+        such a member gets UNKNOWN_SERVER_ERROR from Kafka 4.3.1, and if the topics of a subtopology
+        have different counts, as in ``fixed``, partitions that do not exist."""
         self.is_ready = not internal_topics(self.shape)
         topic = next(iter(source_topics(self.group)))
         self.calls = GroupCalls(self.random, self.group, topic, self.epochs)
