@@ -78,15 +78,12 @@ def records_sent(lines: list[str]) -> int:
     return max(numbers, default=0)
 
 
-@pytest.mark.timeout(900)
-def test_streams_smoke_test_of_apache_passes(
-    brokers: Callable[..., Broker], tmp_path: Path
-) -> None:
-    broker = brokers(SETTINGS)
+def run_smoke_test(broker: Broker, folder: Path, properties: Mapping[str, str]) -> None:
+    """Runs Apache's smoke test, and kills and restarts instances and the broker while it sends."""
     cluster = Cluster(broker.bootstrap)
     for topic in SMOKE_TOPICS:
         cluster.create_topic(topic, PARTITIONS)
-    streams = Streams(SMOKE, broker, tmp_path)
+    streams = Streams(SMOKE, broker, folder, properties)
     with ExitStack() as ends:
         driver = streams.start("run", ends)
         for name in ("first", "second"):
@@ -104,6 +101,13 @@ def test_streams_smoke_test_of_apache_passes(
         assert driver.ended() == 0
     assert driver.says("ALL-RECORDS-DELIVERED"), driver.story()
     assert driver.says("^SUCCESS"), driver.story()
+
+
+@pytest.mark.timeout(900)
+def test_streams_smoke_test_of_apache_passes(
+    brokers: Callable[..., Broker], tmp_path: Path
+) -> None:
+    run_smoke_test(brokers(SETTINGS), tmp_path, {})
 
 
 @pytest.mark.timeout(900)

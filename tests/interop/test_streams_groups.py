@@ -5,22 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests import java, waiting
 from tests.brokers import Broker
-from tests.interop.cluster import Cluster
-from tests.interop.test_streams import (
-    PARTITIONS,
-    SETTINGS,
-    SMOKE,
-    SMOKE_TOPICS,
-    Streams,
-    records_sent,
-)
+from tests.interop.test_streams import SETTINGS, run_smoke_test
 from tests.interop.word_count import WordCount
 
 pytestmark = pytest.mark.interop
@@ -169,25 +160,4 @@ def configure(word_count: WordCount, setting: str, value: str) -> None:
 def test_streams_smoke_test_of_apache_passes_with_a_streams_group(
     brokers: Callable[..., Broker], tmp_path: Path
 ) -> None:
-    broker = brokers(GROUPS)
-    cluster = Cluster(broker.bootstrap)
-    for topic in SMOKE_TOPICS:
-        cluster.create_topic(topic, PARTITIONS)
-    streams = Streams(SMOKE, broker, tmp_path, {"group.protocol": "streams"})
-    with ExitStack() as ends:
-        driver = streams.start("run", ends)
-        for name in ("first", "second"):
-            streams.start("process", ends, name).until_says("SMOKE-TEST-CLIENT-STARTED")
-        driver.until("a quarter is sent", lambda: records_sent(driver.lines) > 4_000, 180)
-        streams.instances["first"].kill()
-        third = streams.start("process", ends, "third")
-        driver.until("half is sent", lambda: records_sent(driver.lines) > 9_000, 180)
-        broker.kill()
-        broker.start()
-        third.until_says("SMOKE-TEST-CLIENT-STARTED")
-        assert streams.instances["second"].stop() == 143
-        streams.start("process", ends, "first")  # it has the state of the killed instance
-        driver.until_says("Result Verification", 300)
-        assert driver.ended() == 0
-    assert driver.says("ALL-RECORDS-DELIVERED"), driver.story()
-    assert driver.says("^SUCCESS"), driver.story()
+    run_smoke_test(brokers(GROUPS), tmp_path, {"group.protocol": "streams"})
