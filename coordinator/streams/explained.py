@@ -132,7 +132,7 @@ def member_tasks(group: StreamsGroup, member: StreamsMember) -> MemberTasks:
         _named(TaskRoles(active, current.standby, current.warmup)),
         _named(target),
         _named(TaskRoles(revoking, current.revoking_standby, current.revoking_warmup)),
-        tuple(_waits(group, member, target)),
+        awaited_tasks(group, member),
     )
 
 
@@ -145,8 +145,11 @@ def _named(roles: TaskRoles) -> dict[str, list[str]]:
     }
 
 
-def _waits(group: StreamsGroup, member: StreamsMember, target: TaskRoles) -> list[WaitingTask]:
+def awaited_tasks(group: StreamsGroup, member: StreamsMember) -> tuple[WaitingTask, ...]:
     """Returns the tasks for which the member waits, by the rules of `reconcile`."""
+    if group.is_reconciled(member.current):
+        return ()
+    target = group.target_of(member.member_id)
     found = []
     had = dict(by_role(TaskRoles(_plain(member), member.current.standby, member.current.warmup)))
     for role, tasks in by_role(target):
@@ -157,7 +160,7 @@ def _waits(group: StreamsGroup, member: StreamsMember, target: TaskRoles) -> lis
                 holder = _holder(group, member, role, (name, partition))
                 if holder is not None:
                     found.append(WaitingTask(f"{name}_{partition}", role.value, holder))
-    return found
+    return tuple(found)
 
 
 def _plain(member: StreamsMember) -> dict[str, tuple[int, ...]]:

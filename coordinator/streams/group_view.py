@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 from coordinator.classic.group import Awaited
 from coordinator.consumer.group_view import REVOKE
 from coordinator.read_only import MemberView, Reconciliation, TimerView
-from coordinator.streams.explained import MemberTasks, StreamsLook, look, member_tasks
+from coordinator.streams.explained import (
+    MemberTasks,
+    StreamsLook,
+    WaitingTask,
+    awaited_tasks,
+    look,
+    member_tasks,
+)
 from coordinator.streams.group import STREAMS, StreamsGroup, StreamsMember, session_timeout_ms
 from coordinator.streams.inputs import inputs
 from coordinator.streams.reporting import encoded
@@ -106,6 +113,10 @@ class StreamsMemberView:
     def tasks(self) -> MemberTasks:
         """Returns the tasks of the member."""
         return member_tasks(self._group, self._member)
+
+    def awaited_tasks(self) -> tuple[WaitingTask, ...]:
+        """Returns the tasks of the target that the member can't get yet."""
+        return awaited_tasks(self._group, self._member)
 
     def _waits_for(self) -> list[tuple[str, int, str]]:
         """Returns topic, partition and holder of each active task in the target that another member

@@ -3,10 +3,13 @@ assigning tasks, and the tasks of each member. docs/use/http-api.md describes th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coordinator.read_only import GroupView, MemberView
 from protocol.now import Now
+
+if TYPE_CHECKING:
+    from coordinator.streams.explained import WaitingTask
 
 View = dict[str, Any]
 STREAMS = "streams"
@@ -49,10 +52,14 @@ def task_waits(group: GroupView | None) -> list[View]:
     give it up."""
     if group is None or group.type != STREAMS:
         return []
-    found = []
+    from coordinator.streams.group_view import StreamsMemberView
+
+    found: list[View] = []
     for member in group.members.values():
-        tasks = tasks_view(group, member) or {"waits_for": ()}
-        found += [{"waiting": member.member_id, **each} for each in tasks["waits_for"]]
+        assert isinstance(member, StreamsMemberView)
+        found += (
+            {"waiting": member.member_id, **_awaited(each)} for each in member.awaited_tasks()
+        )
         if len(found) >= WAITS_SHOWN:
             break
     return found[:WAITS_SHOWN]
@@ -73,8 +80,9 @@ def tasks_view(group: GroupView, member: MemberView) -> View | None:
         "assigned": dict(found.assigned),
         "target": dict(found.target),
         "revoking": dict(found.revoking),
-        "waits_for": [
-            {"task": each.task, "role": each.role, "member": each.holder}
-            for each in found.waits_for
-        ],
+        "waits_for": [_awaited(each) for each in found.waits_for],
     }
+
+
+def _awaited(each: WaitingTask) -> View:
+    return {"task": each.task, "role": each.role, "member": each.holder}
