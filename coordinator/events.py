@@ -254,8 +254,8 @@ class LostByAdmin:
     offsets: int
     """The number of the group's committed offsets that the request affects."""
     examples: tuple[MovedOffset, ...]
-    """The first `EXAMPLES_KEPT` of these offsets; ``offset`` is the new committed offset or the new
-    log start offset; -1: the offset was deleted."""
+    """The first `EXAMPLES_KEPT` of the moved or deleted offsets. In each, ``offset`` is the new
+    committed offset or the new log start offset; -1: the offset was deleted."""
 
 
 @slotted

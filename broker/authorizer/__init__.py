@@ -2,8 +2,8 @@
 
 Where to change:
 
-- which decisions are cached: `broker/authorizer/acl_authorizer.py` decisions,
-  `broker/net/authorization_cache.py` names. Then
+- the caches: decisions in `broker/authorizer/acl_authorizer.py`, the names that a connection may
+  use in `broker/net/authorization_cache.py`. Then
   `tests/broker/authorizer/test_acl_authorizer.py`,
   `tests/broker/net/test_authorization_cache.py`.
 - the lines of the audit log: `broker/authorizer/audit.py`. Then docs/operate/security.md,

@@ -228,9 +228,11 @@ def peaks(w: Window) -> str:
 
 
 def since(w: Window, limits: Thresholds) -> str:
-    """Return a query of groups above a threshold: since when, and since when records are unread.
+    """Return a query of the groups above a threshold of age or of lag, with the time at which each
+    group crossed the threshold and the time since which it has unread records.
 
-    For an age, the time of the crossing is exact; for a number of records, it is the end of a step.
+    The time of crossing an age is exact; the time of crossing a lag is the end of the report's time
+    step in which the lag rose.
     """
     crossed = f"unix_millis(as_of) - greatest(lag_s - {limits.lag_s:.17e}, 0e0) * 1e3"
     return f"""

@@ -134,7 +134,7 @@ def test_batches_after_damage_are_copied_to_a_file_with_suffix_cut(position: int
     assert fs.written(cut.kept_as) == data[69:]
 
 
-def test_segments_after_damage_are_preserved_in_cut_files() -> None:
+def test_segments_after_damage_are_kept_in_files_with_suffix_cut() -> None:
     fs = two_segments()
     second = fs.written(SECOND)
     fs.names[FIRST].data[170] ^= 0xFF

@@ -102,7 +102,7 @@ def test_entry_of_a_leader_change_names_new_and_previous_leader() -> None:
     )
 
 
-def test_entries_of_controller_session_and_registration_have_their_causes() -> None:
+def test_entries_about_controller_sessions_and_registrations_have_causes() -> None:
     assert entry_of(ControllerChanged(2, 8))[1].why == "broker 2 is the controller (epoch 8)"
     name, entry = entry_of(SessionChanged(Session.EXPIRED))
     assert (name, entry.cause) == (SESSION, "expired")

@@ -148,7 +148,7 @@ def test_code_tables_have_all_states() -> None:
         assert set(table) == set(State)
 
 
-def test_error_codes_of_the_code_tables_have_names() -> None:
+def test_every_error_code_in_the_transaction_tables_has_a_name() -> None:
     cells = [
         *tables.INIT_PRODUCER_ID.values(),
         *tables.ADD_PARTITIONS.values(),

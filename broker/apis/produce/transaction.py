@@ -147,8 +147,8 @@ class Transaction:
                 raise self._refused(error)
 
     async def add(self) -> None:
-        """Adds all partitions of ``to_add`` or none by one call, or by one request to the broker
-        that coordinates the transaction."""
+        """Adds either all partitions of ``to_add`` or none: by one call if this broker coordinates
+        the transaction, else by one request to the broker that does."""
         partitions = list(self.to_add.items())
         if self._is_elsewhere:
             self._answered = await self._enlisted.ask(self._services, partitions)

@@ -22,7 +22,7 @@ from transactions.shard import TransactionShard
 from transactions.values import TransactionRun
 
 BasedRun = tuple[int, TransactionRun]
-"""The log offset of a transaction run's record, and the run."""
+"""A run, after the log offset of its first record."""
 
 
 class TransactionReader:

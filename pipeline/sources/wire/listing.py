@@ -51,7 +51,8 @@ class Found(NamedTuple):
 
     offset: int
     time_ms: int
-    """The record's timestamp in ms; -1 also for EARLIEST and LATEST."""
+    """The record's timestamp in ms; -1 if no record was found, and always for EARLIEST and
+    LATEST."""
 
 
 def list_offsets(

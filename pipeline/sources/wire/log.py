@@ -55,7 +55,8 @@ class Stretch:
 
 @dataclass
 class LogPart:
-    """A part with the EVENTS of some partitions, from their first offset to before their end."""
+    """A part of the input for the relation EVENTS: of each of its partitions, the records from a
+    first offset (inclusive) to an end offset (exclusive)."""
 
     reach: Reach
     stretches: tuple[tuple[int, int, int], ...]

@@ -49,8 +49,8 @@ OF_OFFSETS = range(5)
 
 @pytest.fixture
 def producer(wire: Wire, name: str) -> Pair:
-    """Returns the producer id and second epoch of the transactional id ``name``, and creates topic
-    ``name`` with three partitions."""
+    """Initializes the transactional id ``name`` twice and returns the producer id and the epoch of
+    the second response; creates topic ``name`` with three partitions."""
     create_led(wire, name, 3)
     begin(wire, name)
     return begin(wire, name)

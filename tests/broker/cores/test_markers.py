@@ -386,7 +386,7 @@ async def test_raised_coordinator_epoch_is_flushed_before_its_marker() -> None:
         assert ("fsync", f"{state}/00000000000000000000.log") in fs.calls[:written]
 
 
-async def test_coordinator_keeps_the_highest_coordinator_epoch() -> None:
+async def test_coordinator_epoch_does_not_rise_above_its_maximum() -> None:
     """The highest coordinator epoch is 2**31 - 1, because a higher epoch does not fit into a batch
     header."""
     fs = SimulatedFiles()

@@ -320,11 +320,11 @@ async def test_loop_runs_other_tasks_during_an_advance() -> None:
         st.sampled_from([50, 1_000, 60_000, 3_600_000, 40_000_000]), min_size=1, max_size=3
     ),
 )
-def test_clock_advance_runs_rounds_of_repeated_work_that_have_due_work(
+def test_clock_advance_runs_the_rounds_of_periodic_work_in_which_something_is_due(
     seed: int, pauses: list[int], moves: list[int]
 ) -> None:
-    """The test compares the result with a model that runs every round. A seed and other timers
-    determine the due work."""
+    """The test compares the result with a model that runs every round. A seed chooses the rounds
+    in which work is due; other timers add work."""
     chance = Random(seed)
     begin = [[chance.randrange(80_000_000) for _ in range(3)] for _ in pauses]
     brought = [

@@ -20,7 +20,7 @@ from tests.broker.seen import seeing
 
 @pytest.fixture
 def makers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Returns the ids of the threads that created a site."""
+    """Returns a list that receives the id of each thread that creates the web application."""
     found: list[int] = []
     make = HttpSide._make
 

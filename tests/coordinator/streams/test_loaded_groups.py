@@ -57,7 +57,9 @@ def kinds(*runs: Run) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_life_is_the_same_after_a_load_and_gives_no_task_twice(seed: int) -> None:
+def test_group_after_random_requests_is_equal_after_a_load_and_no_task_has_two_owners(
+    seed: int,
+) -> None:
     live(seed)
 
 

@@ -51,7 +51,7 @@ def test_cluster_has_three_brokers_and_replicates_each_topic(cluster: MusterClus
     assert all(sorted(each.isrs) == [1, 2, 3] for each in partitions)
 
 
-def test_killed_leader_is_replaced_and_keeps_acknowledged_records(cluster: MusterCluster) -> None:
+def test_new_leader_has_the_acknowledged_records_of_a_killed_leader(cluster: MusterCluster) -> None:
     cluster.create_topic("orders")
     produce(cluster, "orders", "one")
     first = cluster.leader("orders")

@@ -67,7 +67,7 @@ def test_fail_on_sentences_name_the_first_groups_of_each_state() -> None:
     assert list(sentences(())) == []
 
 
-def test_fail_on_accepts_states_with_dashes_and_ignores_repetitions() -> None:
+def test_option_fail_on_accepts_states_with_dashes_and_ignores_repetitions() -> None:
     assert states_of("stuck, nobody-runs-it,out-of-range,stuck") == (
         "stuck", "nobody runs it", "out of range"
     )  # fmt: skip

@@ -80,7 +80,7 @@ def test_truncated_log_of_kafka_is_reported_damaged_at_its_end(
         assert "according to replication-offset-checkpoint" in reason
 
 
-def test_missing_records_of_a_copied_folder_are_found_without_checkpoint(tmp_path: Path) -> None:
+def test_loss_of_records_in_a_copied_folder_is_detected_without_checkpoint(tmp_path: Path) -> None:
     data = unpacked("kafka-4.3.1-clean", tmp_path)
     folder = data / "__consumer_offsets-1"
     log = folder / f"{FIRST}.log"

@@ -297,7 +297,7 @@ def test_repeated_acceptance_is_accepted_when_the_start_offset_has_passed_it() -
     assert acknowledge(share, (0, 4, [ACCEPT])) == Acknowledged(errors.NONE)
 
 
-def test_types_of_offsets_below_the_start_offset_are_skipped() -> None:
+def test_acknowledge_types_for_offsets_below_the_start_offset_are_skipped() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     share.log_start_moved(2)

@@ -1,4 +1,5 @@
-"""Long operations on a share partition are done in pieces, each in few milliseconds (law 9)."""
+"""Long operations on a share partition run in pieces of a few milliseconds (law 9 of
+ARCHITECTURE.md)."""
 
 from __future__ import annotations
 

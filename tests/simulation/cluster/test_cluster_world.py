@@ -19,7 +19,7 @@ from tests.tiers import SLICES
 
 SEEDS = 200
 SOME = 6
-"""The number of seeds in `make test`; the campaign runs the other seeds, in one test per slice."""
+"""The number of seeds in `make test`; `make campaign` runs the other seeds, in several tests."""
 SLICED = [list(range(SOME + first, SEEDS, SLICES)) for first in range(SLICES)]
 ONE_OR_SOME = [int(os.environ["SEED"])] if "SEED" in os.environ else range(SOME)
 SECONDS = int(os.environ.get("SECONDS", "30"))
