@@ -201,6 +201,7 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
         "": "`muster share`",
         "--list": "`muster groups list`",
         "--describe": "`muster share describe GROUP`",
+        "--members": "`muster groups members GROUP`",
     },
     "storage": {"": "`muster serve` creates its data directory itself"},
     "streams-application-reset": {"": "`muster groups reset`"},

@@ -55,9 +55,11 @@ _DESCRIBE = {
 _OF_SHARE = cluster_action("for share groups")
 _TOPICS = {_GROUP: OFFSETS_TOPIC, _TRANSACTION: TRANSACTION_TOPIC, _SHARE: SHARE_STATE_TOPIC}
 """The topic whose partition leaders are the coordinators, by the type of the key."""
-_NOT_SERVED = {_SHARE: "share groups"}
 _BAD_KEY = "The key must have the form group:topicId:partition."
-_ADVICE = {_SHARE: "share groups are off: raise the feature share.version to 1"}
+_SHARE_IS_OFF = (
+    "share groups are off: check group.coordinator.rebalance.protocols and feature share.version"
+)
+_SHARE_BEFORE_6 = "the key of a share group needs version 6 of FindCoordinator"
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -168,8 +170,11 @@ def _find(
 ) -> dict[str, Any]:
     topic = _topic_of(services, request, key_type)
     if topic is None:
-        kind = _NOT_SERVED.get(key_type, f"keys of type {key_type}")
-        advice = _ADVICE.get(key_type, f"this broker does not coordinate {kind}")
+        kind = "share groups" if key_type == _SHARE else f"keys of type {key_type}"
+        advice = f"this broker does not coordinate {kind}"
+        if key_type == _SHARE:
+            is_early = request.api_version < _FIRST_WITH_SHARE
+            advice = _SHARE_BEFORE_6 if is_early else _SHARE_IS_OFF
         services.unsupported.asked(request.connection, API.name, advice)
         return _error(key, INVALID_REQUEST, f"This broker does not coordinate {kind}.")
     if not made:

@@ -28,8 +28,8 @@ NAMING = {
     "FollowedNodes",
 }  # fmt: skip
 """The functions that take the name of a piece of work as an argument."""
-GIVEN_OTHERWISE = {"background", "requests"}
-"""Names of work that are default values and therefore are not passed as arguments."""
+GIVEN_OTHERWISE = {"background", "requests", "share release"}
+"""Names of work that are default values, or bound to a function before its call."""
 
 
 @pytest.fixture

@@ -103,7 +103,7 @@ def any_wait_is_a_block(patch: Patch) -> None:
 
 
 def nobody_is_awaited(patch: Patch) -> None:
-    patch.setattr(group_facts, "_awaits", lambda group, now: None)
+    patch.setattr(group_facts, "awaited_facts", lambda group, now: None)
 
 
 def an_empty_group_is_abandoned_at_once(patch: Patch) -> None:

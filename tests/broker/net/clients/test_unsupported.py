@@ -126,7 +126,7 @@ async def test_request_for_a_share_group_is_logged(tmp_path: Path, lines: list[A
         for _ in range(2):
             assert await find(client, "share", 2) == INVALID_REQUEST
 
-        advice = "share groups are not supported: use a consumer group"
+        advice = "the key of a share group needs version 6 of FindCoordinator"
         assert [(line["api"], line["advice"]) for line in said(lines)] == [
             ("FindCoordinator", advice)
         ]
