@@ -1,4 +1,5 @@
-"""Each fault that is planted into the verdict rules makes a test of test_verdicts.py fail."""
+"""Each fault that is planted into the verdict rules makes a test of test_verdicts.py or
+test_share_verdicts.py fail."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from broker.metrics import group_facts, verdicts
 from broker.metrics.group_facts import GroupLooks
 from broker.metrics.progress import Look, Progress, Unclaimed
 from coordinator.events import Cause
+from tests.broker.metrics import test_share_verdicts as share_stories
 from tests.broker.metrics import test_verdicts as stories
-from verdicts import judge, others
+from verdicts import judge, others, share_rules
 from verdicts.facts import PartitionFacts
 
 Patch = pytest.MonkeyPatch
@@ -104,6 +106,10 @@ def any_wait_is_a_block(patch: Patch) -> None:
 
 def nobody_is_awaited(patch: Patch) -> None:
     patch.setattr(group_facts, "awaited_facts", lambda group, now: None)
+
+
+def one_expired_lock_is_enough(patch: Patch) -> None:
+    patch.setattr(share_rules, "LOCKS_EXPIRED_AT", 1)
 
 
 def an_empty_group_is_abandoned_at_once(patch: Patch) -> None:
@@ -235,6 +241,10 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
     (
         every_look_is_the_first,
         stories.test_start_time_of_a_verdict_is_kept_while_the_verdict_is_unchanged,
+    ),
+    (
+        one_expired_lock_is_enough,
+        share_stories.test_member_whose_locks_expire_again_and_again_is_named,
     ),
 ]
 
