@@ -50,9 +50,11 @@ def _show(bootstrap: str, pages: range, process: Running) -> None:
     output.say("    $ muster topics create orders -p 6")
     output.say("    $ muster cluster describe")
     if len(pages) > 1:
-        output.say(f"    $ curl -X POST 'http://{LOCAL}:{pages.start}/test/kill?broker=2'")
+        post = f"    $ curl -X POST 'http://{LOCAL}:{pages.start}/test"
+        output.say(f"{post}/move_leader?topic=orders&partition=1&to=2'")
+        output.say(f"{post}/kill?broker=2'")
         output.say("    $ muster cluster why orders-1")
-        output.say(f"    $ curl -X POST 'http://{LOCAL}:{pages.start}/test/start?broker=2'")
+        output.say(f"{post}/start?broker=2'")
     show_pages(pages)
     output.say("Ctrl-C or SIGTERM stops the cluster; its data are lost")
 

@@ -129,9 +129,16 @@ def _many(
         assert isinstance(outer, Struct)
         around = _filled(outer.fields, version, hints, _text(texts, 0))
         around[path[depth]] = value
-        value = [around]
-    whole: dict[str, Any] = value[0]
+        value = [around] if depth and _is_array(api, path[:depth]) else around
+    whole: dict[str, Any] = value
     return whole
+
+
+def _is_array(api: Api, path: Sequence[str]) -> bool:
+    """Returns whether the field at ``path`` is an array, and not a struct."""
+    outer = _element_at(api, path[:-1])
+    assert isinstance(outer, Struct)
+    return any(isinstance(each.type, Array) for each in outer.fields if each.name == path[-1])
 
 
 def _element_at(api: Api, path: Sequence[str]) -> Type:

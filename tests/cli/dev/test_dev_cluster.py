@@ -101,7 +101,7 @@ def test_dev_cluster_needs_no_zookeeper_and_runs_the_printed_commands(
         assert told[0].startswith(f"3 brokers at {bootstrap}, in process "), told
         assert "in memory" in told[1]
         works(bootstrap)
-        kill, start = (re.search(r"'http://(.*?)(/.*)'", told[line]) for line in (5, 7))
+        kill, start = (re.search(r"'http://(.*?)(/.*)'", told[line]) for line in (6, 8))
         assert kill is not None
         assert start is not None
         assert post(kill)["brokers"][1]["is_running"] is False
