@@ -176,6 +176,7 @@ class Fetcher:
             await self._fetch_on(await self._connected(), slices)
             return
         self._news.clear()
+        self._quiet_until_ms = 0  # a Fetch with new offsets follows, and the last one is obsolete
         due = [each for each in self.followed.values() if each.is_due(now_ms)]
         if not due:
             await self._wait_until_due(now_ms)

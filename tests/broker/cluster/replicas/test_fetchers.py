@@ -511,3 +511,24 @@ async def test_leader_reads_a_quiet_partition_for_a_follower_only_after_an_appen
         await identical_logs(*fellows, index=3)
         assert set(looked) == {3}
         await eventually(lambda: fellows[1].replica(index=3).high_watermark == 2)
+
+
+async def test_fetcher_does_not_repeat_a_fetch_whose_records_were_appended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A full Fetch that news has caused ends the repetition of the Fetch before it."""
+    one, two = fellows = fellows_of(BY_FETCH, 2)
+    monkeypatch.setattr(fetcher, "LOOKED_THROUGH_MS", 3_600_000)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1, partitions=range(5))
+        one.append(1, index=3)
+        await identical_logs(*fellows, index=3)
+        (fetches,) = two.fetchers.all
+        await eventually(lambda: fetches._quiet_until_ms > 0)
+        with capture_logs() as lines:
+            for _ in range(2):
+                fetches._news.set()
+                await eventually(lambda: not fetches._news.is_set())
+                one.append(1, index=2)
+                await identical_logs(*fellows, index=2)
+        assert [line for line in lines if line["log_level"] == "error"] == []
