@@ -55,7 +55,12 @@ class InternalTopics:
             for topic in topics
             if topic.name not in self._pending and self._registry.topic(topic.name) is None
         ]
-        if wanted:
+        partitions = sum(topic.partitions for topic in wanted)
+        if partitions > PARTITIONS_MAX:  # as in CreateTopics
+            reason = f"at most {PARTITIONS_MAX} partitions are created at once, not {partitions}"
+            for topic in wanted:
+                self._failed(topic.name, reason)
+        elif wanted:
             self._pending.update(topic.name for topic in wanted)
             self._spawn(self._create_all(wanted), "internal topics")
 
@@ -84,8 +89,6 @@ class InternalTopics:
         same = self._topics.collisions(name)
         if same:
             raise CannotChange(f"Topic '{name}' collides with existing topic: {', '.join(same)}")
-        if count > PARTITIONS_MAX:
-            raise CannotChange(f"a topic has at most {PARTITIONS_MAX} partitions, not {count}")
         factor = topic.replication_factor
         if factor in (0, LEFT_TO_BROKER):
             factor = self._default_factor()

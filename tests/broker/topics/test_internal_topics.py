@@ -114,7 +114,7 @@ def test_topic_that_another_request_creates_first_causes_no_fault(creation: Crea
         (LOG, OSError(28, "No space left on device"), [], "No space left on device"),
         (LOG, None, ["l.g"], "Topic 'log' collides with existing topic: l.g"),
         (InternalTopic("log", 2, 3), None, [], "replication factor 3 is larger"),
-        (InternalTopic("log", 10_001, 1), None, [], "a topic has at most 10000 partitions"),
+        (InternalTopic("log", 10_001, 1), None, [], "at most 10000 partitions are created at once"),
     ],
 )
 def test_failed_creation_is_kept_as_a_reason_until_it_succeeds(
