@@ -13,7 +13,7 @@ from coordinator.streams.calls import StreamsHeartbeat
 from coordinator.streams.endpoints import topic_partitions
 from coordinator.streams.group import JOINING_EPOCH
 from coordinator.streams.views import roles
-from offsets.streams_records import StreamsCurrentAssignment
+from offsets.streams_records import StreamsCurrentAssignment, TaskRoles
 from protocol.errors import NONE
 
 
@@ -21,13 +21,17 @@ def answer(
     step: Step, call: StreamsHeartbeat, advanced: Advanced, statuses: Statuses, *, is_new: bool
 ) -> None:
     """Replies. As in Kafka, the version of the endpoints is 0 in the reply that creates the group,
-    and rises when the tasks of a member with an endpoint change."""
+    and rises when the tasks of a member with an endpoint change.
+
+    Unlike Kafka, the reply repeats the tasks if the member reports that it lacks one: the member
+    did not receive an earlier response."""
     group, member, metadata, before, after = advanced
     settings = step.state.config.of_streams_group(call.group_id)
     step.arm(member.session, settings.session_timeout_ms)
-    is_sent = call.member_epoch == JOINING_EPOCH or _assigned(after) != _assigned(before)
+    is_changed = call.member_epoch == JOINING_EPOCH or _assigned(after) != _assigned(before)
+    is_sent = is_changed or (call.owned is not None and _lacks_a_task(call.owned, roles(after)))
     version = group.endpoint_epoch
-    if is_sent and metadata.user_endpoint is not None:
+    if is_changed and metadata.user_endpoint is not None:
         version += 1
     shown = None
     if version != call.endpoint_epoch:
@@ -47,6 +51,16 @@ def answer(
         () if configured is None else configured.missing_internal,
     )
     step.reply(call.ticket, reply)
+
+
+def _lacks_a_task(owned: TaskRoles, assigned: TaskRoles) -> bool:
+    """Returns whether a member that lists ``owned`` lacks an active or standby task."""
+    return any(
+        partition not in has.get(subtopology_id, ())
+        for has, role in ((owned.active, assigned.active), (owned.standby, assigned.standby))
+        for subtopology_id, partitions in role.items()
+        for partition in partitions
+    )
 
 
 def _assigned(current: StreamsCurrentAssignment) -> tuple[object, ...]:

@@ -37,6 +37,8 @@ class StreamsSide:
         self.wire = wire
         self.group = group
         self.owned: dict[str, dict[str, Tasks]] = {}
+        self.given: dict[str, Any] = {}
+        """The tasks in the last response with tasks, received or lost, by member."""
         """The tasks in the last assignment that each member received, by role."""
 
     def call(self, api: str, version: int, value: Value) -> Value:

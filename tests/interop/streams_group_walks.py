@@ -86,7 +86,9 @@ class StreamsWalk:
     def _heartbeat(self, side: StreamsSide, member: str, epoch: int, **fields: Any) -> Any:
         is_lost = fields.pop("is_lost", False)
         value = heartbeat(self.group, member, epoch, **fields)
-        reply = side.call("StreamsGroupHeartbeat", 0, value)
+        reply = self._without_repeated_tasks(
+            side, member, epoch, side.call("StreamsGroupHeartbeat", 0, value)
+        )
         if not reply["error_code"] and not is_lost:
             self._received(side, member, reply)
         codes = [each["status_code"] for each in reply["status"] or ()]
@@ -95,6 +97,19 @@ class StreamsWalk:
                 side.until_seen(name)
             self.is_ready = True
         return comparable(reply)
+
+    def _without_repeated_tasks(
+        self, side: StreamsSide, member: str, epoch: int, reply: Value
+    ) -> Value:
+        """Removes the tasks that Muster repeats to a member that lacks one; Kafka does not repeat
+        them."""
+        if reply["error_code"] or reply["active_tasks"] is None:
+            return reply
+        given = {role: reply[role] for role in ROLES}
+        if epoch > 0 and side.given.get(member) == given:
+            return {**reply, **dict.fromkeys(ROLES)}
+        side.given[member] = given
+        return reply
 
     def _received(self, side: StreamsSide, member: str, reply: Value) -> None:
         self.epochs[member] = reply["member_epoch"]

@@ -460,6 +460,19 @@ def test_end_of_the_initial_delay_writes_nothing_in_an_empty_group() -> None:
     assert len(groups.log) == before
 
 
+def test_tasks_of_a_lost_response_are_repeated_to_a_member_that_reports_none() -> None:
+    groups = StreamsGroups()
+    groups.join("a")
+    lost = groups.owning("a", 1)
+    lost = lost if lost.assignment is not None else groups.owning("a", lost.member_epoch)
+    epoch, tasks = groups.group.members["a"].current.epoch, groups.active("a")
+    again = groups.owning("a", epoch)
+    assert tasks
+    assert again.assignment == TaskRoles(active=tasks)
+    assert groups.owning("a", epoch, active=tasks).assignment is None
+    assert groups.send("a", epoch).assignment is None
+
+
 def test_assignment_interval_delays_the_next_target() -> None:
     groups = StreamsGroups(interval_ms=1_000)
     groups.join("a")
