@@ -450,7 +450,7 @@ class Broker:
         from broker.share.archived import archived_events  # most brokers have no share groups
 
         try:
-            for event in archived_events(live, outcomes, self.groups, self.time.now()):
+            for event in archived_events(live, outcomes, self.groups):
                 self.keeper.observe(event)
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
             self.internal_errors.caught("observer", error, partition=live.partition.name)

@@ -63,22 +63,21 @@ class ShareLooks:
         before = self._stands.get(group_id)
         if before is None or before[0] != completed or not (waiting or held):
             before = self._stands[group_id] = (completed, now.mono_ms)
-        offset_ms = now.wall_ms - now.mono_ms
-        repeated = [_repeated(each, live, offset_ms) for each, live in found]
+        repeated = [_repeated(each, live) for each, live in found]
         lock_ms = self._partitions.settings_of(group_id).limits.lock_duration_ms
         expired = [
             ExpiredFacts(
                 member_id,
-                [each.at_ms + offset_ms for each in expiries],
+                [each.at_ms for each in expiries],
                 [each.records for each in expiries],
                 lock_ms,
             )
             for member_id, expiries in counts.expiries
         ]
-        return ShareFacts(waiting, held, before[1] + offset_ms, repeated, expired)
+        return ShareFacts(waiting, held, now.wall_ms - now.mono_ms + before[1], repeated, expired)
 
 
-def _repeated(each: InFlightRange, live: LivePartition, offset_ms: int) -> RepeatedFacts:
+def _repeated(each: InFlightRange, live: LivePartition) -> RepeatedFacts:
     outcomes = live.ready.outcomes(each.first_offset, each.first_offset)
     last = outcomes[-1] if outcomes else None
     limits = live.limits
@@ -90,7 +89,7 @@ def _repeated(each: InFlightRange, live: LivePartition, offset_ms: int) -> Repea
         each.last_offset,
         each.delivery_count,
         limits.delivery_count_limit,
-        None if not outcomes else outcomes[0].began_ms + offset_ms,
+        None if not outcomes else outcomes[0].began_ms,
         None if last is None else last.member_id,
         "" if last is None else last.kind,
     )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from broker.cores.groups.runtime import GroupRuntime
 from broker.share.live_partition import LivePartition
 from coordinator.share.archived import RecordsArchived
-from protocol.now import Now
 
 if TYPE_CHECKING:
     from share.partition.values import Outcome
@@ -19,7 +18,7 @@ journal keeps no more for a group."""
 
 
 def archived_events(
-    live: LivePartition, outcomes: Sequence[Outcome], groups: GroupRuntime, now: Now
+    live: LivePartition, outcomes: Sequence[Outcome], groups: GroupRuntime
 ) -> Iterator[RecordsArchived]:
     """Yields an event for the last delivery of each range of records that was archived."""
     group_id, topic_id, partition = live.key
@@ -36,7 +35,7 @@ def archived_events(
             each.member_id,
             client_id,
             host,
-            now.wall_ms - now.mono_ms + each.began_ms,
+            each.began_ms,
             each.kind,
         )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from broker.topics.long_poll import LongPolls, Waiter
 from broker.topics.partition import NEVER, Partition
 from protocol.errors import NONE
+from protocol.now import Now
 from share.values import SharePartitionKey
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class LivePartition:
         "retry_ms", "share", "used_ms", "waiting", "writes",
     )  # fmt: skip
 
-    def __init__(self, key: SharePartitionKey, partition: Partition, now_ms: int) -> None:
+    def __init__(self, key: SharePartitionKey, partition: Partition, now: Now) -> None:
         self.key = key
         self.partition = partition
         """The log partition."""
@@ -52,11 +53,11 @@ class LivePartition:
         """The time (monotonic ms) at which locks are checked next."""
         self.retry_ms = 0
         """After a failed write, the time before which locks are not checked."""
-        self.loaded_ms = now_ms
-        """The time (monotonic ms) at which the load began; earlier deliveries are not known."""
+        self.loaded_ms = now.wall_ms
+        """The wall time at which the load began; earlier deliveries are not known."""
         self.deleted: tuple[int, int] | None = None
         """The offsets that the last move of the log start offset has dropped, both included."""
-        self.used_ms = now_ms
+        self.used_ms = now.mono_ms
         """The time (monotonic ms) of the last request."""
         self.is_dropped = False
         """True if the object is not in use any more: another object may have the same key."""

@@ -156,14 +156,14 @@ class SharePartitions:
             return absent_error(self._registry, topic, index)
         if error_code := partition.serving_error(-1):
             return error_code
-        now_ms = self._time.now().mono_ms
+        now = self._time.now()
         if live is None:
-            live = LivePartition(key, partition, now_ms)
+            live = LivePartition(key, partition, now)
             self._lives.add(live)
             self._loads.add(task := self._background.spawn(self._load(live), "share load"))
             task.add_done_callback(self._loads.discard)
             self._sweep_later()
-        live.used_ms = now_ms
+        live.used_ms = now.mono_ms
         return live
 
     async def _load(self, live: LivePartition) -> None:
@@ -274,23 +274,22 @@ class SharePartitions:
     ) -> None:
         """Acknowledges records of a loaded share partition; calls ``done`` when the result is
         stored."""
-        now_ms = live.used_ms = self._time.now().mono_ms
-        live.follow_log_start()
-        found = live.ready.acknowledge(member_id, batches, now_ms, is_renew)
+        found = self.begin_acknowledging(live, member_id, batches, is_renew=is_renew)
         if found.change is not None:
             self.store(live, found.change, done)
         else:
-            self.arm(live)
             done(found.error_code, found.error_message)
 
     def begin_acknowledging(
         self, live: LivePartition, member_id: str, batches: list[AckBatch], *, is_renew: bool
     ) -> Acknowledged:
-        """Acknowledges records as a part of a large request; `store_begun` or `take_back` follows.
-        Until then, no other request may acknowledge the records."""
-        now_ms = live.used_ms = self._time.now().mono_ms
+        """Acknowledges records without storing the change; `store` follows, or for a part of a
+        large request `store_begun` or `take_back`. Until then, no other request may acknowledge the
+        records."""
+        now = self._time.now()
+        live.used_ms = now.mono_ms
         live.follow_log_start()
-        found = live.ready.acknowledge(member_id, batches, now_ms, is_renew)
+        found = live.ready.acknowledge(member_id, batches, now, is_renew)
         self.arm(live)
         return found
 
@@ -301,7 +300,7 @@ class SharePartitions:
 
     def take_back(self, live: LivePartition, change: Change) -> None:
         """Undoes a part of a large request that is refused."""
-        live.ready.failed(change, self._time.now().mono_ms)
+        live.ready.failed(change, self._time.now())
         self.arm(live)
         live.wake(self._long_polls)
 
@@ -332,14 +331,14 @@ class SharePartitions:
     ) -> None:
         """Ends a change when the share coordinator has replied."""
         live.writes -= 1
-        now_ms = self._time.now().mono_ms
+        now = self._time.now()
         if reply.error_code == NONE:
-            archived = live.ready.written(change, now_ms)
+            archived = live.ready.written(change, now)
             if archived:
                 self._archived(live, archived)
         else:
-            live.ready.failed(change, now_ms)
-            live.retry_ms = now_ms + RETRY_MS
+            live.ready.failed(change, now)
+            live.retry_ms = now.mono_ms + RETRY_MS
             logger.warning(
                 "share partition state not stored",
                 group=live.key.group_id,

@@ -29,7 +29,7 @@ class Expiry(NamedTuple):
     """Locks of one member that ended together, without an acknowledgement of their records."""
 
     at_ms: int
-    """The time on the monotonic clock at which the first of the locks had ended."""
+    """The wall time at which the first of the locks had ended."""
     records: int
 
 
@@ -67,7 +67,7 @@ class Expiries:
             else:
                 return
             found = ()
-        if found and now_ms - found[-1].at_ms < TOGETHER_MS:
+        if found and abs(now_ms - found[-1].at_ms) < TOGETHER_MS:
             last = found[-1]
             found = (*found[:-1], last._replace(records=last.records + records))
         else:

@@ -31,7 +31,11 @@ class History:
         outcomes.append(outcome)
 
     def of(self, first_offset: int, last_offset: int) -> list[Outcome]:
-        """Returns the kept outcomes of records between two offsets, the oldest first."""
+        """Returns the kept outcomes of records between two offsets.
+
+        The outcomes of one record are in the order of its deliveries, even if the wall clock was
+        set back.
+        """
         found = [
             each
             for outcomes in (self._delivered_again, self._archived)
@@ -43,4 +47,4 @@ class History:
 
 
 def _order(outcome: Outcome) -> tuple[int, int]:
-    return outcome.ended_ms, outcome.delivery_count
+    return outcome.delivery_count, outcome.ended_ms

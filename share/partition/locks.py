@@ -20,9 +20,9 @@ class Lock(Timer):
         super().__init__()
         self.member_id = member_id
         self.begins_ms = begins_ms
-        """The time at which the member acquired or renewed the records."""
+        """The wall time at which the member acquired or renewed the records."""
         self.ends_ms = ends_ms
-        """The end of the lock; it stays after the timer was popped."""
+        """The end of the lock on the monotonic clock; it stays after the timer was popped."""
         self.records = 0
         """How many records the lock holds."""
         self.first_offset = -1

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
 from protocol import errors
+from protocol.now import Now
 from share.partition.acknowledgement import (
     PIECE,
     Refusal,
@@ -55,8 +56,9 @@ _NEAR = 16
 class SharePartition:
     """The delivery state of the records of one share partition.
 
-    The broker that leads the log partition has this object. Times are milliseconds of the monotonic
-    clock.
+    The broker that leads the log partition has this object. Deadlines are milliseconds of the
+    monotonic clock. The times at which locks begin and outcomes are stored are wall times, since
+    the monotonic clock leaves out pauses of the broker.
     """
 
     __slots__ = (
@@ -140,7 +142,7 @@ class SharePartition:
         max_records: int,
         batch_size: int,
         mode: AcquireMode | int,
-        now_ms: int,
+        now: Now,
     ) -> list[AcquiredRange]:
         """Acquires available records among the fetched ones for a member, in ascending order.
 
@@ -151,7 +153,7 @@ class SharePartition:
         if not fetched.batches:
             return []
         settings = self._settings
-        lock = self._new_lock(member_id, now_ms)
+        lock = self._new_lock(member_id, now)
         acquisition = Acquisition(self._ranges, lock, fetched, mode, settings.delivery_count_limit)
         acquired = acquisition.run(max_records, settings.max_record_locks)
         self._ranges.move_start()
@@ -164,7 +166,7 @@ class SharePartition:
     # --- acknowledging
 
     def acknowledge(
-        self, member_id: str, batches: Sequence[AckBatch], now_ms: int, is_renew: bool = False
+        self, member_id: str, batches: Sequence[AckBatch], now: Now, is_renew: bool = False
     ) -> Acknowledged:
         """Acknowledges records that a member holds.
 
@@ -181,7 +183,7 @@ class SharePartition:
         transitions = Transitions(ranges)
         for first, last, type_ in runs(batches, ranges.start_offset):
             if type_ == AcknowledgeType.RENEW:
-                renewed = renewed or self._new_lock(member_id, now_ms)
+                renewed = renewed or self._new_lock(member_id, now)
                 ranges.lock_again(first, last, renewed)
                 continue
             state, kind = _ENDINGS[type_]
@@ -244,7 +246,7 @@ class SharePartition:
 
     # --- persistence
 
-    def written(self, change: Change, now_ms: int) -> Sequence[Outcome]:
+    def written(self, change: Change, now: Now) -> Sequence[Outcome]:
         """Makes a stored change take effect: released records are available, and the start offset
         moves past final records. Returns the outcomes of the records that were archived, without
         gaps."""
@@ -252,7 +254,7 @@ class SharePartition:
         for each in self._pending(change):
             transition = each.transition
             assert transition is not None
-            outcome = self._note(each, transition.kind, transition.state, now_ms)
+            outcome = self._note(each, transition.kind, transition.state, now)
             if outcome is not None and outcome.archived and outcome.kind != "gap":
                 archived.append(outcome)
             self._ranges.settle(each, transition.state)
@@ -265,16 +267,16 @@ class SharePartition:
         change.start_offset = self._ranges.start_offset
         change.delivery_complete_count = self._ranges.complete_count
 
-    def failed(self, change: Change, now_ms: int) -> None:
+    def failed(self, change: Change, now: Now) -> None:
         """Takes back a change that was not stored. Its records are held by the same member again;
         if their acquisition lock has ended, they are released without being stored."""
         for each in self._pending(change):
             assert each.lock is not None
-            if each.lock.ends_ms > now_ms:
+            if each.lock.ends_ms > now.mono_ms:
                 self._ranges.settle(each, ACQUIRED)
                 continue
             state = self._limited(AVAILABLE, each)
-            self._note(each, "lock expired", state, now_ms)
+            self._note(each, "lock expired", state, now)
             self._ranges.settle(each, state)
         self._settled(change)
 
@@ -312,12 +314,13 @@ class SharePartition:
             offset = piece[-1].last_offset + 1
 
     def outcomes(self, first_offset: int, last_offset: int) -> list[Outcome]:
-        """Returns the kept outcomes of deliveries of these offsets, the oldest first: of records
-        that were delivered again or archived."""
+        """Returns the kept outcomes of deliveries of these offsets: of records that were delivered
+        again or archived. The outcomes of one record are in the order of its
+        deliveries."""
         return self._history.of(first_offset, last_offset)
 
-    def _new_lock(self, member_id: str, now_ms: int) -> Lock:
-        return Lock(member_id, now_ms, now_ms + self._settings.lock_duration_ms)
+    def _new_lock(self, member_id: str, now: Now) -> Lock:
+        return Lock(member_id, now.wall_ms, now.mono_ms + self._settings.lock_duration_ms)
 
     def _limited(self, state: DeliveryState, delivered: Range) -> DeliveryState:
         """Returns ARCHIVED instead of AVAILABLE if the records were delivered too often."""
@@ -371,7 +374,7 @@ class SharePartition:
             last = batch.last_offset
         yield first, last
 
-    def _note(self, ended: Range, kind: str, state: DeliveryState, now_ms: int) -> Outcome | None:
+    def _note(self, ended: Range, kind: str, state: DeliveryState, now: Now) -> Outcome | None:
         """Counts the outcome of a delivery, and keeps and returns it unless the first delivery has
         ended as usual. A control record is a gap."""
         self._counts.ended(len(ended), kind, state == ARCHIVED)
@@ -379,14 +382,14 @@ class SharePartition:
             return None
         assert ended.lock is not None
         if kind == "lock expired":
-            self._counts.expiries.note(ended.lock.member_id, len(ended), now_ms)
+            self._counts.expiries.note(ended.lock.member_id, len(ended), now.wall_ms)
         outcome = Outcome(
             ended.first,
             ended.last,
             ended.count,
             ended.lock.member_id,
             ended.lock.begins_ms,
-            now_ms,
+            now.wall_ms,
             kind,
             state == ARCHIVED,
         )

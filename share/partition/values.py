@@ -107,8 +107,8 @@ class InFlightRange(NamedTuple):
     member_id: str
     """The member that holds the records, or an empty string."""
     lock_begins_ms: int
-    """The time on the monotonic clock at which the member acquired or renewed the records; -1 if no
-    member holds the records."""
+    """The wall time at which the member acquired or renewed the records; -1 if no member holds the
+    records."""
     lock_ends_ms: int
     """The end of the acquisition lock on the monotonic clock; -1 if no member holds the records."""
     pending: bool
@@ -124,9 +124,9 @@ class Outcome(NamedTuple):
     delivery_count: int
     member_id: str
     began_ms: int
-    """The time on the monotonic clock at which the member acquired or last renewed the records."""
+    """The wall time at which the member acquired or last renewed the records."""
     ended_ms: int
-    """The time on the monotonic clock at which the outcome was stored."""
+    """The wall time at which the outcome was stored."""
     kind: str
     """``accepted``, ``released``, ``rejected``, ``gap``, ``lock expired`` or ``session closed``."""
     archived: bool

@@ -288,14 +288,14 @@ class Acquiring:
     def _acquire(self, readings: Sequence[Reading]) -> None:
         """Acquires records for the member; called in the turn in which the last read ended."""
         limits, member_id = self._limits, self._session.member_id
-        now_ms = self._services.time.now().mono_ms
+        now = self._services.time.now()
         left = limits.max_records
         for live, offset, batches, aborted in readings:
             if live.is_dropped or left <= 0:
                 continue
             fetched = FetchedRecords(offset, batches.fetched(offset), aborted)
             ranges = live.ready.acquire(
-                member_id, fetched, left, max(1, limits.batch_size), limits.mode, now_ms
+                member_id, fetched, left, max(1, limits.batch_size), limits.mode, now
             )
             self._partitions.arm(live)
             if not ranges:

@@ -174,7 +174,7 @@ def _row(
         "topic": topic,
         "partition": key.partition,
         "loaded": is_loaded,
-        "known_since_ms": _wall(live.loaded_ms, now) if live and is_loaded else None,
+        "known_since_ms": live.loaded_ms if live and is_loaded else None,
         "log_start_offset": None if log is None else log.log.log_start_offset,
         "log_end_offset": None if log is None else log.high_watermark,
         **_without_state(),
@@ -202,11 +202,11 @@ def _row(
     view["in_flight"] = [_range_view(each, names, now) for each in shown[:RANGES_SHOWN]]
     view["more_in_flight"] = max(0, len(shown) - RANGES_SHOWN)
     first, last = (0, share.end_offset) if offset is None else (offset, offset)
-    known_from_ms = now.mono_ms + 1 if live is None or not is_loaded else live.loaded_ms
-    outcomes = _journaled(archived, share, known_from_ms, now) + share.outcomes(first, last)
+    seen = share.outcomes(first, last)
+    outcomes = _journaled(archived, share.state_epoch, seen) + seen
     histories = _pieces(_latest(outcomes), ranges, first, last)
     view["histories"] = [
-        _history_view(outcomes, each, names, now) for each in histories[:HISTORIES_SHOWN]
+        _history_view(outcomes, each, names) for each in histories[:HISTORIES_SHOWN]
     ]
     view["more_histories"] = max(0, len(histories) - HISTORIES_SHOWN)
     yield view
@@ -244,11 +244,6 @@ def _contains(each: InFlightRange | Outcome, offset: int) -> bool:
     return each.first_offset <= offset <= each.last_offset
 
 
-def _wall(mono_ms: int, now: Now) -> int:
-    """Returns the wall time of a time on the monotonic clock."""
-    return now.wall_ms - now.mono_ms + mono_ms
-
-
 def _named(member_id: str, names: Names) -> View:
     client, host = names.get(member_id, (None, None))
     return {"member": member_id or None, "client": client, "host": host}
@@ -262,8 +257,8 @@ def _range_view(each: InFlightRange, names: Names, now: Now) -> View:
         "state": _STATES[each.state],
         "deliveries": each.delivery_count,
         **_named(each.member_id, names),
-        "since_ms": _wall(each.lock_begins_ms, now) if is_held else None,
-        "until_ms": _wall(each.lock_ends_ms, now) if is_held else None,
+        "since_ms": each.lock_begins_ms if is_held else None,
+        "until_ms": now.wall_ms - now.mono_ms + each.lock_ends_ms if is_held else None,
         "pending": each.pending,
     }
 
@@ -325,28 +320,45 @@ def _pieces(
 
 
 def _journaled(
-    archived: Sequence[Archived], share: SharePartition, before_ms: int, now: Now
+    archived: Sequence[Archived], state_epoch: int, seen: Sequence[Outcome]
 ) -> list[Outcome]:
-    """Returns the outcomes in the journal that are older than the outcomes in memory, which are
-    known from ``before_ms`` on. Archived records of an earlier state may be delivered again."""
-    offset_ms = now.wall_ms - now.mono_ms
+    """Returns the outcomes in the journal without the deliveries whose outcomes are in memory: an
+    offset and a delivery count identify a delivery. Archived records of an earlier state may be
+    delivered again."""
+    known = sorted([each for each in seen if each.archived], key=_FIRST)
     return [
         Outcome(
-            each.first_offset,
-            each.last_offset,
+            first,
+            last,
             each.deliveries,
             each.member_id,
-            each.began_ms - offset_ms,
-            each.at_ms - offset_ms,
+            each.began_ms,
+            each.at_ms,
             each.outcome,
             archived=True,
         )
         for each in archived
-        if each.state_epoch == share.state_epoch and each.at_ms - offset_ms < before_ms
+        if each.state_epoch == state_epoch
+        for first, last in _unknown(each, known)
     ]
 
 
-def _history_view(outcomes: Sequence[Outcome], piece: _Piece, names: Names, now: Now) -> View:
+def _unknown(entry: Archived, known: Sequence[Outcome]) -> Iterator[tuple[int, int]]:
+    """Yields the first and last offsets of the records of a journal entry that are not among the
+    known archived outcomes, which are in ascending order. One entry may be several outcomes."""
+    first = entry.first_offset
+    for each in known:
+        if each.first_offset > entry.last_offset:
+            break
+        if each.delivery_count == entry.deliveries and each.last_offset >= first:
+            if each.first_offset > first:
+                yield first, each.first_offset - 1
+            first = each.last_offset + 1
+    if first <= entry.last_offset:
+        yield first, entry.last_offset
+
+
+def _history_view(outcomes: Sequence[Outcome], piece: _Piece, names: Names) -> View:
     latest, inside = piece.latest, piece.now
     state = "archived" if latest.archived else "acknowledged"
     mine = [each for each in outcomes if _contains(each, piece.first_offset)]
@@ -356,7 +368,7 @@ def _history_view(outcomes: Sequence[Outcome], piece: _Piece, names: Names, now:
         "deliveries": piece.deliveries,
         "state": state if inside is None else _STATES[inside.state],
         "archived_because": _archived_because(latest),
-        "outcomes": [_outcome_view(each, names, now) for each in mine[-OUTCOMES_SHOWN:]],
+        "outcomes": [_outcome_view(each, names) for each in mine[-OUTCOMES_SHOWN:]],
     }
 
 
@@ -366,11 +378,11 @@ def _archived_because(latest: Outcome) -> str | None:
     return latest.kind if latest.kind in ("rejected", "gap") else TOO_MANY
 
 
-def _outcome_view(each: Outcome, names: Names, now: Now) -> View:
+def _outcome_view(each: Outcome, names: Names) -> View:
     return {
         "delivery": each.delivery_count,
         **_named(each.member_id, names),
-        "since_ms": _wall(each.began_ms, now),
-        "at_ms": _wall(each.ended_ms, now),
+        "since_ms": each.began_ms,
+        "at_ms": each.ended_ms,
         "outcome": each.kind,
     }

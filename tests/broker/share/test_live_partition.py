@@ -8,6 +8,7 @@ import pytest
 
 from broker.share.live_partition import LivePartition, LivePartitions
 from protocol.errors import NONE, NOT_LEADER_OR_FOLLOWER
+from protocol.now import Now
 from share.values import SharePartitionKey
 
 
@@ -24,7 +25,7 @@ class Log:
 
 
 def live_of(log: Any, group_id: str = "g") -> LivePartition:
-    return LivePartition(SharePartitionKey(group_id, b"t" * 16, log.index), log, 0)
+    return LivePartition(SharePartitionKey(group_id, b"t" * 16, log.index), log, Now(0, 0))
 
 
 @pytest.mark.parametrize(("epoch", "is_kept"), [(5, True), (6, True), (7, False), (4, False)])

@@ -10,7 +10,7 @@ from protocol.messages.alter_share_group_offsets import API as ALTER
 from protocol.messages.delete_groups import API as DELETE_GROUPS
 from tests.broker.edge import eventually
 from tests.broker.seen import Seen, seeing
-from tests.broker.share_calls import ACCEPT, RELEASE
+from tests.broker.share_calls import ACCEPT, REJECT, RELEASE
 from tests.broker.share_stories import (
     PAYMENTS,
     SETTINGS,
@@ -244,3 +244,66 @@ async def test_share_api_hides_groups_and_topics_without_describe(tmp_path: Path
         assert (await seen.as_("alice", ONE)).status_code == 403
         seen.rights.give("alice", [(DESCRIBE, TOPIC, "orders")])
         assert len((await seen.json("alice", PATH))["partitions"]) == 3
+
+
+async def test_times_of_the_share_api_do_not_move_when_the_broker_was_paused(
+    tmp_path: Path,
+) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        began_ms = seen.time.wall_ms
+        one, two = await two_sharers(seen, 4)
+        assert await one.fetch(3) == [(0, 2, 1)]
+        seen.pass_ms(1_000)
+        await one.acknowledge((1, 1, [REJECT]))
+        assert await two.fetch(1) == [(3, 3, 1)]
+        before = await first(seen)
+        seen.time.wall_ms += 7_600  # the monotonic clock leaves out the pause
+        row = await first(seen)
+    assert row["histories"] == before["histories"]
+    [rejected] = row["histories"]
+    [outcome] = rejected["outcomes"]
+    assert (outcome["since_ms"], outcome["at_ms"]) == (began_ms, began_ms + 1_000)
+    assert row["known_since_ms"] == began_ms
+    held = [each for each in row["in_flight"] if each["state"] == "acquired"]
+    assert [(each["since_ms"], each["until_ms"]) for each in held] == [
+        (began_ms, began_ms + 37_600),
+        (began_ms, began_ms + 37_600),
+        (began_ms + 1_000, began_ms + 38_600),
+    ]
+
+
+async def test_first_delivery_of_a_repeated_record_does_not_move_when_the_broker_was_paused(
+    tmp_path: Path,
+) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        began_ms = seen.time.wall_ms
+        one, _ = await two_sharers(seen, 1)
+        for delivery in (1, 2, 3):
+            assert await one.fetch() == [(0, 0, delivery)]
+            await one.acknowledge((0, 0, [RELEASE]))
+        seen.time.wall_ms += 7_600
+        await seen.broker.verdicts.judge_all()
+        found = (await got(seen, PATH))["findings"]
+    [stuck] = [each for each in found if each["verdict"] == "STUCK_RECORD"]
+    assert stuck["since_ms"] == began_ms
+
+
+async def test_share_api_lists_a_delivery_once_when_it_is_in_memory_and_in_the_journal(
+    tmp_path: Path,
+) -> None:
+    async with seeing(tmp_path, SETTINGS) as seen:
+        one, _ = await two_sharers(seen, 4)
+        assert await one.fetch(4) == [(0, 3, 1)]
+        await one.acknowledge((1, 1, [REJECT]))
+        drop_from_memory(seen)
+        one.session_epoch = 0
+        assert await one.fetch(4) == [(0, 0, 1), (2, 3, 1)]
+        await one.acknowledge((2, 2, [REJECT]))
+        # The journal has offsets 1 and 2 as one entry; the memory has only offset 2.
+        for pause_ms in (0, 7_600, -60_000):
+            seen.time.wall_ms += pause_ms
+            histories = (await first(seen))["histories"]
+            assert [
+                (each["first_offset"], each["last_offset"], len(each["outcomes"]))
+                for each in histories
+            ] == [(1, 1, 1), (2, 2, 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from protocol.now import Now
 from share.partition.settings import ShareSettings
 from share.partition.share_partition import SharePartition
 from share.partition.values import (
@@ -22,6 +23,13 @@ LOCK_MS = 30_000
 GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = DeliveryState
 BATCH_OPTIMIZED, RECORD_LIMIT = AcquireMode
+NOON_MS = 1_700_000_000_000
+"""The wall time at which the monotonic clock shows 0."""
+
+
+def at(mono_ms: int) -> Now:
+    """Returns both clocks; the broker was never paused."""
+    return Now(mono_ms, NOON_MS + mono_ms)
 
 
 def partition(
@@ -47,20 +55,20 @@ def acquire(
     mode: AcquireMode = BATCH_OPTIMIZED,
     now_ms: int = 0,
 ) -> list[tuple[int, int, int]]:
-    acquired = share.acquire(member_id, records, max_records, batch_size, mode, now_ms)
+    acquired = share.acquire(member_id, records, max_records, batch_size, mode, at(now_ms))
     return [(first, last, count) for first, last, count in acquired]
 
 
 def acknowledge(
     share: SharePartition, *batches: tuple[int, int, list[int]], member_id: str = "a"
 ) -> Acknowledged:
-    return share.acknowledge(member_id, [AckBatch(*each) for each in batches], 0)
+    return share.acknowledge(member_id, [AckBatch(*each) for each in batches], at(0))
 
 
 def stored(share: SharePartition, change: Change | None) -> Change:
     """Writes a change that there must be."""
     assert change is not None
-    share.written(change, 0)
+    share.written(change, at(0))
     return change
 
 

@@ -24,6 +24,7 @@ from tests.share.partition.share_partitions import (
     RENEW,
     acknowledge,
     acquire,
+    at,
     fetched,
     partition,
     states,
@@ -63,7 +64,7 @@ def test_acknowledged_record_has_its_new_state_when_it_is_stored(
     assert change.batches == (StateBatch(1, 1, after, count),)
     assert states(share)[-1] == (1, 1, ACQUIRED, count)
     assert acquire(share, fetched((0, 1))) == []
-    share.written(change, 0)
+    share.written(change, at(0))
     assert states(share)[-1] == (1, 1, after, count)
 
 
@@ -100,8 +101,8 @@ def test_renewing_starts_the_lock_again_and_stores_nothing() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
     batch = AckBatch(2, 3, [RENEW])
-    assert share.acknowledge("a", [batch], 20_000).error_code == errors.INVALID_REQUEST
-    assert share.acknowledge("a", [batch], 20_000, is_renew=True) == Acknowledged(errors.NONE)
+    assert share.acknowledge("a", [batch], at(20_000)).error_code == errors.INVALID_REQUEST
+    assert share.acknowledge("a", [batch], at(20_000), is_renew=True) == Acknowledged(errors.NONE)
     stored(share, share.expire(LOCK_MS))
     assert states(share) == [(0, 1, AVAILABLE, 1), (2, 3, ACQUIRED, 1), (4, 9, AVAILABLE, 1)]
     assert share.expire(20_000 + LOCK_MS - 1) is None
@@ -112,7 +113,7 @@ def test_renewing_starts_the_lock_again_and_stores_nothing() -> None:
 def test_renewing_and_accepting_in_one_request_are_permitted() -> None:
     share = partition()
     acquire(share, fetched((0, 3)))
-    answer = share.acknowledge("a", [AckBatch(0, 3, [1, 4, 4, 1])], 5, is_renew=True)
+    answer = share.acknowledge("a", [AckBatch(0, 3, [1, 4, 4, 1])], at(5), is_renew=True)
     assert stored(share, answer.change).batches == (
         StateBatch(0, 0, ACKNOWLEDGED, 1),
         StateBatch(3, 3, ACKNOWLEDGED, 1),
@@ -171,7 +172,7 @@ def test_failed_change_leaves_the_records_with_their_member() -> None:
     acquire(share, fetched((0, 3)))
     change = acknowledge(share, (0, 1, [ACCEPT]), (2, 3, [RELEASE])).change
     assert change is not None
-    share.failed(change, 100)
+    share.failed(change, at(100))
     assert states(share) == [(0, 3, ACQUIRED, 1)]
     answer = acknowledge(share, (0, 3, [ACCEPT]))
     assert stored(share, answer.change).delivery_complete_count == 4
@@ -186,7 +187,7 @@ def test_failed_change_releases_records_whose_lock_has_ended(
     change = acknowledge(share, (1, 1, [ACCEPT])).change
     assert change is not None
     share.expire(LOCK_MS)
-    share.failed(change, LOCK_MS)
+    share.failed(change, at(LOCK_MS))
     assert states(share)[-1] == (1, 1, after, count)
 
 
@@ -195,7 +196,7 @@ def test_failed_expiry_releases_the_records_in_memory() -> None:
     acquire(share, fetched((0, 3)))
     change = share.expire(LOCK_MS)
     assert change is not None
-    share.failed(change, LOCK_MS)
+    share.failed(change, at(LOCK_MS))
     assert states(share) == [(0, 3, AVAILABLE, 1)]
     assert acquire(share, fetched((0, 3)), member_id="b") == [(0, 3, 2)]
 

@@ -17,6 +17,7 @@ from tests.share.partition.share_partitions import (
     RELEASE,
     acknowledge,
     acquire,
+    at,
     fetched,
     partition,
     states,
@@ -210,7 +211,7 @@ def test_single_poisonous_record_is_archived_and_the_others_are_delivered() -> N
             stored(share, acknowledge(share, (first, last, [ACCEPT])).change)
         share.release_member("b")
         if (change := share.release_member("a")) is not None:
-            share.written(change, 0)
+            share.written(change, at(0))
     archived = [each for each in share.outcomes(0, 99) if each.archived]
     assert 77 not in accepted
     assert len(accepted) + sum(each.last_offset - each.first_offset + 1 for each in archived) == 100

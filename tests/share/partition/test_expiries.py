@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from protocol.now import Now
 from share.partition.counts import (
     ALL_MEMBERS_MAX,
     MEMBERS_MAX,
@@ -12,6 +13,7 @@ from share.partition.counts import (
     GroupCounts,
     Room,
 )
+from tests.share.partition.share_partitions import LOCK_MS, NOON_MS, acquire, fetched, partition
 
 
 def test_locks_that_end_together_are_one_expiry() -> None:
@@ -64,3 +66,19 @@ def test_counts_of_a_forgotten_group_and_of_a_removed_member_return_their_room()
     counts.forget("h")
     assert list(counts.of("g").expiries) == []
     assert counts._room.left == ALL_MEMBERS_MAX
+
+
+def test_expiry_has_the_wall_time_at_which_the_lock_ended() -> None:
+    share = partition()
+    acquire(share, fetched((0, 1)))
+    change = share.expire(LOCK_MS)
+    assert change is not None
+    share.written(change, Now(LOCK_MS, NOON_MS + LOCK_MS + 7_600))  # after a pause of the broker
+    assert dict(share._counts.expiries) == {"a": (Expiry(NOON_MS + LOCK_MS + 7_600, 2),)}
+
+
+def test_locks_do_not_end_together_when_the_wall_clock_is_set_back_between_them() -> None:
+    expiries = Expiries(Room())
+    expiries.note("a", 1, NOON_MS)
+    expiries.note("a", 1, NOON_MS - 60_000)
+    assert dict(expiries) == {"a": (Expiry(NOON_MS, 1), Expiry(NOON_MS - 60_000, 1))}

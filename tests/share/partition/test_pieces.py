@@ -17,6 +17,7 @@ from tests.share.partition.share_partitions import (
     RELEASE,
     acknowledge,
     acquire,
+    at,
     fetched,
     partition,
     states,
@@ -54,7 +55,7 @@ def test_member_is_released_in_pieces() -> None:
     while (change := share.release_member("a", offset)) is not None:
         sizes.append(len(change.batches))
         offset = change.batches[-1].last_offset + 1
-        share.written(change, 0)
+        share.written(change, at(0))
     assert sizes == [PIECE, PIECE, RANGES - 2 * PIECE]
     assert {each[2:] for each in states(share)} == {(AVAILABLE, 2), (ACKNOWLEDGED, 1)}
 

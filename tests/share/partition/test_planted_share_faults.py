@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from protocol.now import Now
 from share.partition import acquisition, share_partition
 from share.partition.acknowledgement import AckRun, refusal_of_member
 from share.partition.acquisition import Acquisition
@@ -101,8 +102,8 @@ def released_records_are_not_fetched_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def records_of_a_failed_write_stay_acquired_after_their_lock(patch: pytest.MonkeyPatch) -> None:
-    def failed(self: SharePartition, change: Change, now_ms: int) -> None:
-        del now_ms
+    def failed(self: SharePartition, change: Change, now: Now) -> None:
+        del now
         for each in self._pending(change):
             self._ranges.settle(each, ACQUIRED)
         self._settled(change)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from protocol.now import Now
 from share.partition.settings import ShareSettings
 from tests.share.partition.share_partitions import (
     ACCEPT,
@@ -13,11 +14,13 @@ from tests.share.partition.share_partitions import (
     AVAILABLE,
     GAP,
     LOCK_MS,
+    NOON_MS,
     RECORD_LIMIT,
     REJECT,
     RELEASE,
     acknowledge,
     acquire,
+    at,
     changed,
     fetched,
     partition,
@@ -86,13 +89,13 @@ def test_new_settings_hold_for_later_operations() -> None:
 def test_outcomes_explain_repeated_deliveries_and_archived_records() -> None:
     share = partition()
     acquire(share, fetched((0, 9)))
-    share.written(changed(acknowledge(share, (0, 4, [RELEASE]), (5, 9, [ACCEPT]))), 10)
+    share.written(changed(acknowledge(share, (0, 4, [RELEASE]), (5, 9, [ACCEPT]))), at(10))
     acquire(share, fetched((0, 9)), member_id="b", now_ms=15)
-    share.written(changed(acknowledge(share, (0, 2, [REJECT]), member_id="b")), 20)
-    share.written(changed(acknowledge(share, (3, 4, [ACCEPT]), member_id="b")), 30)
+    share.written(changed(acknowledge(share, (0, 2, [REJECT]), member_id="b")), at(20))
+    share.written(changed(acknowledge(share, (3, 4, [ACCEPT]), member_id="b")), at(30))
     assert [tuple(each) for each in share.outcomes(0, 2)] == [
-        (0, 4, 1, "a", 0, 10, "released", False),
-        (0, 2, 2, "b", 15, 20, "rejected", True),
+        (0, 4, 1, "a", NOON_MS, NOON_MS + 10, "released", False),
+        (0, 2, 2, "b", NOON_MS + 15, NOON_MS + 20, "rejected", True),
     ]
     assert share.outcomes(4, 4)[-1].kind == "accepted"
     assert share.outcomes(5, 9) == []
@@ -121,6 +124,17 @@ def test_ranges_are_joined_when_their_records_are_treated_alike() -> None:
     acquire(share, fetched((0, 1999)), 2000)
     changes = [changed(acknowledge(share, (offset, offset, [RELEASE]))) for offset in range(2000)]
     for change in changes[::2] + changes[1::2]:
-        share.written(change, 0)
+        share.written(change, at(0))
     assert states(share) == [(0, 1999, AVAILABLE, 1)]
     assert all(a.last_offset < b.first_offset for a, b in pairwise(share.in_flight()))
+
+
+def test_outcomes_of_a_record_are_in_the_order_of_its_deliveries_when_the_clock_is_set_back() -> (
+    None
+):
+    share = partition()
+    for delivery, wall_ms in enumerate((NOON_MS, NOON_MS - 5_000), 1):
+        acquire(share, fetched((0, 0)))
+        change = changed(acknowledge(share, (0, 0, [RELEASE])))
+        share.written(change, Now(delivery, wall_ms))
+    assert [each.delivery_count for each in share.outcomes(0, 0)] == [1, 2]

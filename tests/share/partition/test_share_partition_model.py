@@ -29,6 +29,7 @@ from tests.share.partition.share_model import (
     batches_of,
     split,
 )
+from tests.share.partition.share_partitions import NOON_MS, at
 
 MEMBERS = ["a", "b", "c"]
 KEY = SharePartitionKey("group", bytes(16), 0)
@@ -117,7 +118,7 @@ class History:
         batch_size = self.chance.choice([1, 4, 100])
         mode = self.chance.choice([0, 1])
         ranges = self.partition.acquire(
-            member_id, fetched, max_records, batch_size, mode, self.now_ms
+            member_id, fetched, max_records, batch_size, mode, at(self.now_ms)
         )
         acquired = self.model.acquire(member_id, fetched, max_records, mode, self.now_ms)
         assert ranges == split(acquired, fetched, batch_size, mode)
@@ -167,7 +168,7 @@ class History:
         self.acknowledge_batches(member_id, batches, self.chance.random() < 0.5)
 
     def acknowledge_batches(self, member_id: str, batches: list[AckBatch], is_renew: bool) -> None:
-        acknowledged = self.partition.acknowledge(member_id, batches, self.now_ms, is_renew)
+        acknowledged = self.partition.acknowledge(member_id, batches, at(self.now_ms), is_renew)
         code, change = self.model.acknowledge(member_id, batches, self.now_ms, is_renew)
         assert acknowledged.error_code == code, acknowledged.error_message
         assert (acknowledged.error_message is None) == (code == 0)
@@ -204,10 +205,10 @@ class History:
         if not fails or self.chance.random() < 0.3:  # A write that timed out may be stored.
             self.store(expected)
         if fails:
-            self.partition.failed(change, self.now_ms)
+            self.partition.failed(change, at(self.now_ms))
             self.model.failed(expected.number, self.now_ms)
             return
-        self.partition.written(change, self.now_ms)
+        self.partition.written(change, at(self.now_ms))
         self.model.written(expected.number)
         self.finished |= {
             offset for offset, (state, _) in expected.records.items() if state in FINAL
@@ -260,7 +261,7 @@ class History:
                 record.state,
                 record.count,
                 record.member_id,
-                record.lock_begins_ms,
+                NOON_MS + record.lock_begins_ms if record.member_id else -1,
                 record.lock_ends_ms,
                 bool(record.change),
             )

@@ -17,6 +17,7 @@ from broker.share import partitions
 from broker.share.live_partition import LivePartition
 from broker.share.partitions import SharePartitions
 from protocol.errors import NONE
+from protocol.now import Now
 from share.partition.ranges import AVAILABLE, Range, Ranges
 from share.partition.share_partition import SharePartition
 from share.partition.values import AckBatch
@@ -126,8 +127,9 @@ def sessions_that_end_release_nothing(patch: pytest.MonkeyPatch) -> None:
 def locks_end_at_once(patch: pytest.MonkeyPatch) -> None:
     real = SharePartition._new_lock
 
-    def new_lock(self: SharePartition, member_id: str, now_ms: int) -> Any:
-        return real(self, member_id, now_ms - self._settings.lock_duration_ms + 200)
+    def new_lock(self: SharePartition, member_id: str, now: Now) -> Any:
+        begins_ms = now.mono_ms - self._settings.lock_duration_ms + 200
+        return real(self, member_id, now._replace(mono_ms=begins_ms))
 
     patch.setattr(SharePartition, "_new_lock", new_lock)
 

@@ -16,6 +16,7 @@ from broker.apis.shared import share_acknowledgements
 from protocol.errors import (
     NONE,
 )
+from protocol.now import Now
 from protocol.records.batch import records_of
 from protocol.records.stored import iter_stored
 from share.partition import acknowledgement, acquisition, loading, share_partition
@@ -191,20 +192,20 @@ class ShareWorld(LivingWorld):
             max_records: int,
             batch_size: int,
             mode: int,
-            now_ms: int,
+            now: Now,
         ) -> list[AcquiredRange]:
-            found = acquire(share, member_id, fetched, max_records, batch_size, mode, now_ms)
-            self.guarded(self._acquired, share, member_id, found, now_ms)
+            found = acquire(share, member_id, fetched, max_records, batch_size, mode, now)
+            self.guarded(self._acquired, share, member_id, found, now.mono_ms)
             return found
 
         def acknowledging(
             share: SharePartition,
             member_id: str,
             batches: Sequence[AckBatch],
-            now_ms: int,
+            now: Now,
             is_renew: bool = False,
         ) -> Any:
-            result = acknowledge(share, member_id, batches, now_ms, is_renew)
+            result = acknowledge(share, member_id, batches, now, is_renew)
             if is_renew and result.error_code == NONE:
                 offsets = [
                     first + i
@@ -213,7 +214,7 @@ class ShareWorld(LivingWorld):
                     if types[min(i, len(types) - 1)] == RENEW
                 ]
                 ledger = self.ledger_now()
-                self.guarded(ledger.renewed, share, share.key, member_id, offsets, now_ms)
+                self.guarded(ledger.renewed, share, share.key, member_id, offsets, now.mono_ms)
             return result
 
         for module in _WITH_PIECES:
