@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from cli import clock, output
 from cli.client.cluster import Cluster
-from cli.client.group_reads import Known
+from cli.client.group_reads import SHARE, Known
 from cli.client.lag import lag_of
 from cli.client.offsets_at import Bounds, Partition, offsets_at
 from cli.client.records_at import records_at
@@ -223,6 +223,9 @@ def _over_the_wire(
     old = _old(cluster, unread, times, before_ms)
     found = {}
     for group_id, each in known.items():
+        if each.group.kind == SHARE:
+            found[group_id] = GroupHealth()  # each verdict on a share group needs its history
+            continue
         places = unread[group_id]
         exact = {key: times[key, at] for key, at in places.items() if (key, at) in times}
         older = dict.fromkeys((key for key, at in places.items() if (key, at) in old), before_ms)

@@ -10,7 +10,7 @@ import typer
 from cli import output
 from cli.client.cluster import Cluster
 from cli.client.group_names import STATES, states_named, types_named
-from cli.client.group_reads import CLASSIC, SHARE, TYPES, groups_with_offsets
+from cli.client.group_reads import CLASSIC, TYPES, groups_with_offsets
 from cli.client.group_reads import list_groups as all_of_them
 from cli.errors import CommandError
 from cli.groups.judging import Manner
@@ -72,13 +72,13 @@ def list_groups(
 
 
 def _looked_at(cluster: Cluster, rows: Sequence[output.Row], manner: Manner) -> dict[str, Look]:
-    """Return the state of each group except share groups.
+    """Return the state of each group.
 
     If a broker refuses a request, the result is empty and the user is warned, because the list can
     still be shown.
     """
     try:
-        asked = [row["group"] for row in rows if row["type"] != SHARE]
+        asked = [row["group"] for row in rows]
         found = looks(cluster, groups_with_offsets(cluster, asked), manner)
     except CommandError as error:
         if manner.http is not None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cli.errors import CommandError
+from cli.groups import judging
 from cli.share.reading import Place, place_of
 from cli.share.sentences import history, of_record
 from tests.broker.seen import Seen, seeing
@@ -309,3 +310,37 @@ async def test_why_names_a_member_whose_locks_expire_before_its_records(tmp_path
     assert lines[at].startswith("LOCKS_EXPIRE: the locks of payments-1-aaaa on 10.0.0.7 have")
     assert "$ muster share why" not in ran.out
     assert at < lines.index("orders-1: complete before offset 0")
+
+
+@in_loop
+async def test_groups_list_shows_the_verdict_of_a_stalled_share_group(tmp_path: Path) -> None:
+    async with telling(tmp_path) as (seen, _):
+        one, _ = await two_sharers(seen, 5)
+        assert await one.fetch(2) == [(0, 1, 1)]
+        await seen.broker.verdicts.judge_all()
+        seen.pass_ms(30_000)
+        await seen.broker.verdicts.judge_all()
+        host, port = seen.broker.sockets.addresses()[0]
+        at = ["-b", f"{host}:{port}", "--http", seen.address]
+        ran = await asyncio.to_thread(run, "groups", "list", "--json", *at)
+    assert (ran.code, ran.err) == (0, "")
+    [row] = ran.json
+    assert (row["type"], row["members"], row["lag"]) == ("share", 2, None)
+    assert row["verdict"] == "STALLED"
+    assert "no record was accepted or rejected" in row["sentence"]
+
+
+@in_loop
+async def test_groups_list_shows_no_verdict_of_a_share_group_without_its_history(
+    tmp_path: Path,
+) -> None:
+    async with telling(tmp_path) as (seen, _):
+        await two_sharers(seen, 5)
+        host, port = seen.broker.sockets.addresses()[0]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(judging, "_muster", lambda *_: (None, "not a Muster broker"))
+            at = ["-b", f"{host}:{port}"]
+            ran = await asyncio.to_thread(run, "groups", "list", "--json", *at)
+    assert "not checked: " in ran.err
+    [row] = ran.json
+    assert (row["members"], row["verdict"], row["sentence"]) == (2, None, None)
