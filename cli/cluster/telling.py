@@ -67,7 +67,7 @@ def _out(out: Value, leader: str) -> Iterator[str]:
         unknown = " since an unknown time" + (f": {leader}" if leader else "")
         yield head + (": a reassignment is adding the replica" if out["adding"] else unknown)
     else:
-        reason = left["why"].partition("; broker ")[0]  # the new leader is named above
+        reason = _reason_without_successor(left["why"])
         yield f"{head} since {instant(left['at_ms'])}: {reason}{_by(left)}"
     if not out["alive"]:
         yield f"    now: broker {out['broker']} is down"
@@ -82,6 +82,14 @@ def _out(out: Value, leader: str) -> Iterator[str]:
         )
     if out["held_up"] is not None:
         yield f"    broker {out['broker']} reports: {out['held_up']}"
+
+
+def _reason_without_successor(why: str) -> str:
+    """Return the reason why a replica left the ISR, without the leader that was elected then.
+
+    Another broker may lead the partition now, and each partition may have another leader.
+    """
+    return why.partition("; broker ")[0]
 
 
 def lines_of_broker(found: Value, last: int) -> list[str]:
@@ -110,10 +118,17 @@ def lines_of_broker(found: Value, last: int) -> list[str]:
 
 
 def _out_by_reason(out: list[Value]) -> Iterator[str]:
-    """Yield one line for all partitions in which the broker left the ISR for the same reason."""
-    reasons: dict[tuple[str | None, str | None], list[Value]] = {}
+    """Yield one line for all partitions in which the broker left the ISR for the same reason.
+
+    Reasons of one cause may contain different durations. A reason that names a leader is only
+    true of partitions that this broker led.
+    """
+    reasons: dict[tuple[str | None, str | None, str | None], list[Value]] = {}
     for each in out:
-        reasons.setdefault((each["cause"], each["held_up"]), []).append(each)
+        why = each["why"] and _reason_without_successor(each["why"])
+        of_leader = why if why and why.startswith("the leader, ") else None
+        key = each["cause"], of_leader, each["held_up"]
+        reasons.setdefault(key, []).append({**each, "why": why})
     for rows in reasons.values():
         oldest = min(rows, key=lambda each: each["since_ms"] or 0)
         since = "" if oldest["since_ms"] is None else f" since {instant(oldest['since_ms'])}"

@@ -170,6 +170,31 @@ def test_lines_of_broker_show_why_its_replicas_are_out_of_sync() -> None:
     ]
 
 
+def test_lines_of_broker_give_no_successor_as_the_reason_for_partitions_of_other_leaders() -> None:
+    gone = "broker 2 is no longer registered in ZooKeeper"
+    led = "the leader, broker {}, is no longer registered in ZooKeeper; broker {} is the first live"
+    row = {"topic": "orders", "since_ms": 1_700_000_000_000, "cause": "gone", "records": None,
+           "fetched_ms": None, "held_up": None}  # fmt: skip
+    found = {
+        "broker": 2, "address": None, "rack": None, "alive": False, "epoch": None,
+        "zookeeper": None, "leads": 0, "preferred": 2, "replicas": 4, "out_of_isr": 4,
+        "out": [
+            {**row, "partition": 0, "leader": 1, "why": led.format(2, 1)},
+            {**row, "partition": 1, "leader": 3, "why": led.format(2, 3)},
+            {**row, "partition": 2, "leader": 3, "why": gone},
+            {**row, "partition": 3, "leader": 3, "why": led.format(1, 3)},
+        ],
+        "story": [], "session_story": [], "out_elsewhere": [], "controller": 1, "unasked": [],
+    }  # fmt: skip
+
+    since = "since 2023-11-14T22:13:20Z"
+    assert lines_of_broker(found, 1)[3:6] == [
+        f"    orders:0-1 {since}: the leader, broker 2, is no longer registered in ZooKeeper",
+        f"    orders:2 {since}: {gone}",
+        f"    orders:3 {since}: the leader, broker 1, is no longer registered in ZooKeeper",
+    ]
+
+
 def test_lines_of_controller_show_pending_work_and_what_it_waits_for() -> None:
     doing = {
         "epoch": 4, "partitions_left": 3, "writes": 1, "retries": 0, "calls": 0,
