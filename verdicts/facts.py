@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 EMPTY = "Empty"
 SHARE = "share"
 """The protocol type of share groups (KIP-932), which do not commit offsets."""
+STREAMS = "streams"
+"""The protocol type of streams groups (KIP-1071)."""
 DEAD = "Dead"
 
 
@@ -232,7 +234,7 @@ class GroupFacts(NamedTuple):
     """The deliveries of a share group; None for other groups."""
     streams: StreamsFacts | None = None
     """The problem of a streams group with its topics; None for other groups, and if all topics
-    exist."""
+    exist. A group whose instances have ended keeps the problem."""
     state_counts_from_ms: int | None = None
     """The time from which the present state counts. The time is after the last pause of the broker,
     because pauses do not count."""

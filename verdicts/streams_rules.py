@@ -2,6 +2,8 @@
 
 A streams group assigns no task while a source topic of its application is missing, while the input
 topics have partition counts that do not match, or while an internal topic is not created yet.
+Kafka Streams ends an instance whose source topic is missing. If the instance is restarted again and
+again, the group is Empty between two starts, and the verdict does not change in these pauses.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from verdicts.commands import command
-from verdicts.facts import GroupFacts
+from verdicts.facts import EMPTY, GroupFacts
 from verdicts.findings import Mark
 from verdicts.names import Verdict
 from verdicts.spelling import counted, since
@@ -30,15 +32,23 @@ class StreamsFacts(NamedTuple):
     """Kafka's text of the status."""
     topics: tuple[str, ...] = ()
     """The missing topics."""
+    since_ms: int | None = None
+    """The start of the problem; None if it is unknown."""
 
 
 def streams_marks(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Iterator[Mark]:
     """Yields NOT_READY if the group has had a problem with its topics for long enough. If the time
-    is unknown, as for a client of an Apache Kafka broker, the state alone decides."""
-    if facts.state != NOT_READY:
+    is unknown, as for a client of an Apache Kafka broker, the state alone decides. A group whose
+    last instance has ended keeps the verdict for ``flapping_ms``."""
+    since_ms, counts_from_ms = facts.state_since_ms, facts.counts_from_ms
+    if facts.state == EMPTY:
+        if facts.streams is None or since_ms is None or facts.streams.since_ms is None:
+            return
+        if now_ms - since_ms >= thresholds.flapping_ms:
+            return
+        since_ms = counts_from_ms = facts.streams.since_ms
+    elif facts.state != NOT_READY:
         return
-    since_ms = facts.state_since_ms
-    counts_from_ms = facts.counts_from_ms
     if counts_from_ms is None or now_ms - counts_from_ms >= thresholds.not_ready_ms:
         yield Mark(Verdict.NOT_READY, since_ms, (), None)
 
@@ -49,6 +59,7 @@ def streams_words(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
     sentence = f"no instance has had a task{since(mark.since_ms)}: "
     who = f", although the group has {counted(len(facts.members), 'member')}"
     who = who if facts.members else ""
+    who = "; the group has no members" if facts.state == EMPTY else who
     if streams is None or streams.code is None:
         sentence += "a topic of the application is missing" + who
         advice = "check that all source topics of the application exist"
@@ -59,6 +70,8 @@ def streams_words(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
         what = f"source topic {topics} does" if is_one else f"source topics {topics} do"
         sentence += f"the {what} not exist{who}"
         advice = "create the topic, or correct its name in the application"
+        if facts.state == EMPTY:
+            advice += "; then start the application again"
         return sentence, advice, command("topics create", streams.topics[0])
     if streams.code == MISSING_INTERNAL_TOPICS and streams.topics:
         is_one = len(streams.topics) == 1

@@ -6,8 +6,8 @@ from __future__ import annotations
 from coordinator.classic import heartbeats
 from coordinator.read_only import GroupView, MemberView
 from protocol.now import Now
-from verdicts.facts import AwaitedFacts, MemberFacts
-from verdicts.streams_rules import NOT_READY, StreamsFacts
+from verdicts.facts import STREAMS, AwaitedFacts, MemberFacts
+from verdicts.streams_rules import MISSING_INTERNAL_TOPICS, NOT_READY, StreamsFacts
 
 
 def member_facts(group: GroupView, member: MemberView, now: Now) -> MemberFacts:
@@ -38,13 +38,23 @@ def awaited_facts(group: GroupView, now: Now) -> AwaitedFacts | None:
 
 def streams_facts(group: GroupView) -> StreamsFacts | None:
     """Returns the problem of a streams group with its topics; None for other groups, and if all
-    topics exist."""
-    if group.state.value != NOT_READY:
+    topics exist.
+
+    A group whose members have left keeps a problem that they found. Missing internal topics are not
+    its problem: the broker creates them at the next heartbeat.
+    """
+    if group.type != STREAMS or not (group.is_empty or group.state.value == NOT_READY):
         return None
     from coordinator.streams.group_view import StreamsGroupView  # most brokers have none
 
     assert isinstance(group, StreamsGroupView)
+    since = group.not_ready_since
+    if group.is_empty and since is None:
+        return None
     problem = group.look().problem
+    if group.is_empty and (problem is None or problem.code == MISSING_INTERNAL_TOPICS):
+        return None
+    since_ms = None if since is None else since.wall_ms
     if problem is None:
-        return StreamsFacts(None, "")
-    return StreamsFacts(problem.code, problem.detail, problem.topics)
+        return StreamsFacts(None, "", since_ms=since_ms)
+    return StreamsFacts(problem.code, problem.detail, problem.topics, since_ms)

@@ -122,11 +122,16 @@ def advance(
 
 
 def _checked(step: Step, group: StreamsGroup, configured: ConfiguredTopology) -> None:
-    """Emits an event if the topology has another problem than before, or none any more."""
+    """Emits an event if the topology has another problem than before, or none any more; notes
+    since when it has a problem."""
     before = () if group.configured is None else group.configured.status
     if configured.status != before:
         code, detail = configured.status[0] if configured.status else (0, "")
         step.events.append(TopologyChecked(group.group_id, code, detail))
+    if not configured.status:
+        group.not_ready_since = None
+    elif group.not_ready_since is None:
+        group.not_ready_since = step.now
 
 
 def _topology(changes: StreamsChanges, sent: Topology | None) -> Topology | Refused:

@@ -1,9 +1,10 @@
 """The state of a streams group, which results from its records.
 
 Only `StreamsGroup.fold` changes the state that records store, live and at load. Timers, the
-configured topology, a requested shutdown and the epoch of the endpoints are not stored: a load
-initializes them. After compaction a member may have a current assignment but no metadata, or
-metadata but no current assignment; a tombstone may be for a record that does not exist.
+configured topology, the start of a problem with topics, a requested shutdown and the epoch of the
+endpoints are not stored: a load initializes them. After compaction a member may have a current
+assignment but no metadata, or metadata but no current assignment; a tombstone may be for a record
+that does not exist.
 
 Source: Kafka 4.3.1 ``StreamsGroup``, ``GroupMetadataManager.replay``.
 """
@@ -34,6 +35,7 @@ from offsets.streams_records import (
     Topology,
 )
 from protocol.deadlines import NEVER
+from protocol.now import Now
 
 if TYPE_CHECKING:
     from coordinator.streams.topology import ConfiguredTopology
@@ -92,6 +94,7 @@ class StreamsGroup:
         "group_id",
         "initial_delay",
         "members",
+        "not_ready_since",
         "refresh_wanted",
         "shutdown_by",
         "target_epoch",
@@ -121,6 +124,9 @@ class StreamsGroup:
         self.refresh_wanted = True
         """True if topics may have changed since the metadata hash was computed: after a load, or
         after a topic of the topology was created, changed or deleted."""
+        self.not_ready_since: Now | None = None
+        """The time since which every check has found a problem with the topics of the topology;
+        None without a problem. A member that leaves or joins does not change this time."""
         self.changed_ms = 0
         """The monotonic time in ms of the last step that wrote records, or of the load."""
         self.initial_delay = GroupTimer(group_id)

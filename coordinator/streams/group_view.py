@@ -26,6 +26,7 @@ from coordinator.streams.inputs import inputs
 from coordinator.streams.reporting import encoded
 from coordinator.streams.states import MemberState, Role, StreamsGroupState
 from protocol.deadlines import NEVER
+from protocol.now import Now
 
 if TYPE_CHECKING:
     from coordinator.calls import Ticket
@@ -191,13 +192,30 @@ class StreamsGroupView:
     @property
     def state_since_ms(self) -> int:
         """Returns the monotonic time in ms of the last change of members, target or assignments, or
-        of the load."""
-        return self._group.changed_ms
+        of the load. In the state NOT_READY, returns the start of the problem with the topics, which
+        a change of the members does not end."""
+        problem = self._problem_since
+        return self._group.changed_ms if problem is None else problem.mono_ms
 
     @property
     def state_timestamp_ms(self) -> int:
-        """Returns the wall time in ms of the last change of the group's epoch; -1 if unknown."""
-        return self._group.epoch_ms
+        """Returns the wall time in ms of the last change of the group's epoch; -1 if unknown. In
+        the state NOT_READY, returns the start of the problem with the topics."""
+        problem = self._problem_since
+        return self._group.epoch_ms if problem is None else problem.wall_ms
+
+    @property
+    def not_ready_since(self) -> Now | None:
+        """Returns the time since which the topics of the topology have had a problem; None without
+        a problem. A group whose members have left keeps this time."""
+        return self._group.not_ready_since
+
+    @property
+    def _problem_since(self) -> Now | None:
+        since = self._group.not_ready_since
+        if since is None or self._group.state() is not StreamsGroupState.NOT_READY:
+            return None
+        return since
 
     @property
     def generation_id(self) -> int:

@@ -9,7 +9,7 @@ from coordinator.outcome import Outcome
 from coordinator.step import ShardState, Step
 from coordinator.streams.calls import StreamsGroupDescribe, StreamsHeartbeat
 from coordinator.streams.group import StreamsGroup, session_timeout_ms
-from coordinator.streams.states import MemberState
+from coordinator.streams.states import MemberState, StreamsGroupState
 from coordinator.timers import GroupTimer
 from offsets.streams_records import StreamsEpochRecord, StreamsGroupRun, StreamsMemberRecord
 from protocol.now import Now
@@ -73,7 +73,11 @@ def fire(step: Step, timer: GroupTimer) -> None:
 
 def wake(step: Step, group: StreamsGroup) -> None:
     """Starts the timers of a loaded group with their full timeouts."""
-    group.changed_ms = step.now.mono_ms
+    now = step.now
+    group.changed_ms = now.mono_ms
+    if group.state() is StreamsGroupState.NOT_READY:
+        wall_ms = now.wall_ms if group.epoch_ms < 0 else group.epoch_ms
+        group.not_ready_since = Now(now.mono_ms, wall_ms)
     for member in group.members.values():
         step.arm(member.session, session_timeout_ms(step.state.config, member))
         if member.current.state == MemberState.UNREVOKED:

@@ -50,6 +50,39 @@ def test_group_without_tasks_is_not_ready_after_the_threshold(
 
 
 @pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"state_since_ms": ago(2)}, Verdict.NOT_READY),
+        ({"state_since_ms": ago(299)}, Verdict.NOT_READY),
+        ({"state_since_ms": ago(300)}, Verdict.OK),
+        ({"state_since_ms": ago(2), "streams": MISSING._replace(since_ms=ago(9))}, Verdict.OK),
+        ({"state_since_ms": ago(2), "streams": None}, Verdict.OK),
+    ],
+)
+def test_group_stays_not_ready_after_its_last_instance_has_ended(
+    fields: dict[str, Any], expected: Verdict
+) -> None:
+    fields = {"streams": MISSING._replace(since_ms=ago(400)), **fields}
+
+    assert judged(state="Empty", **fields).verdict is expected
+
+
+def test_finding_of_an_ended_application_says_that_it_must_be_started_again() -> None:
+    problem = MISSING._replace(since_ms=ago(40))
+
+    worst = judged(problem, "Empty", state_since_ms=ago(2)).worst
+
+    assert worst.sentence == (
+        "no instance has had a task since 2026-11-22T12:04:51Z: the source topic lines does not"
+        " exist; the group has no members"
+    )
+    assert worst.advice == (
+        "create the topic, or correct its name in the application; then start the application again"
+    )
+    assert worst.command == "muster topics create lines"
+
+
+@pytest.mark.parametrize(
     ("streams", "sentence", "command"),
     [
         (

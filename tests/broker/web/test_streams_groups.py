@@ -80,3 +80,21 @@ async def test_http_api_shows_the_missing_topic_and_the_requested_shutdown(tmp_p
         "topology_not_ready",
         "shutdown_requested",
     ]
+
+
+async def test_verdict_stays_while_instances_end_and_start_without_a_source_topic(
+    tmp_path: Path,
+) -> None:
+    missing = {**JOINING, "topology": topology(subtopology("0", "absent"))}
+    shown = []
+    async with seeing(tmp_path, SETTINGS) as seen:
+        for member_id in ("a", "b"):
+            await beat(seen, member_id, 0, **missing)
+            shown.append((await seen.get(f"/api/groups/{GROUP}")).json())
+            await beat(seen, member_id, -1)
+            shown.append((await seen.get(f"/api/groups/{GROUP}")).json())
+    assert [(each["state"], each["verdict"]) for each in shown] == [
+        ("NotReady", "NOT_READY"),
+        ("Empty", "NOT_READY"),
+    ] * 2
+    assert "the source topic absent does not exist" in shown[-1]["sentence"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from coordinator.streams.events import FirstTargetDelayed, ShutdownRequested, TopologyChecked
 from coordinator.streams.explained import WaitingTask, look, member_tasks
+from coordinator.streams.group_view import StreamsGroupView
 from coordinator.streams.topology import MISSING_INTERNAL_TOPICS, MISSING_SOURCE_TOPICS
+from tests.coordinator.consumer.groups import batches_of, load
 from tests.coordinator.streams.groups import GROUP, STATEFUL, STORE, SUB, StreamsGroups
 
 
@@ -91,3 +93,38 @@ def test_standby_task_of_the_own_process_is_awaited() -> None:
     tasks = member_tasks(groups.group, groups.group.members["a"])
     assert tasks.assigned["standby"] == tasks.target["standby"] != []
     assert tasks.waits_for == ()
+
+
+def test_start_of_a_problem_survives_assignments_and_restarts_of_the_instance() -> None:
+    groups = StreamsGroups(delay_ms=3_000)
+    groups.topics(t=-1)
+    began = groups.now
+    groups.join("a")
+    view = groups.shard.view.groups[GROUP]
+    assert isinstance(view, StreamsGroupView)
+    groups.pass_ms(15_000)  # the delayed first target is written after 3 s
+    groups.send("a", 2)  # and the member's assignment with its next heartbeat
+    assert (view.state_since_ms, view.state_timestamp_ms) == (began.mono_ms, began.wall_ms)
+    groups.send("a", -1)
+    assert view.state_since_ms == groups.now_ms  # the group is Empty since now
+    assert view.not_ready_since == began
+    groups.pass_ms(4_000)
+    groups.join("b")
+    assert view.state_since_ms == began.mono_ms
+    groups.topics(t=2)
+    groups.send("b", groups.group.members["b"].current.epoch)
+    assert view.not_ready_since is None
+    assert view.state_since_ms == groups.now_ms
+
+
+def test_loaded_group_counts_its_problem_from_the_load() -> None:
+    groups = StreamsGroups()
+    groups.topics(t=-1)
+    groups.join("a")
+    groups.pass_ms(20_000)
+
+    loaded = load(batches_of(groups.log), groups.config, groups.now, groups.image)
+
+    view = loaded.view.groups[GROUP]
+    assert view.state_since_ms == groups.now_ms
+    assert loaded.view.streams_groups[GROUP].not_ready_since == groups.now
