@@ -4,7 +4,7 @@ change."""
 from __future__ import annotations
 
 from verdicts.commands import command
-from verdicts.facts import GroupFacts
+from verdicts.facts import SHARE, STREAMS, GroupFacts, RefusedFacts
 from verdicts.findings import Mark
 from verdicts.spelling import counted, plain_host, since, verb
 
@@ -29,10 +29,34 @@ def refused(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
         f"{who} {verb(len(mark.refused), 'has', 'have')} been refused {counted(times, 'time')}"
         f"{since(mark.since_ms)} with {last.error}: {last.why}"
     )
-    advice = _CHANGES.get(last.error, "fix the client's JoinGroup request, then restart the client")
-    return sentence, advice, command("groups why", facts.group)
+    return sentence, _advice(last, facts), command("groups why", facts.group)
 
 
+def _advice(last: RefusedFacts, facts: GroupFacts) -> str:
+    """Returns the change that lets the client join, which may depend on the type of the group."""
+    if last.error == "INCONSISTENT_GROUP_PROTOCOL" and facts.protocol_type in _OTHER_PROTOCOLS:
+        return _OTHER_PROTOCOLS[facts.protocol_type]
+    if last.error == "GROUP_MAX_SIZE_REACHED":
+        if "max.message.bytes" in last.why:
+            return _CHANGES["UNKNOWN_SERVER_ERROR"]
+        if facts.protocol_type in _OTHER_PROTOCOLS:
+            return (
+                f"stop members that are not needed, or raise group.{facts.protocol_type}.max.size"
+            )
+    return _CHANGES.get(last.error, "fix the client's JoinGroup request, then restart the client")
+
+
+_OTHER_PROTOCOLS = {
+    STREAMS: (
+        "give the client its own group.id: the group is a streams group, which consumers can't"
+        " join; an instance of the application needs group.protocol=streams in its properties"
+    ),
+    SHARE: (
+        "give the client its own group.id: the group is a share group, which only share consumers"
+        " (KafkaShareConsumer) can join"
+    ),
+}
+"""The advice for clients with another protocol than the group's, by the group's protocol type."""
 _CHANGES = {
     "INCONSISTENT_GROUP_PROTOCOL": (
         "give all members a common assignor: list the new and the old assignor in"

@@ -1,0 +1,73 @@
+"""The advice of REFUSED fits the type of the group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.verdicts.groups import NOW_MS, refused
+from verdicts.facts import GroupFacts
+from verdicts.judge import judge
+from verdicts.names import Verdict
+from verdicts.thresholds import Thresholds
+
+OWN_ID = "give the client its own group.id: "
+FULL = "stop members that are not needed, or raise "
+RECORD = "raise max.message.bytes of __consumer_offsets, or reduce the group's members or topics"
+
+
+def advice(protocol_type: str, **fields: Any) -> str:
+    facts = GroupFacts("g", "Stable", protocol_type=protocol_type, refused=[refused(**fields)])
+    [found] = judge(facts, Thresholds(), NOW_MS).findings
+    assert found.verdict is Verdict.REFUSED
+    return found.advice
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "expected"),
+    [
+        (
+            "streams",
+            f"{OWN_ID}the group is a streams group, which consumers can't join; an instance of the"
+            " application needs group.protocol=streams in its properties",
+        ),
+        (
+            "share",
+            f"{OWN_ID}the group is a share group, which only share consumers (KafkaShareConsumer)"
+            " can join",
+        ),
+    ],
+)
+def test_consumer_refused_by_a_group_of_another_type_gets_advice_without_assignors(
+    protocol_type: str, expected: str
+) -> None:
+    why = f"the group is a {protocol_type} group"
+
+    assert advice(protocol_type, error="INCONSISTENT_GROUP_PROTOCOL", why=why) == expected
+
+
+def test_consumer_refused_by_a_classic_group_gets_advice_about_assignors() -> None:
+    found = advice("consumer", error="INCONSISTENT_GROUP_PROTOCOL", why="the client offers range")
+
+    assert "partition.assignment.strategy" in found
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "setting"),
+    [
+        ("consumer", "group.max.size"),
+        ("streams", "group.streams.max.size"),
+        ("share", "group.share.max.size"),
+    ],
+)
+def test_full_group_gets_the_setting_of_its_type(protocol_type: str, setting: str) -> None:
+    why = "The group has reached its maximum capacity of 2 members."
+
+    assert advice(protocol_type, error="GROUP_MAX_SIZE_REACHED", why=why) == FULL + setting
+
+
+def test_group_whose_target_exceeds_a_batch_gets_advice_about_the_batch() -> None:
+    why = "The group's target assignment does not fit into a batch (max.message.bytes)."
+
+    assert advice("streams", error="GROUP_MAX_SIZE_REACHED", why=why) == RECORD
