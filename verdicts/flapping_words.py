@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from verdicts.commands import command
-from verdicts.facts import FencedFacts, GroupFacts, MemberFacts, ReturnFacts
+from verdicts.facts import SHARE, STREAMS, FencedFacts, GroupFacts, MemberFacts, ReturnFacts
 from verdicts.findings import Mark
 from verdicts.spelling import counted, named, plain_host, reads_nothing, since, span
+from verdicts.streams_rules import MISSING_SOURCE_TOPICS, problem_words
 
 _Words = tuple[str, str, str | None]
 
@@ -15,6 +16,8 @@ _STATIC = (
     "give each instance its own group.instance.id: an instance then keeps its partitions if it"
     " returns within the session timeout"
 )
+_WITHOUT_STATIC_MEMBERS = (STREAMS, SHARE)
+"""The types of groups whose clients have no group.instance.id (KIP-932, KIP-1071)."""
 _MIXED = "has rejoined"
 _UNKNOWN = "has left and rejoined"
 _DOES: Mapping[str, str] = {
@@ -82,9 +85,11 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
         advice = (
             "check which members leave and why; if a member's process keeps running, processing the"
             " records of one poll takes longer than max.poll.interval.ms: raise this setting, or"
-            f" lower max.poll.records; if the process is restarted, {_STATIC}"
+            " lower max.poll.records; if the process is restarted, "
         )
-        return sentence, advice, why
+        is_static = facts.protocol_type not in _WITHOUT_STATIC_MEMBERS
+        advice += _STATIC if is_static else _ENDS
+        return _without_tasks((sentence, advice, why), facts)
     assert member is not None
     if returned.instance is not None:
         return _static(mark, returned, member, facts, why)
@@ -95,7 +100,8 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
         if member.closed_for_ms is not None:
             sentence += f"; its connection closed {span(member.closed_for_ms)} ago"
         sentence += reads_nothing(facts)
-        return sentence, what_helps(returned.ways), why
+        words = sentence, what_helps(returned.ways, facts.protocol_type), why
+        return _without_tasks(words, facts)
     sentence = f"{named(member)} has rejoined {counted(mark.times, 'time')}{since(mark.since_ms)}"
     if returned.why:
         sentence += f"; the last time, the member {returned.why}"
@@ -104,6 +110,17 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
         " changing its subscription"
     )
     return sentence, advice, why
+
+
+def _without_tasks(words: _Words, facts: GroupFacts) -> _Words:
+    """Returns the texts with the problem of a streams group that has no task for its instances, if
+    it has one; else ``words``."""
+    if facts.streams is None:
+        return words
+    problem, advice, todo = problem_words(facts)
+    if facts.streams.code == MISSING_SOURCE_TOPICS:
+        advice = f"Kafka Streams ends an instance whose source topic is missing: {advice}"
+    return f"{words[0]}; no instance had a task: {problem}", advice, todo
 
 
 def _static(
@@ -180,10 +197,18 @@ def is_restart(ways: Sequence[tuple[str, int]]) -> bool:
     return bool(ways) and _RESTARTS.issuperset([way for way, _ in ways])
 
 
-def what_helps(ways: Sequence[tuple[str, int]]) -> str:
-    """Returns the advice against the most frequent cause of the client's lost member ids."""
+def what_helps(ways: Sequence[tuple[str, int]], protocol_type: str | None = None) -> str:
+    """Returns the advice against the most frequent cause of the client's lost member ids.
+
+    Streams groups and share groups have no static members, and the session timeout is a setting of
+    the group.
+    """
     most = max(ways, key=lambda each: each[1], default=("left", 0))
-    return _HELPS.get(most[0], _HELPS["left"])
+    advice = _HELPS.get(most[0], _HELPS["left"])
+    if protocol_type not in _WITHOUT_STATIC_MEMBERS:
+        return advice
+    setting = f"{protocol_type}.session.timeout.ms of the group"
+    return advice.removesuffix(f"; {_STATIC}").replace("session.timeout.ms", setting)
 
 
 def helps_static(ways: Sequence[tuple[str, int]]) -> str:

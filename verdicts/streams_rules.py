@@ -55,33 +55,37 @@ def streams_marks(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Ite
 
 def streams_words(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
     """Returns the sentence, the advice and the command of a mark of `streams_marks`."""
+    problem, advice, todo = problem_words(facts)
+    sentence = f"no instance has had a task{since(mark.since_ms)}: {problem}"
+    if facts.state == EMPTY:
+        sentence += "; the group has no members"
+    elif facts.members:
+        sentence += f", although the group has {counted(len(facts.members), 'member')}"
+    return sentence, advice, todo
+
+
+def problem_words(facts: GroupFacts) -> tuple[str, str, str]:
+    """Returns a clause about the problem with the topics, the advice and the command."""
     streams = facts.streams
-    sentence = f"no instance has had a task{since(mark.since_ms)}: "
-    who = f", although the group has {counted(len(facts.members), 'member')}"
-    who = who if facts.members else ""
-    who = "; the group has no members" if facts.state == EMPTY else who
     if streams is None or streams.code is None:
-        sentence += "a topic of the application is missing" + who
         advice = "check that all source topics of the application exist"
-        return sentence, advice, command("groups describe", facts.group)
+        todo = command("groups describe", facts.group)
+        return "a topic of the application is missing", advice, todo
     topics = ", ".join(streams.topics)
+    is_one = len(streams.topics) == 1
     if streams.code == MISSING_SOURCE_TOPICS and streams.topics:
-        is_one = len(streams.topics) == 1
         what = f"source topic {topics} does" if is_one else f"source topics {topics} do"
-        sentence += f"the {what} not exist{who}"
         advice = "create the topic, or correct its name in the application"
         if facts.state == EMPTY:
             advice += "; then start the application again"
-        return sentence, advice, command("topics create", streams.topics[0])
+        return f"the {what} not exist", advice, command("topics create", streams.topics[0])
     if streams.code == MISSING_INTERNAL_TOPICS and streams.topics:
-        is_one = len(streams.topics) == 1
         what = f"internal topic {topics} is" if is_one else f"internal topics {topics} are"
-        sentence += f"the {what} missing, which the broker creates at a heartbeat{who}"
         advice = (
             "the members' principal needs CREATE on the topics or on the cluster; the broker's log"
             " has the reason if it could not create them"
         )
-        return sentence, advice, command("groups why", facts.group)
-    sentence += f"{streams.detail.rstrip('.')}{who}"
+        todo = command("groups why", facts.group)
+        return f"the {what} missing, which the broker creates at a heartbeat", advice, todo
     advice = "give the topics of one join or merge equal numbers of partitions"
-    return sentence, advice, command("groups describe", facts.group)
+    return streams.detail.rstrip("."), advice, command("groups describe", facts.group)

@@ -220,7 +220,9 @@ def _stalled(mark: Mark, facts: GroupFacts) -> _Words:
     if mark.returned is not None:
         sentence += restarts(member, facts)
         ways = mark.returned.ways
-        advice = what_helps(ways) if member.instance is None else helps_static(ways)
+        advice = helps_static(ways)
+        if member.instance is None:
+            advice = what_helps(ways, facts.protocol_type)
         return sentence, advice, command("groups why", facts.group)
     if member.closed_for_ms is not None:
         sentence += restarts(member, facts)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.verdicts.groups import NOW_MS, ago, member
+from tests.verdicts.groups import NOW_MS, ago, at, every_ten_seconds, member, returns
 from verdicts.facts import GroupFacts
 from verdicts.judge import judge
 from verdicts.names import Verdict
@@ -124,3 +124,79 @@ def test_finding_names_the_missing_topics(
     worst = judged(streams, state_since_ms=ago(40)).worst
     assert (worst.sentence, worst.command) == (sentence, command)
     assert worst.advice
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (
+            {"returns": [returns(3)]},
+            "the client of m9 on 10.0.0.7 has restarted 3 times since 2026-11-22T12:05:01Z, each"
+            " time with a new member id (2 members share client id 'app'); no instance had a task:"
+            " the source topic lines does not exist",
+        ),
+        (
+            {"rebalances_ms": every_ten_seconds(8), "last_why": "m1 left"},
+            "the group has rebalanced 8 times since 2026-11-22T12:04:11Z; last cause: m1 left; no"
+            " instance had a task: the source topic lines does not exist",
+        ),
+    ],
+)
+def test_flapping_instances_end_because_their_source_topic_is_missing(
+    fields: dict[str, Any], sentence: str
+) -> None:
+    [*_, flapping] = judged(MISSING, state_since_ms=ago(40), **fields).findings
+
+    assert (flapping.verdict, flapping.sentence) == (Verdict.FLAPPING, sentence)
+    assert flapping.advice == (
+        "Kafka Streams ends an instance whose source topic is missing: create the topic, or"
+        " correct its name in the application"
+    )
+    assert flapping.command == "muster topics create lines"
+
+
+@pytest.mark.parametrize("protocol_type", ["streams", "share"])
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (
+            {"returns": [returns(3)]},
+            "check the client's log for the reason why its process exits",
+        ),
+        (
+            {"rebalances_ms": every_ten_seconds(8)},
+            "if the process is restarted, check the client's log for the reason why its process"
+            " exits",
+        ),
+        (
+            {"returns": [returns(3, ways=(("session_expired", 3),))]},
+            "or raise {}.session.timeout.ms of the group above the length of the pauses",
+        ),
+    ],
+)
+def test_advice_for_flapping_fits_groups_without_static_members(
+    protocol_type: str, fields: dict[str, Any], expected: str
+) -> None:
+    facts = GroupFacts("counts", "Stable", protocol_type=protocol_type, **fields)
+
+    [flapping] = judge(facts, Thresholds(), NOW_MS).findings
+
+    assert flapping.verdict is Verdict.FLAPPING
+    assert flapping.advice.endswith(expected.format(protocol_type))
+    assert "group.instance.id" not in flapping.advice
+
+
+def test_advice_for_a_stalled_instance_that_restarts_fits_streams_groups() -> None:
+    facts = GroupFacts(
+        "counts",
+        "Stable",
+        protocol_type="streams",
+        members=[member("m9")],
+        partitions=[at(0, 1, 9, stands=60, oldest=60, owner="m9")],
+        returns=[returns(3)],
+    )
+
+    stalled = judge(facts, Thresholds(), NOW_MS).worst
+
+    assert stalled.verdict is Verdict.STALLED
+    assert stalled.advice == "check the client's log for the reason why its process exits"

@@ -108,6 +108,7 @@ def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -
     group = None if hosted is None else hosted.core.view.groups.get(group_id)
     if journal is None and restored is None and group is None:
         return None
+    kind = None if group is None else group.protocol_type
     return {
         "group": group_id,
         "state": None if group is None else group.state.value,
@@ -137,7 +138,7 @@ def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -
             "last": [loss(each) for each in ([] if journal is None else journal.losses)],
         },
         "flapping": [flapping(each) for each in sources.journal.flapping(group_id)],
-        "returning": [returning(each) for each in sources.journal.returning(group_id)],
+        "returning": [returning(each, kind) for each in sources.journal.returning(group_id)],
     }
 
 

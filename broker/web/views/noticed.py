@@ -119,8 +119,9 @@ def flapping(each: Flapping) -> View:
     }
 
 
-def returning(each: RestartingMember) -> View:
-    """Returns the view of a client that rejoined under new member ids."""
+def returning(each: RestartingMember, protocol_type: str | None) -> View:
+    """Returns the view of a client that rejoined under new member ids, with advice that fits the
+    type of its group."""
     ways = tuple(each.ways.items())
     return {
         "instance": each.instance,
@@ -133,5 +134,5 @@ def returning(each: RestartingMember) -> View:
         "away_ms": each.away_ms,
         "source": (Source.KEPT if each.is_kept else Source.SEEN).value,
         "what": what_it_did(ways),
-        "advice": what_helps(ways) if each.instance is None else helps_static(ways),
+        "advice": what_helps(ways, protocol_type) if each.instance is None else helps_static(ways),
     }

@@ -93,8 +93,11 @@ async def test_verdict_stays_while_instances_end_and_start_without_a_source_topi
             shown.append((await seen.get(f"/api/groups/{GROUP}")).json())
             await beat(seen, member_id, -1)
             shown.append((await seen.get(f"/api/groups/{GROUP}")).json())
+        journal = (await seen.get(f"/api/groups/{GROUP}/journal")).json()
     assert [(each["state"], each["verdict"]) for each in shown] == [
         ("NotReady", "NOT_READY"),
         ("Empty", "NOT_READY"),
     ] * 2
     assert "the source topic absent does not exist" in shown[-1]["sentence"]
+    [returned] = journal["returning"]
+    assert "group.instance.id" not in returned["advice"]
