@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import tarfile
 from collections.abc import Iterable
@@ -10,6 +11,7 @@ from typing import Any
 
 from offsets.record_codec import run_records
 from offsets.runs import GroupMember, GroupRun, GroupValue, OffsetRun, Run
+from pipeline.sources.open import open_source
 from pipeline.sources.segments import SegmentsReader
 from protocol.consumer_protocol import encode_assignment, encode_subscription
 from protocol.records.batch import assemble_batch
@@ -32,6 +34,24 @@ def batch_of(base_offset: int, *runs: Run, at_ms: int = NOON, compression: int =
         section += run_records(run, count)
         count += len(run)
     return assemble_batch(section, count, base_offset, at_ms, at_ms, compression=compression)
+
+
+def write_runs(
+    data: Path, runs: Iterable[tuple[int, Run]], topics: Iterable[tuple[str, bytes]] = ()
+) -> Path:
+    """Writes a data folder with a batch for each run, so many seconds after `NOON`, and with topics
+    of these names and ids. Returns the folder."""
+    log, offset = b"", 0
+    for seconds, run in runs:
+        log += batch_of(offset, run, at_ms=NOON + 1000 * seconds)
+        offset += len(run)
+    write_segment(data, 0, log)
+    for topic, topic_id in topics:
+        write_segment(data, 0, topic=topic)
+        text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+        metadata = data / f"{topic}-0" / "partition.metadata"
+        metadata.write_text(f"version: 0\ntopic_id: {text}\n")
+    return data
 
 
 def commit(
@@ -87,6 +107,12 @@ def rows_of(data: Path, what: str = "offsets", **options: str) -> list[dict[str,
         for batch in reader.read(task)
         for row in batch.to_pylist()
     ]
+
+
+def events_of(data: Path) -> list[dict[str, Any]]:
+    """Returns the events of a folder, with the names of its topics."""
+    parts = open_source(str(data)).event_parts(None)
+    return [row for part in parts for batch in part.read() for row in batch.to_pylist()]
 
 
 def unpacked(name: str, into: Path) -> Path:

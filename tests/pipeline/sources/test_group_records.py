@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from pipeline.model.events import RECORD_KINDS
 from pipeline.sources.event_rows import EventRows
 from protocol.consumer_protocol import encode_subscription
 from protocol.log_records import BY_NAME, encode
-from tests.pipeline.small_logs import NOON
+from tests.coordinator.share.groups import ShareGroups, T
+from tests.coordinator.streams.groups import StreamsGroups
+from tests.pipeline.small_logs import NOON, events_of, write_runs
 
 ORDERS = bytes(range(16))
 ORDERS_ID = "AAECAwQFBgcICQoLDA0ODw"
@@ -176,3 +179,64 @@ def test_tombstone_of_every_kind_has_its_group_and_member(record_type: int) -> N
     assert row["group_id"] == "g"
     assert row.get("member_id") == ("m" if "member_id" in fields else None)
     assert "members" not in row
+
+
+def outline(data: Path) -> list[tuple[Any, ...]]:
+    """Returns kind without group type, epoch and member of each record, and the partitions or the
+    active tasks of its assignment."""
+    found = []
+    for row in events_of(data):
+        assert row["group_id"] == "g"
+        kind = row["kind"].removeprefix(f"{row['protocol_type']}_group_")
+        details = json.loads(row["details"] or "{}")
+        held = {
+            each["subtopology_id"]: each["partitions"] for each in details.get("active_tasks", ())
+        }
+        for one in row["members"] or ():
+            held |= {each["topic"]: each["partitions"] for each in one["assignment"] or ()}
+        found.append((kind, row["generation"], row["member_id"], held))
+    return found
+
+
+def test_records_of_the_coordinator_of_a_share_group_are_decoded_to_rows(tmp_path: Path) -> None:
+    """The member receives its partitions after the share coordinator has stored their state."""
+    groups = ShareGroups()
+    groups.stable("x")
+    groups.send("x", -1)
+
+    assert outline(write_runs(tmp_path, enumerate(groups.log), [("t", T)])) == [
+        ("member", None, "x", {}),
+        ("epoch", 2, None, {}),
+        ("target_member", None, "x", {}),
+        ("target", 2, None, {}),
+        ("current_member", 2, "x", {}),
+        ("topics", None, None, {}),
+        ("topics", None, None, {}),
+        ("epoch", 3, None, {}),
+        ("target_member", None, "x", {"t": [0, 1]}),
+        ("target", 3, None, {}),
+        ("current_member", 3, "x", {"t": [0, 1]}),
+        ("current_member_tombstone", None, "x", {}),
+        ("target_member_tombstone", None, "x", {}),
+        ("member_tombstone", None, "x", {}),
+        ("epoch", 4, None, {}),
+    ]
+
+
+def test_records_of_the_coordinator_of_a_streams_group_are_decoded_to_rows(tmp_path: Path) -> None:
+    groups = StreamsGroups()
+    groups.stable("x")
+    groups.send("x", -1)
+
+    assert outline(write_runs(tmp_path, enumerate(groups.log))) == [
+        ("member", None, "x", {}),
+        ("topology", None, None, {}),
+        ("epoch", 2, None, {}),
+        ("target_member", None, "x", {"0": [0, 1]}),
+        ("target", 2, None, {}),
+        ("current_member", 2, "x", {"0": [0, 1]}),
+        ("current_member_tombstone", None, "x", {}),
+        ("target_member_tombstone", None, "x", {}),
+        ("member_tombstone", None, "x", {}),
+        ("epoch", 3, None, {}),
+    ]

@@ -22,10 +22,9 @@ from offsets.consumer_records import (
     TargetEpochRecord,
     TargetRecord,
 )
-from pipeline.sources.open import open_source
 from tests.pipeline.history import History, ModernGroup, member
 from tests.pipeline.relations import Relations
-from tests.pipeline.small_logs import KAFKA_DIRS, NOON, batch_of, write_segment
+from tests.pipeline.small_logs import KAFKA_DIRS, NOON, events_of, write_runs
 from tests.pipeline.sql.test_group_states import compacted
 
 pytestmark = pytest.mark.pipeline
@@ -45,11 +44,6 @@ def states(made: Relations) -> list[tuple[Any, ...]]:
 
 def moves(made: Relations) -> list[tuple[Any, ...]]:
     return made.rows("moves", *MOVE, by="log_offset, topic, partition")
-
-
-def events_of(data: Path) -> list[dict[str, Any]]:
-    parts = open_source(str(data)).event_parts(None)
-    return [row for part in parts for batch in part.read() for row in batch.to_pylist()]
 
 
 def joined(name: str, epoch: int, *targets: tuple[str, dict[bytes, tuple[int, ...]]],
@@ -89,15 +83,8 @@ def test_records_of_the_broker_become_states_and_moves(tmp_path: Path) -> None:
               CurrentRecord("y", CurrentAssignment(
                   4, 3, 0, {ORDERS: {0: 4, 1: 3}, GONE: {5: 3}}))]),
     ]  # fmt: skip
-    log, offset = b"", 0
-    for seconds, records in batches:
-        run = ConsumerGroupRun("g", records)
-        log += batch_of(offset, run, at_ms=NOON + 1000 * seconds)
-        offset += len(records)
-    write_segment(tmp_path, 0, log)
-    write_segment(tmp_path, 0, topic="orders")
-    topic_id = base64.urlsafe_b64encode(ORDERS).decode().rstrip("=")
-    (tmp_path / "orders-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+    runs = [(seconds, ConsumerGroupRun("g", records)) for seconds, records in batches]
+    write_runs(tmp_path, runs, [("orders", ORDERS)])
 
     made = Relations(tmp_path / "scratch", events_of(tmp_path))
 
