@@ -67,6 +67,10 @@ class Dialect(Protocol):
         """Return SQL for the array of structs of `topic`, `topic_id` and `partitions` in a JSON
         text. A field that the text omits is null."""
 
+    def tasks(self, json: str) -> str:
+        """Return SQL for the tasks of a streams group in a JSON text, as an array of the type that
+        `topics` returns. `topic` is the id of the subtopology, and `topic_id` is null."""
+
     def numbers(self, first: str, last: str) -> str:
         """Return SQL for the array of integers from ``first`` to ``last``, both included; empty if
         last < first."""
@@ -155,6 +159,11 @@ class DuckDialect(Ansi):
         shape = '[{"topic": "VARCHAR", "topic_id": "VARCHAR", "partitions": ["INTEGER"]}]'
         return f"from_json({json}, '{shape}')"
 
+    def tasks(self, json: str) -> str:
+        """Implements `Dialect.tasks`."""
+        shape = '[{"subtopology_id": "VARCHAR", "partitions": ["INTEGER"]}]'
+        return _tasks(self, f"from_json({json}, '{shape}')")
+
     def numbers(self, first: str, last: str) -> str:
         """Implements `Dialect.numbers`."""
         return f"generate_series({first}, {last})"
@@ -229,9 +238,22 @@ class SparkDialect(Ansi):
         shape = "array<struct<topic:string,topic_id:string,partitions:array<int>>>"
         return f"from_json({json}, '{shape}')"
 
+    def tasks(self, json: str) -> str:
+        """Implements `Dialect.tasks`."""
+        shape = "array<struct<subtopology_id:string,partitions:array<int>>>"
+        return _tasks(self, f"from_json({json}, '{shape}')")
+
     def numbers(self, first: str, last: str) -> str:
         """Implements `Dialect.numbers`."""
         return f"CASE WHEN {first} <= {last} THEN sequence({first}, {last}) ELSE array() END"
+
+
+def _tasks(d: Dialect, array: str) -> str:
+    """Return SQL for structs of a subtopology and partitions, as structs of `Dialect.topics`."""
+    as_topic = d.struct(
+        topic="t.subtopology_id", topic_id="CAST(NULL AS STRING)", partitions="t.partitions"
+    )
+    return d.transform(array, "t", as_topic)
 
 
 def type_of(kind: pa.DataType) -> str:

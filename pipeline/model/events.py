@@ -175,7 +175,7 @@ A record of a KIP-848, KIP-932 or KIP-1071 group has
 
 - its epoch (of the group, the target or the member) as `generation`,
 - its member as `member_id` and as the only element of `members` (with names in a member record,
-  with the assignment in a target or current record),
+  with the assignment in a target or current record, except the tasks of a streams group),
 - `protocol_type` as in `GROUP_TYPES`, and the assignor as `protocol`,
 - the whole value as JSON in `details`; a topic id has its topic's name next to it, if known.
 """

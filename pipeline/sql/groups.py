@@ -56,7 +56,8 @@ def group_states(d: Dialect, p: Params) -> str:
     members.
 
     Members have PERSON, `subscription`, `pattern` (a regular expression) and `assignment`, the
-    target assignment. Records of the kinds `_current_member` have the current assignment.
+    target assignment; see `assigned` for the tasks of a streams group. Records of the kinds
+    `_current_member` have the current assignment.
     """
     return f"""
     WITH {_records()}, {_turns()}, {_numbered()}, {_stays(d)}, {_memberships(d)},
@@ -115,6 +116,16 @@ def kinds_of(*ends: str) -> list[str]:
     ``kinds_of("_epoch")`` returns the kinds of epoch records.
     """
     return [kind for kind in RECORD_KINDS.values() if kind.endswith(ends)]
+
+
+def assigned(d: Dialect, member: str) -> str:
+    """Return SQL for the assignment in a record of a member's target or current assignment.
+
+    The record has the columns of EVENTS, and ``member`` is the only element of `members`. The
+    active tasks of a streams group are only in `details`; the id of a subtopology is the topic.
+    """
+    tasks = d.tasks("get_json_object(details, '$.active_tasks')")
+    return f"coalesce(({member}).assignment, {tasks})"
 
 
 def quoted(texts: Iterable[str]) -> str:
@@ -259,14 +270,15 @@ def _stays(d: Dialect) -> str:
         pattern="nullif(get_json_object(details, '$.subscribed_topic_regex'), '')",
         **{name: f"one.{name}" for name in names},
     )
-    held = d.struct(gone="gone", assignment="one.assignment")
+    one = "try_element_at(members, 1)"
+    held = d.struct(gone="gone", assignment="assignment")
     came = "n.nth + CASE WHEN n.point THEN 0 ELSE 1 END"
     assignment = f"coalesce(target.assignment, had.assignment, {d.empty()})"
     member = {**{name: f"person.{name}" for name in MEMBER_FIELDS}, "assignment": assignment}
     return f"""
     effects AS (
         SELECT n.log_partition, n.group_id, n.era, n.member_id, n.log_offset, n.role, n.gone,
-            n.protocol, n.era_last, e.details, try_element_at(e.members, 1) AS one,
+            n.protocol, n.era_last, e.details, e.one, e.assignment,
             CASE WHEN n.role = '{_MEMBER}' OR n.gone THEN {came}
                 ELSE greatest(n.nth, n.era_first, max(
                     CASE WHEN n.role = '{_MEMBER}' THEN {came} END
@@ -274,7 +286,8 @@ def _stays(d: Dialect) -> str:
                     ORDER BY n.log_offset {_SO_FAR})) END AS since_nth
         FROM numbered n
         JOIN (
-            SELECT log_partition, log_offset, members, details FROM events
+            SELECT log_partition, log_offset, details, {one} AS one,
+                {assigned(d, one)} AS assignment FROM events
             WHERE kind LIKE '%_member%'
         ) AS e ON e.log_partition = n.log_partition AND e.log_offset = n.log_offset
         WHERE n.role IN {quoted((_MEMBER, _TARGET, _CURRENT))}

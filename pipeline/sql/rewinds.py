@@ -21,9 +21,10 @@ def rewinds(d: Dialect, p: Params) -> str:
 
     `owner` is the member that owned the partition when the commit was written. `owner` is null if
     no member owned the partition, as when an administrator sets the offset, or if the group does
-    not assign partitions to consumers. In a KIP-848 group, `owner` is the current owner, which can
-    differ from the target owner. `members` is empty if the group had no members, and null if its
-    records were not understood.
+    not assign partitions to consumers: a streams group assigns tasks, and a topic can have the name
+    of a subtopology. In a KIP-848 group, `owner` is the current owner, which can differ from the
+    target owner. `members` is empty if the group had no members, and null if its records were not
+    understood.
     """
     person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
     persons = d.transform("state.members", "m", person)
@@ -34,7 +35,7 @@ def rewinds(d: Dialect, p: Params) -> str:
         try_subtract(0, c.advanced_records) AS rewound_records, -c.advanced_s AS rewound_s,
         c.since_previous_s, state.generation AS generation,
         CASE WHEN coalesce(state.known, true) THEN coalesce({persons}, {d.empty()}) END AS members,
-        CASE WHEN NOT coalesce(state.alive, false) THEN NULL
+        CASE WHEN NOT coalesce(state.alive, false) OR state.group_type = 'streams' THEN NULL
             WHEN state.group_type = '{CLASSIC}' OR had IS NULL
             THEN try_element_at({_assigned(d, person)}, 1)
             WHEN coalesce(had.until_offset > c.log_offset, true) THEN had.person END AS owner,

@@ -18,6 +18,8 @@ from pipeline.model.events import (
 )
 from tests.pipeline.conftest import at
 
+STREAMS = "streams"
+
 
 class History:
     """Events in log order; times are seconds after 2026-01-01 00:00 UTC."""
@@ -92,8 +94,13 @@ class ModernGroup:
         self.add(seconds, "epoch", generation=number)
 
     def target(self, seconds: float, name: str, *partitions: int, **place: Any) -> None:
-        """Adds a record of type 7, a member's target assignment."""
-        self._member(seconds, "target_member", name, members=[_holder(name, partitions, place)])
+        """Adds a record of type 7, a member's target assignment; for a streams group of type 21,
+        with active tasks of subtopology 0."""
+        columns: dict[str, Any] = {"members": [_holder(name, partitions, place)]}
+        if self._kind == STREAMS:
+            details = json.dumps({"active_tasks": _tasks(partitions)})
+            columns = {"members": [{"member_id": name}], "details": details}
+        self._member(seconds, "target_member", name, **columns)
 
     def targeted(self, seconds: float, number: int) -> None:
         """Adds a record of type 6, the epoch of the target assignment."""
@@ -104,13 +111,18 @@ class ModernGroup:
         revoking: Sequence[int] = (), previous: int = 0, **place: Any,
     ) -> None:  # fmt: skip
         """Adds a record of type 8, a member's current assignment; ``state`` is 1 if the member must
-        still revoke partitions."""
+        still revoke partitions. For a streams group, the type is 22 and the states begin at 1."""
         holder = _holder(name, partitions, place)
         pending = [{"topic_id": "T1", "partitions": list(revoking), **place}] if revoking else []
-        details = {
+        details: dict[str, Any] = {
             "member_epoch": epoch, "previous_member_epoch": previous, "state": state,
-            "partitions_pending_revocation": pending,
         }  # fmt: skip
+        if self._kind == STREAMS:
+            holder["assignment"] = None
+            details["active_tasks"] = _tasks(partitions)
+            details["active_tasks_pending_revocation"] = _tasks(revoking)
+        else:
+            details["partitions_pending_revocation"] = pending
         columns = {"members": [holder], "generation": epoch, "details": json.dumps(details)}
         self._member(seconds, "current_member", name, **columns)
 
@@ -161,3 +173,7 @@ def member(name: str, *partitions: int, topic: str = "orders", **columns: Any) -
 def _holder(name: str, partitions: Sequence[int], place: dict[str, Any]) -> dict[str, Any]:
     held = {"topic": "orders", "topic_id": "T1", "partitions": list(partitions), **place}
     return {"member_id": name, "assignment": [held] if partitions else []}
+
+
+def _tasks(partitions: Sequence[int]) -> list[dict[str, Any]]:
+    return [{"subtopology_id": "0", "partitions": list(partitions)}] if partitions else []

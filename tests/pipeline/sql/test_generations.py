@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.coordinator.streams.groups import StreamsGroups
 from tests.pipeline.history import History, ModernGroup, member
 from tests.pipeline.relations import Relations
+from tests.pipeline.small_logs import events_of, write_runs
 
 pytestmark = pytest.mark.pipeline
 
@@ -155,6 +157,29 @@ def test_generations_of_share_groups_have_no_moved_partitions(tmp_path: Path) ->
     assert made.rows("generations", "assigned_partitions", "moved", "change") == [
         (1, [], "first"), (2, [], "joined"),
     ]  # fmt: skip
+
+
+def test_generations_of_streams_groups_have_the_active_tasks_of_the_coordinator(
+    tmp_path: Path,
+) -> None:
+    """The topic of a task is its subtopology."""
+    groups = StreamsGroups()
+    groups.stable("x", "y")
+    groups.send("x", -1)
+    groups.settle()
+    write_runs(tmp_path, enumerate(groups.log))
+
+    made = Relations(tmp_path / "scratch", events_of(tmp_path))
+
+    rows = made.rows(
+        "generations", "group_type", "generation", "change", "members", "assigned_partitions",
+        "moved",
+    )  # fmt: skip
+    assert [(*row[:3], {who[0]: who[-1] for who in row[3]}, *row[4:]) for row in rows] == [
+        ("streams", 2, "first", {"x": [("0", [0, 1])]}, 2, []),
+        ("streams", 3, "joined", {"x": [("0", [0])], "y": [("0", [1])]}, 2, [("0", 1, "x", "y")]),
+        ("streams", 4, "left", {"y": [("0", [0, 1])]}, 2, [("0", 0, "x", "y")]),
+    ]
 
 
 def test_generation_is_unknown_when_an_undecodable_record_precedes_it(tmp_path: Path) -> None:

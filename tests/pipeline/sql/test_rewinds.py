@@ -112,3 +112,17 @@ def test_members_at_a_rewind_are_unknown_after_an_undecodable_record(tmp_path: P
     made = Relations(tmp_path, history.rows)
 
     assert made.rows("rewinds", "members", "generation") == [(None, 3)]
+
+
+def test_owner_is_null_in_a_streams_group_for_a_topic_with_the_name_of_a_subtopology(
+    tmp_path: Path,
+) -> None:
+    history = History()
+    group = ModernGroup(history, "a", "streams")
+    group.member(0, "x-1")
+    group.epoch(0, 2)
+    group.target(0, "x-1", 0)
+    group.current(0, "x-1", 0, state=1)
+    history.commit(1, "a", 9, topic="0").commit(2, "a", 4, topic="0")
+
+    assert Relations(tmp_path, history.rows).rows("rewinds", "generation", "owner") == [(2, None)]
