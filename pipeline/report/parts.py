@@ -217,7 +217,7 @@ def _rewinds(part: Part, held: _Holders) -> str:
             whole(row["previous_offset"]),
             whole(row["committed_offset"]),
             whole(row["rewound_records"]),
-            _by(row),
+            _by(row, part.group["group_type"]),
             _Link(held.link(row["ms"])),
         ]
         for row in part.rewinds
@@ -226,12 +226,15 @@ def _rewinds(part: Part, held: _Holders) -> str:
     return "<h3>Rewinds, latest first</h3>" + _table(columns, rows, part.group["rewinds"])
 
 
-def _by(row: Row) -> str:
+def _by(row: Row, group_type: str | None) -> str:
     if row["client_id"] is not None:
         return f"{row['client_id']} at {row['client_host']}"
     if not row["known"]:
         return "not known"
-    return "no member owned the partition" if row["peopled"] else "a client outside the group"
+    if not row["peopled"]:
+        return "a client outside the group"
+    # The table has no owners of a streams group, which assigns tasks.
+    return "not known" if group_type == "streams" else "no member owned the partition"
 
 
 def _moves(part: Part, held: _Holders) -> str:

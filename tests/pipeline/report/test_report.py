@@ -335,6 +335,15 @@ def test_report_links_lead_to_the_generation_at_the_time_of_the_event(report: Re
     assert 'data-label="partitions"><bdi>orders:0</bdi>' in drowns
 
 
+def test_member_that_rewound_is_not_known_in_a_streams_group(report: Report) -> None:
+    rows = group("tasks", [300] * MINUTES, verdict="catching up")
+    for each in rows["generations"]:
+        each["group_type"] = "streams"
+    rows["rewinds"] = [rewind("tasks", 500, owner=None, members=[person("tasks")])]
+
+    assert 'data-label="by"><bdi>not known</bdi>' in part(report(rows), "tasks")
+
+
 def test_report_lists_the_partitions_that_moved_latest_first(report: Report) -> None:
     rows = busy()
     rows["moves"] += [move("late", nth) for nth in range(20)]
