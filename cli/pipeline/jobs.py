@@ -35,7 +35,7 @@ JOBS = {
     "rewinds": "Commits below the previous offset, with the partition's owner.",
     "rates": "Commits and progress by group, topic and minute.",
     "generations": "The generations of each group: members, times and changes.",
-    "assignments": "Epochs, states and partitions of consumer group members, and what moved.",
+    "assignments": "Epochs, states, partitions and tasks of group members, and what moved.",
     "churn": "How often groups rebalance, and which members cause it.",
     "lag": "Lag over time, and partitions that will never catch up.",
     "retention": "Offsets that expire, dead groups, and the bytes that compaction saves.",

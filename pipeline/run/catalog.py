@@ -176,7 +176,7 @@ JOBS: Final[dict[str, Job]] = {
         ),
         Job(
             "assignments",
-            "Epochs, states and partitions of consumer group members, and what moved.",
+            "Epochs, states, partitions and tasks of group members, and what moved.",
             ("assignments", "moves"),
         ),
         Job(

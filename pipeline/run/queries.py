@@ -97,7 +97,7 @@ ORDER BY group_id, topic, "partition", began_at""",
     ),
     ReadyQuery(
         "members_by_epoch",
-        "The members of each epoch of a consumer group, with their last state in this epoch.",
+        "The members of each epoch of a group, with their last state in this epoch.",
         ("assignments",),
         """
 SELECT group_id, generation AS epoch, client_id, client_host, member_id, member_epoch, state,
@@ -110,7 +110,7 @@ ORDER BY group_id, life, epoch, client_id, member_id""",
     ),
     ReadyQuery(
         "what_moved",
-        "Partitions that moved between members of a consumer group, latest first.",
+        "Partitions and tasks that moved between members of a group, latest first.",
         ("moves",),
         """
 SELECT acquired_at, group_id, generation AS epoch, topic, "partition",

@@ -1,4 +1,5 @@
-"""The members of consumer groups (KIP-848) over time, and the partitions that moved between them.
+"""The members of KIP-848, KIP-932 and KIP-1071 groups over time, and the partitions that moved
+between them. In a streams group, the partitions are the active tasks, with subtopologies as topics.
 
 A group's epoch says what the members must change; the record of a member's current assignment says
 what the member has done. So the epoch, state and partitions of a member change at its own records,
@@ -10,26 +11,40 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.engines.dialect import Dialect
-from pipeline.model.events import TOMBSTONE
+from pipeline.model.events import GROUP_TYPES, TOMBSTONE
 from pipeline.model.params import Params
 from pipeline.sql.generations import folded
-from pipeline.sql.groups import GROUP_KEY, PERSON_FIELDS, quoted
+from pipeline.sql.groups import (
+    CLASSIC,
+    GROUP_KEY,
+    PERSON_FIELDS,
+    assigned,
+    kinds_of,
+    member_kinds,
+    quoted,
+)
 
-STATES: Final = {"0": "STABLE", "1": "UNREVOKED", "2": "UNRELEASED"}
-"""The states of a member by their numbers in records, as `coordinator/consumer/states.py` explains
-them. Any other number is `UNKNOWN`, as in Kafka."""
-CONSUMER: Final = "consumer"
+STATES: Final = ("STABLE", "UNREVOKED", "UNRELEASED")
+"""The states of a member, as `coordinator/consumer/states.py` explains them. Any other number in a
+record is `UNKNOWN`, as in Kafka."""
+_FIRST_STATE: Final = {"consumer": 0, "share": 0, "streams": 1}
+"""The number of the first of `STATES` in the records of each type of group."""
 
 _EPOCH, _END, _MEMBER, _CURRENT, _GONE = "epoch", "end", "member", "current", "gone"
 """The roles of records. `_END` is the deletion of a group; `_GONE` is a tombstone of a member."""
 _KINDS: Final = {
-    "consumer_group_member": _MEMBER,
-    "consumer_group_current_member": _CURRENT,
-    f"consumer_group_member{TOMBSTONE}": _GONE,
-    f"consumer_group_current_member{TOMBSTONE}": _GONE,
-    f"consumer_group_epoch{TOMBSTONE}": _END,
+    f"{group_type}_group_{kind}": role
+    for group_type in GROUP_TYPES
+    for kind, role in (
+        ("member", _MEMBER),
+        ("current_member", _CURRENT),
+        (f"member{TOMBSTONE}", _GONE),
+        (f"current_member{TOMBSTONE}", _GONE),
+        (f"epoch{TOMBSTONE}", _END),
+    )
 }
-_NAMING: Final = ("consumer_group_target_member", "consumer_group_current_member")
+_CURRENTS: Final = kinds_of("_current_member")
+_NAMING: Final = [*kinds_of("_target_member"), *_CURRENTS]
 _SO_FAR: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 _ERA: Final = f"{GROUP_KEY}, era"
 
@@ -43,7 +58,6 @@ def member_states(d: Dialect, p: Params) -> str:
     a window function over them would copy them all.
     """
     names = PERSON_FIELDS[1:]
-    states = " ".join(f"WHEN '{number}' THEN '{name}'" for number, name in STATES.items())
     return f"""
     WITH {folded(d)}, {_spans()}, {_held(d)},
     listed AS (
@@ -53,7 +67,7 @@ def member_states(d: Dialect, p: Params) -> str:
     ),
     timed AS (
         SELECT l.log_partition, l.group_id, l.member_id, l.role, l.log_offset, l.era, g.life,
-            g.generation, g.known, l.log_offset > g.log_offset AS own,
+            g.generation, g.known, g.group_type, l.log_offset > g.log_offset AS own,
             CASE WHEN l.log_offset > g.log_offset THEN l.own_at ELSE g.began_at END AS began_at,
             CASE WHEN l.nth = l.next_nth THEN l.next_at ELSE g.ended_at END AS ended_at
         FROM listed l JOIN epochs g ON g.log_partition = l.log_partition
@@ -61,14 +75,14 @@ def member_states(d: Dialect, p: Params) -> str:
     ),
     persons AS (
         SELECT {GROUP_KEY}, member_id, max_by(try_element_at(members, 1), log_offset) AS person
-        FROM events WHERE kind = 'consumer_group_member' GROUP BY {GROUP_KEY}, member_id
+        FROM events WHERE kind IN {quoted(member_kinds())} GROUP BY {GROUP_KEY}, member_id
     )
     SELECT t.group_id, t.era, t.life, t.generation, t.member_id,
         {", ".join(f"w.person.{name} AS {name}" for name in names)}, t.began_at, t.ended_at,
-        h.member_epoch, CAST(h.previous AS INT) AS previous_member_epoch,
-        CASE WHEN h.state IS NOT NULL THEN CASE h.state {states} ELSE 'UNKNOWN' END END AS state,
+        h.member_epoch, CAST(h.previous AS INT) AS previous_member_epoch, h.state,
         coalesce(h.assigned, {d.empty()}) AS assigned,
-        coalesce(h.revoking, {d.empty()}) AS revoking, t.known, t.log_partition, t.log_offset
+        coalesce(h.revoking, {d.empty()}) AS revoking, t.known, t.group_type, t.log_partition,
+        t.log_offset
     FROM timed t
     LEFT JOIN held h ON h.log_partition = t.log_partition AND h.log_offset = t.log_offset
     LEFT JOIN persons w ON w.log_partition = t.log_partition AND w.group_id = t.group_id
@@ -87,8 +101,8 @@ def assignments(d: Dialect, p: Params) -> str:
 
 
 def _spans() -> str:
-    """Return the CTEs `epochs`, the epochs of consumer groups, numbered by `nth`, and `spans`: the
-    first and last epoch in which a record of a member counts.
+    """Return the CTEs `epochs`, the epochs of groups, numbered by `nth`, and `spans`: the first and
+    last epoch in which a record of a member counts.
 
     A deletion of the group starts a new era, whose members have no records in the era before. A
     member's metadata counts until the record of its current assignment, and only then without one.
@@ -100,11 +114,11 @@ def _spans() -> str:
     return f"""
     mixed AS (
         SELECT {GROUP_KEY}, log_offset, CAST(NULL AS STRING) AS member_id, began_at AS own_at,
-            '{_EPOCH}' AS role, life, generation, known, ended_at
-        FROM generation_rows WHERE group_type = '{CONSUMER}'
+            '{_EPOCH}' AS role, life, generation, known, group_type, ended_at
+        FROM generation_rows WHERE group_type <> '{CLASSIC}'
         UNION ALL
         SELECT {GROUP_KEY}, log_offset, member_id, written_at, CASE kind {roles} END,
-            NULL, NULL, NULL, NULL
+            NULL, NULL, NULL, NULL, NULL
         FROM events WHERE kind IN {quoted(_KINDS)} AND group_id IS NOT NULL
     ),
     counted AS (
@@ -117,7 +131,7 @@ def _spans() -> str:
     ),
     epochs AS (
         SELECT {GROUP_KEY}, era, nth, log_offset, life, generation, own_at AS began_at, ended_at,
-            known
+            known, group_type
         FROM counted WHERE role = '{_EPOCH}'
     ),
     owned AS (
@@ -140,13 +154,21 @@ def _held(d: Dialect) -> str:
     A record has the ids of its topics. A topic whose name no assignment in the history has appears
     with its id.
     """
+    states = " ".join(
+        f"WHEN '{group_type}_group_current_member {first + nth}' THEN '{name}'"
+        for group_type, first in _FIRST_STATE.items()
+        for nth, name in enumerate(STATES)
+    )
     hold = d.struct(topic="coalesce(p.topic, n.topic, p.topic_id)", partitions="p.partitions")
     waits = d.topics("get_json_object(details, '$.partitions_pending_revocation')")
+    tasks = d.tasks("get_json_object(details, '$.active_tasks_pending_revocation')")
     piece = "h.topic AS topic, h.topic_id AS topic_id, h.partitions AS partitions"
     return f"""
     stored AS (
         SELECT log_partition, log_offset, kind, generation, details,
-            try_element_at(members, 1).assignment AS assigned, {waits} AS revoking
+            get_json_object(details, '$.state') AS number,
+            {assigned(d, "try_element_at(members, 1)")} AS assigned,
+            coalesce({waits}, {tasks}) AS revoking
         FROM events WHERE kind IN {quoted(_NAMING)}
     ),
     pieces AS (
@@ -164,15 +186,17 @@ def _held(d: Dialect) -> str:
         SELECT p.log_partition, p.log_offset, {d.collect(hold, "NOT p.is_revoking")} AS assigned,
             {d.collect(hold, "p.is_revoking")} AS revoking
         FROM pieces p LEFT JOIN topic_names n ON n.topic_id = p.topic_id
-        WHERE p.kind = '{_NAMING[1]}' GROUP BY p.log_partition, p.log_offset
+        WHERE p.kind IN {quoted(_CURRENTS)} GROUP BY p.log_partition, p.log_offset
     ),
     held AS (
         SELECT t.log_partition, t.log_offset, t.generation AS member_epoch,
             get_json_object(t.details, '$.previous_member_epoch') AS previous,
-            get_json_object(t.details, '$.state') AS state, g.assigned, g.revoking
+            CASE WHEN t.number IS NOT NULL
+                THEN CASE t.kind || ' ' || t.number {states} ELSE 'UNKNOWN' END END AS state,
+            g.assigned, g.revoking
         FROM stored t LEFT JOIN grouped g
             ON g.log_partition = t.log_partition AND g.log_offset = t.log_offset
-        WHERE t.kind = '{_NAMING[1]}'
+        WHERE t.kind IN {quoted(_CURRENTS)}
     )"""
 
 
@@ -183,7 +207,8 @@ def moves(d: Dialect, p: Params) -> str:
     A member has a partition from the record that assigns it until the first record without it, or
     the removal of the member. A partition that the member must revoke still belongs to the member.
     A static member is the same member under any member id. After a deletion of the group, or its
-    conversion to a classic group, the partitions have no previous owner.
+    conversion to a classic group, the partitions have no previous owner. Share groups are left out,
+    because a partition of a share group has any number of owners.
     """
     columns = {"member_id": "member", "taken": "taken", "revoking_at": "revoking_at",
                "released_at": "released_at"}  # fmt: skip
@@ -224,7 +249,7 @@ def _stints(d: Dialect) -> str:
         SELECT *, row_number() OVER ({rows} ORDER BY log_offset, generation) AS nth,
             coalesce(lag(ended_at) OVER ({rows} ORDER BY log_offset, generation) = began_at, false)
                 AS continues
-        FROM member_states
+        FROM member_states WHERE group_type <> 'share'
     ),
     stays AS (
         SELECT *, count(CASE WHEN NOT continues THEN 1 END) OVER ({rows} ORDER BY nth {_SO_FAR})

@@ -124,8 +124,19 @@ def groups(history: History) -> None:
     share.member(31, "x-1")
     share.epoch(31, 2)
     share.target(31, "x-1", 0)
+    share.current(31, "x-1", 0)
     streams = ModernGroup(history, "t", "streams")
-    streams.current(32, "x-1")
+    streams.member(31, "y-1")
+    streams.epoch(31, 2)
+    streams.target(31, "y-1", 0, 1)
+    streams.current(31, "y-1", 0, 1, state=1)
+    streams.member(32, "x-1")
+    streams.epoch(32, 3)
+    streams.target(32, "y-1", 0)
+    streams.target(32, "x-1", 1)
+    streams.current(32, "y-1", 0, state=2, revoking=[1])
+    streams.current(33, "y-1", 0, epoch=3, state=1)
+    streams.current(33, "x-1", 1, epoch=3, state=1)
     topology = {"subtopologies": [{"source_topics": ["orders"]}]}
     streams.add(33, "topology", details=json.dumps(topology))
     for name in ("s", "t", "d", "f"):
@@ -196,8 +207,9 @@ def test_duckdb_and_spark_make_the_same_tables_and_report(
         "h": ("nobody runs it", 0), "j": ("stopped", None), "k": ("stopped", None),
     }  # fmt: skip
     assert [
-        (row["from_member"], row["to_member"], row["revoking_s"]) for row in light["moves"]
-    ] == [("x-1", "z-1", 3)]
+        (row["topic"], row["from_member"], row["to_member"], row["revoking_s"])
+        for row in light["moves"]
+    ] == [("orders", "x-1", "z-1", 3), ("0", "y-1", "x-1", 1)]
     assert {row["state"] for row in light["assignments"]} == {None, "STABLE", "UNREVOKED"}
     rewound = {row["group_id"]: (row["owner"], row["members"]) for row in light["rewinds"]}
     assert rewound["j"] == (None, [])

@@ -1,4 +1,4 @@
-"""Members of consumer groups: their epochs, states and partitions; and partitions that moved."""
+"""Members of groups: their epochs, states and partitions; and partitions that moved."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from offsets.consumer_records import (
     TargetEpochRecord,
     TargetRecord,
 )
+from tests.coordinator.share.groups import ShareGroups, T
+from tests.coordinator.streams.groups import StreamsGroups
 from tests.pipeline.history import History, ModernGroup, member
 from tests.pipeline.relations import Relations
 from tests.pipeline.small_logs import KAFKA_DIRS, NOON, events_of, write_runs
@@ -40,6 +42,14 @@ MOVE = ("generation", "topic", "partition", "from_member", "to_member", "revokin
 def states(made: Relations) -> list[tuple[Any, ...]]:
     """Returns the states of members, by epoch, then member, then time."""
     return made.rows("assignments", *STATE, by="life, generation, member_id, began_at, log_offset")
+
+
+def from_noon(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Returns states with times in seconds after noon."""
+    return [
+        (row[0], row[1], row[2] - NOON_S, None if row[3] is None else row[3] - NOON_S, *row[4:])
+        for row in found
+    ]
 
 
 def moves(made: Relations) -> list[tuple[Any, ...]]:
@@ -89,10 +99,7 @@ def test_records_of_the_broker_become_states_and_moves(tmp_path: Path) -> None:
     made = Relations(tmp_path / "scratch", events_of(tmp_path))
 
     gone = base64.urlsafe_b64encode(GONE).decode().rstrip("=")
-    assert [
-        (row[0], row[1], row[2] - NOON_S, None if row[3] is None else row[3] - NOON_S, *row[4:])
-        for row in states(made)
-    ] == [
+    assert from_noon(states(made)) == [
         (2, "x", 0, 10, 2, "STABLE", [(gone, [5]), ("orders", [0, 1])], []),
         (3, "x", 10, 12, 2, "STABLE", [(gone, [5]), ("orders", [0, 1])], []),
         (3, "x", 12, 15, 2, "UNREVOKED", [("orders", [0])], [(gone, [5]), ("orders", [1])]),
@@ -348,13 +355,74 @@ def test_state_of_an_unknown_number_is_unknown(tmp_path: Path) -> None:
     assert made.rows("assignments", "state", "known") == [("UNKNOWN", False)]
 
 
-def test_groups_of_other_kinds_have_no_rows(tmp_path: Path) -> None:
-    history = History().generation(0, "a", 1, member("x-1", 0))
-    share = ModernGroup(history, "s", "share")
-    share.member(1, "x-1")
-    share.epoch(1, 2)
-    share.current(1, "x-1", 0)
-
-    made = Relations(tmp_path, history.rows)
+def test_classic_groups_have_no_rows(tmp_path: Path) -> None:
+    made = Relations(tmp_path, History().generation(0, "a", 1, member("x-1", 0)).rows)
 
     assert (states(made), moves(made)) == ([], [])
+
+
+def test_members_of_share_groups_have_states_and_move_no_partitions(tmp_path: Path) -> None:
+    """Members x and y share the partitions of topic t; x leaves, and y receives them all."""
+    groups = ShareGroups()
+    groups.stable("x", "y")
+    groups.send("x", -1)
+    groups.send("y", groups.group.members["y"].current.epoch)
+    write_runs(tmp_path, enumerate(groups.log), [("t", T)])
+
+    made = Relations(tmp_path / "scratch", events_of(tmp_path))
+
+    assert from_noon(states(made)) == [
+        (2, "x", 0, 2, 2, "STABLE", [], []),
+        (3, "x", 2, 3, 3, "STABLE", [("t", [0, 1])], []),
+        (4, "x", 3, 4, 3, "STABLE", [("t", [0, 1])], []),
+        (4, "x", 4, 5, 4, "STABLE", [("t", [1])], []),
+        (4, "y", 3, 5, 4, "STABLE", [("t", [0])], []),
+        (5, "y", 5, 6, 4, "STABLE", [("t", [0])], []),
+        (5, "y", 6, None, 5, "STABLE", [("t", [0, 1])], []),
+    ]
+    assert moves(made) == []
+
+
+def test_members_of_streams_groups_have_states_and_move_active_tasks(tmp_path: Path) -> None:
+    """The subtopology 0 has two tasks: y receives one from x, and the other after x has left."""
+    groups = StreamsGroups()
+    groups.stable("x", "y")
+    groups.send("x", -1)
+    groups.settle()
+    write_runs(tmp_path, enumerate(groups.log))
+
+    made = Relations(tmp_path / "scratch", events_of(tmp_path))
+
+    assert from_noon(states(made)) == [
+        (2, "x", 0, 1, 2, "STABLE", [("0", [0, 1])], []),
+        (3, "x", 1, 2, 2, "STABLE", [("0", [0, 1])], []),
+        (3, "x", 2, 4, 2, "UNREVOKED", [("0", [0])], [("0", [1])]),
+        (3, "x", 4, 6, 3, "STABLE", [("0", [0])], []),
+        (3, "y", 1, 3, 3, "UNRELEASED", [], []),
+        (3, "y", 3, 5, 3, "UNRELEASED", [], []),
+        (3, "y", 5, 6, 3, "STABLE", [("0", [1])], []),
+        (4, "y", 6, 7, 3, "STABLE", [("0", [1])], []),
+        (4, "y", 7, None, 4, "STABLE", [("0", [0, 1])], []),
+    ]
+    assert made.rows(
+        "moves", "generation", "topic", "partition", "from_member", "to_member", "revoking_s",
+        "unowned_s",
+    ) == [(3, "0", 1, "x", "y", 2, 1), (4, "0", 0, "x", "y", None, 1)]  # fmt: skip
+
+
+def test_share_and_streams_groups_of_a_log_of_kafka_have_states(tmp_path: Path) -> None:
+    """The member of the share group of Kafka 4.3.1 receives its partitions in the second epoch."""
+    with tarfile.open(KAFKA_DIRS.parent / "kafka-groups" / "data.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    events = [row for row in events_of(tmp_path) if row["group_id"] in ("shared", "streams")]
+
+    made = Relations(tmp_path / "scratch", events)
+
+    assert made.rows(
+        "assignments", "group_id", "generation", "client_id", "member_epoch",
+        "previous_member_epoch", "state", "assigned", by="group_id, log_offset, generation",
+    ) == [
+        ("shared", 2, "sharer", 2, 0, "STABLE", []),
+        ("shared", 3, "sharer", 3, 2, "STABLE", [("orders", [0, 1, 2])]),
+        ("streams", 2, "streamer", 2, 0, "STABLE", [("0", [0, 1, 2])]),
+    ]  # fmt: skip
