@@ -197,7 +197,7 @@ def gaps_of_the_stored_state_are_final(patch: pytest.MonkeyPatch) -> None:
         found.move_start()
         return found
 
-    patch.setattr(share_partition, "_loaded", loaded)
+    patch.setattr(share_partition, "loaded", loaded)
 
 
 def in_flight_limit_ignores_final_records(patch: pytest.MonkeyPatch) -> None:
