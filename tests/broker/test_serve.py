@@ -410,7 +410,7 @@ OF_A_CLUSTER = (
 MODULES_MAX = 640
 """The maximum number of Muster modules that are loaded before the broker listens. Each module takes
 0.1 ms."""
-COMPILED_MAX = 1041
+COMPILED_MAX = 1042
 """The maximum number of code strings that are compiled before the broker listens, each in 0.02 to
 0.2 ms.
 
