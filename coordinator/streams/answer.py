@@ -13,7 +13,7 @@ from coordinator.streams.calls import StreamsHeartbeat
 from coordinator.streams.endpoints import topic_partitions
 from coordinator.streams.group import JOINING_EPOCH
 from coordinator.streams.views import roles
-from offsets.streams_records import StreamsCurrentAssignment, TaskRoles
+from offsets.streams_records import StreamsCurrentAssignment
 from protocol.errors import NONE
 
 
@@ -23,13 +23,14 @@ def answer(
     """Replies. As in Kafka, the version of the endpoints is 0 in the reply that creates the group,
     and rises when the tasks of a member with an endpoint change.
 
-    Unlike Kafka, the reply repeats the tasks if the member reports that it lacks one: the member
-    did not receive an earlier response."""
+    Unlike Kafka, the reply repeats the tasks if the member lists other tasks: the member may not
+    have received an earlier response."""
     group, member, metadata, before, after = advanced
     settings = step.state.config.of_streams_group(call.group_id)
     step.arm(member.session, settings.session_timeout_ms)
     is_changed = call.member_epoch == JOINING_EPOCH or _assigned(after) != _assigned(before)
-    is_sent = is_changed or (call.owned is not None and _lacks_a_task(call.owned, roles(after)))
+    assigned = roles(after)
+    is_sent = is_changed or (call.owned is not None and call.owned != assigned)
     version = group.endpoint_epoch
     if is_changed and metadata.user_endpoint is not None:
         version += 1
@@ -45,22 +46,12 @@ def answer(
         after.epoch,
         settings.heartbeat_interval_ms,
         tuple(statuses),
-        roles(after) if is_sent else None,
+        assigned if is_sent else None,
         group.endpoint_epoch,
         shown,
         () if configured is None else configured.missing_internal,
     )
     step.reply(call.ticket, reply)
-
-
-def _lacks_a_task(owned: TaskRoles, assigned: TaskRoles) -> bool:
-    """Returns whether a member that lists ``owned`` lacks an active or standby task."""
-    return any(
-        partition not in has.get(subtopology_id, ())
-        for has, role in ((owned.active, assigned.active), (owned.standby, assigned.standby))
-        for subtopology_id, partitions in role.items()
-        for partition in partitions
-    )
 
 
 def _assigned(current: StreamsCurrentAssignment) -> tuple[object, ...]:

@@ -1,9 +1,8 @@
 """The reconciliation of a member of a streams group towards its target: one pure function.
 
-An active task is given to a member when no process has
-it as an active task, and the member's own process has it in no other role. A standby or warm-up
-task is given when the member's own process has it in no role, since the directories of state belong
-to a process.
+An active task is given to a member when no process has it as an active task, and the member's own
+process has it in no other role. A standby or warm-up task is given when the member's own process
+has it in no role, since the directories of state belong to a process.
 
 Source: KIP-1071; Kafka 4.3.1 ``CurrentAssignmentBuilder``.
 """

@@ -473,6 +473,18 @@ def test_tasks_of_a_lost_response_are_repeated_to_a_member_that_reports_none() -
     assert groups.send("a", epoch).assignment is None
 
 
+def test_revocation_in_a_lost_response_is_repeated_to_a_member_that_lists_the_task() -> None:
+    groups = StreamsGroups()
+    epoch = groups.stable("a")
+    owned = groups.active("a")
+    groups.join("b")
+    lost = groups.owning("a", epoch, active=owned)
+    again = groups.owning("a", epoch, active=owned)
+    assert lost.assignment is not None
+    assert lost.assignment.active != owned
+    assert again.assignment == lost.assignment
+
+
 def test_assignment_interval_delays_the_next_target() -> None:
     groups = StreamsGroups(interval_ms=1_000)
     groups.join("a")
