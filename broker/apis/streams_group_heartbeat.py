@@ -177,5 +177,6 @@ SERVED = ServedApi(
     0,
     1,
     _handle,
+    elements_max=5_000,
     rights=Rights((_READ,), own=(_DESCRIBE_TOPIC, _CREATE)),
 )

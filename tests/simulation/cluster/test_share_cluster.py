@@ -15,6 +15,7 @@ import pytest
 
 from broker.cluster.coordinators import remote_share_states
 from broker.share.live_partition import LivePartition
+from broker.share.partitions import SharePartitions
 from protocol.errors import NONE
 from share.persister import shard
 from share.persister.calls import StateReply
@@ -73,6 +74,7 @@ def a_new_leader_uses_its_old_states(patch: pytest.MonkeyPatch) -> None:
         return partition is self.partition
 
     patch.setattr(LivePartition, "follow_leader_epoch", follow_leader_epoch)
+    patch.setattr(SharePartitions, "forget_idle", lambda *_: None)
 
 
 def updates_are_lost_when_a_share_coordinator_loads(patch: pytest.MonkeyPatch) -> None:
