@@ -34,7 +34,7 @@ class State(Enum):
 
     __hash__ = object.__hash__  # Enum hashes the name, 38 times per transaction
 
-    def __new__(cls, number: int, wire_name: str) -> State:  # noqa: D102
+    def __new__(cls, number: int, wire_name: str) -> State:
         state = object.__new__(cls)
         state._value_ = number
         state.number = number
