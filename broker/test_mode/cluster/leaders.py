@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.test_mode.cluster.tested_cluster import TestedCluster, member_of
+from broker.test_mode.cluster.tested_cluster import SETTLES_WITHIN_S, TestedCluster, member_of
 from broker.test_mode.refusals import NotNow
 from broker.test_mode.registry.truth import PartitionState
-from broker.topics.ticket import Awaited
-from controller.calls import AlterReassignments, ElectLeaders
+from broker.topics.ticket import Awaited, Reply
+from controller.calls import AlterReassignments, Call, ElectLeaders
 from controller.outcome import ElectLeadersReply, ReassignmentsReply
 from controller.values import TopicPartition
 from journal.happened import of_partition
@@ -70,19 +70,29 @@ async def elect_unclean(cluster: TestedCluster, topic: str, partition: int) -> P
 
 async def _reorder(cluster: TestedCluster, place: TopicPartition, replicas: list[int]) -> None:
     ticket = Awaited[ReassignmentsReply]()
-    host = member_of(cluster.controller.broker).host
-    host.submit(AlterReassignments(ticket, {place: replicas}))
-    reply = await ticket.reply
+    reply = await _answered(cluster, AlterReassignments(ticket, {place: replicas}), ticket)
     _check(place, reply.error_code, reply.partitions)
     await cluster.settle()
 
 
 async def _elect(cluster: TestedCluster, place: TopicPartition, *, unclean: bool) -> None:
     ticket = Awaited[ElectLeadersReply]()
-    host = member_of(cluster.controller.broker).host
-    host.submit(ElectLeaders(ticket, unclean, [place]))
-    reply = await ticket.reply
+    reply = await _answered(cluster, ElectLeaders(ticket, unclean, [place]), ticket)
     _check(place, reply.error_code, reply.partitions)
+
+
+async def _answered(cluster: TestedCluster, call: Call, ticket: Awaited[Reply]) -> Reply:
+    """Submits a call to the controller and returns its reply. Raises NotNow without a reply."""
+    controller = cluster.controller
+    member_of(controller.broker).host.submit(call)
+    try:
+        async with cluster.system.within(SETTLES_WITHIN_S):
+            return await ticket.reply
+    except TimeoutError:
+        raise NotNow(
+            f"the controller, broker {controller.broker.registry.node_id}, did not finish within"
+            f" {SETTLES_WITHIN_S:g} s; the operation may still be applied"
+        ) from None
 
 
 def _check(place: TopicPartition, error_code: int, partitions: Any) -> None:

@@ -127,10 +127,18 @@ class TestedCluster:
 
     @property
     def controller(self) -> TestedBroker:
-        """The broker that is the controller. Raises NotNow if the cluster has no controller."""
-        found = self.brokers.get(self.truth.controller_id or 0)
+        """The broker that is the controller. Raises NotNow if the cluster has no controller, or if
+        the controller can't reach the registry."""
+        controller_id = self.truth.controller_id or 0
+        found = self.brokers.get(controller_id)
         if found is None or not found.is_running:
             raise NotNow("the cluster has no controller at the moment")
+        if not self.registry.is_connected(controller_id):
+            raise NotNow(
+                f"the controller, broker {controller_id}, is paused or can't reach the registry:"
+                " end the fault, or advance the clock until the broker's session has expired, so"
+                " that another broker becomes the controller"
+            )
         return found
 
     @property

@@ -75,6 +75,11 @@ async def shrink_isr(
             f"POST /test/shrink_isr: broker {unknown[0]} is not a follower in the ISR of"
             f" {topic}-{partition}"
         )
+    if not cluster.registry.is_connected(state.leader):
+        raise NotNow(
+            f"POST /test/shrink_isr: broker {state.leader}, the leader of {topic}-{partition}, is"
+            " paused or can't reach the registry, so that it can't change the ISR: end the fault"
+        )
     replica = cast(Replica, leader.broker.logs.get(topic, partition))
     fault = cluster.faults.begin(hold_fetches(cluster, state.leader, followers))
     try:

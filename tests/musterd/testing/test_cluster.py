@@ -531,6 +531,38 @@ def test_paused_leader_is_replaced_and_truncates_its_log_when_it_continues(
     assert [each.value for each in cluster.records("orders")] == found
 
 
+def test_verbs_of_the_controller_fail_at_once_while_it_is_paused(cluster: MusterCluster) -> None:
+    cluster.create_topic("orders")
+    controller = cluster.controller
+    assert controller is not None
+
+    with cluster.pause(controller):
+        expected = f"the controller, broker {controller}, is paused or can't reach the registry"
+        with pytest.raises(MusterError, match=expected):
+            cluster.move_leader("orders")
+        with pytest.raises(MusterError, match=expected):
+            cluster.create_topic("bills")
+        cluster.time.advance(seconds=6)
+        assert cluster.wait_for_partition("orders").leader() != controller
+        assert cluster.controller not in (None, controller)
+        cluster.create_topic("bills", replication_factor=2)
+
+
+def test_shrink_isr_fails_at_once_while_the_leader_can_not_reach_the_registry(
+    cluster: MusterCluster,
+) -> None:
+    cluster.create_topic("orders")
+    leader = cluster.leader("orders")
+
+    with (
+        cluster.isolate(leader, from_=["registry"]),
+        pytest.raises(MusterError, match=f"broker {leader}, the leader of orders-0, is paused"),
+    ):
+        cluster.shrink_isr("orders")
+
+    assert set(cluster.partition("orders").isr) == {1, 2, 3}
+
+
 def test_broker_paused_for_less_than_its_session_keeps_its_leaderships(
     cluster: MusterCluster,
 ) -> None:
