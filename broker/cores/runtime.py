@@ -25,7 +25,7 @@ from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import SLICE_NS, Slicer
 from broker.time import Time
 from broker.topics.partition import Partition
-from broker.topics.ticket import Ticket, deliver
+from broker.topics.ticket import REPLIES_AT_ONCE, Ticket, deliver, deliver_all
 from log.errors import LogPoisoned
 from log.values import AppendInfo
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_SERVER_ERROR
@@ -176,6 +176,8 @@ class Runtime(Generic[CoreT, DutiesT]):
             if replies:
                 deadline_ms = now.mono_ms + self.settings.stable_timeout_ms
                 partition.when_stable(accepted, replies, self._not_stable, deadline_ms)
+        elif len(replies) > REPLIES_AT_ONCE:
+            deliver_all(replies, self.errors)
         else:
             for ticket, reply in replies:
                 try:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError, Event, Task, TimerHandle, get_running_loop, wait
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Protocol
 
@@ -24,7 +24,7 @@ import structlog
 from broker.loop.histogram import Writes
 from broker.topics.last_stable import LastStable
 from broker.topics.partition_services import PartitionServices
-from broker.topics.ticket import Ticket
+from broker.topics.ticket import REPLIES_AT_ONCE, Ticket, deliver_all
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
 from log.producers.accepted_producers import AcceptedProducers
@@ -366,8 +366,11 @@ class Partition:
         for _, _, replies, on_failure in lost:
             self._deliver([(ticket, on_failure(reply, error)) for ticket, reply in replies])
 
-    def _deliver(self, replies: Iterable[tuple[Ticket, Reply]]) -> None:
+    def _deliver(self, replies: Sequence[tuple[Ticket, Reply]]) -> None:
         """Delivers replies; an exception of one ticket does not affect the other replies."""
+        if len(replies) > REPLIES_AT_ONCE:
+            deliver_all(replies, self._services.errors)
+            return
         for ticket, reply in replies:
             try:
                 ticket.take(reply)
