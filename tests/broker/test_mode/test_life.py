@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.broker.topic_calls import commit, committed, fetch, produce
+from tests.held import Held
 from tests.tested import Tested, tested
 from tests.waiting import until
 from tests.wire import Wire, batch, values_of
@@ -156,20 +156,6 @@ def test_clients_continue_after_a_kill_and_a_start(muster: Tested) -> None:
     consumer.close()
 
 
-class Held:
-    """The open files, threads and memory of a process."""
-
-    def __init__(self, pid: int) -> None:
-        status = Path(f"/proc/{pid}/status").read_text()
-        self.rss_kb = int(status.partition("VmRSS:")[2].split()[0])
-        self.threads = int(status.partition("Threads:")[2].split()[0])
-        self.files = len(os.listdir(f"/proc/{pid}/fd"))
-
-
-EXECUTORS_THREADS = 32
-"""The maximum number of threads of an executor. The actual number depends on timing."""
-
-
 @pytest.mark.campaign
 def test_resets_do_not_leak_files_threads_or_memory(muster: Tested) -> None:
     took_ms = []
@@ -187,10 +173,7 @@ def test_resets_do_not_leak_files_threads_or_memory(muster: Tested) -> None:
 
     def nothing_leaks() -> bool:
         once(0)  # A leak would grow further.
-        after = Held(muster.told["pid"])
-        assert after.files <= before.files + 1
-        assert after.threads <= before.threads + EXECUTORS_THREADS
-        assert after.rss_kb <= before.rss_kb + 5 * 1024
+        Held(muster.told["pid"]).check_not_above(before)
         return True
 
     until("it is as before", nothing_leaks)
