@@ -125,6 +125,7 @@ SAMPLES: dict[str, tuple[Any, Any]] = {
     "state": ("PreparingRebalance", "Empty"),
     "timeout": ("15 min", "60.0 s"),
     "to": (17, 1),
+    "tasks": ("0:0-11 1:0-3; standby 2:0-11", None),
     "topic": ("orders.by-customer-and-country.v2", "orders"),
     "topics": (12, 1),
     "touched": (1200, None),

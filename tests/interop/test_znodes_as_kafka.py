@@ -34,7 +34,10 @@ def test_zookeeper_nodes_equal_those_of_kafka_3_9_2(tmp_path: Path) -> None:
         found = play(cluster)
     for broker_id in BROKERS:  # Kafka 3.9 has no features
         registration = found[f"/brokers/ids/{broker_id} (ephemeral)"]
-        assert registration["features"] == {"group.version": {"min_version": 1, "max_version": 1}}
+        assert registration["features"] == {
+            "group.version": {"min_version": 1, "max_version": 1},
+            "share.version": {"min_version": 1, "max_version": 1},
+        }
         registration["features"] = {}
     assert found == recorded("3.9.2")
 
