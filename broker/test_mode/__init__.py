@@ -2,11 +2,15 @@
 
 Where to change:
 
-- a verb or a fault of `/test`: a row in `broker/test_mode/verbs/`, listed in `verbs/table.py`;
-  its effect on a group is in `coordinator/on_command.py`. Then docs/test/testing-with-muster.md,
-  `tests/broker/test_mode`.
-- a verb of a cluster: `verbs/cluster.py`, `cluster_faults.py`, `coordinated.py`; the brokers and
-  their links: `cluster/`; their registry in place of ZooKeeper: `registry/`, which
-  `tests/broker/cluster/zookeeper/test_zookeeper_conduct.py` compares with a real ZooKeeper. Then
-  `musterd/testing/cluster.py`, docs/test/clusters.md, `tests/musterd/testing/test_cluster.py`.
+- a verb or a fault of `/test`: a row in a module of `broker/test_mode/verbs/`, which
+  `broker/test_mode/verbs/table.py` lists. The effect of a verb on a group is in
+  `coordinator/on_command.py`. Then docs/test/testing-with-muster.md, `tests/broker/test_mode`.
+- a verb of a cluster: `cluster.py`, `cluster_faults.py` and `coordinated.py` in
+  `broker/test_mode/verbs/`. Then `musterd/testing/cluster.py`, docs/test/clusters.md,
+  `tests/musterd/testing/test_cluster.py`.
+- the brokers of a tested cluster, and the links between them: `broker/test_mode/cluster/`. Then
+  `tests/musterd/testing/test_cluster.py`.
+- the registry that these brokers use in place of ZooKeeper: `broker/test_mode/registry/`. Then
+  `tests/broker/cluster/zookeeper/test_zookeeper_conduct.py`, which compares the registry with a
+  real ZooKeeper.
 """

@@ -1,11 +1,11 @@
-"""The addresses of a tested broker: the process binds the addresses once, and each run of the
-broker listens on them.
+"""The addresses of a tested broker, which the process binds once and each run of the broker listens
+on.
 
-A bound socket that does not listen keeps its port and refuses connections. On Linux a run can bind
-the same address and listen there if both sockets have SO_REUSEADDR. Between runs, SO_REUSEADDR is
-off at the socket of the process, so that no other process gets the port. Other systems do not allow
-a second socket: on these systems this module closes its socket before a run, and binds the port
-again after the run.
+A bound socket that does not listen keeps its port and refuses connections. On Linux, a run binds
+the same address with a second socket, if both sockets have SO_REUSEADDR. Between runs, SO_REUSEADDR
+is off on the process's socket, so that no other process gets the port. Other systems do not allow a
+second socket: there, the process closes its socket before a run, and binds the port again after the
+run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from broker.net.limits.connections import limits_of
 from broker.net.sockets import CannotListen, bind, taken
 
 _BOUND_TWICE = sys.platform == "linux"
-"""True if two sockets may be bound to one address as long as at most one of them listens."""
+"""True if the system allows two sockets on one address while at most one of them listens."""
 _ADVICE = (
     "free the address, or choose another address with --listen; with port 0 the broker uses a free"
     " port"
@@ -32,7 +32,7 @@ _ADVICE_HTTP = (
 
 
 class Addresses:
-    """The addresses of the Kafka listeners and of HTTP."""
+    """The bound addresses of the Kafka listeners and of HTTP."""
 
     def __init__(self, config: Config) -> None:
         """Binds every address. If an address is not available, closes all sockets and raises
@@ -66,12 +66,12 @@ class Addresses:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Returns the settings that make a run of the broker use these addresses."""
+        """Returns the settings that make a run use these addresses."""
         named = [f"{each.name}://{each.address}" for each in self.listeners]
         return {"listeners": ",".join(named), "http.listener": "off"}
 
     def lend(self) -> None:
-        """Lets a run of the broker listen on the addresses until `hold` is called."""
+        """Lets a run listen on the addresses until `hold` is called."""
         if _BOUND_TWICE:
             for each in self._held:
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -79,7 +79,7 @@ class Addresses:
             self._let_go()
 
     def hold(self) -> None:
-        """Reserves the addresses for this process again after a run."""
+        """Reserves the addresses for this process again, after a run."""
         if _BOUND_TWICE:
             for each in self._held:
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
@@ -90,7 +90,6 @@ class Addresses:
                 self._held.append(bind(endpoint.host, endpoint.port, self._limits))
 
     def close(self) -> None:
-        """Closes all sockets."""
         self._let_go()
         self.http_socket.close()
 

@@ -1,8 +1,6 @@
-"""The arguments of verbs: their kinds, and the checks of their values.
-
-An argument arrives as JSON in a body or as text in a query; each kind accepts both formats. The
-error for a wrong value is a sentence with the verb, the argument and the accepted values.
-"""
+"""The arguments of the verbs of `/test`: their kinds, and the checks of their values. An argument
+arrives as JSON in a body or as text in a query; each kind accepts both. The error for a wrong value
+is a sentence with the verb, the argument and the accepted values."""
 
 from __future__ import annotations
 
@@ -18,11 +16,8 @@ _SHOWN_MAX = 60
 
 
 class NotTaken(ValueError):
-    """Raised if a value does not have the argument's kind; the text completes the sentence
-    "ARGUMENT: it must be ...".
-
-    If ``full`` is true, the text is the whole sentence after the colon.
-    """
+    """Raised if a value is not of the argument's kind. The text completes the sentence "ARGUMENT:
+    it must be ..."; if ``full`` is True, the text is everything after the colon."""
 
     def __init__(self, text: str, *, full: bool = False) -> None:
         super().__init__(text)
@@ -36,9 +31,10 @@ class Kind:
     name: str
     """The name of the kind in descriptions and errors, such as ``whole number``."""
     take: Callable[[object], Any]
-    """A function that converts the JSON value for the verb's function; raises NotTaken."""
+    """A function that converts a JSON value to the value for the verb's function; raises NotTaken.
+    """
     from_text: Callable[[str], object] = str
-    """A function that converts the text of a query to JSON; raises ValueError."""
+    """A function that converts text from a query to a JSON value; raises ValueError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +46,9 @@ class Argument:
     help: str
     required: bool = False
     default: Any = None
-    """The value that is used if the argument is missing."""
     keyword: str = ""
-    """The name of the parameter of the verb's function, if the argument's name is a Python keyword.
-    """
+    """The name of the function's parameter, if it must differ from the argument's name because the
+    argument's name is a Python keyword."""
 
     def described(self) -> dict[str, Any]:
         """Returns the description of the argument for the response to GET /test."""
@@ -128,8 +123,8 @@ OBJECTS = Kind("list of objects", _objects, json.loads)
 
 
 def one_of(what: str, names: Iterable[str]) -> Kind:
-    """Returns the kind of arguments that accept one of ``names``, in upper or lower case; the verb
-    gets the name as spelled in ``names``."""
+    """Returns the kind of arguments whose values are ``names``. Accepts upper and lower case; the
+    verb's function gets the spelling in ``names``."""
     by_folded = {each.casefold(): each for each in names}
 
     def take(value: object) -> str:
@@ -148,7 +143,7 @@ def one_of(what: str, names: Iterable[str]) -> Kind:
 def values_of(
     verb: str, arguments: Sequence[Argument], given: Mapping[str, object], *, as_text: bool
 ) -> dict[str, Any]:
-    """Returns the values for the verb's function by parameter name. Raises WrongArgument."""
+    """Returns the values for the verb's function, by parameter name. Raises WrongArgument."""
     known = {each.name: each for each in arguments}
     for name in given:
         if name not in known:

@@ -1,6 +1,5 @@
-"""Cleans logs in a thread of this process, because no other process can see the files.
-
-`CleanerThread` implements `broker.topics.cleaner.cleaning.Cleaner`.
+"""Cleans logs in a thread of the broker's process, because a separate process can't see files in
+memory or faults of the disk. `CleanerThread` implements `broker.topics.cleaner.cleaning.Cleaner`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ class CleanerThread:
         self._work: _Work | None = None
         self._result: asyncio.Future[CleanDone] | None = None
         self.busy = False
-        """True if a job is running."""
 
     async def clean(
         self,
@@ -37,7 +35,6 @@ class CleanerThread:
         on_group: Callable[[CleanedGroup], Awaitable[None]],
         producers: Iterable[Mapping[int, tuple[int, int]]] = (),
     ) -> CleanDone:
-        """Implements `Cleaner.clean`."""
         self.busy = True
         try:
             for some in filter(None, producers):
@@ -76,7 +73,6 @@ class CleanerThread:
             raise CleaningFailed(f"{type(error).__name__}: {error}") from error
 
     async def stop(self) -> None:
-        """Implements `Cleaner.stop`."""
         if self._work is not None and self._result is not None:
             self._work.stop()
             await asyncio.wait((self._result,))
@@ -105,13 +101,13 @@ class _Work:
         self._stops = Condition()
 
     def stop(self) -> None:
-        """Makes the job end before its next slice; called by another thread than the job's."""
+        """Makes the job end before its next slice. Called in another thread than the job's
+        thread."""
         with self._stops:
             self._stopped = True
             self._stops.notify_all()
 
     def run(self) -> CleanDone:
-        """Runs the job and returns its result."""
         began_s = self._clock_s()
         throttle = Throttle(self._job.bytes_per_second, lambda _: None, self._clock_s, self._sleep)
 

@@ -1,9 +1,6 @@
-"""Moves a group's coordinator, makes the coordinator unavailable, or keeps it loading.
-
-The coordinator is a shard, so that a move affects all groups of the same partition of
-`__consumer_offsets`, as in Kafka. By default the topic has one partition, and a move affects all
-groups.
-"""
+"""Moves a group's coordinator, makes it unavailable, or keeps it loading. The coordinator is a
+shard. Therefore a move affects all groups of the same partition of `__consumer_offsets`, as in
+Kafka. By default this topic has one partition, and a move affects all groups."""
 
 from __future__ import annotations
 
@@ -28,7 +25,8 @@ SERVES_WITHIN_S = 10
 
 
 class NotCoordinatorOnce(Fail):
-    """Returns NOT_COORDINATOR once on each connection that was open when a coordinator moved."""
+    """After a coordinator has moved: answers the first request about its groups with
+    NOT_COORDINATOR, once on each connection that was open at the move."""
 
     def __init__(self, connections: Iterable[object], partition: int, partitions: int) -> None:
         super().__init__(Filter(), NOT_COORDINATOR)
@@ -38,7 +36,6 @@ class NotCoordinatorOnce(Fail):
         self._partitions = partitions
 
     def meets(self, services: Services, request: Request) -> bool:  # noqa: ARG002
-        """Implements `Rule.meets`."""
         if request.connection not in self._to_notify or request.served.api is FIND_COORDINATOR:
             return False
         if all(
@@ -51,7 +48,7 @@ class NotCoordinatorOnce(Fail):
 
 
 def give_up(broker: Broker, hosted: HostedGroups) -> Callable[[], None]:
-    """Ends this broker's leadership of the shard; returns a function that makes this broker the
+    """Ends this broker's leadership of the shard. Returns a function that makes this broker the
     leader again."""
     partition = hosted.partition
     broker.groups.resign(hosted.index)
@@ -71,7 +68,7 @@ def load(broker: Broker, hosted: HostedGroups) -> Callable[[], None]:
 
 
 async def serves(broker: Broker, partition: int) -> bool:
-    """Waits until a shard is available; returns False if the shard is not available within
+    """Waits until a shard is available. Returns False if it is still not available after
     `SERVES_WITHIN_S`."""
     real = broker.time.real
     try:

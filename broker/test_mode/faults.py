@@ -1,4 +1,4 @@
-"""The active faults; each fault has an id, arguments, a number of hits, and an end."""
+"""The active faults of test mode. Each fault has an id, arguments, a number of hits, and an end."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 ALL = "all"
-"""The word that selects all faults, used instead of an id."""
 
 
 class NoSuchFault(Exception):
-    """Raised if no active fault has this id; the fault may have ended."""
+    """Raised if no active fault has the given id. The fault may have ended."""
 
 
 class Fault:
@@ -19,29 +18,27 @@ class Fault:
     def __init__(self, kind: str, shown: Mapping[str, Any]) -> None:
         self.kind = kind
         self.shown = {name: value for name, value in shown.items() if value is not None}
-        """The arguments of the request that started the fault, for display."""
+        """The arguments of the request that started the fault, without null values, for display."""
         self.fault_id = ""
-        """The id of the fault, which `Faults.begin` assigns."""
+        """The id that `Faults.begin` assigns; "" before `Faults.begin` is called."""
         self.hits = 0
         """The number of requests or disk calls that the fault has affected."""
         self.is_over = False
         self.of_run = False
-        """True if the fault ends with the run of the broker in which the fault started."""
+        """True if the fault ends when the current run of the broker ends."""
         self._ends: list[Callable[[], object]] = []
 
     def on_end(self, end: Callable[[], object]) -> None:
-        """Registers a function that is called once when the fault ends for any reason."""
+        """Registers a function that is called once when the fault ends, for any reason."""
         self._ends.append(end)
 
     def finish(self) -> None:
-        """Ends the fault if it is active."""
         if not self.is_over:
             self.is_over = True
             for end in self._ends:
                 end()
 
     def row(self) -> dict[str, Any]:
-        """Returns the fault as a JSON object."""
         return {"id": self.fault_id, "kind": self.kind, **self.shown, "hits": self.hits}
 
 
@@ -53,14 +50,13 @@ class Faults:
         self._begun = 0
 
     def begin(self, fault: Fault) -> Fault:
-        """Adds a fault and assigns its id."""
         self._begun += 1
         fault.fault_id = str(self._begun)
         self._faults[fault.fault_id] = fault
         return fault
 
     def end(self, fault_id: str) -> int:
-        """Ends a fault; returns the number of its hits. Raises NoSuchFault."""
+        """Ends a fault. Returns the number of its hits. Raises NoSuchFault."""
         fault = self._faults.pop(fault_id, None)
         if fault is None:
             raise NoSuchFault(
@@ -70,17 +66,16 @@ class Faults:
         return fault.hits
 
     def end_all(self) -> int:
-        """Ends all faults; returns the sum of their hits."""
+        """Ends all faults. Returns the sum of their hits."""
         return sum(self.end(fault_id) for fault_id in list(self._faults))
 
     def run_over(self) -> None:
-        """Ends the faults that belong to a run, when the run ends."""
+        """Ends the faults that end with the run of the broker."""
         for fault in list(self._faults.values()):
             if fault.of_run:
                 self.end(fault.fault_id)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Returns a JSON object for each fault."""
         return [fault.row() for fault in self._faults.values()]
 
     def __iter__(self) -> Iterator[Fault]:

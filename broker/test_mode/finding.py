@@ -1,4 +1,4 @@
-"""Finds the group or member that a verb names, or raises an error with the reason."""
+"""Finds the group or member that a verb of `/test` names, or raises an error with the reason."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ def group_of(broker: Broker, verb: str, group_id: str) -> tuple[HostedGroups, Gr
 
 
 def groups(broker: Broker) -> Iterator[tuple[HostedGroups, GroupView]]:
-    """Yields all groups that this broker currently coordinates."""
     for hosted in broker.groups.hosted_shards:
         if hosted.phase is Phase.ACTIVE:
             for group in list(hosted.core.view.groups.values()):
@@ -53,11 +52,9 @@ def groups(broker: Broker) -> Iterator[tuple[HostedGroups, GroupView]]:
 def member_of(
     broker: Broker, verb: str, name: str, group_id: str | None
 ) -> tuple[HostedGroups, GroupView, MemberView]:
-    """Returns the member whose member id, group.instance.id or client id is ``name``; if
-    ``group_id`` is None, searches all groups.
-
-    Raises NotNow unless exactly one member is found.
-    """
+    """Returns the member whose member id, group.instance.id or client id is ``name``, with its
+    group and shard. If ``group_id`` is None, searches all groups. Raises NotNow unless exactly one
+    member matches."""
     within = groups(broker) if group_id is None else [group_of(broker, verb, group_id)]
     members = [(hosted, group, each) for hosted, group in within for each in group.members.values()]
     for named in ("member_id", "group_instance_id", "client_id"):
@@ -75,6 +72,6 @@ def member_of(
 
 
 def some_of(names: list[str]) -> str:
-    """Returns a text with the first few of ``names``."""
+    """Returns a text that lists the first few of ``names``."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more

@@ -1,4 +1,4 @@
-"""Returns a group's journal as a list of events, described in the words of `muster groups why`."""
+"""Reads a group's journal as a list of events in the words of `muster groups why`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _NOT_ENDED = {
 
 
 def events(sources: Sources, hosted: HostedGroups | None, group_id: str) -> list[View]:
-    """Returns the group's events, oldest first; an empty list if neither the group nor its journal
-    exists."""
+    """Returns a group's events, oldest first. The list is empty if neither the group nor its
+    journal exists."""
     head = journal_head(sources, hosted, group_id)
     if head is None:
         return []
@@ -99,7 +99,7 @@ def _partitions(member: View) -> str:
 
 
 def _ranges(partitions: list[int]) -> str:
-    """Returns partition numbers as ranges: 0,1,2,5 becomes 0-2,5."""
+    """Returns partition numbers as a text with ranges: 0,1,2,5 becomes 0-2,5."""
     runs: list[list[int]] = []
     for each in sorted(partitions):
         if runs and each == runs[-1][-1] + 1:

@@ -1,18 +1,18 @@
-"""The errors of the verbs of /test: each has an HTTP status, and one sentence that says what to
+"""The errors of the verbs of /test. Each error has an HTTP status and a sentence that says what to
 do."""
 
 from __future__ import annotations
 
 
 class Refused(Exception):
-    """Raised if a verb was rejected and had no effect; the text of the exception is the message for
+    """Raised if a verb is rejected without effect. The exception's text is the message for
     users."""
 
     status = 409
 
 
 class UnknownVerb(Refused):
-    """Raised if the verb, or the object that the request names, does not exist."""
+    """Raised if the verb, or an object that the request names, does not exist."""
 
     status = 404
 
@@ -24,5 +24,5 @@ class WrongArgument(Refused):
 
 
 class NotNow(Refused):
-    """Raised if the verb may succeed later: the broker is stopped or has failed, or the object is
-    not available."""
+    """Raised if the verb may succeed later, for example because the broker is stopped or an object
+    is not available."""

@@ -1,9 +1,8 @@
-"""The HTTP routes of a tested broker: verbs handle paths below /test, the current run handles all
-other paths.
+"""The HTTP routes of a tested broker. Paths below /test call verbs; the current run of the broker
+serves all other paths. The HTTP server continues when a run ends.
 
-The HTTP server continues when a run ends. The arguments of a verb are a JSON object in the body of
-a request to /test, or the query of the request if the body is empty. Every response is a JSON
-object, and every error has the form ``{"error": ...}``.
+The arguments of a verb are a JSON object in the request body, or the query if the body is empty.
+Every response is a JSON object. Every error has the form ``{"error": ...}``.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ class Routes:
     """The ASGI application of a tested broker."""
 
     def __init__(self, tested: TestedBroker, *served: tuple[object, Sequence[Verb]]) -> None:
-        """``served`` contains verbs, each list with the object with which its functions are called:
-        the tested broker or its cluster."""
+        """Each tuple in ``served`` contains an object, the tested broker or its cluster, and the
+        verbs whose functions are called with this object."""
         self._tested = tested
         self._verbs = [verb for _, verbs in served for verb in verbs]
         self._by_place = {(each.method, each.path): each for each in self._verbs}
@@ -41,7 +40,6 @@ class Routes:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
         path: str = scope["path"]
         if path == "/test" or path.startswith("/test/"):
             answer = await self._verb(Request(scope, receive), path.removeprefix("/test"))
@@ -68,7 +66,7 @@ class Routes:
             return _refusal(500, f"internal error of the broker: {type(error).__name__}: {error}")
 
     def _find(self, method: str, path: str) -> tuple[Verb, Mapping[str, str]]:
-        """Returns the verb for a method and path, and the arguments that the path contains."""
+        """Returns the verb for a method and path, with the arguments in the path."""
         found = self._by_place.get((method, path))
         if found is not None:
             return found, {}

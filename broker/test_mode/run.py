@@ -1,9 +1,9 @@
 """One run of a tested broker. A run corresponds to a process: it starts, and it is stopped or
 killed.
 
-A `Broker` uses files, time, connections and tasks outside itself. Each run has its own views of
-these parts, which do not work after the end of the run: a killed run can't write, wait or send
-responses any more, although the process continues.
+A `Broker` uses files, time, connections and tasks. Each run has its own views of them, which stop
+working when the run ends. A killed run can't write, wait or send responses any more, although the
+process continues.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ if TYPE_CHECKING:
     from broker.cluster.zookeeper.zookeeper import Connect
 
 _WHOSE: ContextVar[Run | None] = ContextVar("run of a tested broker", default=None)
-"""The run whose code is being executed; tasks, timers and sockets that this code creates inherit
+"""The run whose code is being executed. Tasks, timers and sockets that this code creates inherit
 the value."""
 Result = TypeVar("Result")
 
 _ROUNDS = 100
-"""The number of iterations of the loop within which the tasks of a killed run must end."""
+"""The maximum number of event loop iterations for which a kill waits until the tasks of the run
+have ended."""
 
 
 class Run:
-    """A `Broker` with its own view of the process; only the event loop's thread may use it."""
+    """A `Broker` with its own view of the process. Only the event loop's thread uses a `Run`."""
 
     def __init__(
         self,
@@ -54,10 +55,10 @@ class Run:
         connect: Connect | None = None,
     ) -> None:
         """Creates the run. ``http`` is the address HOST:PORT of the server that serves the broker's
-        pages; ``connect`` opens the session of a broker in a cluster.
+        pages. ``connect`` opens the registry session of a broker in a cluster.
 
-        A thread, not a process, cleans logs, even on real disks: a separate process would not be
-        affected by the faults of the disk.
+        A thread cleans logs, even on real disks: simulated disk faults would not affect a separate
+        process.
         """
         self.time = RunTime(time)
         self.files = files
@@ -72,7 +73,6 @@ class Run:
         self.is_over = False
         """True if the run has ended: it can't write, wait or send responses any more."""
         self.tasks: set[asyncio.Task[Any]] = set()
-        """The tasks of the run that are not done."""
         self._system = Time()
         self._http = http
         self._pages: ASGIApp | None = None
@@ -102,7 +102,7 @@ class Run:
         await self.kill()  # ends tasks for which the stop does not wait
 
     async def kill(self) -> None:
-        """Ends the run as SIGKILL does: the run writes and logs nothing more, and its connections
+        """Ends the run as SIGKILL does. The run writes and logs nothing more, and its connections
         are closed."""
         self.is_over = True
         self.files.kill()
@@ -118,7 +118,7 @@ class Run:
         self.broker.release()
 
     def within(self, work: Callable[[], Result]) -> Result:
-        """Calls ``work``; the tasks and timers that ``work`` starts end when the run ends."""
+        """Calls ``work``. Tasks and timers that ``work`` starts end with the run."""
         return self.context.copy().run(work)
 
     async def _do(self, work: Coroutine[Any, Any, None]) -> None:
@@ -127,8 +127,8 @@ class Run:
     # -- the broker's HTTP
 
     async def serve_pages(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request for a page; the first such request starts the collection of data for
-        the pages."""
+        """Answers an HTTP request for one of the broker's pages. The first request starts the
+        collection of data for the pages."""
         begun = False
 
         async def noting(message: MutableMapping[str, Any]) -> None:
@@ -154,8 +154,8 @@ class Run:
 
 
 def drop_lines_of_the_dead(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Processes log lines: drops the lines of a run that has ended, and adds the broker id to the
-    lines of a broker in a cluster."""
+    """Drops the log lines of a run that has ended. Adds the broker id to log lines of a broker in a
+    cluster."""
     run = _WHOSE.get()
     if run is None:
         return event
@@ -167,7 +167,7 @@ def drop_lines_of_the_dead(_logger: Any, _method: str, event: EventDict) -> Even
 
 
 def register_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """Makes ``loop`` register each new task with the run that creates the task."""
+    """Makes ``loop`` register each new task with the run whose code creates the task."""
     loop.set_task_factory(_registered_task)  # type: ignore[arg-type]
 
 

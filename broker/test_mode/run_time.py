@@ -1,8 +1,6 @@
-"""The time of one run of a tested broker: its timers and waits end with the run.
-
-`RunTime` is one run's view of the tested broker's time. No timer or wait may call a killed run:
-pending calls are recorded here and dropped when the run ends.
-"""
+"""The time of one run of a tested broker. The run's timers and waits end with the run. `RunTime`
+records pending timers and waits, and drops them when the run ends, so that no timer calls a killed
+run."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ class RunTime(Time):
     """The view that one run has of a `Time`."""
 
     def __init__(self, whole: Time) -> None:
-        """Creates the view; ``whole`` is the time that all runs share."""
+        """Creates the view. ``whole`` is the time that all runs share."""
         self._time = whole
         super().__init__(
             monotonic_s=whole.monotonic_s,
@@ -39,24 +37,25 @@ class RunTime(Time):
         self._real = self if whole.real is whole else RunTime(whole.real)
         self._is_over = False
         self._timers: WeakSet[asyncio.TimerHandle] = WeakSet()
-        """The pending timers; may also contain timers that have fired."""
+        """The timers of the run. Some of them may already have fired."""
         self._threads: list[Threads] = []
         self._processes: list[Process] = []
         self._held: list[Callable[[], object]] | None = None
-        """The timers that were due while the run is paused; None unless it is paused."""
+        """The callbacks that became due while the run was paused; None while the run is not paused.
+        """
         self._runs = asyncio.Event()
         """An event that is set unless the run is paused."""
         self._runs.set()
 
     def hold(self) -> None:
-        """Pauses the run: timers do not fire, and waits do not end, until `go_on` is called."""
+        """Pauses the run: until `go_on` is called, timers do not fire and waits do not end."""
         self._held = []
         self._runs.clear()
         if self._real is not self:
             self._real.hold()
 
     def go_on(self) -> None:
-        """Continues after `hold`: timers that were due fire in their order."""
+        """Continues after `hold`. Timers that became due during the pause fire in order."""
         held, self._held = self._held or [], None
         self._runs.set()
         for each in held:
@@ -65,7 +64,7 @@ class RunTime(Time):
             self._real.go_on()
 
     def end(self) -> None:
-        """Ends the run: drops its timers, and prevents new work."""
+        """Ends the run: drops its timers and prevents new ones."""
         self._is_over = True
         if self._held is not None:
             self._held.clear()
@@ -83,12 +82,11 @@ class RunTime(Time):
 
     @property
     def real(self) -> Time:
-        """Implements `Time.real`; waits on the returned time end with the run."""
+        """Implements `Time.real`. Waits on the returned time end with the run."""
         return self._real
 
     @property
     def left_out_ms(self) -> int:
-        """Implements `Time.left_out_ms`."""
         return self._time.left_out_ms
 
     @left_out_ms.setter
@@ -96,26 +94,21 @@ class RunTime(Time):
         pass  # `whole` counts it
 
     def now(self) -> Now:
-        """Implements `Time.now`."""
         return self._time.now()
 
     def loop_lives(self) -> None:
-        """Implements `Time.loop_lives`."""
         self._time.loop_lives()
 
     def run_free(self) -> None:
-        """Implements `Time.run_free`."""
         self._time.run_free()
 
     async def sleep(self, seconds: float) -> None:
-        """Implements `Time.sleep`."""
         await self._time.sleep(seconds)
         await self._runs.wait()
 
     def call_later(
         self, seconds: float, callback: Callable[[*Args], object], *args: *Args
     ) -> asyncio.TimerHandle:
-        """Implements `Time.call_later`."""
         fire = partial(contextvars.copy_context().run, callback, *args)
         timer = self._time.call_later(seconds, self._fire, fire)
         if self._is_over:
@@ -127,7 +120,6 @@ class RunTime(Time):
     async def pause(
         self, pause_s: Callable[[], float], idle_ms: Callable[[], int | None] | None = None
     ) -> None:
-        """Implements `Time.pause`."""
         await self._time.pause(pause_s, idle_ms)
         await self._runs.wait()
 
@@ -138,38 +130,31 @@ class RunTime(Time):
             self._held.append(timer)
 
     def within(self, seconds: float) -> asyncio.Timeout:
-        """Implements `Time.within`."""
         return self._time.within(seconds)
 
     async def in_thread(self, work: Callable[[*Args], Result], *args: *Args) -> Result:
-        """Implements `Time.in_thread`."""
         return await self._time.in_thread(work, *args)
 
     def threads(self, count: int, name: str) -> Threads:
-        """Implements `Time.threads`."""
         threads = self._time.threads(count, name)
         self._threads.append(threads)
         return threads
 
     def start_thread(self, work: Callable[[], None], name: str) -> None:
-        """Implements `Time.start_thread`."""
         self._time.start_thread(work, name)
 
     def wait_in_thread(
         self, condition: Condition, until: Callable[[], bool], seconds: float
     ) -> bool:
-        """Implements `Time.wait_in_thread`."""
         return self._time.wait_in_thread(condition, until, seconds)
 
     async def start_process(
         self, command: Sequence[str], env: Mapping[str, str], line_bytes_max: int
     ) -> Process:
-        """Implements `Time.start_process`."""
         process = await self._time.start_process(command, env, line_bytes_max)
         self._processes = [each for each in self._processes if each.returncode is None]
         self._processes.append(process)
         return process
 
     def fresh_id(self) -> bytes:
-        """Implements `Time.fresh_id`."""
         return self._time.fresh_id()

@@ -42,28 +42,26 @@ STDIN = 0
 
 
 class CannotServe(Exception):
-    """Raised if the broker can't start; the text of the exception is one sentence."""
+    """Raised if the broker can't start. The exception's text is one sentence."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command line of `muster serve --test`."""
+    """The command line options of `muster serve --test`."""
 
     version: str
     directory: str | None
-    """The data directory; None if the data is in memory."""
     with_stdin: bool
-    """True if the process ends when standard input closes."""
     ahead_ms: int
-    """The difference in ms at the start between the broker's clock and the system's clock."""
+    """The difference in ms between the broker's clock and the system's clock at the start."""
     stands_at_ms: int | None
-    """The time in ms at which the wall clock is frozen at the start; None if the clock runs."""
+    """The time in ms since 1970 at which the wall clock is frozen at the start; None if the clock
+    runs."""
     brokers: int = 0
     """The number of brokers of a cluster; 0 for a standalone broker."""
 
 
 def keep_lines() -> KeptLines:
-    """Begins to store the lines that are written to standard error."""
     lines = KeptLines(sys.stderr)
     sys.stderr = lines
     return lines
@@ -130,7 +128,7 @@ async def _serve(
 
 
 async def _set_clock(time: MockTime, options: Options) -> None:
-    """Sets the clock to the time that an earlier process had, before the broker sets timers."""
+    """Sets the clock, before the broker sets timers, to the time that an earlier process showed."""
     try:
         if options.stands_at_ms is not None:
             time.freeze()
@@ -144,10 +142,8 @@ async def _set_clock(time: MockTime, options: Options) -> None:
 def _http_servers(
     configs: Mapping[int, Config], tested: TestedBroker | TestedCluster
 ) -> list[HttpServer]:
-    """Returns the HTTP server of each broker, which uses the system's time.
-
-    Called in a thread: the imports take longer than the start of the broker, which already serves
-    clients.
+    """Returns the HTTP server of each broker; the servers use the system's time. Called in a thread
+    while the broker already serves clients, since the imports take longer than the broker's start.
     """
     from broker.test_mode.routes import Routes
     from broker.test_mode.verbs.table import OF_BROKER, OF_CLUSTER, VERBS
@@ -179,8 +175,8 @@ def _http_server(config: Config, tested: TestedBroker, routes: ASGIApp) -> HttpS
 
 
 _PATIENCE_S = 24 * 3600
-"""The number of seconds for which an HTTP connection may be idle, since the time between two verbs
-of a test may be long."""
+"""The number of seconds for which an HTTP connection may be idle. A test may take long between two
+verbs."""
 
 
 def _ready(
@@ -204,8 +200,7 @@ def _ready(
 
 
 def _end_with_stdin(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
-    """Sets ``ended`` when standard input closes; ignores the data that arrives on standard
-    input."""
+    """Sets ``ended`` when standard input closes. Ignores data on standard input."""
 
     def readable() -> None:
         data = b""

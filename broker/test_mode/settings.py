@@ -28,7 +28,7 @@ DEFAULTS: Mapping[str, Value] = {
 
 
 def check(config: Config) -> None:
-    """Raises WrongUse for settings that a broker for tests does not support; the message is one
+    """Raises WrongUse for settings that a broker in test mode does not support; the message is one
     sentence."""
     if config.is_in_cluster:
         raise WrongUse("--test: a broker for tests is standalone; remove zookeeper.connect")

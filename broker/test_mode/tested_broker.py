@@ -1,4 +1,4 @@
-"""The broker of a test, which has the same addresses in each of its runs.
+"""The broker in a test, which has the same addresses in each of its runs.
 
 A `TestedBroker` owns the parts that remain when a run of the `Broker` ends: addresses, time, the
 disk, faults, the recorder of requests, the last log lines. Between runs the addresses remain bound
@@ -38,15 +38,13 @@ from broker.test_mode.run import Run, register_tasks
 logger = structlog.get_logger(__name__)
 
 CANNOT_START = (BadConfig, BadDirectory, CannotJoin, CannotListen, CorruptLog, DirectoryLocked)
-"""The exceptions, in addition to OSError, with which a start may fail; each message is a whole
-sentence."""
+"""The exceptions, besides OSError, that a failed start raises. Each message is a whole sentence."""
 
 
 class TestedBroker:
-    """The tested broker of one process; only the event loop's thread may use it."""
+    """The tested broker of one process. Only the event loop's thread may use this class."""
 
     __test__ = False
-    """False, so that pytest does not collect this class as a test."""
 
     def __init__(
         self,
@@ -57,25 +55,19 @@ class TestedBroker:
         time: MockTime | None = None,
         connect: Connect | None = None,
     ) -> None:
-        """Creates the tested broker.
-
-        ``directory`` is the data directory, or None if the data is in memory. ``connect`` opens the
-        sessions of a broker in a cluster.
-        """
+        """Creates the tested broker. ``directory`` is the data directory, or None for data in
+        memory. ``connect`` opens the registry sessions of a broker in a cluster."""
         self.addresses = addresses
         self.lines = lines
-        """The last lines of the log of the broker."""
         self.time = time or MockTime()
-        """The broker's time in all runs."""
         self.system = self.time.real
-        """The system's time."""
         self.disk = Disk(directory, self.time)
         self.faults = Faults()
-        """The active faults of all kinds."""
+        """The active faults: of requests, the disk and the coordinator."""
         self.recorder = RequestRecorder(self.time)
         self.interposed = Interposed(self.recorder)
         self.ended = asyncio.Event()
-        """An event that is set when the process must end."""
+        """An event that is set when the process is to end."""
         self._settings = {
             **config.given,
             **addresses.settings,
@@ -86,26 +78,25 @@ class TestedBroker:
         self._failed: str | None = None
         """The reason why the last run failed, or why the next run could not start."""
         self._changing = asyncio.Lock()
-        """The lock that is acquired when a run starts or ends."""
+        """The lock that must be held to start or end a run."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- the current run
 
     @property
     def is_running(self) -> bool:
-        """Returns True if a run is active."""
         return self._run is not None
 
     @property
     def run(self) -> Run:
-        """The current run. Raises NotNow, with the reason, if no run is active."""
+        """The current run. Raises NotNow with the reason if no run is active."""
         if self._run is None or self._run.broker.fatal is not None:
             raise NotNow(self._why_not())
         return self._run
 
     @property
     def broker(self) -> Broker:
-        """The broker of the current run. Raises NotNow, with the reason, if no run is active."""
+        """The broker of the current run. Raises NotNow with the reason if no run is active."""
         return self.run.broker
 
     def _why_not(self) -> str:
@@ -126,20 +117,18 @@ class TestedBroker:
                 await self._start()
 
     async def stop(self) -> None:
-        """Stops the run cleanly, as SIGTERM does; does nothing if no run is active."""
+        """Stops the run cleanly, as SIGTERM does. Does nothing if no run is active."""
         async with self._changing:
             await self._end(Run.stop)
 
     async def kill(self) -> None:
-        """Kills the run as SIGKILL does: the run does not flush, write or send anything more."""
+        """Kills the run as SIGKILL does: the run flushes, writes and sends nothing more."""
         async with self._changing:
             await self._end(Run.kill)
 
     async def reset(self) -> float:
-        """Replaces the broker by a new broker without data; returns the duration in ms.
-
-        Raises NotNow, OSError and the exceptions of CANNOT_START.
-        """
+        """Replaces the broker by a new broker without data. Returns the duration in ms. Raises
+        NotNow, OSError and the exceptions of CANNOT_START."""
         async with self._changing:
             began_ns = self.system.ticks_ns()
             self.disk.check_emptying()
@@ -151,7 +140,7 @@ class TestedBroker:
             return (self.system.ticks_ns() - began_ns) / 1e6
 
     def empty(self) -> None:
-        """Deletes the data and the recorded requests, and ends all faults; no run is active."""
+        """Deletes the data and the recorded requests, and ends all faults. No run may be active."""
         self.faults.end_all()
         self.recorder.forget()
         self.disk.empty()
@@ -163,22 +152,22 @@ class TestedBroker:
             self.addresses.close()
 
     def disk_has_room(self) -> None:
-        """Immediately retries the writes that wait because the disk was full."""
+        """Immediately retries the writes that failed because the disk was full."""
         if self._run is not None:
             for partition in self._run.broker.logs.all():
                 partition.probe_now()
 
     @property
     def is_loading(self) -> bool:
-        """Returns True while a run loads groups or transactional ids."""
+        """Returns True while the broker loads groups or transactional ids."""
         return self._run is not None and self._run.broker.loading
 
     def holding_clients(self) -> AbstractContextManager[None]:
-        """Returns a context in which requests of clients that arrive are delayed."""
+        """Returns a context in which arriving requests of clients are delayed."""
         return self.interposed.holding_clients()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Runs ``work`` as a task that continues when a run ends; ``work`` must handle its own
+        """Runs ``work`` as a task that continues across runs. ``work`` must handle its own
         errors."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -221,7 +210,8 @@ class TestedBroker:
             self.faults.run_over()
 
     async def _watch(self, run: Run) -> None:
-        """Ends a run whose broker has failed; without test mode the process would end."""
+        """Ends a run whose broker has failed. Without test mode, the process would end in this
+        case."""
         await run.broker.stopped.wait()
         async with self._changing:
             if self._run is run:

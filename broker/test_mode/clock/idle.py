@@ -1,11 +1,12 @@
-"""Detects when a broker is idle, which means that the work that a timer started is done.
+"""Detects when a broker is idle: all work that a timer started is done.
 
-An event loop does not report whether callbacks are ready. `IdleWatch` counts the work that it can
-observe: work in threads, rounds of repeated work such as cleaning, and tasks that yield. The loop
-counts as idle if no such work has begun for `IDLE_ITERATIONS` iterations. This number exceeds the
-longest chain of callbacks: an expiry, the end of the turn, an append, its marker, the notification
-of the shard, the writes. The wait for the idle state has a limit, since real clients may send
-requests at any time.
+An event loop does not report whether callbacks are ready. `IdleWatch` therefore counts the work
+that it can observe: work in threads, rounds of repeated work such as cleaning, and tasks that
+yield. The loop counts as idle if no such work has begun for `IDLE_ITERATIONS` iterations.
+
+`IDLE_ITERATIONS` exceeds the longest chain of callbacks: an expiry, the end of the turn, an append,
+its marker, the notification of the shard, the writes. The wait for idleness has a time limit, since
+real clients may send requests at any time.
 """
 
 from __future__ import annotations
@@ -20,29 +21,29 @@ IDLE_ITERATIONS = 12
 """The number of iterations of the loop without new work after which the broker counts as idle."""
 _ITERATIONS_MAX = 2_000
 _WAITS_MAX = 200
-"""The maximum number of consecutive waits for work in threads: such work, and clients, may start
-further work without end."""
+"""The maximum number of consecutive waits for work in threads. A limit is necessary, since this
+work or clients may always start new work."""
 WITHIN_S = 30.0
-"""The maximum wait for one step of an advance, in seconds, since a disk may hang."""
+"""The maximum number of seconds that one step of an advance waits for the idle state. A limit is
+necessary, since a disk may hang."""
 
 
 class IdleWatch:
-    """Observes the work that is in progress; only the event loop's thread may use it."""
+    """Observes work in progress. Only the event loop's thread may use this class."""
 
     def __init__(self, real: Time) -> None:
         self._real = real
         self._begun = 0
         """The number of times that the loop was observed not to be idle."""
         self._work: set[asyncio.Future[Any]] = set()
-        """The work in threads, and the rounds of repeated work, that are in progress."""
+        """Running work in threads and running rounds of repeated work."""
         self._rounds: dict[asyncio.Task[Any], asyncio.Future[Any]] = {}
 
     def stirred(self) -> None:
-        """Records that the loop is not idle; called, for example, if a task yields."""
+        """Notes that the loop is not idle, for example because a task yields."""
         self._begun += 1
 
     def begins(self, work: asyncio.Future[Any]) -> None:
-        """Adds work to the work in progress; the work is removed when it is done."""
         self._begun += 1
         self._work.add(work)
         work.add_done_callback(self._ended)
@@ -52,7 +53,7 @@ class IdleWatch:
         self._work.discard(work)
 
     def round_begins(self) -> None:
-        """Marks the current task as working until the task calls `round_ends` or ends."""
+        """Marks the current task as working, until the task calls `round_ends` or ends."""
         task = asyncio.current_task()
         if task is not None and task not in self._rounds:
             done = asyncio.get_running_loop().create_future()
@@ -82,7 +83,6 @@ class IdleWatch:
             self.forget()
 
     def forget(self) -> None:
-        """Stops observing the work that is in progress."""
         self._work.clear()
 
     async def _settle(self) -> None:
@@ -99,14 +99,13 @@ class IdleWatch:
 
 
 class NotedThreads(Threads):
-    """Threads for work that `IdleWatch` observes."""
+    """Threads whose work `IdleWatch` observes."""
 
     def __init__(self, count: int, name: str, idle_watch: IdleWatch) -> None:
         super().__init__(count, name)
         self._idle_watch = idle_watch
 
     def run(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
-        """Implements `Threads.run`."""
         future = super().run(work)
         self._idle_watch.begins(future)
         return future

@@ -1,16 +1,18 @@
-"""The clock of a broker in test mode: it follows the system's clock, is frozen, or is advanced.
+"""The clock of a broker in test mode. It follows the system's clock, is frozen, or is advanced.
 
 Sessions, joins, transactions, offset expiry, retention and the cleaner's lags follow this clock.
 Long polls, closing connections, retried writes, snapshots and HTTP use `Time.real`, which a test
-can't change. The broker therefore serves clients even if its clock is frozen.
+can't change. The broker therefore serves clients even while its clock is frozen.
 
 An advance runs the timers in the order of their deadlines. After each timer, the advance waits
-until the work that the timer started is done (`clock/idle.py`). Rounds of repeated work that would
-have no effect are skipped (`clock/pauses.py`). After `EXACT_STEPS` timers or `EXACT_S` seconds, the
-rest of the advance is done in `LONG_STEPS` equal steps: the timers of one step run in order, and
-each timer reads the time at the end of the step.
+until the work that the timer started is done (`clock/idle.py`). Rounds of repeated work without
+effect are skipped (`clock/pauses.py`).
 
-An advance is not a pause of the broker (law 9): pauses are measured in real time.
+After `EXACT_STEPS` timers or `EXACT_S` seconds, the remaining time is advanced in `LONG_STEPS`
+equal steps. The timers of one step still run in order, but all of them read the time at the end of
+the step.
+
+The pause detector does not count an advance as a pause of the broker, since it measures real time.
 """
 
 from __future__ import annotations
@@ -31,16 +33,13 @@ EXACT_STEPS = 10_000
 EXACT_S = 2.0
 LONG_STEPS = 250
 _HELD_NS_MAX = 2_000_000
-"""The maximum time in nanoseconds for which an advance skips pauses before it lets other work run.
+"""The maximum time in nanoseconds for which an advance skips rounds before it lets other work run.
 """
 
 
 class MockTime(Time):
-    """The clock of one process.
-
-    Only the event loop's thread may use it; ``wall_s`` and the other methods that only read the
-    time are thread-safe.
-    """
+    """The clock of one process. Only the event loop's thread may use this class. Methods that only
+    read the time, such as ``wall_s``, are thread-safe."""
 
     __slots__ = (
         "_ahead_ms",
@@ -75,45 +74,43 @@ class MockTime(Time):
         self._idle_watch = IdleWatch(real)
         self._sleepers: set[asyncio.Future[None]] = set()
         self._ahead_ms = self._wall_ahead_ms = 0
-        """The differences in ms between this monotonic clock and the system's monotonic clock, and
-        between the two wall clocks."""
+        """The differences in ms to the system's clocks: of the monotonic clock, and of the wall
+        clock."""
         self._stands: Now | None = None
-        """The time of both clocks when they are frozen or being advanced; None when they run."""
+        """The time of both clocks while they are frozen or being advanced; None while they run."""
         self._frozen = False
         self._moving = False
-        """True if an advance is in progress."""
         self._moves = asyncio.Lock()
         self._of: Now | None = None
-        """The system's time from which ``_shown`` was computed."""
+        """The time of the system's clocks from which ``_shown`` was computed."""
         self._shown = Now(0, 0)
         self._armed: asyncio.TimerHandle | None = None
-        """The only real timer, which is set for the mock timer with the earliest deadline."""
+        """The only real timer. It is set for the earliest deadline of all mock timers."""
         self._armed_ms = 0
         self._look: asyncio.TimerHandle | None = None
-        """The real timer for the next check whether the lengths of pauses have changed."""
+        """The real timer for the next check whether pauses between rounds have changed their
+        lengths."""
 
     # -- the clocks
 
     @property
     def real(self) -> Time:
-        """Implements `Time.real`."""
         return self._real
 
     @property
     def is_frozen(self) -> bool:
-        """True if the clocks are frozen; then only advances change them, until `run` is called."""
+        """True if the clocks are frozen. Then only advances change them, until `run` is called."""
         return self._frozen
 
     @property
     def ahead_ms(self) -> int:
         """The difference in ms between this wall clock and the system's wall clock; negative if
-        this clock shows an earlier time."""
+        this clock is behind."""
         if self._stands is None:
             return self._wall_ahead_ms
         return self._stands.wall_ms - self._real.now().wall_ms
 
     def now(self) -> Now:
-        """Implements `Time.now`."""
         if self._stands is not None:
             return self._stands
         real = self._real.now()
@@ -135,11 +132,9 @@ class MockTime(Time):
         return self._real.monotonic_s() + self._ahead_ms / 1000
 
     def loop_lives(self) -> None:
-        """Implements `Time.loop_lives`."""
         self._real.loop_lives()
 
     def run_free(self) -> None:
-        """Implements `Time.run_free`."""
         self._real.run_free()
 
     # -- controlled by a test
@@ -152,17 +147,14 @@ class MockTime(Time):
             self._arm()
 
     def run(self) -> None:
-        """Makes both clocks run, beginning with their current time."""
         self._frozen = False
         if not self._moving:
             self._go_on()
 
     async def advance(self, ms: int) -> int:
-        """Advances both clocks by ``ms``; returns the number of timers that fired.
-
-        Returns only after the work of these timers is done. Raises ValueError unless ``ms`` is
-        between 0 and ten years.
-        """
+        """Advances both clocks by ``ms``, and waits until the work of the fired timers is done.
+        Returns the number of timers that fired. Raises ValueError unless ``ms`` is between 0 and
+        ten years."""
         if not 0 <= ms <= MOVED_MS_MAX:
             raise ValueError(
                 f"can't advance the clock by {ms} ms; choose 0 to {MOVED_MS_MAX} (ten years)"
@@ -171,12 +163,9 @@ class MockTime(Time):
             return await self._advance(ms)
 
     async def set_wall(self, wall_ms: int) -> int:
-        """Sets the wall clock; returns the number of timers that fired.
-
-        A later time advances both clocks. An earlier time changes only the wall clock: the
-        remaining time of each timer does not change. Raises ValueError for a time before 1970 or
-        more than ten years in the future.
-        """
+        """Sets the wall clock; returns the number of timers that fired. A later time advances both
+        clocks. An earlier time changes only the wall clock, so that timers keep their remaining
+        time. Raises ValueError for a time before 1970 or more than ten years in the future."""
         if wall_ms < 0:
             raise ValueError(f"can't set the wall clock to {wall_ms} ms: before 1970")
         async with self._moves:
@@ -196,7 +185,7 @@ class MockTime(Time):
             return 0
 
     def abandon(self) -> None:
-        """Cancels all waits on the clock, because the broker whose tasks wait has ended."""
+        """Cancels all waits on the clock. Called after the end of the broker whose tasks wait."""
         self._timers.clear()
         self._pauses.clear()
         self._idle_watch.forget()
@@ -209,10 +198,8 @@ class MockTime(Time):
         self._armed = self._look = None
 
     def reset(self) -> None:
-        """Sets both clocks to the system's time and makes them run.
-
-        Called between two runs of a broker, since the monotonic clock may move backwards.
-        """
+        """Sets both clocks to the system's time and makes them run. Called between two runs of a
+        broker, since a reset may set the monotonic clock back."""
         self.abandon()
         self._stands = self._of = None
         self._ahead_ms = self._wall_ahead_ms = 0
@@ -282,7 +269,6 @@ class MockTime(Time):
     # -- waiting
 
     async def sleep(self, seconds: float) -> None:
-        """Implements `Time.sleep`."""
         if seconds <= 0:
             self._idle_watch.stirred()
             await self._real.sleep(0)
@@ -299,20 +285,18 @@ class MockTime(Time):
     def call_later(
         self, seconds: float, callback: Callable[[*Args], object], *args: *Args
     ) -> asyncio.TimerHandle:
-        """Implements `Time.call_later`."""
         due_ms = self.now().mono_ms + max(0, ceil(seconds * 1000 - 1e-6))
         timer = self._timers.add(due_ms, callback, args, asyncio.get_running_loop())
         self._arm()
         return timer
 
     def within(self, seconds: float) -> asyncio.Timeout:
-        """Implements `Time.within`."""
         return MockTimeout(seconds, self.call_later)
 
     async def pause(
         self, pause_s: Callable[[], float], idle_ms: Callable[[], int | None] | None = None
     ) -> None:
-        """Implements `Time.pause`; `clock/pauses.py` describes ``idle_ms``."""
+        """Implements `Time.pause`. `clock/pauses.py` describes ``idle_ms``."""
         if idle_ms is None:
             await super().pause(pause_s)
             return
@@ -338,8 +322,7 @@ class MockTime(Time):
     # -- the one real timer
 
     def _arm(self) -> None:
-        """Sets the real timer for the mock timer with the earliest deadline, unless the clock is
-        frozen."""
+        """Sets the real timer for the earliest mock timer, unless the clock is frozen."""
         due_ms = None if self._moving else self._timers.next_ms()
         now_ms = self.now().mono_ms
         if due_ms is not None and self._stands is not None and due_ms > now_ms:
@@ -363,7 +346,6 @@ class MockTime(Time):
     # -- work elsewhere
 
     async def in_thread(self, work: Callable[[*Args], Result], *args: *Args) -> Result:
-        """Implements `Time.in_thread`."""
         done = asyncio.get_running_loop().create_future()
         self._idle_watch.begins(done)
         try:
@@ -373,7 +355,6 @@ class MockTime(Time):
                 done.set_result(None)
 
     def threads(self, count: int, name: str) -> Threads:
-        """Implements `Time.threads`."""
         return NotedThreads(count, name, self._idle_watch)
 
 

@@ -1,9 +1,9 @@
 """The pauses between rounds of repeated work: retention, cleaning, expiry of idle producers.
 
-Repeated work reports when its next round will have an effect if no other event happens. During an
-advance, a pause skips the rounds without effect. After any other event, the repeated work reports a
-new time. Therefore each round with an effect runs at its exact time, and an advance of one week
-does not run 40,000 rounds.
+Repeated work reports when its next round will have an effect, provided that no other event happens.
+While a test advances the clock, a pause skips the rounds without effect. After any other event, the
+repeated work reports a new time. Therefore each round with an effect runs at its exact time, and an
+advance of one week does not run 40,000 rounds.
 """
 
 from __future__ import annotations
@@ -26,23 +26,19 @@ class Pause:
         self.pause_s = pause_s
         self.idle_ms = idle_ms
         self.length_ms = _milliseconds(pause_s())
-        """The length of the pause in ms when its timer was set."""
+        """The length of the pause in ms, as it was when the timer was set."""
         self.over = asyncio.get_running_loop().create_future()
         self.timer: MockTimer | None = None
         self.is_put_off = False
-        """True if the pause is prolonged, so that its timer skips rounds without effect."""
+        """True if the pause is extended beyond rounds without effect."""
 
     def end(self) -> None:
-        """Ends the pause, so that its task continues."""
         if not self.over.done():
             self.over.set_result(None)
 
     def first_end_ms(self, from_ms: int) -> int:
-        """Returns the first possible end of the pause at or after ``from_ms``.
-
-        A round without effect takes no time, so that the interval between two possible ends is the
-        length of the pause.
-        """
+        """Returns the first time at or after ``from_ms`` at which the pause may end. These times
+        are one pause length apart, since a round without effect takes no time."""
         length_ms = max(1, self.length_ms)
         ends = max(1, -((self.began_ms - from_ms) // length_ms))
         return self.began_ms + ends * length_ms
@@ -59,12 +55,10 @@ class Pauses:
         return len(self._pauses)
 
     def begin(self, pause: Pause) -> None:
-        """Sets the timer of a pause."""
         self._pauses[pause] = None
         self._set(pause, pause.began_ms + pause.length_ms)
 
     def finish(self, pause: Pause) -> None:
-        """Removes a pause that has ended or whose task was cancelled."""
         self._pauses.pop(pause, None)
         if pause.timer is not None:
             pause.timer.cancel()
@@ -74,8 +68,8 @@ class Pauses:
         return next((each for each in self._pauses if each.timer is timer), None)
 
     def puts_off(self, pause: Pause, now_ms: int) -> bool:
-        """Prolongs the pause and returns True if a round at ``now_ms`` would have no effect; else
-        returns False."""
+        """Returns True and extends the pause if a round at ``now_ms`` would have no effect.
+        Otherwise returns False."""
         idle_ms = pause.idle_ms()
         if idle_ms is not None and idle_ms <= 0:
             return False
@@ -84,7 +78,7 @@ class Pauses:
         return True
 
     def ask_again(self, now_ms: int) -> None:
-        """Sets each prolonged pause to its next possible end, because another event has
+        """Sets the end of each extended pause to the next possible time, because another event has
         happened."""
         for pause in self._pauses:
             if pause.is_put_off:
@@ -92,7 +86,7 @@ class Pauses:
                 self._set(pause, pause.first_end_ms(now_ms + 1))
 
     def altered(self) -> bool:
-        """Updates the lengths of the pauses; returns True if any length has changed."""
+        """Updates the lengths of all pauses. Returns True if any length has changed."""
         found = False
         for pause in self._pauses:
             length_ms = _milliseconds(pause.pause_s())
@@ -102,7 +96,6 @@ class Pauses:
         return found
 
     def clear(self) -> None:
-        """Removes all pauses and cancels their timers."""
         for pause in list(self._pauses):
             pause.over.cancel()
         self._pauses.clear()

@@ -12,8 +12,7 @@ _STALE_MIN = 64
 
 
 class MockTimer(asyncio.TimerHandle):
-    """A timer that `Time.call_later` returns; its deadline is a time of the mock monotonic clock in
-    ms."""
+    """A timer that `Time.call_later` returns. Its deadline is in ms of the mock monotonic clock."""
 
     def __init__(
         self,
@@ -30,7 +29,6 @@ class MockTimer(asyncio.TimerHandle):
         self._timers = timers
 
     def cancel(self) -> None:
-        """Cancels the timer."""
         if not self.cancelled():
             asyncio.Handle.cancel(self)  # TimerHandle.cancel would notify the loop
             if self.is_set:
@@ -72,7 +70,6 @@ class Timers:
         args: tuple[Any, ...],
         loop: asyncio.AbstractEventLoop,
     ) -> MockTimer:
-        """Creates a timer and adds it to the heap."""
         timer = MockTimer(self, due_ms, callback, args, loop)
         self._made += 1
         heappush(self._heap, (due_ms, self._made, timer))
@@ -87,11 +84,11 @@ class Timers:
         return heap[0][0] if heap else None
 
     def take(self, now_ms: int, made_max: int | None = None) -> MockTimer | None:
-        """Removes and returns the first timer whose deadline has passed; None if no such timer
-        exists.
+        """Removes and returns the first timer whose deadline has passed; None if no deadline has
+        passed.
 
-        With ``made_max``, only considers the first ``made_max`` timers that were created, so that
-        timers that are created during a round wait for the next round.
+        With ``made_max``, considers only the first ``made_max`` timers ever created, so that a
+        timer created during a round waits for the next round.
         """
         due_ms = self.next_ms()
         if due_ms is None or due_ms > now_ms:
@@ -103,7 +100,7 @@ class Timers:
         return timer
 
     def one_was_cancelled(self) -> None:
-        """Counts a cancelled timer, and rebuilds the heap before cancelled timers accumulate."""
+        """Counts a cancelled timer. Rebuilds the heap when it contains many cancelled timers."""
         self._stale += 1
         if self._stale > _STALE_MIN and self._stale * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if not entry[2].cancelled()]
@@ -111,7 +108,6 @@ class Timers:
             self._stale = 0
 
     def clear(self) -> None:
-        """Cancels all timers."""
         heap, self._heap, self._stale = self._heap, [], 0
         for _, _, timer in heap:
             asyncio.Handle.cancel(timer)
@@ -121,7 +117,7 @@ Later = Callable[[float, Callable[[], object]], asyncio.TimerHandle]
 
 
 class MockTimeout(asyncio.Timeout):  # type: ignore[misc]  # final only in the type stubs
-    """An asyncio timeout that ends by a timer of the mock clock instead of a timer of the event
+    """An asyncio timeout that uses a timer of the mock clock instead of a timer of the event
     loop."""
 
     def __init__(self, seconds: float, call_later: Later) -> None:

@@ -1,8 +1,6 @@
-"""Faults of the links of a broker in a cluster: to its clients, to other brokers, to the registry.
-
-On a cut link the connections are closed, and later requests get no response until the link is
-restored; then they are handled, as TCP delivers what it could not deliver before.
-"""
+"""Faults that cut the links of a broker in a cluster: to its clients, to other brokers, to the
+registry. When a link is cut, its connections are closed. Later requests on the link are handled
+only when the link is restored, as TCP delivers delayed data."""
 
 from __future__ import annotations
 
@@ -31,14 +29,13 @@ _FETCHER = "broker-{}-fetcher-"
 
 
 class CutLink(Gate):
-    """A gate on a link of a fault, which counts the requests that wait."""
+    """A gate on a cut link; it counts the requests that wait."""
 
     def __init__(self, fault: Fault, which: Filter) -> None:
         super().__init__("cut", which, {})
         self.fault = fault
 
     def meets(self, services: Services, request: Request) -> bool:
-        """Implements `Rule.meets`."""
         if not self.is_of(request.connection, request.client_id):
             return False
         if not super().meets(services, request):
@@ -47,19 +44,18 @@ class CutLink(Gate):
         return True
 
     def is_of(self, connection: Connection, client_id: str) -> bool:
-        """Returns True if the link has requests with this client id on this connection."""
+        """Returns True if requests with this client id on this connection use the link."""
         raise NotImplementedError
 
 
 class FromBrokers(CutLink):
-    """The link from the brokers ``senders``."""
+    """The link on which a broker receives requests of the brokers ``senders``."""
 
     def __init__(self, fault: Fault, which: Filter, senders: Collection[int]) -> None:
         super().__init__(fault, which)
         self._senders = senders
 
     def is_of(self, connection: Connection, client_id: str) -> bool:
-        """Implements `CutLink.is_of`."""
         return connection.listener.is_inter_broker and any(
             client_id == str(each) or client_id.startswith(_FETCHER.format(each))
             for each in self._senders
@@ -67,15 +63,15 @@ class FromBrokers(CutLink):
 
 
 class FromClients(CutLink):
-    """The link from clients, which use another listener than the brokers."""
+    """The link on which a broker receives requests of clients, on a listener that brokers do not
+    use."""
 
     def is_of(self, connection: Connection, client_id: str) -> bool:  # noqa: ARG002
-        """Implements `CutLink.is_of`."""
         return not connection.listener.is_inter_broker
 
 
 def isolate(cluster: TestedCluster, broker_id: int, sides: Collection[str | int]) -> Fault:
-    """Starts a fault that cuts the links from a broker to ``sides``: CLIENTS, BROKERS, REGISTRY, or
+    """Starts a fault that cuts the links of a broker to ``sides``: CLIENTS, BROKERS, REGISTRY, or
     the ids of other brokers."""
     fault = Fault("isolate", {"broker": broker_id, "from": [*sides]})
     tested = cluster.brokers[broker_id]
@@ -94,8 +90,8 @@ def isolate(cluster: TestedCluster, broker_id: int, sides: Collection[str | int]
 
 
 def pause(cluster: TestedCluster, broker_id: int) -> Fault:
-    """Starts a fault that suspends a broker as SIGSTOP does: connections stay open, requests get no
-    response, timers do not fire, and the session in the registry is not renewed."""
+    """Starts a fault that suspends a broker as SIGSTOP does. Connections stay open, requests get no
+    response, timers do not fire, and the broker does not renew its session in the registry."""
     fault = Fault(PAUSE, {"broker": broker_id})
     tested = cluster.brokers[broker_id]
     others = [each for each in cluster.brokers if each != broker_id]
@@ -113,7 +109,7 @@ def pause(cluster: TestedCluster, broker_id: int) -> Fault:
 
 
 def hold_fetches(cluster: TestedCluster, leader_id: int, followers: Collection[int]) -> Fault:
-    """Starts a fault that holds the fetch requests of followers at a leader."""
+    """Starts a fault in which the leader does not answer the fetch requests of ``followers``."""
     fault = Fault("shrink_isr", {"leader": leader_id, "brokers": [*followers]})
     gate = FromBrokers(fault, Filter(api=FETCH), followers)
     _begin(cluster.brokers[leader_id].interposed, gate)
@@ -121,7 +117,8 @@ def hold_fetches(cluster: TestedCluster, leader_id: int, followers: Collection[i
 
 
 def _begin(interposed: Interposed, link: CutLink, *, closes: bool = True) -> None:
-    """Cuts a link until its fault ends, and closes its connections, unless ``closes`` is false."""
+    """Cuts a link until its fault ends. Closes the link's connections unless ``closes`` is
+    False."""
     interposed.begin(link)
     link.fault.on_end(link.finish)
     if closes:

@@ -1,4 +1,4 @@
-"""Moves leaders through the controller, as an operator does, and reads why leaders moved."""
+"""Moves leaders through the controller, as an operator does, and reports why leaders moved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from protocol.znodes.topics import StateNode
 def state_of(
     cluster: TestedCluster, topic: str, partition: int
 ) -> tuple[PartitionState, StateNode]:
-    """Returns a partition and its state. Raises NotNow if it does not exist or has no state yet."""
+    """Returns a partition and its state in the registry. Raises NotNow if the partition does not
+    exist or has no state yet."""
     found = cluster.truth.partition(topic, partition)
     if found is None or found.state is None:
         raise NotNow(f"{topic}-{partition} does not exist")
@@ -29,8 +30,8 @@ def state_of(
 async def move_leader(
     cluster: TestedCluster, topic: str, partition: int, to: int | None
 ) -> PartitionState:
-    """Makes the in-sync replica ``to`` the preferred leader and elects it; without ``to``, the next
-    in-sync replica. Raises NotNow."""
+    """Makes the in-sync replica ``to`` the preferred leader and elects it. If ``to`` is None,
+    elects the next in-sync replica. Raises NotNow."""
     found, state = state_of(cluster, topic, partition)
     wanted = _next(found, state) if to is None else to
     if wanted not in state.isr:
@@ -55,8 +56,8 @@ def _next(found: PartitionState, state: StateNode) -> int:
 
 
 async def elect_unclean(cluster: TestedCluster, topic: str, partition: int) -> PartitionState:
-    """Elects a live replica as leader of a partition without a leader, although it is not in sync.
-    Raises NotNow."""
+    """Elects a live, out-of-sync replica as leader of a partition that has no leader. Raises
+    NotNow."""
     _, state = state_of(cluster, topic, partition)
     if state.leader >= 0:
         raise NotNow(
@@ -102,8 +103,8 @@ def _check(place: TopicPartition, error_code: int, partitions: Any) -> None:
 
 
 def story_of(cluster: TestedCluster, topic: str, partition: int) -> list[dict[str, Any]]:
-    """Returns the events of a partition that the running brokers have recorded, oldest first: new
-    leaders, and replicas that left or joined the ISR, with the reasons."""
+    """Returns the events of a partition that the running brokers have recorded, oldest first:
+    leader changes and ISR changes, with their reasons."""
     rows = [
         {
             "at_ms": each.at_ms,

@@ -12,11 +12,11 @@ from broker.test_mode.settings import DEFAULTS
 
 BROKERS_MAX = 9
 INTERNAL = "INTERNAL"
-"""The name of the listener for connections between brokers. Clients have a separate listener, so
-that their requests can be held while the brokers continue."""
+"""The name of the listener for connections between brokers. Clients have another listener, so that
+a test can delay the requests of clients without delaying the brokers."""
 REGISTRY = "registry:2181"
-"""The value of ``zookeeper.connect``, which only makes the broker join a cluster: the registry is
-in the same process."""
+"""The value of ``zookeeper.connect``. No broker connects to this address: the value only makes the
+broker join a cluster, whose registry is in the same process."""
 
 
 def cluster_defaults(brokers: int) -> Mapping[str, Value]:
@@ -37,8 +37,8 @@ def cluster_defaults(brokers: int) -> Mapping[str, Value]:
 
 
 def check(config: Config, data: str | None) -> None:
-    """Raises WrongUse for settings and options that a cluster for tests does not support; the
-    message is one sentence."""
+    """Raises WrongUse, with one sentence as its message, for settings and options that a test
+    cluster does not support."""
     if data is not None:
         raise WrongUse(
             "--brokers can't be combined with --data: the registry of a cluster for tests keeps"
@@ -53,7 +53,8 @@ def check(config: Config, data: str | None) -> None:
 
 
 def of_broker(config: Config, broker_id: int) -> Config:
-    """Returns the settings of one broker, from 1; ports other than 0 are consecutive."""
+    """Returns the settings of one broker. Ids start at 1. Configured ports other than 0 are
+    increased by 1 from broker to broker."""
     [clients] = config.listeners
     host = clients.host
     inside = Endpoint("", host, 0).address
@@ -77,5 +78,6 @@ def of_broker(config: Config, broker_id: int) -> Config:
 
 
 def _nth(host: str, port: int, broker_id: int) -> str:
-    """Returns the address of a broker: the first broker has the given port."""
+    """Returns the address of a broker. Broker 1 has the port ``port``, the next broker the next
+    port."""
     return Endpoint("", host, port + broker_id - 1 if port else 0).address

@@ -1,8 +1,8 @@
-"""The brokers of a tested cluster, their registry and their clock, for all runs of the brokers.
+"""The brokers of a tested cluster, their registry and their clock.
 
 All brokers run in one event loop and read one `MockTime`. Each run of a broker has its own tasks,
-timers, files and connections (`run.py`), so that a kill ends only one broker. The registry decides
-what is true in the cluster; a change of the cluster has settled when every broker that can reach
+timers, files and connections (`run.py`), so that a kill ends only one broker. The registry is
+authoritative for the state of the cluster. A change has settled when every broker that can reach
 the registry knows it.
 """
 
@@ -34,19 +34,18 @@ from broker.topics.replicas.replica import Replica
 from broker.topics.topic_changes import BadFactor, CannotChange, TopicExists
 
 CLIENTS, BROKERS, REGISTRY = "clients", "brokers", "registry"
-"""The ends of the links of a broker that a fault can cut."""
+"""The groups of peers from which a fault can cut a broker."""
 PAUSE = "pause"
-"""The kind of a fault that suspends a broker."""
+"""The kind of fault that suspends a broker as SIGSTOP does."""
 SETTLES_WITHIN_S = 15.0
-"""The maximum number of seconds of real time to wait until all brokers know the same state."""
+"""The maximum number of real seconds to wait until all brokers know the same cluster state."""
 _LOOKS_EACH_S = 0.001
 
 
 class TestedCluster:
-    """The brokers of one process; only the event loop's thread may use this class."""
+    """The brokers of one process. Only the event loop's thread may use this class."""
 
     __test__ = False
-    """False, so that pytest does not collect this class as a test."""
 
     def __init__(
         self,
@@ -57,11 +56,9 @@ class TestedCluster:
     ) -> None:
         """Creates the cluster; ``configs`` and ``addresses`` have an entry for each broker id."""
         self.time = time or MockTime()
-        """The clock of all brokers and of the sessions in the registry."""
+        """The clock of all brokers and of their sessions in the registry."""
         self.system = self.time.real
-        """The system's time."""
         self.lines = lines
-        """The last lines of the log of all brokers."""
         self.registry = Registry(self.time)
         self.brokers = {
             broker_id: TestedBroker(
@@ -75,11 +72,12 @@ class TestedCluster:
             for broker_id, config in configs.items()
         }
         self.faults = Faults()
-        """The active faults of the cluster; each broker also has faults of its own clients."""
+        """The active faults of the cluster. Faults of requests to one broker are in that broker's
+        `faults`."""
         self.ended = asyncio.Event()
-        """An event that is set when the process must end."""
+        """An event that is set when the process is to end."""
         self._changing = asyncio.Lock()
-        """The lock that is acquired when the life of a broker changes."""
+        """The lock that must be held to start, stop or kill a broker."""
 
     async def _connect(self, broker_id: int, where: Where, time: Time) -> ZooKeeper:
         return await self.registry.connect(broker_id, where, time)
@@ -88,7 +86,6 @@ class TestedCluster:
 
     @property
     def truth(self) -> Truth:
-        """The state of the cluster according to the registry."""
         return Truth(self.registry.ensemble)
 
     @property
@@ -97,14 +94,14 @@ class TestedCluster:
         return ",".join(each.addresses.bootstrap_servers for each in self.brokers.values())
 
     def named(self, broker_id: int) -> TestedBroker:
-        """Returns a broker. Raises UnknownVerb if the cluster does not have this broker."""
+        """Returns a broker. Raises UnknownVerb if the cluster has no broker with this id."""
         if broker_id not in self.brokers:
             there = ", ".join(map(str, self.brokers))
             raise UnknownVerb(f"broker {broker_id} does not exist; the brokers are {there}")
         return self.brokers[broker_id]
 
     def running(self, broker_id: int) -> TestedBroker:
-        """Returns a broker that runs. Raises NotNow if it does not run."""
+        """Returns a running broker. Raises NotNow if the broker does not run."""
         tested = self.named(broker_id)
         if not tested.is_running:
             raise NotNow(f"broker {broker_id} does not run: POST /test/start starts it")
@@ -143,8 +140,8 @@ class TestedCluster:
 
     @property
     def is_settled(self) -> bool:
-        """True if every broker that can reach the registry is registered and knows the state of the
-        cluster."""
+        """True if every broker that can reach the registry is registered and knows the cluster's
+        state."""
         truth, connected = self.truth, self.connected
         if not connected.keys() <= set(truth.registered):
             return False
@@ -152,8 +149,8 @@ class TestedCluster:
         return all(truth.is_known_to(each) for each in caches)
 
     async def settle(self) -> bool:
-        """Waits until `is_settled` is true, and until consumers can read the records that the
-        leaders have now; returns False after `SETTLES_WITHIN_S` seconds."""
+        """Waits until `is_settled` is True and the high watermarks have reached the current log end
+        offsets of the leaders. Returns False after `SETTLES_WITHIN_S` seconds."""
         try:
             async with self.system.within(SETTLES_WITHIN_S):
                 await self._until(lambda: self.is_settled)
@@ -164,8 +161,9 @@ class TestedCluster:
         return True
 
     def _led(self) -> Iterator[Replica]:
-        """Yields the leader's replica of each partition whose in-sync replicas are enough and all
-        connected: a new leader knows the high watermark after their next fetches."""
+        """Yields the leader's replica of each partition that has at least ``min.insync.replicas``
+        in-sync replicas, all of them connected. The high watermark of other partitions may not
+        advance."""
         truth, connected = self.truth, self.connected
         for name in truth.topics:
             for index, each in enumerate(truth.partitions(name)):
@@ -183,22 +181,20 @@ class TestedCluster:
     # -- the life of brokers
 
     async def start(self) -> None:
-        """Starts all brokers and waits until they know each other.
-
-        Raises OSError and the exceptions of CANNOT_START.
-        """
+        """Starts all brokers and waits until they know each other. Raises OSError and the
+        exceptions in CANNOT_START."""
         async with self._changing:
             await self._start()
 
     async def start_one(self, broker_id: int) -> None:
-        """Starts a stopped or killed broker with its data; does nothing for a running broker."""
+        """Starts a stopped or killed broker with its data. Does nothing for a running broker."""
         tested = self.named(broker_id)
         async with self._changing:
             await tested.start()
             await self.settle()
 
     async def stop(self, broker_id: int) -> None:
-        """Stops a broker as SIGTERM does: the broker first hands over its leaderships."""
+        """Stops a broker as SIGTERM does: the broker first transfers its leaderships."""
         tested = self.running(broker_id)
         async with self._changing:
             await self.before_losses()
@@ -209,8 +205,9 @@ class TestedCluster:
     async def kill(self, broker_id: int, expire: bool) -> None:
         """Kills a broker as SIGKILL does.
 
-        With ``expire`` its session in the registry ends at once, and the other brokers know the new
-        leaders when this method returns. Otherwise the session ends after its timeout.
+        With ``expire``, the broker's session in the registry ends immediately, and all other
+        brokers know the new leaders when this method returns. Otherwise the session ends after its
+        timeout.
         """
         tested = self.running(broker_id)
         async with self._changing:
@@ -223,10 +220,8 @@ class TestedCluster:
             await self.settle()
 
     async def reset(self) -> float:
-        """Replaces all brokers by new brokers without data; returns the duration in ms.
-
-        Raises OSError and the exceptions of CANNOT_START.
-        """
+        """Replaces all brokers by new brokers without data. Returns the duration in ms. Raises
+        OSError and the exceptions in CANNOT_START."""
         async with self._changing:
             began_ns = self.system.ticks_ns()
             self.faults.end_all()
@@ -241,7 +236,6 @@ class TestedCluster:
             return (self.system.ticks_ns() - began_ns) / 1e6
 
     async def end(self) -> None:
-        """Ends all brokers; their data are lost."""
         async with self._changing:
             for tested in self.brokers.values():
                 await tested.end()
@@ -251,8 +245,8 @@ class TestedCluster:
         await self.settle()
 
     async def before_losses(self) -> None:
-        """Creates the topics of the coordinators while all brokers run: with fewer brokers they
-        could not have all their replicas, and groups could not begin, as in Kafka."""
+        """Creates the internal topics of the coordinators while all brokers run. With fewer
+        brokers, the topics could not get all replicas and groups could not start, as in Kafka."""
         if len(self.connected) < len(self.brokers):
             return
         topics = self.controller.broker.topics
@@ -263,7 +257,7 @@ class TestedCluster:
         await self.settle()
 
     def _end_faults_of(self, broker_id: int) -> None:
-        """Ends the faults that isolate a broker which is about to end."""
+        """Ends the faults that isolate or suspend a broker, before the broker ends."""
         for fault in list(self.faults):
             if fault.shown.get("broker") == broker_id:
                 self.faults.end(fault.fault_id)
@@ -272,13 +266,13 @@ class TestedCluster:
 
     @property
     def is_loading(self) -> bool:
-        """True while a broker loads groups or transactional ids."""
+        """True if any broker is loading groups or transactional ids."""
         return any(each.is_loading for each in self.brokers.values())
 
     @contextmanager
     def holding_clients(self) -> Iterator[None]:
-        """Delays the requests of clients that arrive inside the context; the requests between
-        brokers are handled."""
+        """Within this context, delays arriving requests of clients. Requests between brokers are
+        handled."""
         with ExitStack() as stack:
             for each in self.brokers.values():
                 stack.enter_context(each.holding_clients())
@@ -286,5 +280,5 @@ class TestedCluster:
 
 
 def member_of(broker: Broker) -> ClusterBroker:
-    """Returns the parts of a broker that it has only in a cluster."""
+    """Returns the parts of a broker that exist only in a cluster."""
     return cast(ClusterBroker, broker.mode.member)

@@ -1,5 +1,5 @@
-"""The disk of a tested broker, in memory or in a directory, and the faults of the disk; all runs
-use the same disk."""
+"""The disk of a tested broker, in memory or in a directory, with simulated faults. All runs of the
+broker use the same disk."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from broker.time import Time
 from log.files.filesystem import FileSystem, OsFileSystem, open_files_max
 
 MARK = ".muster-test"
-"""The name of a file that marks a data directory that was empty when `--test` first used it; the
-verb reset may empty only such a directory."""
+"""The name of a file that marks a data directory as empty when `--test` first used the directory.
+The verb reset may empty only a directory with this file."""
 _IN_MEMORY = "/data"
 
 
 class Disk:
-    """The data of a tested broker."""
+    """The data of a tested broker, in memory or in a directory."""
 
     def __init__(self, directory: str | None, time: Time) -> None:
-        """Creates the object without opening files. ``directory`` is None if the data is in
+        """Creates the object without opening files. If ``directory`` is None, the data is in
         memory."""
         self.in_memory = directory is None
         self.directory = _IN_MEMORY if directory is None else os.path.abspath(directory)
@@ -40,7 +40,7 @@ class Disk:
         return FaultyFiles(self._files, self.faults)
 
     def check_emptying(self) -> None:
-        """Raises NotNow if the directory contained data before `--test` first used it."""
+        """Raises NotNow if the directory contained data when `--test` first used it."""
         if not self.in_memory and not Path(self.directory, MARK).exists():
             raise NotNow(
                 f"{self.directory} had data before the first broker for tests used the"
@@ -49,7 +49,6 @@ class Disk:
             )
 
     def empty(self) -> None:
-        """Removes all data and ends all faults."""
         self.faults.end_all()
         if self.in_memory:
             self._files = self._memory()

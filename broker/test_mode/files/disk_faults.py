@@ -1,5 +1,5 @@
-"""The faults of a disk: a full disk, and fsyncs that fail. The faults apply to files in memory and
-to real files, and remain active when a run of the broker ends."""
+"""Simulated faults of a disk: a full disk, and failing fsyncs. They apply to files in memory and to
+real files, and remain active across runs of the broker."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ENDLESS = 1 << 62
 
 
 class DiskFault(Fault):
-    """A fault of the disk; it affects calls in any thread."""
+    """A fault of the disk. It applies to calls in any thread."""
 
     def __init__(self, kind: str, code: int, times: int | None = None) -> None:
         super().__init__(kind, {"times": times})
         self.code = code
-        """The errno with which calls fail because of this fault."""
+        """The errno of the calls that fail."""
         self.left = ENDLESS if times is None else times
-        """The number of further calls that will fail."""
+        """The number of calls that will still fail."""
 
 
 class DiskFaults:
@@ -33,21 +33,21 @@ class DiskFaults:
         self._fsync: list[DiskFault] = []
 
     def disk_full(self) -> DiskFault:
-        """Makes the disk full: no file grows and no name is added; reads and removals succeed."""
+        """Makes the disk full: writes that enlarge a file and calls that add a name fail. Reads and
+        removals succeed."""
         return self._begin(self._full, DiskFault("disk_full", errno.ENOSPC))
 
     def fail_fsync(self, times: int | None = None) -> DiskFault:
-        """Makes the next ``times`` fsyncs of files and directories fail; None means all fsyncs."""
+        """Makes the next ``times`` fsyncs of files and directories fail. None means all later
+        fsyncs."""
         return self._begin(self._fsync, DiskFault("fail_fsync", errno.EIO, times))
 
     def end_all(self) -> None:
-        """Ends all faults of the disk."""
         for fault in [*self._full, *self._fsync]:
             fault.finish()
 
     @property
     def is_full(self) -> bool:
-        """Returns True if the disk is full."""
         return bool(self._full)
 
     # -- the calls of `FaultyFiles`

@@ -1,8 +1,8 @@
-"""The files of one run of a broker, on a disk with faults, until the broker is killed.
+"""The files of one run of a broker, on a disk with simulated faults.
 
-`FaultyFiles` wraps files in memory and real files. After `kill`, threads of the killed broker that
-still run can't change a file, and the locks of the broker are released. The next run gets a new
-`FaultyFiles` on the same disk, with the same faults.
+`FaultyFiles` wraps files in memory or real files. After `kill`, threads of the killed broker that
+still run can't change a file, and the broker's directory locks are released. The next run gets a
+new `FaultyFiles` on the same disk, with the same faults.
 """
 
 from __future__ import annotations
@@ -32,59 +32,51 @@ class FaultyFile:
 
     @property
     def path(self) -> str:
-        """Implements `File.path`."""
         return self._file.path
 
     def opened(self) -> FaultyFile:
-        """Implements `File.opened`."""
         return FaultyFile(self._files, self._file.opened())
 
     def keep(self) -> None:
-        """Implements `File.keep`."""
         self._file.keep()
 
     def size(self) -> int:
-        """Implements `File.size`."""
         return self._file.size()
 
     def read(self, position: int, length: int) -> bytes:
-        """Implements `File.read`."""
         return self._file.read(position, length)
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """Implements `File.read_cached`."""
         return self._file.read_cached(position, length)
 
     def write(self, position: int, data: Buffer) -> None:
-        """Implements `File.write`. On a full disk, writes within the file's size succeed."""
+        """Implements `File.write`. On a full disk, a write within the current file size
+        succeeds."""
         with self._files.changing(self._file.path) as faults:
             if faults.is_full and position + len(data) > self._file.size():
                 faults.taking_more(self._file.path)
             self._file.write(position, data)
 
     def truncate(self, size: int) -> None:
-        """Implements `File.truncate`."""
         with self._files.changing(self._file.path) as faults:
             if faults.is_full and size > self._file.size():
                 faults.taking_more(self._file.path)
             self._file.truncate(size)
 
     def reserve(self, size: int) -> None:
-        """Implements `File.reserve`."""
         with self._files.changing(self._file.path) as faults:
             if faults.is_full and size > self._file.size():
                 faults.taking_more(self._file.path)
             self._file.reserve(size)
 
     def fsync(self) -> None:
-        """Implements `File.fsync`."""
         self._files.check(self._file.path).syncing(self._file.path)
         self._file.fsync()
 
 
 class _Change:
-    """A context for a change of a file. `kill` does not interrupt the change: the kill takes effect
-    before or after the change."""
+    """A context for one change of a file. A `kill` from another thread takes effect before or after
+    the change."""
 
     __slots__ = ("_files", "_path")
 
@@ -105,36 +97,34 @@ class _Change:
 
 
 class FaultyFiles:
-    """Implements `log.files.filesystem.FileSystem`."""
+    """Implements `log.files.filesystem.FileSystem` for one run of a broker."""
 
     def __init__(self, files: FileSystem, faults: DiskFaults) -> None:
         self._files = files
         self.faults = faults
         self.lock_of_changes = RLock()
-        """The lock that each change acquires, so that `kill` takes effect before or after the
-        change."""
+        """The lock that each change of a file acquires, so that `kill` can't interrupt a change."""
         self._is_dead = False
         self._locks: list[Lock] = []
 
     def kill(self) -> None:
-        """Rejects further changes and releases the locks."""
+        """Rejects all later changes and releases the directory locks."""
         with self.lock_of_changes:
             self._is_dead = True
             for lock in self._locks:
                 lock.release()
 
     def check(self, path: str) -> DiskFaults:
-        """Returns the faults of the disk. Raises OSError if the broker has been killed."""
+        """Returns the faults of the disk. Raises OSError if the broker was killed."""
         if self._is_dead:
             raise OSError(errno.EIO, "the broker that opened the file was killed", path)
         return self.faults
 
     def changing(self, path: str) -> _Change:
-        """Returns the context for a change. Raises OSError if the broker has been killed."""
+        """Returns the context for a change. Raises OSError if the broker was killed."""
         return _Change(self, path)
 
     def open(self, path: str, create: bool = False) -> FaultyFile:
-        """Implements `FileSystem.open`."""
         if not create:
             return FaultyFile(self, self._files.open(path))
         with self.changing(path) as faults:
@@ -143,71 +133,58 @@ class FaultyFiles:
             return FaultyFile(self, self._files.open(path, create))
 
     def create_private(self, path: str) -> FaultyFile:
-        """Implements `FileSystem.create_private`."""
         with self.changing(path) as faults:
             if faults.is_full and not self._files.exists(path):
                 faults.taking_more(path)
             return FaultyFile(self, self._files.create_private(path))
 
     def exists(self, path: str) -> bool:
-        """Implements `FileSystem.exists`."""
         return self._files.exists(path)
 
     def list(self, directory: str) -> list[str]:
-        """Implements `FileSystem.list`."""
         return self._files.list(directory)
 
     def modified_ms(self, path: str) -> int:
-        """Implements `FileSystem.modified_ms`."""
         return self._files.modified_ms(path)
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Implements `FileSystem.set_modified_ms`."""
         self._files.set_modified_ms(path, modified_ms)
 
     def rename(self, old: str, new: str, file: File | None = None) -> None:
-        """Implements `FileSystem.rename`."""
         with self.changing(new):
             self._files.rename(old, new, file.file if isinstance(file, FaultyFile) else file)
 
     def link(self, old: str, new: str) -> None:
-        """Implements `FileSystem.link`."""
         with self.changing(new) as faults:
             if faults.is_full and not self._files.exists(new):
                 faults.taking_more(new)
             self._files.link(old, new)
 
     def remove(self, path: str) -> None:
-        """Implements `FileSystem.remove`."""
         with self.changing(path):
             self._files.remove(path)
 
     def make_directory(self, path: str) -> None:
-        """Implements `FileSystem.make_directory`."""
         with self.changing(path) as faults:
             if faults.is_full and not self._files.exists(path):
                 faults.taking_more(path)
             self._files.make_directory(path)
 
     def remove_directory(self, path: str) -> None:
-        """Implements `FileSystem.remove_directory`."""
         with self.changing(path):
             self._files.remove_directory(path)
 
     def fsync_directory(self, path: str) -> None:
-        """Implements `FileSystem.fsync_directory`."""
         self.check(path).syncing(path)
         self._files.fsync_directory(path)
 
     def lock(self, directory: str) -> Lock:
-        """Implements `FileSystem.lock`."""
         with self.changing(os.path.join(directory, ".lock")):
             lock = self._files.lock(directory)
             self._locks.append(lock)
             return lock
 
     def space(self, directory: str) -> DiskSpace | None:
-        """Implements `FileSystem.space`."""
         found = self._files.space(directory)
         if found is None or not self.faults.is_full:
             return found

@@ -1,5 +1,5 @@
-"""The parts of files in memory: the bytes of a file, the names in a directory, and the used
-space."""
+"""The building blocks of files in memory: the bytes of a file, the names in a directory, and the
+used space."""
 
 from __future__ import annotations
 
@@ -20,39 +20,36 @@ def error(code: int, path: str, other: str | None = None) -> OSError:
 
 
 class Capacity:
-    """The space that files use, without a list of the files: each file releases its space when it
-    is deleted."""
+    """The space that all files in memory use together. A file subtracts its space when it is
+    deleted."""
 
     __slots__ = ("bytes_max", "lock", "taken_bytes")
 
     def __init__(self, bytes_max: int | None) -> None:
         self.bytes_max = bytes_max
-        """The capacity in bytes; None means no limit."""
+        """The capacity in bytes; None for no limit."""
         self.taken_bytes = 0
         self.lock = RLock()
-        """The lock for changes of a file, a name or the used space. Freeing the space of a file
-        needs no other lock."""
+        """The lock that protects changes of files, of names and of the used space."""
 
     def free_bytes(self, wanted: int) -> int:
-        """Returns the number of bytes, at most ``wanted``, that are free."""
+        """Returns how many of ``wanted`` bytes are free."""
         if self.bytes_max is None:
             return wanted
         return max(0, min(wanted, self.bytes_max - self.taken_bytes))
 
 
 class Inode:
-    """The bytes of a file. The bytes are freed when the file has no name and no file object is
-    open."""
+    """The bytes of a file. They are freed when the file has no name and is not open."""
 
     __slots__ = ("capacity", "data", "is_locked", "modified_ms", "taken_bytes")
 
     def __init__(self, capacity: Capacity, now_ms: int) -> None:
         self.capacity = capacity
         self.data = bytearray()
-        """The contents of the file; the lock protects changes, but slices may be read without the
-        lock."""
+        """The contents of the file. Changes require the lock; slices may be read without it."""
         self.taken_bytes = 0
-        """The reserved space in bytes, at least the length of the file."""
+        """The number of bytes that are reserved for the file, at least its length."""
         self.modified_ms = now_ms
         self.is_locked = False
 
@@ -61,7 +58,7 @@ class Inode:
             self.capacity.taken_bytes -= self.taken_bytes
 
     def write(self, position: int, data: Buffer) -> int:
-        """Writes as much of ``data`` as fits; returns the number of bytes written. The caller must
+        """Writes as much of ``data`` as fits. Returns the number of bytes written. The caller must
         hold the lock."""
         if not data:
             return 0
@@ -82,16 +79,16 @@ class Inode:
         return len(data)
 
     def take(self, size: int) -> int:
-        """Increases the reserved space up to ``size`` bytes; returns its new size. The caller must
-        hold the lock."""
+        """Increases the reserved space toward ``size`` bytes, as far as space is free. Returns the
+        new reserved size. The caller must hold the lock."""
         more = self.capacity.free_bytes(size - self.taken_bytes)
         self.taken_bytes += more
         self.capacity.taken_bytes += more
         return self.taken_bytes
 
     def truncate(self, size: int) -> bool:
-        """Truncates or zero-pads the file to ``size`` bytes; returns False if the space is too
-        small. The caller must hold the lock."""
+        """Truncates or zero-pads the file to ``size`` bytes. Returns False if there is not enough
+        space. The caller must hold the lock."""
         data = self.data
         if size > len(data):
             if self.taken_bytes < size > self.take(size):
@@ -105,7 +102,7 @@ class Inode:
 
 
 class Directory:
-    """The names that exist in a directory."""
+    """A directory in memory: the names in it."""
 
     __slots__ = ("modified_ms", "names")
 

@@ -1,11 +1,9 @@
-"""Files in memory, for a broker whose data is not needed after the test.
+"""Files in memory, for a broker whose data is not needed after the test. `MemoryFiles` implements
+`log.files.filesystem.FileSystem` without a disk.
 
-`MemoryFiles` implements `log.files.filesystem.FileSystem`. It does not write to a disk, and its
-memory is freed when the last reference to it is removed. Calls fail only if the capacity is used
-up; `faulty_files.py` adds the faults of a disk, to this file system and to real files. The errors
-are the errors that Linux raises for the same calls.
-
-Paths are absolute, without "." and "..", and do not end with a slash.
+Calls fail with the errors of Linux, and run out of space only above the capacity. `faulty_files.py`
+adds simulated faults. Paths are absolute, without "." and "..", and do not end with a slash. The
+memory is freed when the last reference is removed.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ LOCK = ".lock"
 
 
 class MemoryFile:
-    """An open file, which can be used even after its name is removed; implements `File`."""
+    """An open file. It can be used even after its name is removed. Implements `File`."""
 
     __slots__ = ("_fs", "_inode", "path")
 
@@ -33,31 +31,26 @@ class MemoryFile:
         self._inode = inode
 
     def opened(self) -> MemoryFile:
-        """Implements `File.opened`."""
         return self
 
-    def keep(self) -> None:
-        """Implements `File.keep`."""
+    def keep(self) -> None: ...
 
     def size(self) -> int:
-        """Implements `File.size`."""
         return len(self._inode.data)
 
     def read(self, position: int, length: int) -> bytes:
-        """Implements `File.read`."""
         if position < 0 or length < 0:
             raise error(errno.EINVAL, self.path)
         return bytes(self._inode.data[position : position + length])
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """Implements `File.read_cached`; returns a copy, which a later truncation does not
+        """Implements `File.read_cached`. Returns a copy, which a later truncation does not
         change."""
         if position < 0 or length < 0:
             raise error(errno.EINVAL, self.path)
         return self._inode.data[position : position + length]
 
     def write(self, position: int, data: Buffer) -> None:
-        """Implements `File.write`."""
         if position < 0:
             raise error(errno.EINVAL, self.path)
         inode = self._inode
@@ -68,7 +61,6 @@ class MemoryFile:
             raise error(errno.ENOSPC, self.path)
 
     def truncate(self, size: int) -> None:
-        """Implements `File.truncate`."""
         if size < 0:
             raise error(errno.EINVAL, self.path)
         inode = self._inode
@@ -78,7 +70,6 @@ class MemoryFile:
             inode.modified_ms = self._fs.wall_ms()
 
     def reserve(self, size: int) -> None:
-        """Implements `File.reserve`."""
         if size <= 0:
             raise error(errno.EINVAL, self.path)
         inode = self._inode
@@ -89,12 +80,11 @@ class MemoryFile:
             if more > 0:
                 inode.take(size)
 
-    def fsync(self) -> None:
-        """Implements `File.fsync`; has no effect in memory."""
+    def fsync(self) -> None: ...
 
 
 class MemoryLock:
-    """Implements `log.files.filesystem.Lock`."""
+    """The lock of a directory in memory. Implements `log.files.filesystem.Lock`."""
 
     __slots__ = ("_inode",)
 
@@ -102,33 +92,29 @@ class MemoryLock:
         self._inode: Inode | None = inode
 
     def release(self) -> None:
-        """Implements `Lock.release`; a second call has no effect."""
         inode, self._inode = self._inode, None
         if inode is not None:
             inode.is_locked = False
 
 
 class MemoryFiles:
-    """Implements `log.files.filesystem.FileSystem`. Modification times are times of the clock
+    """Implements `log.files.filesystem.FileSystem`. Modification times come from the clock
     ``time``."""
 
     def __init__(self, time: Time, capacity_bytes: int | None = None) -> None:
         self._time = time
         self.capacity = Capacity(capacity_bytes)
         self.names: dict[str, Inode] = {}
-        """The files by path; changed only under the lock, and together with `directories`."""
+        """The files by path. Must be changed together with `directories`, under the lock."""
         self.directories: dict[str, Directory] = {"/": Directory(self.wall_ms())}
-        """The directories by path."""
         self._lock = self.capacity.lock
 
     def wall_ms(self) -> int:
-        """Returns the wall clock's time in ms, for modification times."""
         return int(self._time.wall_s() * 1000)
 
     # -- log.files.filesystem.FileSystem
 
     def open(self, path: str, create: bool = False) -> MemoryFile:
-        """Implements `FileSystem.open`."""
         with self._lock:
             inode = self.names.get(path)
             if inode is None:
@@ -142,35 +128,30 @@ class MemoryFiles:
             return self.new_file(path, inode)
 
     def create_private(self, path: str) -> MemoryFile:
-        """Implements `FileSystem.create_private`. Here all files are private, since no other
-        process can read the memory."""
+        """Implements `FileSystem.create_private`. All files in memory are private, since no other
+        process can read them."""
         with self._lock:
             if self.exists(path):
                 raise error(errno.EEXIST, path)
             return self.open(path, create=True)
 
     def exists(self, path: str) -> bool:
-        """Implements `FileSystem.exists`."""
         return path in self.names or path in self.directories
 
     def list(self, directory: str) -> list[str]:
-        """Implements `FileSystem.list`."""
         with self._lock:
             return sorted(self._directory(directory).names)
 
     def modified_ms(self, path: str) -> int:
-        """Implements `FileSystem.modified_ms`."""
         with self._lock:
             found = self.names.get(path) or self._directory(path)
             return found.modified_ms
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Implements `FileSystem.set_modified_ms`."""
         with self._lock:
             self.names[path].modified_ms = modified_ms
 
     def rename(self, old: str, new: str, file: File | None = None) -> None:
-        """Implements `FileSystem.rename`."""
         with self._lock:
             self._check_rename(old, new)
             if old in self.directories:
@@ -186,7 +167,6 @@ class MemoryFiles:
                 file.path = new
 
     def link(self, old: str, new: str) -> None:
-        """Implements `FileSystem.link`."""
         with self._lock:
             self._check_both(old, new)
             if self.exists(new):
@@ -196,7 +176,6 @@ class MemoryFiles:
             self.enter(new, self.names[old])
 
     def remove(self, path: str) -> None:
-        """Implements `FileSystem.remove`."""
         with self._lock:
             if path in self.names:
                 self.leave(path)
@@ -206,12 +185,10 @@ class MemoryFiles:
                 raise error(errno.ENOTDIR, path)
 
     def make_directory(self, path: str) -> None:
-        """Implements `FileSystem.make_directory`."""
         with self._lock:
             self._make_directory(path)
 
     def remove_directory(self, path: str) -> None:
-        """Implements `FileSystem.remove_directory`."""
         with self._lock:
             self._directory(path)
             if path == "/":
@@ -220,12 +197,11 @@ class MemoryFiles:
             self._leave(path)
 
     def fsync_directory(self, path: str) -> None:
-        """Implements `FileSystem.fsync_directory`; only checks that the directory exists."""
+        """Implements `FileSystem.fsync_directory`. Only checks that the directory exists."""
         with self._lock:
             self._directory(path)
 
     def lock(self, directory: str) -> Lock:
-        """Implements `FileSystem.lock`."""
         with self._lock:
             path = os.path.join(directory, LOCK)
             self.open(path, create=True)
@@ -236,7 +212,6 @@ class MemoryFiles:
             return MemoryLock(inode)
 
     def space(self, directory: str) -> DiskSpace | None:
-        """Implements `FileSystem.space`."""
         with self._lock:
             self._directory(directory)
             most = self.capacity.bytes_max
@@ -245,20 +220,17 @@ class MemoryFiles:
     # -- names; the caller holds the lock
 
     def new_inode(self) -> Inode:
-        """Creates a new file without a name."""
         return Inode(self.capacity, self.wall_ms())
 
     def new_file(self, path: str, inode: Inode) -> MemoryFile:
-        """Creates an open file object for ``inode``."""
         return MemoryFile(self, path, inode)
 
     def enter(self, path: str, inode: Inode) -> None:
-        """Adds the name ``path`` for a file; replaces an existing file of that name."""
+        """Adds a file under the name ``path``. Replaces an existing file with this name."""
         self.names[path] = inode
         self._note(path)
 
     def leave(self, path: str) -> None:
-        """Removes the name ``path`` of a file."""
         del self.names[path]
         self._leave(path)
 
@@ -323,8 +295,7 @@ class MemoryFiles:
         return False
 
     def _place_error(self, path: str) -> int:
-        """Returns the errno with which the creation of ``path`` would fail; 0 if ``path`` can be
-        created."""
+        """Returns the errno with which creating ``path`` would fail; 0 if it would succeed."""
         above, _, name = path.rpartition("/")
         if (above or "/") not in self.directories:
             return errno.ENOTDIR if self._is_below_a_file(path) else errno.ENOENT

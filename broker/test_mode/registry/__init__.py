@@ -1,2 +1,1 @@
-"""The registry of a cluster for tests: a ZooKeeper in memory, which only the brokers of its own
-process can use."""
+"""The registry of a cluster for tests: a ZooKeeper in memory, for the brokers of one process."""

@@ -1,8 +1,6 @@
-"""The nodes and sessions of a ZooKeeper in memory: versions, sequences, ephemeral nodes, multi.
-
-tests/broker/cluster/zookeeper/test_zookeeper_conduct.py compares `Ensemble` and `MemoryZooKeeper`
-with a real ZooKeeper.
-"""
+"""The nodes and sessions of a ZooKeeper in memory: versions, sequential nodes, ephemeral nodes,
+multi-operations. tests/broker/cluster/zookeeper/test_zookeeper_conduct.py compares `Ensemble` and
+`MemoryZooKeeper` with a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ class _Node:
     version: int = 0
     children: set[str] = field(default_factory=set)
     born: int = 0
-    """The number of children ever created. The next sequential child gets this number."""
+    """The number of children created so far, which is the number of the next sequential child."""
 
     @property
     def stat(self) -> Stat:
@@ -47,10 +45,10 @@ class _Node:
 
 
 class SessionOwner(Protocol):
-    """The client of a session, which the ensemble notifies of changes."""
+    """The client that owns a session. The ensemble notifies it of changes."""
 
     def changed(self, kind: str, path: str) -> None:
-        """Calls and removes the watches of a changed node."""
+        """Removes and calls the watches of kind ``kind`` on the changed node ``path``."""
 
 
 class Ensemble:
@@ -60,23 +58,21 @@ class Ensemble:
         self.nodes: dict[str, _Node] = {"/": _Node(None, 0, 0, 0, 0)}
         self.zxid = 0
         self.now_ms = 1_700_000_000_000
-        """The wall clock of the server in ms, which the owner of the ensemble sets."""
+        """The server's wall clock in ms, which the owner of the ensemble sets."""
         self.sessions: dict[int, SessionOwner] = {}
         self.writes: list[Operation] = []
-        """All applied operations, in order."""
         self._last_session = 0
         self._undo: list[Callable[[], None]] = []
         self._changed: list[tuple[str, str]] = []
-        """The kind of watch and the path for each change of the current write."""
+        """The changes of the current write, each as the kind of watch and the path."""
 
     def begin_session(self, client: SessionOwner) -> int:
-        """Begins a session and returns its id."""
         self._last_session += 1
         self.sessions[self._last_session] = client
         return self._last_session
 
     def end_session(self, session: int) -> None:
-        """Removes the ephemeral nodes of a session and calls the watches of these nodes."""
+        """Removes the ephemeral nodes of a session, and calls the watches on these nodes."""
         if self.sessions.pop(session, None) is None:
             return
         for path in [path for path, node in self.nodes.items() if node.owner == session]:

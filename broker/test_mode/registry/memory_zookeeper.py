@@ -1,8 +1,6 @@
-"""A client of a ZooKeeper in memory, whose session fails when a test requires it.
-
+"""A ZooKeeper client for a ZooKeeper in memory. Tests can interrupt or end its session.
 `MemoryZooKeeper` implements `ZooKeeper` for one process, with successive sessions. Each response
-takes one turn of the event loop and no time.
-"""
+takes one turn of the event loop and no time."""
 
 from __future__ import annotations
 
@@ -35,18 +33,15 @@ Result = TypeVar("Result")
 class MemoryZooKeeper:
     """Implements `ZooKeeper`. The client is connected from its creation on.
 
-    Watches and listeners are called in the context in which the client was created: they belong to
-    the client's broker, although another broker's write triggers them.
+    Watches and listeners run in the context in which the client was created. They thus belong to
+    the client's broker, even if another broker's write triggers them.
     """
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.ensemble = ensemble
         self.session = ensemble.begin_session(self)
-        """Implements `ZooKeeper.session`."""
         self.connection = Connection.CONNECTED
-        """Implements `ZooKeeper.connection`."""
         self.request_times = Histogram()
-        """Implements `ZooKeeper.request_times`."""
         self._listeners: list[Callable[[Connection], None]] = []
         self._watches: dict[tuple[str, str], list[Watch]] = {}
         self._connected = asyncio.Event()
@@ -54,14 +49,14 @@ class MemoryZooKeeper:
         self._closed = False
         self._answers_lost = 0
         self._late: list[Watch] | None = None
-        """The triggered watches that the client calls when it continues; None unless it is paused.
-        """
+        """The watches triggered during a pause, which are called when the client continues; None
+        while the client is not paused."""
         self._context = copy_context()
 
     # -- controlled by a test
 
     def suspend(self) -> None:
-        """Disconnects: requests get no response, and each watch is called once and removed."""
+        """Disconnects. Requests then get no response, and each watch is called once and removed."""
         self._connected.clear()
         self._tell(Connection.SUSPENDED)
         watches, self._watches = self._watches, {}
@@ -92,17 +87,16 @@ class MemoryZooKeeper:
 
     @property
     def is_paused(self) -> bool:
-        """Returns True between `pause` and `go_on`."""
         return self._late is not None
 
     def pause(self) -> None:
-        """Pauses the client with its process: requests get no response, and neither watches nor
-        listeners are called."""
+        """Pauses the client together with its process. Requests get no response; watches and
+        listeners are not called."""
         self._late = []
         self._connected.clear()
 
     def go_on(self) -> None:
-        """Continues after `pause`: calls the triggered watches, or begins a new session if the
+        """Continues after `pause`. Calls the triggered watches, or begins a new session if the old
         session has expired."""
         late, self._late = self._late or [], None
         if self.session not in self.ensemble.sessions:
@@ -114,30 +108,27 @@ class MemoryZooKeeper:
             self._call(watch)
 
     def vanish(self) -> None:
-        """Ends the client as the death of its process does: the session continues in the
-        ensemble, and the client calls no watch any more."""
+        """Ends the client as the death of its process does. The session continues in the ensemble.
+        The client calls no more watches."""
         self._closed = True
         self._connected.set()  # wakes the waiting requests
         self._watches.clear()
 
     @property
     def has_ended(self) -> bool:
-        """Returns True after `vanish` or `close`."""
         return self._closed
 
     def lose_answers(self, count: int) -> None:
-        """Applies the next ``count`` writes but loses their responses, so that the client sends the
-        writes again."""
+        """Applies the next ``count`` writes but drops their responses, so that the client sends
+        these writes again."""
         self._answers_lost = count
 
     # -- ZooKeeper
 
     def on_session(self, call: Callable[[Connection], None]) -> None:
-        """Implements `ZooKeeper.on_session`."""
         self._listeners.append(call)
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        """Implements `ZooKeeper.get`."""
 
         def read() -> tuple[bytes, Stat]:
             node = self.ensemble.node(path)
@@ -147,7 +138,6 @@ class MemoryZooKeeper:
         return await self._answered(read)
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """Implements `ZooKeeper.exists`."""
 
         def read() -> Stat | None:
             self._watch("data", path, watch)
@@ -157,7 +147,6 @@ class MemoryZooKeeper:
         return await self._answered(read)
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Implements `ZooKeeper.children`."""
 
         def read() -> list[str]:
             node = self.ensemble.node(path)
@@ -169,23 +158,19 @@ class MemoryZooKeeper:
     async def create(
         self, path: str, data: bytes | None, *, ephemeral: bool = False, sequence: bool = False
     ) -> tuple[str, Stat]:
-        """Implements `ZooKeeper.create`."""
         made = await self._one(Create(path, data, ephemeral, sequence))
         assert isinstance(made, str)
         return made, self.ensemble.nodes[made].stat
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        """Implements `ZooKeeper.set`."""
         stat = await self._one(Set(path, data, version))
         assert isinstance(stat, Stat)
         return stat
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """Implements `ZooKeeper.delete`."""
         await self._one(Delete(path, version))
 
     async def multi(self, operations: Sequence[Operation]) -> list[Done]:
-        """Implements `ZooKeeper.multi`."""
         unsure = False
         while True:
             try:
@@ -200,7 +185,6 @@ class MemoryZooKeeper:
             self.lose_connection()
 
     async def close(self) -> None:
-        """Implements `ZooKeeper.close`."""
         if not self._closed:
             self._closed = True
             self._connected.set()  # wakes the waiting requests
@@ -213,8 +197,8 @@ class MemoryZooKeeper:
             raise failed.error from None
 
     async def _answered(self, request: Callable[[], Result]) -> Result:
-        """Returns the result of a request in a later turn of the event loop. Raises SessionExpired
-        or Closed."""
+        """Returns the result of ``request`` in a later turn of the event loop. Raises
+        SessionExpired or Closed."""
         session = self.session
         while True:
             await self._connected.wait()
@@ -229,7 +213,7 @@ class MemoryZooKeeper:
     # -- changes
 
     def changed(self, kind: str, path: str) -> None:
-        """Calls and removes the watches of a changed node."""
+        """Removes and calls the watches of kind ``kind`` on the changed node ``path``."""
         for watch in self._watches.pop((kind, path), ()):
             self._call(watch)
 
@@ -252,5 +236,4 @@ class MemoryZooKeeper:
 
 @coroutine
 def _next_turn() -> Generator[None, None, None]:
-    """Waits until the next turn of the event loop."""
     yield

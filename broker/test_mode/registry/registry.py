@@ -1,9 +1,7 @@
 """The registry of one tested cluster: the brokers' sessions, whose timeouts follow the cluster's
-clock.
-
-A session stays alive while its broker is connected, however far a test advances the clock. The
-session of a broker that was killed, or that can't reach the registry, expires after its timeout.
-"""
+clock. A session stays alive while its broker is connected, however far a test advances the clock.
+After a broker was killed or cut off from the registry, its session expires after the session
+timeout."""
 
 from __future__ import annotations
 
@@ -17,64 +15,62 @@ from broker.time import Time
 
 
 class ClockedEnsemble(Ensemble):
-    """An ensemble whose nodes have creation times of the cluster's wall clock."""
+    """An ensemble whose node creation times come from the cluster's wall clock."""
 
     def __init__(self, time: Time) -> None:
         super().__init__()
         self._time = time
 
     def do(self, operations: Sequence[Operation], session: int) -> list[Done]:
-        """Extends `Ensemble.do`."""
         self.now_ms = self._time.now().wall_ms
         self.writes.clear()  # a cluster may run for days
         return super().do(operations, session)
 
 
 class Registry:
-    """The registry of one cluster; only the event loop's thread may use it."""
+    """The registry of one cluster. Only the event loop's thread may use this class."""
 
     def __init__(self, time: Time) -> None:
         self.ensemble = ClockedEnsemble(time)
         self._time = time
         self._clients: dict[int, MemoryZooKeeper] = {}
-        """The client of each broker's last run, by broker id."""
+        """The registry client of each broker's last run, by broker id."""
         self._session_ms: dict[int, int] = {}
-        """The session timeout of each broker in ms."""
         self._expiries: dict[int, asyncio.TimerHandle] = {}
-        """The timer that ends the session of a broker without connection, by broker id."""
+        """The timer that will end the session of a disconnected broker, by broker id."""
 
     async def connect(self, broker_id: int, where: Where, _: Time) -> MemoryZooKeeper:
-        """Opens the session of a broker's run; an earlier session of the broker ends."""
+        """Opens the session for a new run of a broker, and ends the broker's earlier session."""
         self.expire(broker_id)
         client = self._clients[broker_id] = MemoryZooKeeper(self.ensemble)
         self._session_ms[broker_id] = where.session_timeout_ms
         return client
 
     def vanish(self, broker_id: int) -> None:
-        """Ends the connection of a killed broker; the session expires after its timeout."""
+        """Disconnects a killed broker. Its session expires after its timeout."""
         client = self._clients.get(broker_id)
         if client is not None:
             client.vanish()
             self._expire_later(broker_id)
 
     def cut(self, broker_id: int) -> None:
-        """Ends the connection of a running broker; the session expires after its timeout."""
+        """Disconnects a running broker from the registry. Its session expires after its timeout."""
         client = self._clients[broker_id]
         if client.connection is Connection.CONNECTED:
             client.suspend()
             self._expire_later(broker_id)
 
     def pause(self, broker_id: int) -> None:
-        """Suspends the process of a broker: its client notices nothing until `restore`; the session
-        expires after its timeout."""
+        """Suspends the registry client of a broker until `restore`: the client notices nothing. The
+        session expires after its timeout."""
         client = self._clients[broker_id]
         if client.connection is Connection.CONNECTED:
             client.pause()
             self._expire_later(broker_id)
 
     def restore(self, broker_id: int) -> None:
-        """Connects a broker again after `cut` or `pause`, with a new session if the old session has
-        expired; does nothing if the broker has ended."""
+        """Reconnects a broker after `cut` or `pause`, with a new session if the old session has
+        expired. Does nothing if the broker has ended."""
         client = self._clients[broker_id]
         if client.has_ended:
             return
@@ -85,8 +81,8 @@ class Registry:
             client.resume()
 
     def expire(self, broker_id: int) -> None:
-        """Ends the session of a broker without connection at once; does nothing for a connected
-        broker, and without a session."""
+        """Immediately ends the session of a disconnected broker. Does nothing if the broker is
+        connected or has no session."""
         timer = self._expiries.get(broker_id)
         if timer is not None:
             self._keep(broker_id)

@@ -1,4 +1,4 @@
-"""The state of a tested cluster according to its registry: brokers, controller, partitions."""
+"""The state of a tested cluster in its registry: brokers, controller, partitions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class PartitionState(NamedTuple):
     replicas: tuple[int, ...]
     """The broker ids of the replicas; the first replica is the preferred leader."""
     state: StateNode | None
-    """Leader, epoch and ISR; None until the controller has elected the first leader."""
+    """The leader, epoch and ISR; None until the controller has elected the first leader."""
 
 
 class Truth:
-    """Reads the nodes of a registry, which decide what is true in the cluster."""
+    """Reads the cluster state from the nodes of a registry, which is authoritative."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
@@ -35,20 +35,18 @@ class Truth:
 
     @property
     def controller_id(self) -> int | None:
-        """The broker id of the controller; None without a controller."""
         node = self._ensemble.nodes.get(cluster.CONTROLLER)
         return None if node is None else cluster.decode_controller(node.data or b"")
 
     @property
     def topics(self) -> list[str]:
-        """The names of the topics in alphabetical order, without topics being deleted."""
+        """The names of the topics in alphabetical order, without topics that are being deleted."""
         node = self._ensemble.nodes.get(topics.TOPICS)
         names = [] if node is None else sorted(node.children)
         return [each for each in names if admin.delete_path(each) not in self._ensemble.nodes]
 
     @property
     def is_deleting(self) -> bool:
-        """True if a deletion of a topic is not complete."""
         node = self._ensemble.nodes.get(admin.DELETE_TOPICS)
         return node is not None and bool(node.children)
 
@@ -64,7 +62,6 @@ class Truth:
         ]
 
     def partition(self, topic: str, index: int) -> PartitionState | None:
-        """Returns one partition; None if it does not exist."""
         found = (each for each in self.partitions(topic) if each.partition == index)
         return next(found, None)
 
@@ -75,8 +72,8 @@ class Truth:
         return topics.decode_state(topic, index, node.data)
 
     def is_known_to(self, cache: MetadataCache) -> bool:
-        """Returns True if a broker's metadata has all brokers, the controller, all topics and the
-        states of all partitions."""
+        """Returns True if a broker's metadata contains all brokers, the controller, all topics, and
+        the current state of all partitions."""
         if cache.broker_ids != self.registered or cache.controller_id != self.controller_id:
             return False
         names = self.topics

@@ -1,9 +1,8 @@
 """Converts requests and responses to JSON, with the field names of the protocol tables.
 
-Bytes are shown as `{"text": ...}` if they are UTF-8 without control characters, else as `{"base64":
-...}`. A UUID is written as Kafka writes it. Records are listed by batch; only the first
-`RECORDS_SHOWN` records of each partition are listed. Fields that do not exist in a version are
-omitted.
+Bytes become `{"text": ...}` if they are UTF-8 without control characters, else `{"base64": ...}`. A
+UUID is written in Kafka's form. Records are listed by batch, at most `RECORDS_SHOWN` for each
+partition. Fields that do not exist in a version are omitted.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from protocol.schema import RECORDS, UUID, Api, Array, Field, Struct, Type, vers
 RECORDS_SHOWN = 100
 """The maximum number of records that are shown for one partition of a request or response."""
 SHOWN_BYTES = 4096
-"""The maximum number of bytes that are shown of a key, a value, or another field of bytes."""
+"""The maximum number of bytes that are shown of one key, value or other bytes field."""
 _DECOMPRESSED_MAX = 16 * 1024 * 1024
 
 View = dict[str, Any]
@@ -52,8 +51,8 @@ def answer_view(api: Api, version: int, frame: bytes) -> View:
 
 
 def error_names(view: Any) -> list[str]:
-    """Returns the names of all errors in a response without duplicates; the errors at the outer
-    levels are first."""
+    """Returns the names of all errors in a response, without duplicates. Errors of outer levels
+    come first."""
     found: dict[str, None] = {}
     todo = [view]
     for part in todo:
@@ -69,7 +68,7 @@ def error_names(view: Any) -> list[str]:
 
 
 def whole(data: bytes | None) -> View | None:
-    """Returns bytes as text, or as base64 if the bytes are not text."""
+    """Returns all bytes: as text if possible, else as base64."""
     if data is None:
         return None
     try:
@@ -82,8 +81,8 @@ def whole(data: bytes | None) -> View | None:
 
 
 def bytes_view(data: bytes | None) -> View | None:
-    """Returns the first `SHOWN_BYTES` bytes as `whole` does; if there are more bytes, adds the
-    total ``size``."""
+    """Returns the first `SHOWN_BYTES` bytes in the form of `whole`. If there are more bytes, adds
+    the total ``size``."""
     if data is None or len(data) <= SHOWN_BYTES:
         return whole(data)
     return {**(whole(data[:SHOWN_BYTES]) or {}), "size": len(data)}
@@ -95,7 +94,8 @@ def uuid_text(data: bytes) -> str:
 
 
 def record_view(record: Record, view: Callable[[bytes | None], View | None] = whole) -> View:
-    """Returns one record as JSON; ``view`` converts its bytes."""
+    """Returns one record as JSON. The function ``view`` converts the bytes of its key, value and
+    headers."""
     return {
         "offset": record.offset,
         "timestamp_ms": record.timestamp if record.timestamp >= 0 else None,
@@ -131,8 +131,7 @@ def _value(type_: Type, version: int, value: Any) -> Any:
 
 
 def _records(data: bytes) -> View:
-    """Returns the batches of one partition as JSON, without the records after the first
-    `RECORDS_SHOWN`."""
+    """Returns the batches of one partition as JSON, with at most `RECORDS_SHOWN` records."""
     records: list[Record] = []
     note: str | None = None
     try:

@@ -1,7 +1,7 @@
-"""Builds error responses, including the parts that the protocol tables do not determine.
+"""Builds error responses for cases that the protocol tables do not determine.
 
-- Metadata lists the brokers: without the brokers the client could not connect to any broker.
-- A Fetch request in a session names only changed partitions. The error response contains all
+- Metadata lists the brokers. Without them the client could not connect to any broker.
+- An incremental Fetch request names only changed partitions. The error response contains all
   partitions of the session, and the session continues.
 - An ApiVersions request of an unsupported version is answered in version 0.
 - After a Produce request with acks=0 the connection is closed.
@@ -46,7 +46,7 @@ _OF_SESSIONS = frozenset(
         errors.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
-"""The errors of a whole Fetch request; all other errors are set in the partitions."""
+"""The errors that apply to a whole Fetch request. All other errors are set in the partitions."""
 
 _Respond = Callable[["Services", "Request", int], None]
 
@@ -62,8 +62,8 @@ def respond_with(services: Services, request: Request, error_code: int) -> None:
 
 
 def partitions_of_session(services: Services, value: Mapping[str, Any]) -> list[Wanted]:
-    """Returns the partitions of the session that an incremental Fetch request continues; an empty
-    list for other requests."""
+    """Returns all partitions of the session that an incremental Fetch request continues; an empty
+    list for any other request."""
     if value["session_epoch"] in (INITIAL_EPOCH, FINAL_EPOCH):
         return []
     session = services.fetch_sessions.get(value["session_id"])
@@ -152,8 +152,8 @@ def _fetch(services: Services, request: Request, error_code: int) -> None:
 def _next_in_session(
     services: Services, request: Request, value: Mapping[str, Any]
 ) -> tuple[int, list[dict[str, Any]]]:
-    """Advances the epoch of the session of a Fetch request; returns the session id, and the topics
-    in the form of a full Fetch request."""
+    """Advances the epoch of a Fetch request's session. Returns the session id and, in the form of a
+    full Fetch request, the topics."""
     uses_ids = request.api_version >= _FIRST_WITH_TOPIC_IDS
     name = "topic_id" if uses_ids else "topic"
     wanted = [

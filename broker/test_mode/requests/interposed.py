@@ -1,12 +1,11 @@
-"""The layer between the sockets and the APIs of a broker for tests.
+"""The layer between the sockets and the APIs of a broker in test mode.
 
-In the table of every served API, a handler that first checks the rules replaces the usual handler.
-Every connection records each request and each response. If a rule delays a request, later requests
-of the same connection are also delayed, as in a slow broker; other connections continue. The
-delayed request is handled even if its client has disconnected: a slow broker also handles requests
-for which the client no longer waits.
+In the table of served APIs, each handler is replaced by a handler that first checks the rules. Each
+connection records its requests and responses. If a rule delays a request, later requests of the
+same connection are also delayed, as in a slow broker; other connections continue. A delayed request
+is handled even if its client has disconnected, as in a slow broker.
 
-A delay is measured in the system's time even if the broker's clock is frozen, since the client's
+A delay is measured in the system's time, even if the broker's clock is frozen, since the client's
 clock runs.
 """
 
@@ -40,27 +39,23 @@ if TYPE_CHECKING:
 
 
 class Interposed:
-    """The rules and the recorder of one tested broker, for all runs of the broker.
-
-    Implements `broker.net.interpose.Interpose`.
-    """
+    """The rules and the recorder of one tested broker, shared by all its runs. Implements
+    `broker.net.interpose.Interpose`."""
 
     def __init__(self, recorder: RequestRecorder) -> None:
         self.recorder = recorder
         self.connections: dict[TestedConnection, None] = {}
-        """The open connections in the order of their arrival."""
         self._rules: list[Rule] = []
 
     def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
-        """Returns the rows of the APIs, with handlers that first check the rules."""
+        """Returns the rows of ``served``, with handlers that first check the rules."""
         return {key: replace(row, handle=self._before(row.handle)) for key, row in served.items()}
 
     def connection(self, server: Server, listener: Listener) -> TestedConnection:
-        """Returns a new connection that reports to the recorder."""
+        """Returns a new connection that reports its requests and responses to the recorder."""
         return TestedConnection(server, listener, self)
 
     def begin(self, rule: Rule) -> None:
-        """Applies ``rule`` to later requests."""
         self._rules.append(rule)
         rule.on_end(lambda: self._rules.remove(rule))
         if isinstance(rule, StopAnswering):
@@ -69,8 +64,8 @@ class Interposed:
 
     @contextmanager
     def holding_clients(self) -> Iterator[None]:
-        """Delays requests of clients that arrive inside the context, and handles these requests at
-        the end of the context."""
+        """Within this context, delays arriving requests of clients. Handles them at the end of the
+        context."""
         gate = ClientGate("hold", Filter(), {})
         self.begin(gate)
         try:
@@ -79,15 +74,15 @@ class Interposed:
             gate.finish()
 
     def disconnect(self, client_id: str | None = None) -> int:
-        """Closes the connections of the client ``client_id``, or all connections if None; returns
-        the number of closed connections."""
+        """Closes the connections of the client ``client_id``, or all connections if ``client_id``
+        is None. Returns the number of closed connections."""
         found = [each for each in self.connections if client_id in (None, each.client_id)]
         for connection in found:
             connection.abort()
         return len(found)
 
     def broker_gone(self) -> None:
-        """Drops the delayed requests, since the broker has stopped or was killed."""
+        """Drops the delayed requests, since the broker was stopped or killed."""
         for rule in list(self._rules):
             if isinstance(rule, Gate):
                 rule.drop()
@@ -128,8 +123,7 @@ def _fail(error_code: int, services: Services, request: Request) -> None:
 
 
 def _handle_late(services: Services, request: Request, handle: Handler) -> None:
-    """Handles a delayed request in the way in which its connection would have handled it at its
-    arrival."""
+    """Handles a delayed request as its connection would have handled it on arrival."""
     connection = request.connection
     assert isinstance(connection, TestedConnection)
     connection.unpark(request)
@@ -144,7 +138,7 @@ def _handle_late(services: Services, request: Request, handle: Handler) -> None:
 
 
 class TestedConnection(Connection):
-    """A connection that reports to the recorder and whose responses a rule can delay."""
+    """A connection that reports to the recorder, and whose responses rules can delay."""
 
     __slots__ = ("_interposed", "silences")
     __test__ = False
@@ -153,11 +147,12 @@ class TestedConnection(Connection):
         super().__init__(server, listener)
         self._interposed = interposed
         self.silences = 0
-        """The number of rules that currently delay all responses of the connection."""
+        """The number of rules that currently delay the responses of the connection."""
         interposed.connections[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Extends `Connection.connection_lost`: records which requests have no response."""
+        """Extends `Connection.connection_lost`: records that the unanswered requests get no
+        response."""
         self._interposed.connections.pop(self, None)
         for request in self._slots:
             self._interposed.recorder.lost(request)
@@ -169,15 +164,15 @@ class TestedConnection(Connection):
         super().answered(request)
 
     def unpark(self, request: Request) -> None:
-        """Continues with later requests of the connection, unless ``request`` is parked again."""
+        """Handles later requests of the connection, unless ``request`` is parked again."""
         if self._parked is request:
             self._parked = None
             if not self.closed:
                 self.server.writes.touch(self)
 
     def speak(self) -> None:
-        """Subtracts a rule that delayed responses and has ended; after the last such rule, sends
-        the delayed responses."""
+        """Called when a rule that delays responses ends. After the last such rule, sends the
+        delayed responses."""
         self.silences -= 1
         if not self.silences and not self.closed:
             self.server.writes.touch(self)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _GROUPS = frozenset({"group_id", "groups", "groups_names"})
 _TOPICS = frozenset({"topic", "topic_name", "topic_names"})
 _NOT_TOPICS = frozenset({"protocols", "configs"})
-"""The names of arrays whose elements have a field ``name`` that is not the name of a topic."""
+"""The arrays whose elements have a field ``name`` that is not a topic name."""
 _GROUP_KEYS = 0
 _TOPIC_RESOURCE, _GROUP_RESOURCE = 2, 32
 
@@ -41,11 +41,8 @@ def groups_of(request: Request) -> Iterator[str]:
 
 
 def names_topic(services: Services, request: Request, topic: str) -> bool:
-    """Returns True if the request names the topic, by name or by id. Raises ProtocolError if the
-    request can't be decoded.
-
-    For an incremental Fetch request, the topics of its session count as named.
-    """
+    """Returns True if the request names the topic, by name or by id. An incremental Fetch request
+    names all topics of its session. Raises ProtocolError if the request can't be decoded."""
     value = request.value
     there = services.registry.topic(topic)
     topic_id = None if there is None else there.topic_id
@@ -66,8 +63,8 @@ def names_topic(services: Services, request: Request, topic: str) -> bool:
 
 
 def _named(value: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, int]]:
-    """Yields each plain value as a tuple: name of its array, name of its field, value, resource
-    type of its struct."""
+    """Yields each plain value in ``value`` as a tuple: the name of its array, the name of its
+    field, the value, and the resource type of its struct."""
     todo: list[tuple[str, Mapping[str, Any]]] = [("", value)]
     for above, struct in todo:
         kind = struct.get("resource_type", 0)

@@ -1,9 +1,8 @@
 """Records every request and its response as bytes, and decodes them on demand.
 
-If there are too many entries, or the entries use too much memory, the oldest entries are dropped
-and counted. If a response contains records that are read from files, only the first
-`SLICE_KEPT_BYTES` of each partition are recorded. If a request or response is larger than
-`ENTRY_BYTES_MAX`, only its header is recorded.
+Above a limit on their number or memory, the oldest entries are dropped and counted. Of records that
+a response reads from files, only the first `SLICE_KEPT_BYTES` of each partition are recorded. Of a
+request or response larger than `ENTRY_BYTES_MAX`, only the header is recorded.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ BYTES_MAX = 64 * 1024 * 1024
 ENTRY_BYTES_MAX = 4 * 1024 * 1024
 SLICE_KEPT_BYTES = 64 * 1024
 _OVERHEAD_BYTES = 500
-"""The estimated memory of an entry in bytes, without the bodies of the request and response."""
+"""The estimated memory of an entry in bytes, without its two bodies."""
 _LENGTH_BYTES = 4
 
 WAITS = "waits"
@@ -53,18 +52,17 @@ class Entry:
         self.outcome = WAITS
         self.took_ns: int | None = None
         self.faults: list[str] = []
-        """The ids of the faults that affected the request."""
         body = request.buffer[request.position :]
         self._body: bytes | None = body if len(body) <= ENTRY_BYTES_MAX else None
         self._parts: list[bytes | int] | None = None
-        """The parts of the response's frame: recorded bytes, or a number of record bytes that were
-        dropped."""
+        """The parts of the response's frame: recorded bytes, or the number of record bytes that
+        were not recorded."""
         self._missing = False
         """True if the response was too large to be recorded."""
         self.bytes = _OVERHEAD_BYTES + len(self._body or b"")
 
     def answer(self, request: Request, took_ns: int) -> None:
-        """Records the response of the request and the time that the broker took."""
+        """Records the response of the request. ``took_ns`` is the time that the broker took."""
         self.took_ns = took_ns
         reply = request.reply
         assert reply is not None
@@ -81,7 +79,6 @@ class Entry:
             self.bytes += size
 
     def row(self) -> dict[str, Any]:
-        """Returns the entry as a JSON object, with decoded bodies."""
         row = self.short()
         row["request"] = None if self._body is None else request_view(
             self.api, self.version, self._body
@@ -97,7 +94,6 @@ class Entry:
         return row
 
     def short(self) -> dict[str, Any]:
-        """Returns the entry as a JSON object, without bodies."""
         return {
             "seq": self.seq,
             "at_ms": self.at_ms,
@@ -112,35 +108,34 @@ class Entry:
         }
 
     def _frame(self) -> bytes:
-        """Returns the frame of the response without its length prefix; dropped records are replaced
-        by zeros."""
+        """Returns the response's frame without its length prefix. Record bytes that were not
+        recorded are replaced by zeros."""
         assert self._parts is not None
         frame = b"".join(part if isinstance(part, bytes) else bytes(part) for part in self._parts)
         return frame[_LENGTH_BYTES:]
 
 
 class RequestRecorder:
-    """The recorded entries, oldest first; only the event loop's thread may use it."""
+    """The recorded entries, oldest first. Only the event loop's thread may use this class."""
 
     def __init__(self, time: Time) -> None:
         self.time = time
-        """The broker's time, from which the field `at_ms` is read."""
+        """The broker's time, which sets the field `at_ms` of entries."""
         self.dropped = 0
-        """The number of entries that were dropped."""
         self._entries: deque[Entry] = deque()
         self._bytes = 0
         self._next = 1
         self._open: dict[Request, Entry] = {}
-        """The entries whose request has no response yet, by request."""
         self._met: dict[Request, list[str]] = {}
 
     def met(self, request: Request, fault_id: str) -> None:
-        """Records that a fault affects a request; called when the request is handled."""
+        """Notes in the entry of a request that a fault affects the request. Called when the request
+        is handled."""
         self._met.setdefault(request, []).append(fault_id)
 
     def came(self, request: Request) -> None:
-        """Records a request after its handler has returned, and its response if the response is
-        finished."""
+        """Adds an entry for a request whose handler has returned. The entry has the response if the
+        response is finished."""
         entry = Entry(self._next, self.time.now().wall_ms, request)
         entry.faults = self._met.pop(request, [])
         self._next += 1
@@ -153,7 +148,7 @@ class RequestRecorder:
         self._bound()
 
     def answered(self, request: Request) -> None:
-        """Records the response of a request that was parked."""
+        """Adds the response to the entry of a request that was parked."""
         entry = self._open.pop(request, None)
         if entry is None:
             return
@@ -164,13 +159,14 @@ class RequestRecorder:
             self._bound()
 
     def lost(self, request: Request) -> None:
-        """Records that the client of a request has disconnected; a response may still follow."""
+        """Notes in the entry of a request that its client has disconnected. A response may still
+        follow."""
         entry = self._open.get(request)
         if entry is not None:
             entry.outcome = DISCONNECTED
 
     def forget(self) -> None:
-        """Removes all entries; the numbers of later entries continue."""
+        """Removes all entries. The numbers of later entries continue without a reset."""
         self._entries.clear()
         self._open.clear()
         self._met.clear()
@@ -179,8 +175,8 @@ class RequestRecorder:
     def entries(
         self, *, since: int = 0, client_id: str | None = None, api: Api | None = None
     ) -> list[Entry]:
-        """Returns the entries from the number ``since`` on; optionally only those of one client or
-        of one API."""
+        """Returns the entries whose number is at least ``since``. ``client_id`` and ``api``
+        restrict the result."""
         return [
             entry
             for entry in self._entries
@@ -191,7 +187,6 @@ class RequestRecorder:
 
     @property
     def next_seq(self) -> int:
-        """The number that the next entry will get."""
         return self._next
 
     def _bound(self) -> None:

@@ -1,4 +1,5 @@
-"""The faults of requests: which requests they affect, how many, and how."""
+"""The faults that affect requests: which requests a fault selects, how many, and its effect on
+these requests."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class Silenced(Protocol):
-    """A connection whose responses rules may delay."""
+    """A connection whose responses a rule can delay."""
 
     client_id: str
     silences: int
 
     def speak(self) -> None:
-        """Subtracts one of the rules that delay the responses of the connection."""
+        """Called when a rule that delays the connection's responses ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,11 @@ class Filter:
 
     @property
     def is_of_clients(self) -> bool:
-        """Returns True if the filter matches all requests of a client, or all requests."""
+        """Returns True if the filter selects requests only by client id, or selects all
+        requests."""
         return self.api is None and self.group is None and self.topic is None
 
     def shown(self) -> dict[str, Any]:
-        """Returns the filter as a JSON object."""
         api = None if self.api is None else self.api.name
         return {
             "api": api, "group": self.group, "topic": self.topic, "client_id": self.client_id
@@ -64,20 +65,20 @@ class Filter:
 
 
 class Held:
-    """A request that one or more rules delay, one rule after the other, before the request is
-    handled."""
+    """A request that one or more rules delay before it is handled. The rules delay the request one
+    after the other."""
 
     def __init__(self, request: Request, rules: list[Gate], finish: Callable[[], None]) -> None:
         self.request = request
         self._rules = rules
         self._finish: Callable[[], None] = partial(copy_context().run, finish)
-        """A function that handles the request in the context of its arrival, so that the tasks of
-        the handler belong to the broker, not to the caller that ends a rule."""
+        """A function that handles the request. It runs in the context of the request's arrival, so
+        that the handler's tasks belong to the broker, not to the caller that ends a rule."""
         self.timer: TimerHandle | None = None
 
     def go_on(self) -> None:
-        """Passes the request to the next rule that delays it; after the last rule, to its
-        handler."""
+        """Passes the request to the next rule that delays it. After the last rule, passes the
+        request to its handler."""
         if self._rules:
             self._rules.pop(0).keep(self)
         else:
@@ -95,7 +96,7 @@ class Rule(Fault):
         self._times = times
 
     def meets(self, services: Services, request: Request) -> bool:
-        """Returns True if the rule applies to a request, and counts the request if so."""
+        """Returns True if the rule applies to the request. In this case, increments ``hits``."""
         if self.is_over or (self._times is not None and self.hits >= self._times):
             return False
         if not self.which.takes(services, request):
@@ -105,7 +106,7 @@ class Rule(Fault):
 
 
 class Fail(Rule):
-    """A rule that answers requests with an error, without handling them."""
+    """A rule that answers requests with an error instead of handling them."""
 
     def __init__(self, which: Filter, error_code: int, times: int | None = None) -> None:
         super().__init__("fail", which, {"error": errors.NAMES[error_code]}, times)
@@ -122,21 +123,20 @@ class Gate(Rule):
         self._kept: dict[Held, None] = {}
 
     def keep(self, held: Held) -> None:
-        """Delays a request; if the rule has ended, lets the request continue."""
+        """Delays a request. If the rule has ended, lets the request continue at once."""
         if self.is_over:
             held.go_on()
         else:
             self._kept[held] = None
 
     def let_go(self, held: Held) -> None:
-        """Lets a delayed request continue."""
         if held in self._kept:
             del self._kept[held]
             self._stop_timer(held)
             held.go_on()
 
     def finish(self) -> None:
-        """Ends the rule; all delayed requests continue in the order of their arrival."""
+        """Ends the rule. All delayed requests continue in order of arrival."""
         super().finish()
         for held in list(self._kept):
             self.let_go(held)
@@ -158,14 +158,13 @@ class ClientGate(Gate):
     """A gate that lets the requests of other brokers pass."""
 
     def meets(self, services: Services, request: Request) -> bool:
-        """Implements `Rule.meets`."""
         is_of_broker = services.replicas is not None and request.connection.listener.is_inter_broker
         return not is_of_broker and super().meets(services, request)
 
 
 class Delay(Gate):
-    """A rule that handles requests after ``ms`` milliseconds of ``time``, which is the system's
-    time, as a slow broker does."""
+    """A rule that delays each request by ``ms`` milliseconds, as a slow broker does. ``time`` is
+    the system's time."""
 
     def __init__(self, which: Filter, ms: float, time: Time, times: int | None = None) -> None:
         super().__init__("delay", which, {"ms": ms}, times)
@@ -173,40 +172,37 @@ class Delay(Gate):
         self._time = time
 
     def keep(self, held: Held) -> None:
-        """Implements `Gate.keep`."""
         super().keep(held)
         if held in self._kept:
             held.timer = self._time.call_later(self._ms / 1000, self.let_go, held)
 
 
 class StopAnswering(Gate):
-    """A rule that reads requests but does not handle them, and also delays unsent responses to the
-    same clients."""
+    """A rule under which the broker reads requests but does not handle them. The rule also delays
+    unsent responses to the same clients."""
 
     def __init__(self, which: Filter, times: int | None = None) -> None:
         super().__init__("stop_answering", which, {}, times)
         self._silent: dict[Silenced, None] = {}
 
     def silence(self, connection: Silenced) -> None:
-        """Delays the responses of a connection until the rule ends, if the filter matches the
-        connection."""
+        """Delays the responses of a connection until the rule ends, if the filter selects all
+        requests of the connection."""
         client_id = self.which.client_id
         if self.which.is_of_clients and client_id in (None, connection.client_id):
             connection.silences += 1
             self._silent[connection] = None
 
     def keep(self, held: Held) -> None:
-        """Implements `Gate.keep`."""
         super().keep(held)
 
     def finish(self) -> None:
-        """Extends `Gate.finish`: also sends the delayed responses."""
+        """Extends `Gate.finish`: sends the delayed responses."""
         for connection in self._silent:
             connection.speak()
         self._silent.clear()
         super().finish()
 
     def drop(self) -> None:
-        """Implements `Gate.drop`."""
         self._silent.clear()
         super().drop()

@@ -1,2 +1,2 @@
-"""The verbs of /test: plain functions that act on a TestedBroker, one module for each group of
-verbs."""
+"""The verbs of /test: plain functions that act on a `TestedBroker`. Each module contains verbs for
+one purpose."""

@@ -1,8 +1,5 @@
-"""The verbs that read and change the time.
-
-During an advance of the clocks, the broker does not handle requests of clients: all timers of the
-advance fire before the next request is handled.
-"""
+"""The verbs that read and change the clocks. While the clocks advance, the broker handles no client
+requests: all timers fire before the next request is handled."""
 
 from __future__ import annotations
 
@@ -17,26 +14,23 @@ from broker.time import Time
 
 
 class Clocked(Protocol):
-    """A tested broker, or a tested cluster, whose brokers have one clock."""
+    """A tested broker, or a tested cluster whose brokers share one clock."""
 
     @property
-    def time(self) -> MockTime:
-        """The clock."""
+    def time(self) -> MockTime: ...
 
     @property
-    def system(self) -> Time:
-        """The system's time."""
+    def system(self) -> Time: ...
 
     @property
     def is_loading(self) -> bool:
-        """True while groups or transactional ids are loaded."""
+        """True while groups or transactional ids are being loaded."""
 
     def holding_clients(self) -> AbstractContextManager[None]:
-        """Returns a context in which requests of clients that arrive are delayed."""
+        """Returns a context in which arriving requests of clients are delayed."""
 
 
 async def look(tested: Clocked) -> Answer:
-    """Returns the time of both clocks."""
     time = tested.time
     now = time.now()
     return {
@@ -61,7 +55,7 @@ async def _loaded(tested: Clocked) -> None:
 
 
 async def advance(tested: Clocked, ms: int) -> Answer:
-    """Advances both clocks and runs the timers whose deadlines are reached."""
+    """Advances both clocks by ``ms`` and runs the timers whose deadlines are reached."""
     await _loaded(tested)
     try:
         with tested.holding_clients():
@@ -72,13 +66,11 @@ async def advance(tested: Clocked, ms: int) -> Answer:
 
 
 async def freeze(tested: Clocked) -> Answer:
-    """Freezes both clocks."""
     tested.time.freeze()
     return await look(tested)
 
 
 async def run(tested: Clocked) -> Answer:
-    """Makes both clocks run."""
     tested.time.run()
     return await look(tested)
 

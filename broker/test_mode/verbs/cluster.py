@@ -1,8 +1,6 @@
-"""The verbs about the brokers of a cluster: their life, the leaders and the in-sync replicas.
-
-A verb that changes the cluster returns when every broker that can reach the registry knows the
-change, so that clients see the change in the metadata of each broker.
-"""
+"""The verbs for the brokers of a cluster: start, stop and kill, and reading leaders and ISRs. A
+verb that changes the cluster returns when every broker that can reach the registry knows the
+change, so that clients see it in the metadata of each broker."""
 
 from __future__ import annotations
 
@@ -39,7 +37,8 @@ async def look(cluster: TestedCluster) -> Answer:
 
 
 async def partitions(cluster: TestedCluster, topic: str | None, partition: int | None) -> Answer:
-    """Returns leader, epoch, replicas and ISR of the partitions of all topics, or of one."""
+    """Returns leader, epoch, replicas and ISR of each partition: of all topics, of ``topic``, or of
+    its one partition ``partition``."""
     truth = cluster.truth
     names = truth.topics if topic is None else [topic]
     return {
@@ -54,7 +53,6 @@ async def partitions(cluster: TestedCluster, topic: str | None, partition: int |
 
 
 def shown(there: PartitionState) -> dict[str, Any]:
-    """Returns a partition as a JSON object."""
     state = there.state
     leader = None if state is None or state.leader < 0 else state.leader
     return {
@@ -71,7 +69,7 @@ def shown(there: PartitionState) -> dict[str, Any]:
 
 
 async def reset(cluster: TestedCluster) -> Answer:
-    """Replaces the brokers with brokers without data."""
+    """Replaces all brokers by new brokers without data."""
     try:
         return {"took_ms": round(await cluster.reset(), 3)}
     except (*CANNOT_START, OSError) as error:
@@ -79,19 +77,16 @@ async def reset(cluster: TestedCluster) -> Answer:
 
 
 async def kill(cluster: TestedCluster, broker: int, expire: bool) -> Answer:
-    """Kills a broker as SIGKILL does."""
     await cluster.kill(broker, expire)
     return await look(cluster)
 
 
 async def stop(cluster: TestedCluster, broker: int) -> Answer:
-    """Stops a broker as SIGTERM does."""
     await cluster.stop(broker)
     return await look(cluster)
 
 
 async def start(cluster: TestedCluster, broker: int) -> Answer:
-    """Starts a stopped or killed broker with its data."""
     try:
         await cluster.start_one(broker)
     except (*CANNOT_START, OSError) as error:
@@ -103,14 +98,14 @@ async def start(cluster: TestedCluster, broker: int) -> Answer:
 
 
 async def create_all(cluster: TestedCluster, topics_: Sequence[Mapping[str, Any]]) -> Answer:
-    """Creates topics at the controller; returns when every broker knows their leaders."""
+    """Creates topics through the controller. Returns when every broker knows their leaders."""
     answer = await topics.create_all(cluster.controller, topics_)
     await cluster.settle()
     return answer
 
 
 async def delete_all(cluster: TestedCluster, names: Sequence[str]) -> Answer:
-    """Deletes topics; returns when every broker has deleted them."""
+    """Deletes topics. Returns when every broker has deleted them."""
     answer = await topics.delete_all(cluster.controller, names)
     await cluster.settle()
     return answer

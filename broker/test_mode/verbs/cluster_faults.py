@@ -21,12 +21,11 @@ SHRINKS_WITHIN_S = 10.0
 
 
 async def move_leader(cluster: TestedCluster, topic: str, partition: int, to: int | None) -> Answer:
-    """Elects another in-sync replica as leader."""
     return shown(await leaders.move_leader(cluster, topic, partition, to))
 
 
 async def elect_unclean(cluster: TestedCluster, topic: str, partition: int) -> Answer:
-    """Elects a replica that is not in sync as leader of a partition without a leader."""
+    """Elects an out-of-sync replica as leader of a partition that has no leader."""
     return shown(await leaders.elect_unclean(cluster, topic, partition))
 
 
@@ -36,7 +35,6 @@ async def why(cluster: TestedCluster, topic: str, partition: int) -> Answer:
 
 
 async def begin_isolation(cluster: TestedCluster, broker: int, from_: Sequence[str]) -> Answer:
-    """Cuts links of a broker until the returned fault ends."""
     cluster.running(broker)
     sides: list[str | int] = []
     for each in from_:
@@ -55,7 +53,6 @@ async def begin_isolation(cluster: TestedCluster, broker: int, from_: Sequence[s
 
 
 async def begin_pause(cluster: TestedCluster, broker: int) -> Answer:
-    """Suspends a broker until the returned fault ends."""
     cluster.running(broker)
     await cluster.before_losses()
     return {"id": cluster.faults.begin(pause(cluster, broker)).fault_id}
@@ -64,8 +61,8 @@ async def begin_pause(cluster: TestedCluster, broker: int) -> Answer:
 async def shrink_isr(
     cluster: TestedCluster, topic: str, partition: int, brokers: Sequence[str]
 ) -> Answer:
-    """Holds the fetches of followers and removes them from the ISR until the returned fault
-    ends; without ``brokers``, of all followers."""
+    """Starts a fault that holds the fetch requests of followers, so that these leave the ISR.
+    ``brokers`` selects the followers; by default, all followers."""
     _, state = leaders.state_of(cluster, topic, partition)
     leader = leader_of(cluster, topic, partition)
     followers = [int(each) for each in brokers] or [x for x in state.isr if x != state.leader]
@@ -98,7 +95,7 @@ async def shrink_isr(
 
 
 async def end(cluster: TestedCluster, fault_id: str) -> Answer:
-    """Ends a fault of the cluster; returns when all brokers know the state of the cluster."""
+    """Ends a fault of the cluster. Returns when all brokers know the state of the cluster."""
     try:
         faults = cluster.faults
         hits = faults.end_all() if fault_id == ALL else faults.end(fault_id)
@@ -109,7 +106,6 @@ async def end(cluster: TestedCluster, fault_id: str) -> Answer:
 
 
 async def look(cluster: TestedCluster) -> Answer:
-    """Returns the current faults of the cluster."""
     return {"faults": cluster.faults.rows()}
 
 

@@ -1,5 +1,5 @@
-"""The verbs about groups and records in a cluster, which the group's coordinator or the partition's
-leader serves."""
+"""The verbs for groups and records in a cluster. The broker that coordinates the group, or leads
+the partition, executes the verb."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from offsets.partitioner import partition_for
 
 
 def leader_of(cluster: TestedCluster, topic: str, partition: int) -> TestedBroker:
-    """Returns the leader of a partition. Raises NotNow if the partition has no leader."""
+    """Returns the broker that leads a partition. Raises NotNow if the partition has no leader."""
     found = cluster.truth.partition(topic, partition)
     if found is None:
         raise NotNow(f"{topic}-{partition} does not exist")
@@ -30,14 +30,15 @@ def leader_of(cluster: TestedCluster, topic: str, partition: int) -> TestedBroke
 def coordinator_of(
     cluster: TestedCluster, key: str, topic: str = OFFSETS_TOPIC
 ) -> TestedBroker | None:
-    """Returns the coordinator of a group or transactional id; None if no coordinator exists yet.
-    Raises NotNow if the coordinator is not available."""
+    """Returns the broker that coordinates a group or transactional id; None if no coordinator
+    exists yet. Raises NotNow if the coordinator is not available."""
     count = len(cluster.truth.partitions(topic))
     return leader_of(cluster, topic, partition_for(key, count)) if count else None
 
 
 def _at_coordinator(verb: Verb) -> Verb:
-    """Returns a verb about one group that the coordinator of the group serves."""
+    """Returns a variant of ``verb``, which is about one group: the group's coordinator executes the
+    variant."""
 
     async def do(cluster: TestedCluster, *, group: str, **given: Any) -> Answer:
         at = coordinator_of(cluster, group) or next(iter(_running(cluster)))
@@ -47,7 +48,8 @@ def _at_coordinator(verb: Verb) -> Verb:
 
 
 def _merged(verb: Verb, name: str) -> Verb:
-    """Returns a verb whose response has the rows ``name`` of all brokers."""
+    """Returns a variant of ``verb`` that all running brokers execute. Its response contains the
+    rows ``name`` of all brokers."""
 
     async def do(cluster: TestedCluster, **given: Any) -> Answer:
         answers = [await verb.do(each, **given) for each in _running(cluster)]
@@ -66,7 +68,7 @@ def _running(cluster: TestedCluster) -> list[TestedBroker]:
 async def records(
     cluster: TestedCluster, topic: str, partition: int | None, first: int, limit: int
 ) -> Answer:
-    """Returns a topic's records by partition, each partition from its leader."""
+    """Returns a topic's records by partition. The leader of each partition reads its records."""
     found = [
         each.partition
         for each in cluster.truth.partitions(topic)
@@ -85,7 +87,6 @@ async def records(
 async def coordinator(
     cluster: TestedCluster, group: str | None, transactional_id: str | None
 ) -> Answer:
-    """Returns the coordinator of a group or of a transactional id."""
     if group is None and transactional_id is None:
         raise NotNow("GET /test/coordinator: pass group or transactional_id")
     key = group or transactional_id or ""

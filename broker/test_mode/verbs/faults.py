@@ -25,7 +25,7 @@ _FILTERS = ("api", "group", "topic", "client_id")
 
 
 def which(given: Given) -> Filter:
-    """Returns the filter of requests that a verb's arguments describe."""
+    """Returns the filter of requests that the arguments of a verb describe."""
     api = given.get("api")
     return Filter(
         None if api is None else _APIS[api],
@@ -76,12 +76,11 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], _Make]] = {
     "loading": (("group",), ("seconds",), _loading),
     "moved": (("group",), (), _moved),
 }
-"""For each kind of fault: the required arguments, the optional arguments, and the function that
-creates the fault."""
+"""The kinds of faults. Each has its required arguments, its optional arguments, and the function
+that creates the fault."""
 
 
 async def begin(tested: TestedBroker, kind: str, **given: Any) -> Answer:
-    """Starts a fault of the given kind."""
     needed, taken, make = KINDS[kind]
     for name in needed:
         if given[name] is None:
@@ -102,7 +101,6 @@ async def begin(tested: TestedBroker, kind: str, **given: Any) -> Answer:
 
 
 async def look(tested: TestedBroker) -> Answer:
-    """Returns the active faults."""
     return {"faults": tested.faults.rows()}
 
 
@@ -117,7 +115,6 @@ async def end(tested: TestedBroker, fault_id: str) -> Answer:
 
 
 async def disconnect(tested: TestedBroker, client_id: str | None) -> Answer:
-    """Closes the connections of one client, or of all clients."""
     return {"connections": tested.interposed.disconnect(client_id)}
 
 

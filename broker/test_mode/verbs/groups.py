@@ -1,5 +1,4 @@
-"""The verbs that change a group or its coordinator, in the ways in which they change in
-production."""
+"""The verbs that change a group or its coordinator in the same ways as events in production."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ STABLE_WITHIN_S = 10
 
 
 async def rebalance(tested: TestedBroker, group: str) -> Answer:
-    """Begins a rebalance of the group, unless a rebalance is in progress."""
+    """Starts a rebalance of the group, unless a rebalance is in progress."""
     verb = "POST /test/groups/rebalance"
     hosted, found = group_of(tested.broker, verb, group)
     if not found.members:
@@ -38,7 +37,6 @@ async def rebalance(tested: TestedBroker, group: str) -> Answer:
 
 
 async def expire(tested: TestedBroker, member: str, group: str | None) -> Answer:
-    """Makes a member's session expire."""
     verb = "POST /test/groups/expire"
     hosted, found, there = member_of(tested.broker, verb, member, group)
     member_id = there.member_id
@@ -51,7 +49,7 @@ async def expire(tested: TestedBroker, member: str, group: str | None) -> Answer
 
 
 async def fence(tested: TestedBroker, group_instance_id: str, group: str | None) -> Answer:
-    """Fences a static member, as if another member had joined with the same group.instance.id."""
+    """Fences a static member, as if a new member had joined with its group.instance.id."""
     verb = "POST /test/groups/fence"
     found = member_of(tested.broker, verb, group_instance_id, group)[1]
     group_id = found.group_id
@@ -77,8 +75,8 @@ async def fence(tested: TestedBroker, group_instance_id: str, group: str | None)
 
 
 async def _stable(tested: TestedBroker, verb: str, group_id: str) -> None:
-    """Waits until the group is stable: during a rebalance, a fenced member would delay the end of
-    the rebalance."""
+    """Waits until the group is stable. During a rebalance, a fenced member would delay the
+    rebalance's end."""
     try:
         async with tested.system.within(STABLE_WITHIN_S):
             while group_of(tested.broker, verb, group_id)[1].state.value != State.STABLE.value:
@@ -89,7 +87,8 @@ async def _stable(tested: TestedBroker, verb: str, group_id: str) -> None:
 
 
 async def move_coordinator(tested: TestedBroker, group: str, keep_away: bool) -> Answer:
-    """Moves a group's coordinator; with ``keep_away``, until the returned fault ends."""
+    """Moves a group's coordinator. With ``keep_away``, the coordinator is unavailable until the
+    returned fault ends."""
     if keep_away:
         fault = await begin_away(tested, group)
         return {"id": fault.fault_id}
@@ -106,8 +105,7 @@ async def move_coordinator(tested: TestedBroker, group: str, keep_away: bool) ->
 
 
 async def begin_away(tested: TestedBroker, group: str) -> Fault:
-    """Starts a fault that answers the group's requests with NOT_COORDINATOR until the fault
-    ends."""
+    """Starts a fault during which requests of the group get NOT_COORDINATOR."""
     broker, hosted = await _coordinator(tested, "POST /test/faults", group)
     fault = _of_coordinator("moved", group, None)
     lead = tested.run.within(lambda: give_up(broker, hosted))
@@ -115,8 +113,8 @@ async def begin_away(tested: TestedBroker, group: str) -> Fault:
 
 
 async def begin_loading(tested: TestedBroker, group: str, seconds: float | None) -> Fault:
-    """Starts a fault that keeps the coordinator loading until the fault ends, or for
-    ``seconds``."""
+    """Starts a fault that keeps the coordinator loading, for ``seconds`` or until the fault
+    ends."""
     broker, hosted = await _coordinator(tested, "POST /test/faults", group)
     fault = _of_coordinator("loading", group, seconds)
     go_on = tested.run.within(lambda: load(broker, hosted))
@@ -139,8 +137,7 @@ def _of_coordinator(kind: str, group: str, seconds: float | None) -> Fault:
 
 
 def _begin(tested: TestedBroker, fault: Fault, back: on_command.Work) -> Fault:
-    """Starts a fault. When the fault ends, calls ``back``, unless the run of the broker has
-    ended."""
+    """Starts a fault. When the fault ends, calls ``back``, unless the broker's run has ended."""
     run = tested.run
 
     def end() -> None:
@@ -152,8 +149,8 @@ def _begin(tested: TestedBroker, fault: Fault, back: on_command.Work) -> Fault:
 
 
 async def _coordinator(tested: TestedBroker, verb: str, group: str) -> tuple[Broker, HostedGroups]:
-    """Returns the broker and the shard of a group; the group may not exist yet. Raises NotNow if
-    the shard is not available."""
+    """Returns the broker and the shard of a group, even if the group does not exist yet. Raises
+    NotNow if the shard is not available."""
     broker = tested.broker
     if not broker.groups.is_started:
         services = cast(Services, broker.server.services)

@@ -1,7 +1,5 @@
-"""The verbs that read: groups, members, committed offsets, the journal, records.
-
-If a group does not exist, the verbs return an empty result, since the group may be created later.
-"""
+"""The verbs that read groups, members, committed offsets, the journal and records. For a group that
+does not exist, the result is empty, since the group may be created later."""
 
 from __future__ import annotations
 
@@ -30,11 +28,10 @@ from protocol.now import Now
 from protocol.records.stored import iter_stored, stored_records
 
 READ_BYTES = 1024 * 1024
-"""The number of bytes of a log that one read returns at most."""
+"""The maximum number of bytes of a log that one read returns."""
 
 
 async def groups(tested: TestedBroker, group: str | None) -> Answer:
-    """Returns all groups, or one group."""
     where = tested.addresses.bootstrap_servers
     return {
         "groups": [
@@ -65,8 +62,8 @@ def _found(tested: TestedBroker, verb: str, group_id: str) -> tuple[HostedGroups
 
 
 async def members(tested: TestedBroker, group: str) -> Answer:
-    """Returns a group's members; a member of a classic group has an assignment only if the group is
-    stable."""
+    """Returns a group's members. A member of a classic group has an assignment only while the group
+    is stable."""
     found = _found(tested, "GET /test/members", group)
     if found is None:
         return {"members": []}
@@ -113,7 +110,6 @@ def _subscription(group: GroupView, member: MemberView) -> list[str]:
 
 
 async def committed(tested: TestedBroker, group: str) -> Answer:
-    """Returns a group's committed offsets with their lag."""
     found = _found(tested, "GET /test/committed", group)
     if found is None:
         return {"offsets": []}
@@ -137,7 +133,6 @@ async def committed(tested: TestedBroker, group: str) -> Answer:
 
 
 async def journal(tested: TestedBroker, group: str) -> Answer:
-    """Returns a group's rebalances and their causes, oldest first."""
     broker = tested.broker
     return {"events": events(broker.sources, broker.groups.hosted_for(group), group)}
 

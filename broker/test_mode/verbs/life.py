@@ -1,4 +1,5 @@
-"""The verbs about the broker's process: reset, stop, kill, start, and its last log lines."""
+"""The verbs for the broker's process: reset, stop, kill and start. One more verb returns the last
+log lines."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from broker.test_mode.verbs.verb import Answer, Verb
 
 
 async def reset(tested: TestedBroker) -> Answer:
-    """Replaces the broker with a broker without data."""
+    """Replaces the broker by a new broker without data."""
     try:
         return {"took_ms": round(await tested.reset(), 3)}
     except (*CANNOT_START, OSError) as error:
@@ -20,19 +21,16 @@ async def reset(tested: TestedBroker) -> Answer:
 
 
 async def stop(tested: TestedBroker) -> Answer:
-    """Stops the broker as SIGTERM does."""
     await tested.stop()
     return {"is_running": tested.is_running}
 
 
 async def kill(tested: TestedBroker) -> Answer:
-    """Kills the broker as SIGKILL does."""
     await tested.kill()
     return {"is_running": tested.is_running}
 
 
 async def start(tested: TestedBroker) -> Answer:
-    """Starts the stopped broker with its data."""
     try:
         await tested.start()
     except (*CANNOT_START, OSError) as error:
@@ -44,12 +42,10 @@ class Logged(Protocol):
     """A tested broker or a tested cluster."""
 
     @property
-    def lines(self) -> KeptLines:
-        """The last lines of the log."""
+    def lines(self) -> KeptLines: ...
 
 
 async def lines(tested: Logged, limit: int) -> Answer:
-    """Returns the last lines of the broker's log."""
     kept = list(tested.lines.last)
     shown = kept[-limit:]
     return {"lines": shown, "dropped": tested.lines.count - len(shown)}

@@ -12,7 +12,6 @@ AT_ONCE = 50
 
 
 async def look(tested: TestedBroker, since: int, client_id: str | None, api: str | None) -> Answer:
-    """Returns requests and responses in order of arrival."""
     recorder = tested.recorder
     found = recorder.entries(since=since, client_id=client_id, api=which({"api": api}).api)
     following = recorder.next_seq

@@ -1,4 +1,4 @@
-"""The table of all verbs, composed of the rows of each module of verbs."""
+"""The tables of all verbs, which combine the rows in the modules of verbs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VERBS: tuple[Verb, ...] = (
 """All verbs of a standalone broker, in the order in which GET /test lists them."""
 
 OF_BROKER: tuple[Verb, ...] = (*faults.VERBS, *requests.VERBS)
-"""The verbs about one broker of a cluster."""
+"""The verbs for one broker of a cluster."""
 
 OF_CLUSTER: tuple[Verb, ...] = (
     *cluster.VERBS,
@@ -36,4 +36,4 @@ OF_CLUSTER: tuple[Verb, ...] = (
     *clock.VERBS,
     *coordinated.VERBS,
 )
-"""The verbs about a cluster as a whole; each broker of the cluster serves them."""
+"""The verbs for a cluster as a whole. Each broker of the cluster serves them."""

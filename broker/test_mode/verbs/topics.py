@@ -1,4 +1,5 @@
-"""The verbs that create and delete topics as requests of clients do, and wait for the result."""
+"""The verbs that create and delete topics, in the same way as client requests, and wait for the
+result."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from protocol.errors import KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT, TOPIC_ALREAD
 
 _CREATE = "POST /test/topics"
 _PASSES = (TOPIC_ALREADY_EXISTS, KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT)
-"""The errors after which the same request may succeed later."""
+"""The temporary errors, after which the same request may succeed later."""
 _OF_TOPIC = (
     Argument("name", TEXT, "the topic's name", required=True),
     Argument("partitions", POSITIVE, "the number of partitions; num.partitions by default"),
@@ -36,10 +37,8 @@ _OF_TOPIC = (
 
 
 async def create_all(tested: TestedBroker, topics: Sequence[Mapping[str, Any]]) -> Answer:
-    """Creates topics in order and waits until they can be used; ends at the first failure.
-
-    If an argument is malformed, no topic is created.
-    """
+    """Creates topics in order and waits until they can be used. Stops at the first failure. If an
+    argument is malformed, creates no topic."""
     wanted = [values_of(_CREATE, _OF_TOPIC, each, as_text=False) for each in topics]
     services = cast(Services, tested.broker.server.services)
     slices = services.slicer.work(_CREATE)

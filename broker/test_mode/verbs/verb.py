@@ -14,18 +14,16 @@ Answer = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One verb of /test; its fields are used by the route, the description in GET /test and the
-    errors."""
+    """One verb of /test: its route, its arguments, its function, and the text for GET /test."""
 
     method: str
     path: str
-    """The path after /test, such as ``/time/advance``; the last part of "/faults/{id}" is an
-    argument."""
+    """The path after /test, such as ``/time/advance``. A part in braces, as in ``/faults/{id}``, is
+    an argument."""
     help: str
-    """The description of the verb in one line."""
     do: Callable[..., Awaitable[Answer]]
-    """The function of the verb, which is called with the TestedBroker or TestedCluster and the
-    arguments by name. Raises Refused."""
+    """The function of the verb. It gets the TestedBroker or TestedCluster, and the arguments by
+    name. Raises Refused."""
     arguments: tuple[Argument, ...] = ()
 
     @property
