@@ -1,8 +1,8 @@
 """The checkpoints of the data directory: recovery points, high watermarks and log start offsets.
 
-If a partition in a checkpoint does not exist, the next start reports the partition as missing.
-Therefore the directories of logs are fsynced before a checkpoint lists their partitions, so that a
-power loss can't remove a listed directory.
+If a partition in a checkpoint has no directory, the next start reports the partition as missing.
+Therefore the directories of logs are fsynced before a checkpoint lists their partitions. Otherwise
+a power loss could remove a listed directory.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ FILES = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START_OFFSET)
 
 
 class Checkpoints:
-    """The checkpoints of one data directory; any thread may call the methods that write."""
+    """The checkpoints of one data directory. Methods that write are thread-safe."""
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self._fs = fs
         self._directory = directory
         self._writing = Lock()
         self.outdated: set[str] = set()
-        """The deleted topics that a checkpoint may still list."""
+        """Deleted topics that a checkpoint may still list."""
         self.made: dict[TopicPartition, Partition] = {}
-        """The new partitions that are not visible yet."""
+        """New partitions that a checkpoint lists although their topic is not visible yet."""
         self._read: dict[str, Mapping[TopicPartition, int]] = {name: {} for name in FILES}
         self._cleaned: Mapping[TopicPartition, int] = {}
         self._cleaned_unknown = 0
@@ -53,7 +53,7 @@ class Checkpoints:
 
     def read(self) -> None:
         """Reads the checkpoints that the previous process wrote. Raises CorruptLog, whose text says
-        what to do."""
+        what the operator must do."""
         for name in FILES:
             path = self._path(name)
             try:
@@ -71,12 +71,11 @@ class Checkpoints:
             self._cleaned, self._cleaned_unknown = {}, LONG_MAX
 
     def named(self) -> dict[TopicPartition, str]:
-        """Returns each partition that a checkpoint lists, with the name of one checkpoint that
-        lists it."""
+        """Returns each listed partition with the name of one checkpoint that lists it."""
         return {key: name for name in reversed(FILES) for key in self._read[name]}
 
     def expected(self, key: TopicPartition) -> Expected:
-        """Returns the offsets of a log that the checkpoints contained when `read` was called."""
+        """Returns the offsets that `read` found for a log."""
         return Expected(
             self._read[RECOVERY_POINT].get(key, 0),
             self._read[HIGH_WATERMARK].get(key, 0),
@@ -88,7 +87,7 @@ class Checkpoints:
     # -- while the broker runs
 
     def add(self, partitions: Collection[Partition]) -> None:
-        """Adds new partitions to a checkpoint before they are used. Raises OSError."""
+        """Adds new partitions to a checkpoint, before the partitions are used. Raises OSError."""
         with self._writing:
             self._sync_names(partitions)
             self.made.update({(each.topic, each.index): each for each in partitions})
@@ -97,16 +96,16 @@ class Checkpoints:
             write_offsets(self._fs, path, offsets)
 
     def shown(self, topic: str) -> list[TopicPartition]:
-        """Removes the partitions of a topic that has become visible from `made`, and returns
-        them."""
+        """Removes a topic's partitions from `made` when the topic has become visible. Returns their
+        keys."""
         keys = [key for key in list(self.made) if key[0] == topic]
         for key in keys:
             self.made.pop(key, None)
         return keys
 
     def take_back(self, topic: str) -> None:
-        """Removes the partitions of a topic that could not be created from `made` and from the
-        file."""
+        """Removes the partitions of a topic that could not be created, from `made` and from the
+        checkpoint file."""
         keys = set(self.shown(topic))
         path = self._path(RECOVERY_POINT)
         with self._writing, suppress(OSError):  # the disk that failed before may fail again
@@ -118,9 +117,8 @@ class Checkpoints:
 
     def write(self, partitions: Callable[[], Iterable[Partition]]) -> None:
         """Writes recovery points, high watermarks and log start offsets. Raises OSError.
-
-        ``partitions`` returns the partitions to write; it is called after other writes have ended.
-        """
+        ``partitions``, which returns the partitions to write, is called after other writes have
+        ended."""
         with self._writing:
             there = {**self.made, **{(each.topic, each.index): each for each in partitions()}}
             recovery_points = {key: each.log.recovery_point for key, each in there.items()}
@@ -136,11 +134,8 @@ class Checkpoints:
             self.outdated.clear()
 
     def lower(self, key: TopicPartition, recovery_point: int) -> None:
-        """Lowers a log's recovery point on disk, before the log is truncated below the recovery
-        point.
-
-        Otherwise the next start would report the truncated records as lost. Raises OSError.
-        """
+        """Lowers a log's recovery point on disk. Called before the log is truncated below it;
+        otherwise the next start would report the truncated records as lost. Raises OSError."""
         path = self._path(RECOVERY_POINT)
         with self._writing:
             offsets = read_offsets(self._fs, path)
@@ -162,10 +157,8 @@ class Checkpoints:
 
     def forget(self, topic: str) -> None:
         """Removes a deleted topic from the checkpoints, since the offsets of a new topic with the
-        same name start at 0.
-
-        On OSError, which this method raises, the next write of the checkpoints removes the topic.
-        """
+        same name start at 0. Raises OSError; the next write of the checkpoints then removes the
+        topic."""
         with self._writing:
             self.outdated.add(topic)
             self._keep(lambda key: key[0] != topic)
@@ -177,8 +170,8 @@ class Checkpoints:
             self._keep(lambda key: key not in partitions)
 
     def write_high_watermarks(self, partitions: Callable[[], Iterable[Partition]]) -> None:
-        """Writes only the high watermarks; ``partitions`` has the same meaning as in `write`.
-        Raises OSError."""
+        """Writes only the high watermarks of the partitions that ``partitions`` returns. Raises
+        OSError."""
         with self._writing:
             there = list(partitions())
             self._sync_names(there)

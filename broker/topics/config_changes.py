@@ -1,8 +1,8 @@
 """Dynamic configs: changes of the settings of a topic, of this broker, or of all brokers.
 
 A change is checked as a whole, stored, and then applied: the logs, the connection limits and the
-coordinator get the new values in one step of the event loop. The check covers everything that the
-change affects, so that a stored change can't make a later start fail.
+coordinator get the new values in one step of the event loop. The check includes everything that the
+change affects. Therefore a stored change can't make a later start of the broker fail.
 """
 
 from __future__ import annotations
@@ -49,16 +49,17 @@ GROUP_RESOURCE = 32
 EVERY_BROKER = ""
 
 Rows = Callable[[str], Setting]
-"""A function that returns the row of a setting that can be changed, by name; raises BadValue for
-other names."""
+"""A function that returns the definition of a dynamic setting by name. Raises BadValue for any
+other name."""
 Current = Callable[[str], str]
 """A function that returns the current value of a setting as text, by name."""
 Edit = Callable[[Mapping[str, str], Rows, Current], dict[str, str]]
-"""A function that returns a resource's own settings after the change; raises BadValue."""
+"""A function that applies a requested change to a resource's own settings, and returns the new own
+settings. Raises BadValue."""
 
 
 class ConfigRefused(Exception):
-    """Raised if a change was rejected; the settings of the resource are unchanged."""
+    """Raised if a change was rejected. The settings of the resource are unchanged."""
 
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(message)
@@ -67,53 +68,48 @@ class ConfigRefused(Exception):
 
 
 class SettingsStore(Protocol):
-    """Stores the settings that topics and brokers override.
-
-    `TopicAdmin` stores these settings in files, `ClusterConfigs` stores them in ZooKeeper. After
-    OSError or CannotChange nothing has changed.
-    """
+    """Stores the settings that topics, brokers and groups override. `TopicAdmin` stores them in
+    files, `ClusterConfigs` in ZooKeeper. After OSError or CannotChange nothing has changed."""
 
     @property
     def changing(self) -> asyncio.Lock:
-        """The lock for a change, from the read of the old settings to the write of the new
+        """The lock that a change holds from the read of the old settings to the write of the new
         settings."""
 
     async def stored_topic(self, topic: Topic) -> Mapping[str, str]:
-        """Returns the settings that a topic currently overrides. Raises CannotChange."""
+        """Returns the own settings of a topic. Raises CannotChange."""
 
     async def stored_broker(self, name: str) -> Mapping[str, str]:
-        """Returns the own settings of this broker (``name`` is its id) or of all brokers ("").
-
-        Raises CannotChange.
-        """
+        """Returns the own settings of this broker if ``name`` is its id, or of all brokers if
+        ``name`` is "". Raises CannotChange."""
 
     async def alter(self, topic: Topic) -> None:
-        """Stores the own settings of ``topic``, and applies the settings on this broker."""
+        """Stores the own settings of ``topic``, and applies them on this broker."""
 
     async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
-        """Stores the own settings of this broker or of all brokers ("")."""
+        """Stores the own settings of this broker if ``name`` is its id, or of all brokers if
+        ``name`` is ""."""
 
     async def stored_group(self, group_id: str) -> Mapping[str, str]:
-        """Returns the own settings of a group, which does not need to exist. Raises
+        """Returns the own settings of a group. The group does not need to exist. Raises
         CannotChange."""
 
-    async def alter_group(self, group_id: str, settings: Mapping[str, str]) -> None:
-        """Stores the own settings of a group."""
+    async def alter_group(self, group_id: str, settings: Mapping[str, str]) -> None: ...
 
 
 class Prepares(Protocol):
-    """Reads files and host names to which settings refer, before the settings are applied."""
+    """Reads the files and resolves the host names to which settings refer, before the settings are
+    applied."""
 
     async def prepared(self, config: Config) -> Any:
         """Reads and returns the data to which ``config`` refers. Raises BadValue if the data can't
         be used."""
 
-    def use(self, fresh: Any) -> None:
-        """Applies the prepared data."""
+    def use(self, fresh: Any) -> None: ...
 
 
 class ConfigChanges:
-    """Changes settings, one change at a time; only the event loop's thread may use it."""
+    """Changes settings, one change at a time. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -124,8 +120,8 @@ class ConfigChanges:
         apply: Callable[[], None],
         preparing: Sequence[Prepares] = (),
     ) -> None:
-        """Creates the object; ``apply`` passes the current settings to the parts of the broker that
-        keep copies of settings."""
+        """Creates the object. ``apply`` passes the current settings to the parts of the broker that
+        keep copies."""
         self._preparing = preparing
         self._config = config
         self._registry = registry
@@ -134,11 +130,8 @@ class ConfigChanges:
         self._apply = apply
 
     async def change(self, kind: int, name: str, edit: Edit, validate_only: bool) -> None:
-        """Changes the own settings of one resource; if ``validate_only`` is true, only checks the
-        change.
-
-        After ConfigRefused nothing has changed.
-        """
+        """Changes the own settings of one resource. If ``validate_only`` is True, only checks the
+        change. After ConfigRefused nothing has changed."""
         async with self._store.changing:
             try:
                 if kind == TOPIC_RESOURCE:
@@ -235,16 +228,17 @@ class ConfigChanges:
             self._apply()
 
     async def _prepared(self, changed: Config) -> list[Any]:
-        """Reads the data to which ``changed`` refers, since files may have changed on disk."""
+        """Reads the files to which ``changed`` refers; the files may have changed even if their
+        settings have not."""
         return [await each.prepared(changed) for each in self._preparing]
 
     def _use(self, fresh: list[Any]) -> None:
-        """Applies prepared data; called before `apply`."""
+        """Applies the data that `_prepared` returned. Called before `apply`."""
         for each, its_own in zip(self._preparing, fresh, strict=True):
             each.use(its_own)
 
     def _check_secrets(self, configs: Mapping[str, str]) -> None:
-        """Raises BadValue for a password that would be readable in ZooKeeper."""
+        """Raises BadValue for a password that would be stored in ZooKeeper as plain text."""
         secret = next((name for name in configs if row(name).type == PASSWORD), None)
         if secret is not None and self._config.is_in_cluster:
             raise BadValue(
@@ -253,11 +247,8 @@ class ConfigChanges:
             )
 
     async def reload(self, fresh: Config) -> None:
-        """Applies and logs the dynamic settings of a properties file that was read again.
-
-        Settings stored by AlterConfigs take precedence. If any value is invalid, no value is
-        applied.
-        """
+        """Applies and logs the dynamic settings of a properties file that was read again. Settings
+        stored by AlterConfigs take precedence. If any value is invalid, applies nothing."""
         config = self._config
         names = {*BROKER, *config.given, *fresh.given}
         differ = sorted(name for name in names if fresh.static(name) != config.static(name))
@@ -283,7 +274,7 @@ class ConfigChanges:
         self._apply()
 
     def _check_topics(self, changed: Config) -> None:
-        """Raises BadValue if a topic's own settings contradict the changed defaults."""
+        """Raises BadValue if the own settings of any topic contradict the changed defaults."""
         for topic in self._registry.topics.values():
             try:
                 topic_settings(changed, topic.configs)
@@ -294,7 +285,8 @@ class ConfigChanges:
 
 
 def wrong_broker(ours: str, name: str) -> str | None:
-    """Returns an error text if ``name`` is not ``ours``, the id of this broker; otherwise None."""
+    """Returns an error text if ``name`` differs from ``ours``, the id of this broker; otherwise
+    None."""
     if not name.isdecimal():
         return f"Broker id must be an integer, but it is: {name}"
     if name.lstrip("0").rjust(1, "0") != ours:
@@ -309,9 +301,8 @@ def _text(setting: Setting, value: Any) -> str:
 def restore(config: Config, registry: StoredRegistry, directory: str) -> None:
     """Applies the stored dynamic configs at the start, before the logs are opened.
 
-    Settings that contradict the broker's properties are logged, and are not applied until another
-    change corrects them. Raises BadConfig for an invalid security setting, which only another
-    version of Muster can have stored.
+    Settings that contradict the broker's properties are logged and not applied. Raises BadConfig
+    for an invalid security setting, which only another version of Muster can have stored.
     """
     restore_fixed(registry)
     stored = registry.broker_configs
@@ -324,11 +315,8 @@ def restore(config: Config, registry: StoredRegistry, directory: str) -> None:
 
 
 def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, str]) -> Config:
-    """Returns a copy of ``config`` with the valid dynamic configs of all brokers and of this
-    broker.
-
-    Invalid dynamic configs are logged and omitted.
-    """
+    """Returns a copy of ``config`` with the dynamic configs of all brokers and of this broker.
+    Invalid dynamic configs are logged and omitted."""
     fitting = config.with_dynamic({}, {})
     kept: tuple[dict[str, str], dict[str, str]] = ({}, {})
     waiting = [
@@ -360,10 +348,8 @@ def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, s
 
 
 def fitting_topic(config: Config, name: str, configs: Mapping[str, str]) -> dict[str, str]:
-    """Returns a topic's own settings without the invalid settings, which are logged.
-
-    Invalid settings are possible because another program may have written them.
-    """
+    """Returns a topic's own settings without invalid settings, which are logged. Another program
+    may have written invalid settings."""
     kept: dict[str, str] = {}
     for key, text in configs.items():
         try:

@@ -1,10 +1,12 @@
-"""Completes topic deletions: removes the directories, the offsets, and finally the registry entry.
+"""Completes topic deletions: removes the directories, the committed offsets, and finally the
+registry entry.
 
-A topic that is marked as deleted counts as deleted even if a later step fails: failed steps are
-retried at growing intervals and at the next start. A new topic may use the name after two steps:
-the directories are renamed, so that two logs never share a file, and the loaded shards have dropped
-the committed offsets. The registry entry is removed when every shard has dropped the committed
-offsets (`broker/cores/groups/dropped_offsets.py`).
+A topic is deleted once it is marked as deleted in the registry, even if a later step fails. Failed
+steps are retried at growing intervals and at the next start.
+
+A new topic may use the name after two steps. First, the directories are renamed, so that two logs
+never share a file. Second, all loaded shards have dropped the committed offsets. The registry entry
+is removed when every shard has dropped them (`broker/cores/groups/dropped_offsets.py`).
 """
 
 from __future__ import annotations
@@ -31,31 +33,32 @@ RETRY_MS_MAX = 60_000
 
 
 class _Deleted(NamedTuple):
-    """A topic whose deletion is not complete."""
+    """A topic whose deletion is incomplete."""
 
     topic: Topic
     partitions: Sequence[Partition]
-    """The partitions of the topic; empty if the topic was deleted in the previous process."""
+    """The partitions of the topic; empty if a previous process deleted the topic."""
     delay_ms: int
-    """The number of milliseconds until the topic's files are removed: `file.delete.delay.ms`."""
+    """The number of milliseconds before the topic's files are removed: `file.delete.delay.ms`."""
     tag: str
-    """32 hexadecimal digits that the names of the renamed directories contain."""
+    """The 32 hexadecimal digits in the names of the renamed directories."""
 
 
 class CommittedOffsets(Protocol):
-    """Finds and drops the committed offsets of deleted topics, in the shards that contain them."""
+    """Finds and drops the committed offsets of deleted topics in the shards of
+    `__consumer_offsets`."""
 
     def left(self, topic: str) -> Mapping[int, int]:
-        """Returns the log offset of each shard that must still drop offsets of a topic; the shard
-        drops the commits before this offset."""
+        """Returns a log offset for each shard that must still drop committed offsets of a topic.
+        The shard drops the commits before this log offset."""
 
     async def drop(self, topics: Iterable[str], slices: Slices) -> None:
-        """Drops the offsets of topics that no longer accept commits; returns when the offsets are
-        dropped."""
+        """Drops the committed offsets of topics that no longer accept commits. Returns when the
+        offsets are dropped."""
 
 
 class Deletions:
-    """The deletions of topics on one broker; only the event loop's thread may use it."""
+    """The topic deletions of one broker. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -75,23 +78,21 @@ class Deletions:
         self._slicer = slicer
         self._background = background
         self._left: dict[str, _Deleted] = {}
-        """The deleted topics that still occupy their names, by name."""
+        """The deleted topics whose names are not free yet, by name."""
         self._retries: set[asyncio.Task[None]] = set()
 
     def __contains__(self, name: str) -> bool:
-        """Returns True if a deleted topic still occupies the name."""
+        """Returns True if a deleted topic still occupies ``name``."""
         return name in self._left
 
     def offsets_left(self, name: str) -> Mapping[int, int]:
-        """Returns a log offset for each shard: commits before this offset for the topic name belong
-        to deleted topics and must still be dropped."""
+        """Returns a log offset for each shard. Commits before this log offset for the topic
+        ``name`` belong to deleted topics and must still be dropped."""
         return self._offsets.left(name)
 
     def resume(self) -> None:
-        """Continues the deletions of the previous process; the shards already know these deletions.
-
-        Called before commits are accepted. Raises OSError.
-        """
+        """Continues the deletions of the previous process, before commits are accepted. The shards
+        already know these deletions. Raises OSError."""
         for topic, offsets_below in list(self._registry.dying.values()):
             if self._registry.topic(topic.name) is None:
                 self._retry_later(self.add(topic, (), 0), 0)
@@ -112,19 +113,19 @@ class Deletions:
             await asyncio.wait(self._retries)
 
     def add(self, topic: Topic, partitions: Sequence[Partition], delay_ms: int) -> _Deleted:
-        """Adds a topic that has been marked as deleted and hidden; from now on the deletion
-        occupies the topic's name."""
+        """Adds a topic that is already marked as deleted and invisible. From then on the topic's
+        name is occupied."""
         deleted = _Deleted(topic, partitions, delay_ms, self._time.fresh_id().hex())
         self._left[topic.name] = deleted
         return deleted
 
     def begin(self, topic: Topic) -> None:
-        """Adds a topic that was marked as deleted before it became visible; removes its files
+        """Adds a topic that was marked as deleted before it became visible, and removes its files
         immediately."""
         self._background.spawn(self.finish(self.add(topic, (), 0)))
 
     async def finish(self, deleted: _Deleted) -> None:
-        """Removes the files, committed offsets and registry entry of a topic; failed steps are
+        """Removes the files, committed offsets and registry entry of a topic. Failed steps are
         retried later.
 
         When this method returns, all loaded shards have dropped the committed offsets, so that a
@@ -155,7 +156,7 @@ class Deletions:
             wait_ms = min(max(2 * wait_ms, RETRY_MS_FIRST), RETRY_MS_MAX)
 
     async def _move_away(self, deleted: _Deleted) -> bool:
-        """Renames the directories and schedules their removal; returns False if the renames
+        """Renames the directories and schedules their removal. Returns False if the renames
         failed."""
         try:
             directories = await self._disk_changes.run(
@@ -172,10 +173,8 @@ class Deletions:
         return True
 
     async def _forget(self, topic: Topic) -> bool:
-        """Removes the registry entry; returns False if the removal fails.
-
-        If shards must still drop offsets, removes nothing and returns True.
-        """
+        """Removes the registry entry, unless a shard must still drop committed offsets. Returns
+        False if the removal failed."""
         if self._offsets.left(topic.name):
             return True
         try:
@@ -192,8 +191,8 @@ class Deletions:
         return True
 
     def dropped(self, name: str) -> None:
-        """Called when all shards have dropped the offsets of the topics that were deleted under a
-        name."""
+        """Called when all shards have dropped the committed offsets of the deleted topics named
+        ``name``."""
         deleted = self._registry.dying.get(name)
         if deleted is not None and name not in self._left:
             self._background.spawn(self._forget_or_not(deleted.topic))
@@ -203,11 +202,8 @@ class Deletions:
 
 
 def remove_leftovers(registry: StoredRegistry, logs: LogManager, time: Time) -> None:
-    """Removes the directories of topics that the previous process deleted; called before logs are
-    opened.
-
-    The removal of directories that can't be removed is tried again later.
-    """
+    """Removes the directories of topics that the previous process deleted. Called before logs are
+    opened. A failed removal is retried later."""
     try:
         for topic, _ in registry.dying.values():
             # If a topic of the name exists, the directories belong to this new topic.

@@ -1,8 +1,6 @@
 """The rules of UpdateFeatures: which finalized feature levels may change (KIP-584, KIP-1022).
-
-The order of the checks and the texts are those of Kafka 4.3 ``FeatureControlManager``. One refused
-update refuses the whole request.
-"""
+Checks have the order and the texts of Kafka 4.3 ``FeatureControlManager``. One rejected update
+rejects the whole request."""
 
 from __future__ import annotations
 
@@ -12,22 +10,22 @@ from typing import NamedTuple
 from protocol.errors import INVALID_UPDATE_VERSION
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
-"""The types of an update, as in UpdateFeatures."""
+"""The values of the field UpgradeType in UpdateFeatures."""
 SupportedLevels = Mapping[str, tuple[int, int]]
-"""The lowest and the highest level above 0 that a broker supports, by feature name."""
+"""The lowest level above 0 and the highest level that a broker supports, by feature name."""
 
 
 class FeatureUpdate(NamedTuple):
-    """One change that a request asks for."""
+    """One requested change of a feature level."""
 
     name: str
     level: int
-    """The wanted level; 0 turns the feature off."""
+    """The requested level; 0 disables the feature."""
     type: int
 
 
 class RefusedUpdate(Exception):
-    """An update of feature levels is refused; the exception has the response's error."""
+    """Raised if an update is rejected; contains the error for the response."""
 
     def __init__(self, error_code: int, text: str) -> None:
         super().__init__(text)
@@ -39,10 +37,9 @@ def updated(
     updates: Iterable[FeatureUpdate],
     nodes: Mapping[str, SupportedLevels],
 ) -> dict[str, int]:
-    """Returns the levels after ``updates``; features of level 0 are omitted.
+    """Returns the levels after ``updates``; features of level 0 are omitted. Raises RefusedUpdate.
 
-    ``nodes`` has the levels that each broker supports, by the broker's name in error texts. Raises
-    RefusedUpdate.
+    ``nodes`` contains the supported levels of each broker, by the broker's name in error texts.
     """
     fresh = dict(levels)
     for update in updates:
@@ -53,7 +50,7 @@ def updated(
 
 
 def refused(update: FeatureUpdate, reason: str) -> RefusedUpdate:
-    """Returns the error of an invalid update, with Kafka's words around ``reason``."""
+    """Returns the error for an invalid update. Its text contains ``reason`` in Kafka's wording."""
     return RefusedUpdate(
         INVALID_UPDATE_VERSION,
         "The update failed for all features since the following feature had an error: Invalid"
@@ -62,7 +59,7 @@ def refused(update: FeatureUpdate, reason: str) -> RefusedUpdate:
 
 
 def _refusal(update: FeatureUpdate, before: int, nodes: Mapping[str, SupportedLevels]) -> str:
-    """Returns why an update is refused; "" if it is allowed."""
+    """Returns the reason why an update is rejected; "" if it is allowed."""
     if update.type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     if update.level < 0:

@@ -1,8 +1,9 @@
-"""Creates the internal topics of streams groups (KIP-1071): repartition topics and changelogs.
+"""Creates the internal topics of streams groups (KIP-1071): repartition topics and changelog
+topics.
 
-The group coordinator determines the topics and their partition counts; the topics have the settings
-that the application sends. A topic is created in the background, and each heartbeat of the group
-repeats the creation until the topic exists. Source: Kafka 4.3.1
+The group coordinator determines the topics and their partition counts. The application sends their
+settings. A topic is created in the background; each heartbeat of the group repeats the attempt
+until the topic exists. Source: Kafka 4.3.1
 ``AutoTopicCreationManager.createStreamsInternalTopics``.
 """
 
@@ -26,7 +27,7 @@ from offsets.streams_records import InternalTopic
 logger = structlog.get_logger(__name__)
 
 _FAULTS_KEPT = 1000
-"""The maximum number of topics whose last fault is kept."""
+"""The maximum number of topics whose last creation error is kept."""
 
 
 class InternalTopics:
@@ -44,12 +45,11 @@ class InternalTopics:
         self._default_factor = default_factor
         self._spawn = spawn
         self._pending: set[str] = set()
-        """The topics that are being created."""
         self._faults: dict[str, str] = {}
-        """The reason why the last attempt to create each topic failed."""
+        """The reason why the last attempt to create a topic failed, by topic name."""
 
     def create(self, topics: Iterable[InternalTopic]) -> None:
-        """Begins to create the topics that do not exist."""
+        """Begins to create those of ``topics`` that do not exist."""
         wanted = [
             topic
             for topic in topics
@@ -65,7 +65,8 @@ class InternalTopics:
             self._spawn(self._create_all(wanted), "internal topics")
 
     def faults(self, topics: Iterable[InternalTopic]) -> dict[str, str]:
-        """Returns, by name, the reason why the last attempt to create a topic failed."""
+        """Returns, by topic name, the reason why the last attempt to create a topic failed. Other
+        topics are omitted."""
         names = [topic.name for topic in topics]
         return {name: self._faults[name] for name in names if name in self._faults}
 

@@ -1,7 +1,7 @@
 """The partitions of this broker: opens and closes their logs, applies settings, writes checkpoints.
 
-Owns the checkpoints and the clean-shutdown marker of the data directory. Lookups run on the event
-loop; `open_all`, `make` and `close_all` may block, and the caller chooses their thread.
+Owns the checkpoints and the clean-shutdown marker of the data directory. Lookups run in the event
+loop's thread. `open_all`, `make` and `close_all` may block; the caller chooses their thread.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CLOSING_THREADS = 8
 
 
 class LeftBehind(OSError):
-    """Raised if a new topic could not be created and its files could not be removed either."""
+    """Raised if a new topic could not be created and its directories could not be removed."""
 
 
 class LogManager:
@@ -55,36 +55,32 @@ class LogManager:
         self.services = services
         self.checkpoints = Checkpoints(fs, directory)
         self.was_clean = False
-        """True if the previous process shut down cleanly."""
 
     # -- lookups
 
     def get(self, topic: str, index: int) -> Partition | None:
-        """Returns a partition; None if it does not exist."""
         entry = self.topics.get(topic)
         return None if entry is None else entry.partition(index)
 
     def settings(self, topic: str) -> dict[str, Any] | None:
-        """Returns the settings that are in effect for a topic; None if the topic does not exist."""
+        """Returns the effective settings of a topic; None if the topic does not exist."""
         entry = self.topics.get(topic)
         return None if entry is None else entry.settings
 
     def all(self) -> Iterator[Partition]:
-        """Yields all partitions."""
         for entry in self.topics.values():
             yield from entry.partitions
 
     def serves(self, partition: Partition) -> bool:
-        """Returns True if the broker serves this object, the only writer of the log."""
+        """Returns True if ``partition`` is the object that currently serves its log. Only this
+        object may write to the log."""
         return self.get(partition.topic, partition.index) is partition
 
     # -- opening
 
     def open_all(self, topics: Iterable[Topic], *, in_cluster: bool = False) -> None:
-        """Opens the logs of all partitions concurrently; in a cluster, only of those on disk.
-
-        Raises CorruptLog and BadDirectory for damaged or missing logs, and OSError.
-        """
+        """Opens the logs of all partitions concurrently. In a cluster, opens only logs that are on
+        disk. Raises CorruptLog and BadDirectory for damaged or missing logs, and OSError."""
         self.was_clean = read_clean_shutdown(self.fs, self.directory)
         entries = [self._entry(topic) for topic in topics]
         self.checkpoints.read()
@@ -149,10 +145,8 @@ class LogManager:
     def _check_places(
         self, topics: Mapping[str, Topic], there: Sequence[str], *, in_cluster: bool
     ) -> KnownMissing:
-        """Raises BadDirectory for missing partitions; returns the names that may be missing.
-
-        ``there`` contains all names in the directory.
-        """
+        """Raises BadDirectory if partitions are missing that may not be missing. Returns the names
+        that may be missing. ``there`` contains all names in the directory."""
         named = self.checkpoints.named()
         self.checkpoints.outdated = {name for name, _ in named} - topics.keys()
         if in_cluster:
@@ -168,7 +162,8 @@ class LogManager:
         return missing
 
     def _begin_checkpoints(self, truncated: set[str], missing: KnownMissing) -> None:
-        """Writes the checkpoints. Raises OSError if the old checkpoints list lost data."""
+        """Writes the checkpoints. Raises OSError only if the old checkpoints list data that the
+        operator has declared as lost."""
         try:
             self.write_checkpoints()
         except OSError as error:
@@ -219,10 +214,9 @@ class LogManager:
                 )
 
     def make(self, topic: Topic, indexes: Iterable[int] | None = None) -> TopicLogs:
-        """Creates directories and logs, by default of all partitions; `show` makes them visible.
-
-        After OSError all new directories are removed; after LeftBehind some directories remain.
-        """
+        """Creates directories and logs, by default for all partitions of a topic. They are
+        invisible until `show` is called. After OSError all new directories are removed; after
+        LeftBehind some of them remain."""
         entry = self._entry(topic)
         made: list[str] = []
         try:
@@ -237,10 +231,8 @@ class LogManager:
         return entry
 
     def _make(self, entry: TopicLogs, partition: int, made: list[str]) -> Partition:
-        """Creates the log of a partition; first adds its directory to ``made``.
-
-        A directory that already contains a log is rejected and not changed.
-        """
+        """Creates the log of a partition. First adds the directory to ``made``. Rejects a directory
+        that already contains a log, and does not change it."""
         topic = entry.topic
         directory = self._path(partition_name(topic.name, partition))
         if self.fs.exists(directory):
@@ -261,7 +253,7 @@ class LogManager:
         return self._partition(log)
 
     def _unmake(self, made: Iterable[str], error: OSError) -> None:
-        """Removes directories after a failure of `make`. Raises LeftBehind."""
+        """Removes the directories of a failed `make`. Raises LeftBehind if this fails."""
         try:
             for directory in made:
                 if self.fs.exists(directory):
@@ -270,7 +262,8 @@ class LogManager:
             raise LeftBehind(error.errno, error.strerror, error.filename) from stays
 
     def show(self, entry: TopicLogs) -> None:
-        """Makes the partitions that `make` returned visible, after the existing partitions."""
+        """Makes the partitions that `make` returned visible, in addition to the topic's existing
+        partitions."""
         old = self.topics.get(entry.topic.name)
         if old is not None:
             entry.add(old.partitions)
@@ -280,7 +273,7 @@ class LogManager:
         self.configure(entry.topic)  # a default may have changed since `make`
 
     def configure(self, topic: Topic) -> None:
-        """Applies a topic's current settings to its logs and rules."""
+        """Applies a topic's current settings to its logs, and to the rules for produced records."""
         entry, fresh = self.topics[topic.name], self._entry(topic)
         entry.topic, entry.settings, entry.rules = topic, fresh.settings, fresh.rules
         config = self.log_config(entry.settings)
@@ -288,7 +281,7 @@ class LogManager:
             partition.log.config = config
 
     def log_config(self, settings: Mapping[str, Any]) -> LogConfig:
-        """Returns the settings of a topic that affect its logs."""
+        """Returns the part of a topic's settings that affects its logs."""
         return log_config(settings, self.config)
 
     def _entry(self, topic: Topic) -> TopicLogs:
@@ -303,10 +296,10 @@ class LogManager:
     # -- closing and deleting
 
     def close_all(self) -> None:
-        """Flushes and closes all logs; writes the checkpoints and the clean-shutdown marker.
+        """Flushes and closes all logs. Then writes the checkpoints and the clean-shutdown marker.
 
-        Several logs are closed at a time, since a disk handles many fsyncs at once. If a log has
-        failed or fails now, the marker is not written, so that the next start recovers all logs.
+        Several logs are closed concurrently, since a disk handles many fsyncs at once. If any log
+        has failed, the marker is not written, so that the next start recovers all logs.
         """
         clean = all(self.time.threads(_CLOSING_THREADS, "closing").map(_close, self.all()))
         try:
@@ -331,10 +324,10 @@ class LogManager:
         return [each for entry in list(self.topics.values()) for each in entry.partitions]
 
     def retire(self, topic: Topic, partitions: Iterable[Partition], tag: str) -> list[str]:
-        """Closes a deleted topic's partitions and renames their directories; returns the new paths.
+        """Closes a deleted topic's partitions and renames their directories. Returns the new paths.
 
-        ``tag`` is 32 hexadecimal digits: as in Kafka, the new names are ``topic-N.<tag>-delete``.
-        After an OSError this method may be called again with the same tag.
+        ``tag`` is 32 hexadecimal digits. As in Kafka, the new names are ``topic-N.<tag>-delete``.
+        After an OSError the method may be called again with the same tag.
         """
         for partition in partitions:
             partition.close(clean=False)
@@ -349,7 +342,6 @@ class LogManager:
         return [path for path in self.leftovers() if path.endswith(f".{tag}{DELETED_SUFFIX}")]
 
     def leftovers(self) -> list[str]:
-        """Returns the directories of deleted topics that still exist."""
         return [
             self._path(name)
             for name in self.fs.list(self.directory)
@@ -357,7 +349,6 @@ class LogManager:
         ]
 
     def remove(self, directories: Iterable[str]) -> None:
-        """Removes directories of deleted topics."""
         for directory in directories:
             self.fs.remove_directory(directory)
 

@@ -1,10 +1,10 @@
 """Fetch requests that wait for data.
 
-Four events wake a waiting Fetch: an append to one of its partitions, the flush that this append
-requires, the deletion of a partition, and the deadline of the Fetch. A read_committed Fetch is
-woken when the last stable offset advances, and not by appends to open transactions. Appends of one
-turn wake a Fetch once, at the end of the turn. An append wakes a follower's Fetch before the append
-is stable. One timer serves all deadlines.
+Four events wake a waiting Fetch: an append to one of its partitions, a flush that this append
+requires, the deletion of a partition, and the deadline. A read_committed Fetch is woken when the
+last stable offset advances, not by appends to open transactions. A follower's Fetch is woken before
+the append is stable. Several appends of one turn wake a Fetch once, at the end of the turn. One
+timer serves all deadlines.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ Partition = tuple[str, int]
 
 
 class Waiter:
-    """One parked Fetch. ``wake(due)`` is called when enough data may exist, or at the deadline with
-    ``due`` true."""
+    """One parked Fetch."""
 
     __slots__ = (
         "committed", "deadline_ms", "done", "missing_bytes", "partitions", "to_end", "wake",
@@ -45,18 +44,17 @@ class Waiter:
         self.missing_bytes = missing_bytes
         """The number of bytes that must be appended before the Fetch reads again."""
         self.wake = wake
-        """A function that answers the request or continues the wait; its argument is True at the
-        deadline."""
+        """A function that answers the request or continues the wait. It is called when enough data
+        may exist, or at the deadline with the argument True."""
         self.committed = committed
-        """True if the Fetch reads only records before the last stable offset."""
+        """True for read_committed: the Fetch reads only below the last stable offset."""
         self.to_end = to_end
-        """True if the Fetch reads up to the log end offset, as followers do."""
+        """True for a follower: the Fetch reads up to the log end offset."""
         self.done = False
-        """True if the wait has ended."""
 
 
 class LongPolls:
-    """All waiters of one broker; only the event loop's thread may use it."""
+    """All waiting Fetch requests of one broker. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -69,10 +67,10 @@ class LongPolls:
         self._errors = errors or InternalErrors()
         self._by_partition: defaultdict[Partition, dict[Waiter, None]] = defaultdict(dict)
         self.by_topic: Counter[str] = Counter()
-        """The number of waits for partitions of each topic, by topic."""
+        """The number of waits for partitions of a topic, by topic name."""
         self._heap: list[tuple[int, int, Waiter]] = []
         self._stale = 0
-        """The number of entries of the heap whose waiter is done."""
+        """The number of heap entries whose wait has ended."""
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
         self._woken: dict[Waiter, None] = {}
@@ -82,11 +80,11 @@ class LongPolls:
         return len({waiter for waiters in self._by_partition.values() for waiter in waiters})
 
     def until_ms(self, wait_ms: int) -> int:
-        """Returns the deadline (monotonic ms) of a wait that starts now and lasts ``wait_ms``."""
+        """Returns the monotonic time in ms at which a wait ends that starts now and lasts
+        ``wait_ms``."""
         return self._time.now().mono_ms + wait_ms
 
     def wait(self, waiter: Waiter) -> None:
-        """Adds ``waiter``, which remains until `forget` removes it."""
         for partition in waiter.partitions:
             self._by_partition[partition][waiter] = None
             self.by_topic[partition[0]] += 1
@@ -95,7 +93,6 @@ class LongPolls:
             self._arm()
 
     def forget(self, waiter: Waiter) -> None:
-        """Ends the wait of ``waiter`` and removes it."""
         if waiter.done:
             return
         waiter.done = True
@@ -115,11 +112,9 @@ class LongPolls:
             self._stale = 0
 
     def appended(self, topic: str, partition: int, size_bytes: int, committed: bool = True) -> None:
-        """Counts an append of ``size_bytes`` of readable records, and wakes waiting Fetches.
-
-        If ``committed`` is false, the records are at or after the first offset of an open
-        transaction.
-        """
+        """Counts an append of ``size_bytes`` and wakes the Fetch requests that now have enough
+        data. ``committed`` is False if the records belong to an open transaction or follow its
+        first offset."""
         waiters = self._by_partition.get((topic, partition))
         if not waiters:
             return
@@ -131,7 +126,7 @@ class LongPolls:
                 self._wake_soon(waiter)
 
     def appended_behind(self, topic: str, partition: int, size_bytes: int) -> None:
-        """Counts an append of ``size_bytes`` that only followers may read for now."""
+        """Counts an append of ``size_bytes`` that only followers may read so far."""
         for waiter in self._by_partition.get((topic, partition), ()):
             if waiter.to_end:
                 waiter.missing_bytes -= size_bytes
@@ -139,33 +134,30 @@ class LongPolls:
                     self._wake_soon(waiter)
 
     def wake_partition(self, topic: str, partition: int, committed: bool = True) -> None:
-        """Wakes the consumers that wait for a partition after an append of any size.
-
-        If ``committed`` is false, the records are at or after the first offset of an open
-        transaction.
-        """
+        """Wakes the consumers that wait for a partition, whatever the size of the append.
+        ``committed`` is False if the records belong to an open transaction or follow its first
+        offset."""
         for waiter in self._by_partition.get((topic, partition), ()):
             if (committed or not waiter.committed) and not waiter.to_end:
                 self._wake_soon(waiter)
 
     def wake_committed(self, topic: str, partition: int) -> None:
-        """Wakes the read_committed consumers that wait for a partition."""
         for waiter in self._by_partition.get((topic, partition), ()):
             if waiter.committed:
                 self._wake_soon(waiter)
 
     def wake_all(self, topic: str, partition: int) -> None:
-        """Wakes all waiters of a partition, for example after a change of its leader."""
+        """Wakes all Fetch requests that wait for a partition, for example after a change of its
+        leader."""
         for waiter in self._by_partition.get((topic, partition), ()):
             self._wake_soon(waiter)
 
     def wake(self, waiter: Waiter) -> None:
-        """Wakes one waiter, unless its wait has ended."""
         if not waiter.done:
             self._wake_soon(waiter)
 
     def wake_topic(self, topic: str) -> None:
-        """Wakes all waiters of a topic, for example after its deletion."""
+        """Wakes all Fetch requests that wait for a topic, for example after its deletion."""
         if topic not in self.by_topic:
             return
         for (name, _), waiters in list(self._by_partition.items()):
@@ -174,7 +166,7 @@ class LongPolls:
                     self._wake_soon(waiter)
 
     def stop(self) -> None:
-        """Ends all waits and answers their requests, since the broker is stopping."""
+        """Ends all waits and answers the requests, since the broker is stopping."""
         if self._timer is not None:
             self._timer.cancel()
         for _, _, waiter in list(self._heap):
@@ -197,7 +189,7 @@ class LongPolls:
         self._watchdog.ended("long polls", began_ns)
 
     def _wake(self, waiter: Waiter, due: bool) -> None:
-        """Wakes one waiter; an exception of this waiter does not affect other waiters."""
+        """Wakes one Fetch. Catches its exception, so that other Fetch requests are still woken."""
         try:
             waiter.wake(due)
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`

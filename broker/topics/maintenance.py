@@ -1,8 +1,6 @@
-"""The recurring work on logs: retention, expiry of producers, checkpoints, overdue flushes.
-
-Retention runs in the loop's thread, as appends do, and lets requests run between two logs. Work
-that waits for the disk runs in another thread.
-"""
+"""The periodic work on logs: retention, expiry of producers, checkpoints, overdue flushes.
+Retention runs in the event loop's thread, as appends do, and lets requests run between two logs.
+Work that waits for the disk runs in another thread."""
 
 from __future__ import annotations
 
@@ -25,8 +23,8 @@ logger = structlog.get_logger(__name__)
 
 _CROWDS_S = 1.0
 _ROOM = 20
-"""A divisor: in addition to the surplus, 1/20 of the limit of producers is removed, so that the
-next check does not need to remove producers again."""
+"""A divisor of the limit on producers. Above the limit, 1/20 of the limit is removed in addition to
+the surplus, so that the next check finds nothing to remove."""
 
 
 class Maintenance:
@@ -44,10 +42,9 @@ class Maintenance:
         self.checkpoints_written = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._unflushed_ms: dict[Partition, int] = {}
-        """The time (monotonic ms) since when records are known to be unflushed, by partition."""
+        """The monotonic time in ms since which a partition is known to have unflushed records."""
 
     def start(self) -> None:
-        """Starts the recurring work."""
         config = self._config
         checkpoint_ms = min(
             config["log.flush.offset.checkpoint.interval.ms"],
@@ -78,7 +75,7 @@ class Maintenance:
         ]
 
     def stop(self) -> None:
-        """Stops the work; afterwards only the code that closes the logs writes to them."""
+        """Stops the work. Afterwards only the code that closes the logs may write to them."""
         for task in self._tasks:
             task.cancel()
         for partition in self._logs.all():
@@ -87,8 +84,8 @@ class Maintenance:
     # -- retention and checkpoints
 
     async def run_retention(self) -> None:
-        """Deletes segments by retention, and removes the files of segments that were deleted
-        earlier."""
+        """Deletes segments according to retention, and removes the files of segments that were
+        deleted earlier."""
         slices = self._slicer.work("retention")
         for partition in list(self._logs.all()):
             if slices.over:
@@ -121,7 +118,8 @@ class Maintenance:
         self.retention_runs += 1
 
     def _retention_idle_ms(self) -> int | None:
-        """Returns the number of milliseconds until retention has work; see `Background.every`."""
+        """Returns the number of milliseconds until retention will have an effect; see
+        `Background.every`."""
         now_ms = self._time.now().wall_ms
         times = []
         for partition in self._logs.all():
@@ -137,8 +135,8 @@ class Maintenance:
         return min(times, default=None)
 
     def _producers_idle_ms(self) -> int | None:
-        """Returns 0 if any producer can expire, since each round checks all producers, else None;
-        see `Background.every`."""
+        """Returns 0 if any producer can expire, since each round checks all producers; otherwise
+        None. See `Background.every`."""
         return (
             0 if any(each.log.producers.without_transaction for each in self._logs.all()) else None
         )
@@ -155,7 +153,7 @@ class Maintenance:
         slices.end()
 
     async def tend_crowds(self) -> None:
-        """Writes pending producer snapshots, and removes the producers above the limit."""
+        """Writes pending snapshots of producers, and removes producers above the limit."""
         slices = self._slicer.work("producers")
         unwritten: list[Partition] = []
         counts: dict[Partition, int] = {}
@@ -194,8 +192,8 @@ class Maintenance:
             log.image_written(image)
 
     async def _forget_surplus(self, counts: Mapping[Partition, int], limit: int) -> None:
-        """Removes producers of the partitions with the most producers, the longest idle producers
-        first."""
+        """Removes producers from the partitions with the most producers. Removes the longest idle
+        producers first."""
         slices = self._slicer.work("producers")
         keep = level(counts.values(), limit - limit // _ROOM)
         fullest = max(counts, key=lambda partition: counts[partition])
@@ -217,7 +215,6 @@ class Maintenance:
         )
 
     async def write_checkpoints(self) -> None:
-        """Writes recovery points, high watermarks and log start offsets."""
         await self._time.in_thread(self._logs.write_checkpoints)
         self.checkpoints_written += 1
 
@@ -225,11 +222,8 @@ class Maintenance:
 
     def _flush_period_ms(self) -> int:
         """Returns the interval in ms between two checks of flush.ms: half of the shortest flush.ms,
-        at least 10 and at most 1000.
-
-        Kafka checks every log.flush.scheduler.interval.ms, by default never, whatever the value of
-        flush.ms is.
-        """
+        between 10 and 1000. Kafka checks every log.flush.scheduler.interval.ms, which by default is
+        never, whatever flush.ms is."""
         topics = self._logs.topics.values()
         shortest: int = min((topic.settings["flush.ms"] for topic in topics), default=LONG_MAX)
         return max(10, min(shortest // 2, 1000))
@@ -255,8 +249,7 @@ class Maintenance:
 
 
 def level(counts: Iterable[int], limit: int) -> int:
-    """Returns the largest cap for which the sum of the counts, each limited to the cap, is at most
-    ``limit``."""
+    """Returns the largest cap with which the capped counts have a sum of at most ``limit``."""
     ascending = sorted(counts)
     for index, count in enumerate(ascending):
         share = limit // (len(ascending) - index)

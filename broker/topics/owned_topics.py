@@ -1,12 +1,15 @@
 """The topics that coordinators own: their settings at creation, and the settings that must not
 change.
 
-Every committed offset is a record of ``__consumer_offsets``, every transaction is a record of
-``__transaction_state``, and the state of every share partition is in ``__share_group_state``.
-Retention that deletes old segments would delete live state: the coordinator would return the state
-from memory until the next start, and then lose it. The first two topics are therefore always
-compacted. ``__share_group_state`` can't be compacted, because records of one key add up; it is
-never deleted by time or size, and the share coordinator itself deletes its redundant records.
+The state of a coordinator is in the records of its topic: committed offsets in
+``__consumer_offsets``, transactions in ``__transaction_state``, share partitions in
+``__share_group_state``. If retention deleted old segments, the state would be lost at the next
+start.
+
+The first two topics are therefore always compacted. ``__share_group_state`` can't be compacted,
+because records of one key add up. Its records are never deleted by time or size; the share
+coordinator deletes redundant records itself.
+
 Clients can't delete these topics or add partitions, since the partition count determines the
 partition of each key.
 """
@@ -35,9 +38,9 @@ logger = structlog.get_logger(__name__)
 POLICY = "cleanup.policy"
 _COMPACTED: Mapping[str, str] = {POLICY: "compact"}
 _KEPT: Mapping[str, str] = {POLICY: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Kafka leaves out retention.bytes, so that log.retention.bytes of the broker would apply."""
+"""Settings that disable deletion by time and size. Kafka omits retention.bytes, so that the
+broker's log.retention.bytes would apply."""
 _REPLICAS = 1
-"""The number of replicas that a standalone broker can have."""
 
 
 @slotted(frozen=True)
@@ -47,28 +50,28 @@ class OwnedTopic:
     name: str
     owner: str
     keeps: str
-    """The name for the contents of the topic's records in messages, a noun."""
+    """A noun for the contents of the topic, for messages."""
     keys: str
-    """The name in messages for the keys that determine the partition of a record, a noun."""
+    """A noun for the keys that determine the partition of a record, for messages."""
     partitions_setting: str
     replication_setting: str
     segment_setting: str
     """The name of the broker setting for the topic's segment size."""
     min_isr_setting: str | None = None
     fixed: Mapping[str, str] = field(default_factory=lambda: _COMPACTED)
-    """The settings that must not have other values, because the topic would lose live records."""
+    """The settings that must keep these values. With other values the topic would lose live
+    records."""
     configs: Mapping[str, str] = field(default_factory=dict)
-    """The further settings that the topic gets at creation, as in Kafka."""
+    """Further settings at the creation of the topic, as in Kafka."""
     feature: str | None = None
-    """The name of the feature that must be at level 1 or later for the topic to be created."""
+    """The feature without which the topic is not created; None if no feature is required."""
 
     def is_created(self, features: Features) -> bool:
-        """Returns True if this broker creates the topic when it is needed."""
+        """Returns True if this broker may create the topic with the features ``features``."""
         return self.feature is None or features.levels.get(self.feature, 0) > 0
 
     def created_with(self, config: Config, replicas: int = _REPLICAS) -> dict[str, str]:
-        """Returns the settings that the topic gets at creation with this number of replicas, as in
-        Kafka."""
+        """Returns the settings at the topic's creation with ``replicas`` replicas, as in Kafka."""
         configs = {
             **self.fixed,
             **self.configs,
@@ -79,7 +82,7 @@ class OwnedTopic:
         return configs
 
     def partitions(self, config: Config) -> int:
-        """Returns the number of partitions with which the topic is created."""
+        """Returns the number of partitions at the topic's creation."""
         count: int = config[self.partitions_setting]
         return count
 
@@ -92,8 +95,8 @@ class OwnedTopic:
             )
 
     def warn_about_partitions(self, config: Config, there: int) -> None:
-        """Logs a warning if the configured partition count is not ``there``, the count that the
-        topic has."""
+        """Logs a warning if the configured partition count differs from ``there``, the topic's
+        actual count."""
         name = self.partitions_setting
         if config.is_given(name) and config[name] != there:
             logger.warning(
@@ -145,15 +148,11 @@ OWNED: Mapping[str, OwnedTopic] = {
         ),
     )
 }
-"""The owned topics by name."""
 
 
 def keep_fixed(name: str, configs: Mapping[str, str]) -> dict[str, str]:
-    """Returns the own settings of the topic ``name``; an owned topic always gets its fixed
-    settings.
-
-    Raises BadValue for another value of a fixed setting.
-    """
+    """Returns the own settings of the topic ``name``. An owned topic gets its fixed settings in
+    addition. Raises BadValue if ``configs`` has another value for a fixed setting."""
     own = dict(configs)
     owned = OWNED.get(name)
     if owned is None:
@@ -171,10 +170,8 @@ def keep_fixed(name: str, configs: Mapping[str, str]) -> dict[str, str]:
 
 
 def restore_fixed(registry: StoredRegistry) -> None:
-    """Restores the fixed settings of owned topics, which an older Muster let users change.
-
-    Called before the logs are opened. The settings take effect even if they can't be stored.
-    """
+    """Restores the fixed settings of owned topics, which an older Muster let users change. Called
+    before the logs are opened. If the settings can't be stored, they still take effect."""
     for owned in OWNED.values():
         topic = registry.topic(owned.name)
         if topic is None:
@@ -204,5 +201,6 @@ def restore_fixed(registry: StoredRegistry) -> None:
 
 
 def _is_same(text: str, value: str) -> bool:
-    """True if a setting has exactly this value, which may be an element of a list."""
+    """Returns True if ``text`` is the value ``value``, or a list with this value as its only
+    element."""
     return {part.strip() for part in text.split(",") if part.strip()} == {value}

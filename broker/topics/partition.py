@@ -1,14 +1,14 @@
 """A partition: its log, the end of its stable records, and replies that wait for stable records.
 
-*Stable* records are acknowledged and visible to readers (law 2). A record is stable when it is
-appended or, if the topic's flush settings require a flush, when it is flushed. Only this module
-decides whether a record is stable: Produce and the shards of the offsets topic call `when_stable`,
-which delivers a reply when its records are stable.
+*Stable* records are acknowledged and visible to readers. A record is stable when it is appended or,
+if the topic's flush settings require a flush, when it is flushed. Only this module decides whether
+a record is stable. Produce and the shards of ``__consumer_offsets`` call `when_stable`, which
+delivers a reply when its records are stable.
 
-A partition flushes its log when the flush settings require a flush, and waiting replies share a
-flush. After a failed write it retries at growing intervals until a write succeeds (law 6). Only the
-event loop's thread may use a partition; `log` documents which methods of a log may run in other
-threads.
+A partition flushes its log when the flush settings require a flush; one flush serves all waiting
+replies. After a failed write, the partition retries at growing intervals until a write succeeds.
+Only the event loop's thread may use a partition. `log` documents which methods of a log may run in
+other threads.
 """
 
 from __future__ import annotations
@@ -44,37 +44,36 @@ PROBE_MS_MAX = 2_000
 NEVER = 1 << 62
 
 Reply = Any
-"""The reply for a ticket; its type depends on the type of the ticket."""
+"""The reply for a ticket. Its type depends on the ticket."""
 OnFailure = Callable[[Any, Exception], Any]
 """A function that returns the error reply for records that did not become stable. Its arguments are
-their reply and an exception, which is a `NotYetStable` if the records may still become stable."""
+the original reply and an exception. The exception is a `NotYetStable` if the records may still
+become stable."""
 Waiting = tuple[int, int, Sequence[tuple[Ticket, Reply]], OnFailure]
-"""The offset up to which records must be stable, the deadline (monotonic ms), the replies, and the
-function that returns error replies."""
+"""Replies that wait: the offset up to which records must be stable, the deadline (monotonic ms),
+the replies with their tickets, and the function that returns error replies."""
 
 
 def all_of_them(_: Waiting) -> bool:
-    """Selects all waiting replies."""
+    """Selects all waiting replies. The default for `Partition._fail_waiting`."""
     return True
 
 
 class NotYetStable(Exception):
-    """Raised if records are not stable yet, but may become stable later."""
+    """Raised if records are not stable yet but may become stable later."""
 
 
 class StableTooLate(NotYetStable):
-    """Raised if records were not stable at the deadline of their reply."""
+    """Raised if records are not stable at the deadline of their reply."""
 
 
 class Owner(Protocol):
-    """A coordinator's shard, which is the only writer of the log of its partition."""
+    """The shard of a coordinator, which is the only writer of a log."""
 
     producers: AcceptedProducers
-    """The producer states, which include records that the owner accepted but has not yet appended.
-    """
+    """The producer states, including records that the shard has accepted but not appended yet."""
 
-    def log_failed(self) -> None:
-        """Called when the log has failed permanently."""
+    def log_failed(self) -> None: ...
 
     def in_sync_changed(self) -> None:
         """Called when the value of `Partition.enough_in_sync` may have changed."""
@@ -84,7 +83,7 @@ class Partition:
     """One partition that this broker serves."""
 
     is_replica: ClassVar[bool] = False
-    """True if the partition is a `Replica`, as in a cluster; `replica_of` casts it."""
+    """True for a `Replica`, the partition of a broker in a cluster. `replica_of` casts it."""
 
     def __init__(
         self,
@@ -99,46 +98,46 @@ class Partition:
         self.index = log.partition
         self.name = f"{log.topic}-{log.partition}"
         self.high_watermark = log.log_end_offset if high_watermark is None else high_watermark
-        """The end of the stable records, up to which consumers read. Only a truncation lowers it;
-        only the event loop's thread changes it."""
+        """The end of the stable records, up to which consumers read. Only a truncation lowers it.
+        Only the event loop's thread changes it."""
         self._stable = LastStable(log, self.high_watermark)
         self.writes = writes
         self._services = services
         self._is_served = is_served
         self._active_from = log.active.base_offset
-        """The base offset that the active segment had at the last append."""
+        """The base offset of the active segment at the last append."""
         self._waiting: deque[Waiting] = deque()
         """The waiting replies, ordered by offset."""
         self._flush_task: Task[None] | None = None
         self._flushing = False
         """True if a flush runs in a thread or will start in the next iteration of the loop."""
         self._promised = False
-        """True if replies wait for a flush that must run even if new settings require no flush."""
+        """True if replies wait for a flush that must still run if changed settings no longer
+        require it."""
         self._probe: Task[None] | None = None
         self._hurry: Event | None = None
-        """An event that ends the pause before the next attempt to write."""
+        """An event that ends the pause before the next write attempt."""
         self._timer: TimerHandle | None = None
         """The timer that fires at the earliest deadline of the waiting replies."""
         self._timer_ms = NEVER
-        """The time at which the timer fires (monotonic ms)."""
         self.owner: Owner | None = None
-        """The shard that is the only writer of the log; None if producers may write to the log."""
+        """The shard that is the only writer of the log; None if producers may write."""
 
     # -- the view of readers
 
     @property
     def leader_epoch(self) -> int:
-        """The leader epoch of batches that are appended; 0 in a log without leader epochs."""
+        """The leader epoch of newly appended batches; 0 in a log without leader epochs."""
         return max(self.log.epochs.latest, 0)
 
     @property
     def enough_in_sync(self) -> bool:
-        """Returns True if enough replicas are in sync for appends of the log's owner."""
+        """Returns True if enough replicas are in sync for appends by the log's owner."""
         return self.acks_all_error() == NONE
 
     def acks_all_error(self) -> int:
-        """Returns the error with which a Produce with acks=all would now be rejected; NONE if it
-        may append."""
+        """Returns the error code with which a Produce with acks=all would be rejected now; NONE if
+        it is allowed."""
         return NONE
 
     def _in_sync_changed(self) -> None:
@@ -147,15 +146,12 @@ class Partition:
 
     @property
     def epoch_end(self) -> int:
-        """The end offset of the newest leader epoch in the log, for OffsetsForLeaderEpoch."""
+        """The end offset of the newest leader epoch in the log; for OffsetsForLeaderEpoch."""
         return self.high_watermark
 
     def serving_error(self, current_leader_epoch: int) -> int:
-        """Returns the error for a request with the leader epoch ``current_leader_epoch`` (KIP-320),
-        or NONE.
-
-        The epoch is -1 if the client sent no epoch.
-        """
+        """Returns the error code for a request with the leader epoch ``current_leader_epoch``
+        (KIP-320), or NONE. The epoch is -1 if the client sent none."""
         ours = self.leader_epoch
         if current_leader_epoch in (-1, ours):
             return NONE
@@ -163,13 +159,13 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The last stable offset: read_committed consumers read only records before it."""
+        """The last stable offset, below which read_committed consumers read."""
         return self._stable.offset(self.high_watermark)
 
     def producers_of(self, producer_id: int) -> ProducerStates:
         """Returns the states against which a producer's batches are checked. If the log has an
         owner, these are the owner's states, since the owner may have accepted batches that are not
-        appended yet (law 13)."""
+        appended yet."""
         owner = self.owner
         return self.log.producers if owner is None else owner.producers.of(producer_id)
 
@@ -182,10 +178,8 @@ class Partition:
         headers: list[BatchHeader] | None = None,
         from_zero: bool = False,
     ) -> AppendInfo:
-        """Appends a producer's batches; raises the exceptions of `PartitionLog.append`.
-
-        After the append, the batches are stable if the high watermark is after them.
-        """
+        """Appends a producer's batches. Raises the exceptions of `PartitionLog.append`. The batches
+        are stable if the high watermark is then at or above their end."""
         writes, ticks_ns = self.writes, self._services.time.ticks_ns
         began_ns = ticks_ns()
         try:
@@ -200,13 +194,11 @@ class Partition:
         return info
 
     append_for_all = append
-    """Appends with acks=all; on a standalone broker this is the same as `append`."""
+    """Appends with acks=all. On a standalone broker this equals `append`."""
 
     def append_marker(self, marker: Marker, now_ms: int) -> AppendInfo:
-        """Appends a transaction marker; raises the exceptions of `PartitionLog.append_marker`.
-
-        After the append, the marker is stable if the high watermark is after it.
-        """
+        """Appends a transaction marker. Raises the exceptions of `PartitionLog.append_marker`. The
+        marker is stable if the high watermark is then above it."""
         try:
             info = self.log.append_marker(marker, self.leader_epoch, now_ms)
         except LogPoisoned as error:
@@ -216,8 +208,8 @@ class Partition:
         return info
 
     def appended(self, size_bytes: int) -> None:
-        """Handles an append of ``size_bytes``: the records become stable immediately, or a flush
-        starts."""
+        """Handles an append of ``size_bytes``: the records become stable immediately, or after a
+        flush that this method starts."""
         log = self.log
         end_offset = log.log_end_offset
         if end_offset - log.recovery_point < log.config.flush_messages:
@@ -237,10 +229,9 @@ class Partition:
                 self._arm(self._waiting[-1][1])
 
     def bytes_for_waiters(self, size_bytes: int) -> int:
-        """Returns the number of bytes that is counted for waiting fetches after an append of
-        ``size_bytes``.
+        """Returns the number of bytes that an append of ``size_bytes`` counts for waiting fetches.
 
-        An append to a new segment satisfies every waiting fetch: the fetch positions are now in an
+        An append to a new segment satisfies every waiting fetch: the fetch positions are then in an
         older segment, and a fetch from an older segment never waits.
         """
         active_from = self.log.segments.active.base_offset
@@ -250,23 +241,21 @@ class Partition:
         return NEVER
 
     def delete_records(self, offset: int) -> int:
-        """Deletes records before ``offset``, which must not be above the high watermark; see
+        """Deletes the records below ``offset``, which must not exceed the high watermark; see
         `PartitionLog.delete_records`."""
         return self.log.delete_records(offset, self.high_watermark)
 
     def append_failed(self, error: Exception) -> None:
-        """Handles a failed append of the log's owner, whose unwritten records are lost.
-
-        Replies to written records continue to wait. Writes are retried until one succeeds; see
-        `writable`.
-        """
+        """Handles a failed append of the log's owner, whose unwritten records are lost. Replies to
+        written records continue to wait. The partition retries writes until one succeeds; see
+        `writable`."""
         if self.log.log_end_offset > self.high_watermark:
             self.appended(0)  # the batches before the failed one
         self.fail_unwritten(error)
         self.poisoned(LogPoisoned(str(error), final=self.log.failed_for_good))
 
     def close(self, clean: bool = True) -> None:
-        """Closes the log; if ``clean`` is true, flushes the log first. Raises LogPoisoned and
+        """Closes the log. If ``clean`` is True, first flushes the log. Raises LogPoisoned and
         OSError."""
         self.log.close(clean)
         if clean:
@@ -281,7 +270,7 @@ class Partition:
         on_failure: OnFailure,
         deadline_ms: int = NEVER,
     ) -> None:
-        """Delivers each ticket's reply when all records before ``offset`` are stable.
+        """Delivers each ticket's reply when all records below ``offset`` are stable.
 
         If the records can't become stable, or are not stable at ``deadline_ms`` (monotonic), the
         ticket gets the result of ``on_failure``. Records that are not in the log yet must be
@@ -295,7 +284,7 @@ class Partition:
                 self._await_stable(deadline_ms)
 
     def keeps(self, offset: int) -> bool:  # noqa: ARG002
-        """Returns True if the record at ``offset`` may be acknowledged now to a producer with
+        """Returns True if the record at ``offset`` may already be acknowledged to a producer with
         acks=1."""
         return False
 
@@ -308,38 +297,38 @@ class Partition:
         *,
         by_all: bool,  # noqa: ARG002
     ) -> None:
-        """Delivers a producer's reply as `when_stable` does. In a cluster the reply waits at most
-        ``timeout_ms``: for the leader's flush, or for all in-sync replicas if ``by_all`` is true.
+        """Delivers a producer's reply as `when_stable` does.
+
+        In a cluster the reply waits at most ``timeout_ms``. If ``by_all`` is True, it waits for all
+        in-sync replicas, otherwise for the leader's flush.
         """
         self.when_stable(offset, (reply,), on_failure)
 
     def _await_stable(self, deadline_ms: int) -> None:
-        """Starts the flush and the timer for replies to records that are not stable yet."""
+        """Starts the flush and the timer for replies whose records are not stable yet."""
         self._promise_flush()
         self._arm(deadline_ms)
 
     @property
     def waiting(self) -> int:
-        """The number of replies that wait."""
         return sum([len(replies) for _, _, replies, _ in self._waiting])
 
     def _release(self) -> None:
-        """Delivers the replies whose records are stable."""
         waiting = self._waiting
         high_watermark = self.high_watermark
         while waiting and waiting[0][0] <= high_watermark:
             self._deliver(waiting.popleft()[2])
 
     def fail_unwritten(self, error: Exception) -> None:
-        """Fails the replies for records that were never appended, and that the owner has
-        dropped."""
+        """Fails the replies whose records were never appended. The log's owner has dropped these
+        records."""
         if self._waiting:
             self._release()
             end_offset = self.log.log_end_offset
             self._fail_waiting(error, lambda entry: entry[0] > end_offset)
 
     def expire(self) -> None:
-        """Fails the replies whose deadline has passed; their records may still become stable."""
+        """Fails the replies whose deadline has passed. Their records may still become stable."""
         self._timer, self._timer_ms = None, NEVER
         now_ms = self._services.time.now().mono_ms
         late = StableTooLate("the records were not stable before the deadline")
@@ -359,7 +348,6 @@ class Partition:
     def _fail_waiting(
         self, error: Exception, is_lost: Callable[[Waiting], bool] = all_of_them
     ) -> None:
-        """Fails the waiting replies that ``is_lost`` selects."""
         lost = [entry for entry in self._waiting if is_lost(entry)]
         if lost:
             self._waiting = deque([entry for entry in self._waiting if not is_lost(entry)])
@@ -367,7 +355,8 @@ class Partition:
             self._deliver([(ticket, on_failure(reply, error)) for ticket, reply in replies])
 
     def _deliver(self, replies: Sequence[tuple[Ticket, Reply]]) -> None:
-        """Delivers replies; an exception of one ticket does not affect the other replies."""
+        """Delivers replies. Catches the exceptions of a ticket, so that the other replies are still
+        delivered."""
         if len(replies) > REPLIES_AT_ONCE:
             deliver_all(replies, self._services.errors)
             return
@@ -381,7 +370,6 @@ class Partition:
 
     @property
     def is_flushing(self) -> bool:
-        """Returns True if a flush of the log is in progress."""
         return self._flushing
 
     def flush_soon(self) -> None:
@@ -395,7 +383,7 @@ class Partition:
         self.advance()
 
     def advance(self) -> None:
-        """Advances the high watermark to the end of the stable records, after a flush."""
+        """Called after a flush. Advances the high watermark to the end of the stable records."""
         log = self.log
         stable = log.recovery_point if log.flush_due else log.log_end_offset
         if stable > self.high_watermark:
@@ -413,8 +401,8 @@ class Partition:
         self._flush_task = self._services.spawn(self._flush_while_due(), "flush")
 
     async def _flush_while_due(self) -> None:
-        """Flushes until no more flush is required; records that are appended during a flush are
-        part of the next flush."""
+        """Flushes until no flush is required. The next flush includes records that are appended
+        during a flush."""
         ticks_ns = self._services.time.ticks_ns
         try:
             due = True
@@ -439,14 +427,13 @@ class Partition:
             self._flush_task = None
 
     async def settled(self) -> None:
-        """Waits until no flush of this partition is in progress."""
         if self._flush_task is not None:
             await wait((self._flush_task,))
 
     # -- failures
 
     def poisoned(self, error: LogPoisoned) -> None:
-        """Handles a failed write or flush: stops the broker, or retries the write until it
+        """Handles a failed write or flush: stops the broker, or retries writes until one
         succeeds."""
         if self.log.failed_for_good:
             is_served = self._is_served(self)
@@ -463,16 +450,15 @@ class Partition:
 
     @property
     def is_probing(self) -> bool:
-        """Returns True if writes are being retried after a failure."""
         return self._probe is not None
 
     def probe_now(self) -> None:
-        """Retries a failed write immediately, since the disk may have space again."""
+        """Retries a failed write immediately. Called when the disk may have space again."""
         if self._hurry is not None:
             self._hurry.set()
 
     async def writable(self) -> bool:
-        """Waits until writes succeed; returns False if the log has failed permanently or the
+        """Waits until a write succeeds. Returns False if the log has failed permanently or the
         retries were stopped."""
         if self._probe is not None:
             await wait((self._probe,))
@@ -503,7 +489,7 @@ class Partition:
             self._probe = self._hurry = None
 
     def stop(self) -> None:
-        """Stops the retries; afterwards only the code that closes the log may write to the log."""
+        """Stops the retries. Afterwards only the code that closes the log may write to it."""
         if self._probe is not None:
             self._probe.cancel()
         if self._timer is not None:

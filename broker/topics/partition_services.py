@@ -1,4 +1,4 @@
-"""The services that all partitions of a broker share."""
+"""The services that all partitions of a broker use."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from broker.topics.long_poll import LongPolls
 
 @dataclass(frozen=True, slots=True)
 class PartitionServices:
-    """The services that all partitions of a broker share."""
+    """The services that all partitions of a broker use."""
 
     in_cluster: ClassVar[bool] = False
-    """True if the object is a `ReplicaServices`."""
+    """True for `ReplicaServices`, the services in a cluster."""
     time: Time
     spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]]
-    """Starts a background task; the task must handle its own errors."""
+    """Starts a background task with a name. The task must handle its own errors."""
     errors: InternalErrors
     long_polls: LongPolls
     fail: Callable[[str], None]
     """Stops the broker; the argument is the reason."""
     writes: Writes
-    """Durations and sizes of writes to the topics that are not in `owned_writes`."""
+    """Durations and sizes of writes, for topics that no coordinator owns."""
     owned_writes: Mapping[str, Writes]
-    """Durations and sizes of writes to the topics of coordinators, by topic."""
+    """Durations and sizes of writes to a coordinator's topic, by topic."""

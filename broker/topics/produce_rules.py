@@ -43,11 +43,11 @@ def codec_of(compression_type: str) -> int | None:
 
 
 def level_of(codec: int | None, settings: Mapping[str, Any]) -> int | None:
-    """Returns the topic's compression level for a codec; None without a codec, or if the codec has
-    no levels."""
+    """Returns the topic's compression level for ``codec``; None if ``codec`` is None or has no
+    levels."""
     return None if codec not in _LEVELS else int(settings[_LEVELS[codec]])
 
 
 def timestamp_type_of(settings: Mapping[str, Any]) -> int:
-    """Returns a topic's ``message.timestamp.type`` as the attribute bit of a batch."""
+    """Returns a topic's ``message.timestamp.type`` as a bit of a batch's attributes."""
     return int(settings["message.timestamp.type"] == "LogAppendTime")

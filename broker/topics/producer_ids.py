@@ -1,11 +1,11 @@
-"""Producer ids: each block is reserved durably before its ids are used, and is never reserved
-again.
+"""Producer ids. Each block of ids is reserved durably before its ids are used, and is never
+reserved again.
 
 A request gets an id from memory. When nine tenths of a block are used, the next block is reserved
 in the background, so that only the first request waits for a block. A failed reservation is retried
-until it succeeds; if no id is available, requests get a retriable error. A standalone broker
-reserves blocks on its disk; in a cluster `broker/cluster/coordinators/producer_id_blocks.py`
-reserves blocks.
+until it succeeds. If no id is available, requests get a retriable error. A standalone broker
+reserves blocks on its disk; in a cluster, `broker/cluster/coordinators/producer_id_blocks.py`
+reserves them.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from transactions.producer_ids import REFILL_BELOW, ProducerIds
 logger = structlog.get_logger(__name__)
 
 BLOCK = 1000
-"""The number of producer ids in a block, as in Kafka."""
 Reserve = Callable[[], Awaitable[range]]
-"""A function that reserves a block; raises OSError if the reservation is not possible now."""
+"""A function that reserves a block of ids. Raises OSError if no block can be reserved now."""
 RETRY_S = 0.05
-"""The number of seconds before a failed reservation is retried, as in Kafka."""
+"""The number of seconds after which a failed reservation is retried, as in Kafka."""
 
 
 class ProducerIdPool:
-    """The producer ids that are reserved, and the reservation of more ids; only the event loop's
-    thread may use it."""
+    """The reserved producer ids, and the reservation of further blocks. Only the event loop's
+    thread may use this class."""
 
     def __init__(
         self,
@@ -39,23 +38,23 @@ class ProducerIdPool:
         spawn: Callable[[Coroutine[None, None, None], str], asyncio.Task[None]],
     ) -> None:
         self.ids = ProducerIds()
-        """The reserved ids; a caller that has taken an id must call `refill`."""
+        """The reserved ids. A caller that takes an id must call `refill`."""
         self._reserve = reserve
         self._time = time
         self._spawn = spawn
         self._refilling: asyncio.Task[None] | None = None
         self._tried: asyncio.Future[bool] | None = None
-        """A future for the first attempt of the last refill; the result is True if a block was
-        reserved."""
+        """The result of the current or last refill's first attempt: True if a block was reserved.
+        """
 
     def refill(self) -> None:
-        """Starts to reserve a block if a block is needed; returns immediately."""
+        """Starts to reserve a block if one is needed. Returns immediately."""
         if self.ids.left < REFILL_BELOW and self._refilling is None:
             self._tried = asyncio.get_running_loop().create_future()
             self._refilling = self._spawn(self._refill(self._tried), "producer ids")
 
     async def ready(self) -> bool:
-        """Returns True if an id is available; if no id is available, first waits for one attempt to
+        """Returns True if an id is available. If no id is available, first waits for one attempt to
         reserve a block."""
         if self.ids.left:
             return True
@@ -72,7 +71,6 @@ class ProducerIdPool:
         return fresh
 
     def stop(self) -> None:
-        """Stops reserving blocks."""
         if self._refilling is not None:
             self._refilling.cancel()
 

@@ -1,9 +1,8 @@
 """Creates and removes the logs of this broker's replicas in a cluster, partition by partition.
 
-In a cluster the controller decides which partitions have a replica on this broker. The first
-request that names a partition creates its log. When a replica is deleted, its log is closed
-immediately, its directory is renamed to ``…-delete``, and its files are removed after
-``file.delete.delay.ms``.
+The controller decides which partitions have a replica on this broker. The first request that names
+a partition creates its log. When a replica is deleted, its log is closed immediately and its
+directory is renamed to ``…-delete``. Its files are removed after ``file.delete.delay.ms``.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ logger = structlog.get_logger(__name__)
 
 
 class _Dropped(NamedTuple):
-    """A replica that was deleted, or the directory of a partition whose log is not open."""
+    """A deleted replica, or only its directory if its log was not open."""
 
     topic: str
     number: int
@@ -40,8 +39,8 @@ class _Dropped(NamedTuple):
 
 
 class ReplicaLogs:
-    """The replicas on this broker; only the event loop's thread may use it, with only one call at a
-    time."""
+    """The replicas on this broker. Only the event loop's thread may use this class, with one call
+    at a time."""
 
     def __init__(
         self, logs: LogManager, changes: DiskChanges, time: Time, background: Background
@@ -59,7 +58,6 @@ class ReplicaLogs:
         return found
 
     def all(self) -> Iterator[Replica]:
-        """Yields all replicas on this broker."""
         for each in self._logs.all():
             assert isinstance(each, Replica)
             yield each
@@ -87,17 +85,13 @@ class ReplicaLogs:
         entry.topic = replace(entry.topic, topic_id=topic_id)
 
     def counted(self, name: str, partitions: int) -> None:
-        """Updates the number of partitions that a topic has in the cluster."""
         entry = self._logs.topics.get(name)
         if entry is not None and entry.topic.partitions != partitions:
             entry.topic = entry.topic.with_partitions(partitions)
 
     async def drop(self, places: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Renames the directories of replicas, whether their logs are open or not; returns the
-        partitions for which this failed.
-
-        After the call, lookups do not find the replicas.
-        """
+        """Renames the directories of replicas, even if their logs are not open. Returns the
+        partitions for which this failed. After the call, lookups do not find the replicas."""
         by_delay: dict[int, list[_Dropped]] = {}
         for topic, index in places:
             partition = self._logs.get(topic, index)
@@ -112,8 +106,8 @@ class ReplicaLogs:
         return left
 
     def _hide(self, partition: Partition) -> int:
-        """Makes a partition invisible to requests; returns the delay in ms after which its files
-        are removed."""
+        """Makes a partition invisible to requests. Returns the delay in ms before its files are
+        removed."""
         entry = self._logs.topics[partition.topic]
         entry.remove(partition.index)
         if not entry.partitions:
@@ -125,11 +119,9 @@ class ReplicaLogs:
     def _put_away(
         self, dropped: Sequence[_Dropped], tag: str, left: list[TopicPartition]
     ) -> list[str]:
-        """Closes logs and renames their directories; returns the new paths. Thread-safe.
-
-        Adds the partitions for which this failed to ``left``; ``tag`` has the same meaning as in
-        `LogManager.retire`.
-        """
+        """Closes logs and renames their directories. Returns the new paths. Adds the partitions for
+        which this failed to ``left``. ``tag`` has the same meaning as in `LogManager.retire`.
+        Thread-safe."""
         logs = self._logs
         away: list[str] = []
         try:  # before the renames, so that no later start reports these partitions as missing

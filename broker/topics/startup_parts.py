@@ -1,4 +1,4 @@
-"""The parts of a broker that exist before its logs are open."""
+"""The parts of a broker that are created before its logs are opened."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from protocol.slotted import slotted
 
 
 class CannotJoin(Exception):
-    """Raised if the broker can't join the cluster; the text is one sentence for the operator."""
+    """Raised if the broker can't join the cluster. The text is one sentence for the operator."""
 
 
 @slotted(frozen=True)
 class StartupParts:
-    """The parts of a broker that exist before its logs are open."""
+    """The parts of a broker that are created before its logs are opened."""
 
     config: Config
     fs: FileSystem
@@ -34,6 +34,5 @@ class StartupParts:
     long_polls: LongPolls
     disk_changes: DiskChanges
     partition_services: PartitionServices
-    """The services that all partitions share."""
     fail: Callable[[str], None]
-    """Stops the broker; the argument is the reason."""
+    """Stops the broker. The argument is the reason."""

@@ -1,4 +1,4 @@
-"""Tickets: a ticket passes a reply to the request or to the caller that waits for it."""
+"""Tickets: a ticket passes a reply to the request or caller that waits for it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ response to a JoinGroup takes about 10 us to encode and write, so that a slice t
 
 
 class Ticket(Protocol):
-    """One request, or one of the calls that a request makes. Tickets are hashable and compared by
-    identity."""
+    """The destination of one reply: a request, or a call that a request makes. Tickets are hashable
+    and compared by identity."""
 
     def take(self, reply: Any) -> None:
         """Receives the reply; called once, in the event loop's thread."""
@@ -33,13 +33,12 @@ class Awaited(Generic[Reply]):
         self.reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
     def take(self, reply: Reply) -> None:
-        """Implements `Ticket.take`."""
         if not self.reply.done():  # the caller may have been cancelled
             self.reply.set_result(reply)
 
 
 def deliver(ticket: Ticket, reply: Any, errors: InternalErrors) -> None:
-    """Delivers a reply to its ticket; catches and logs the exceptions of the ticket."""
+    """Passes a reply to its ticket. Catches and logs exceptions of the ticket."""
     try:
         ticket.take(reply)
     except Exception as error:  # noqa: BLE001 - counted and logged by `caught`

@@ -1,8 +1,6 @@
-"""Creates and deletes topics of a standalone broker and adds partitions, one change at a time:
-first on disk, then visible.
-
-A thread works on the disk, so that requests do not wait when many partitions are created.
-"""
+"""Creates and deletes topics of a standalone broker, and adds partitions. Only one change runs at a
+time. A change is first written to disk, and then becomes visible. A thread works on the disk, so
+that requests do not wait while many partitions are created."""
 
 from __future__ import annotations
 
@@ -37,11 +35,10 @@ logger = structlog.get_logger(__name__)
 
 
 class TopicAdmin:
-    """Implements `TopicChanges` and `SettingsStore`; no other code changes the registry and the
-    logs."""
+    """Implements `TopicChanges` and `SettingsStore`. No other code changes the registry or creates
+    and removes logs."""
 
     is_controller = True
-    """Implements `TopicChanges.is_controller`."""
 
     def __init__(
         self,
@@ -56,9 +53,12 @@ class TopicAdmin:
         on_deleted: Iterable[Callable[[Topic], None]],
         internal_errors: InternalErrors,
     ) -> None:
-        """Creates the object. ``serve`` contains, for the topic of each coordinator, the function
-        that starts its shards after the topic is created; the functions ``on_deleted`` are called
-        after a topic is deleted."""
+        """Creates the object.
+
+        ``serve`` contains a function for the topic of each coordinator. The function starts the
+        coordinator's shards after the topic is created. The functions ``on_deleted`` are called
+        after a topic is deleted.
+        """
         self._config = config
         self._registry = registry
         self._logs = logs
@@ -69,26 +69,23 @@ class TopicAdmin:
         self.on_deleted = list(on_deleted)
         self._internal_errors = internal_errors
         self._pending: dict[str, asyncio.Future[Topic]] = {}
-        """The topics that are being created, by name, so that calls for the same topic share the
+        """The topics that are being created, by name. Concurrent calls for the same topic share its
         result."""
         self.changing = asyncio.Lock()
-        """The lock for a change or deletion, from the read of the old state to the write of the new
+        """The lock that a change holds from the read of the old state to the write of the new
         state."""
 
     # -- creating
 
     def check_new(self, name: str) -> None:
-        """Implements `TopicChanges.check_new`."""
         check_topic_name(name)
         if self._registry.topic(name) or name in self._pending or name in self._deletions:
             raise TopicExists(f"Topic '{name}' already exists.")
 
     def collisions(self, name: str) -> list[str]:
-        """Implements `TopicChanges.collisions`."""
         return colliding(name, self._registry.topics)
 
     def placed(self, partitions: int, factor: int) -> Assignment:
-        """Implements `TopicChanges.placed`."""
         if factor == LEFT_TO_BROKER:
             if self._config["default.replication.factor"] > 1:
                 logger.info("default.replication.factor lowered to 1, the number of brokers")
@@ -97,11 +94,9 @@ class TopicAdmin:
         return [(self._registry.node_id,)] * partitions
 
     def check_assignment(self, assignment: Assignment) -> None:
-        """Implements `TopicChanges.check_assignment`."""
         self.check_more("", 0, assignment)
 
     def check_more(self, name: str, first: int, assignment: Assignment) -> None:  # noqa: ARG002
-        """Implements `TopicChanges.check_more`."""
         for partition, broker_ids in enumerate(assignment, first):
             check_replicas(partition, broker_ids, (self._registry.node_id,))
 
@@ -112,10 +107,8 @@ class TopicAdmin:
         configs: Mapping[str, str],
         assignment: Assignment | None = None,  # noqa: ARG002 - all are this broker's
     ) -> Topic:
-        """Implements `TopicChanges.create`; the topic is visible when this returns.
-
-        Raises OSError, and BadValue if the settings contradict the broker's changed settings.
-        """
+        """Implements `TopicChanges.create`. The topic is visible when this method returns. Raises
+        OSError, and BadValue if the settings contradict the broker's dynamic settings."""
         self.check_new(name)
         topic = Topic(name, self._time.fresh_id(), partitions, dict(configs))
         done = asyncio.get_running_loop().create_future()
@@ -136,7 +129,6 @@ class TopicAdmin:
         return topic
 
     async def ensure(self, name: str) -> Topic:
-        """Implements `TopicChanges.ensure`."""
         topic = self._registry.topic(name)
         if topic is not None:
             return topic
@@ -169,7 +161,6 @@ class TopicAdmin:
         total: int,
         assignment: Assignment | None = None,  # noqa: ARG002 - all are this broker's
     ) -> Topic:
-        """Implements `TopicChanges.add_partitions`."""
         async with self.changing:
             old = self._registry.topic(name)
             if old is None:
@@ -181,19 +172,14 @@ class TopicAdmin:
         return topic
 
     async def stored_topic(self, topic: Topic) -> Mapping[str, str]:
-        """Implements `SettingsStore.stored_topic`."""
         return topic.configs
 
     async def stored_broker(self, name: str) -> Mapping[str, str]:
-        """Implements `SettingsStore.stored_broker`."""
         return self._config.dynamic_own if name else self._config.dynamic_default
 
     async def alter(self, topic: Topic) -> None:
-        """Stores the own settings of ``topic``, which were already checked, and applies the
-        settings.
-
-        The caller must have acquired `changing` before it read the old settings. Raises OSError.
-        """
+        """Stores the own settings of ``topic``, which the caller has checked, and applies them. The
+        caller must have acquired `changing` before it read the old settings. Raises OSError."""
         await self._disk_changes.run(self._registry.store, topic)
         self._registry.show(topic)
         self._logs.configure(topic)
@@ -207,11 +193,9 @@ class TopicAdmin:
         logger.info("settings changed", broker=name or "all", configs=shown)
 
     async def stored_group(self, group_id: str) -> Mapping[str, str]:
-        """Implements `SettingsStore.stored_group`."""
         return self._registry.group_configs.get(group_id, {})
 
     async def alter_group(self, group_id: str, settings: Mapping[str, str]) -> None:
-        """Stores the own settings of a group. Raises OSError."""
         await self._disk_changes.run(self._registry.store_group_configs, group_id, settings)
         logger.info("settings changed", group=group_id, configs=dict(settings))
 
@@ -258,20 +242,21 @@ class TopicAdmin:
     # -- deleting
 
     async def led(self, topics: Mapping[str, int], timeout_ms: int) -> Collection[str]:  # noqa: ARG002
-        """Implements `TopicChanges.led`: this broker leads all topics that it has created."""
+        """Implements `TopicChanges.led`. A standalone broker leads each topic as soon as it is
+        created."""
         return ()
 
     async def gone(self, names: Collection[str], timeout_ms: int) -> Collection[str]:  # noqa: ARG002
-        """Implements `TopicChanges.gone`: a topic is deleted when `delete` returns."""
+        """Implements `TopicChanges.gone`. A topic is deleted when `delete` returns."""
         return ()
 
     async def delete(self, name: str) -> Topic:
-        """Deletes a topic; its files are removed ``file.delete.delay.ms`` later.
+        """Deletes a topic. Its files are removed after ``file.delete.delay.ms``; a failed removal
+        is retried.
 
-        Raises NoSuchTopic; raises OSError if the topic could not be marked as deleted and is
-        unchanged. As long as the mark is being written, the topic accepts records and commits as if
-        they had arrived before the request. A topic with the mark is deleted; files that can't be
-        removed now are removed later.
+        First the topic is marked as deleted on disk. While the mark is being written, the topic
+        still accepts records and commits. Raises NoSuchTopic. Raises OSError if the mark could not
+        be written; the topic is then unchanged.
         """
         registry = self._registry
         async with self.changing:

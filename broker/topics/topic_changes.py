@@ -1,8 +1,7 @@
-"""The interface through which handlers create topics, add partitions and delete topics.
-
-`broker/topics/topic_admin.py` implements the interface on the disk of a standalone broker;
-`broker/cluster/topics/cluster_topics.py` writes ZooKeeper's nodes, to which the controller reacts.
-"""
+"""The interface through which handlers create topics, add partitions and delete topics. On a
+standalone broker, `broker/topics/topic_admin.py` implements it on the disk. In a cluster,
+`broker/cluster/topics/cluster_topics.py` implements it: it writes ZooKeeper's nodes, and the
+controller reacts to them."""
 
 from __future__ import annotations
 
@@ -13,13 +12,13 @@ from broker.topics.owned_topics import OwnedTopic
 from broker.topics.registry import Topic
 
 PARTITIONS_MAX = 10_000
-"""The maximum number of partitions of one topic, and of all new topics of one request, as in Kafka.
-"""
+"""The maximum number of partitions of a topic, and also of all new topics in one request, as in
+Kafka."""
 LEFT_TO_BROKER = -1
-"""The replication factor that selects the broker's default."""
+"""The replication factor in a request that means the broker's default."""
 
 Assignment = Sequence[Sequence[int]]
-"""The broker ids of each partition's replicas; the first replica is the preferred leader."""
+"""The broker ids of the replicas of each partition. The first replica is the preferred leader."""
 
 
 class TopicExists(Exception):
@@ -31,49 +30,50 @@ class NoSuchTopic(Exception):
 
 
 class BadFactor(ValueError):
-    """Raised for a replication factor that is invalid or above the number of brokers; the text is
+    """Raised if a replication factor is invalid or exceeds the number of brokers. The text is
     Kafka's."""
 
 
 class BadAssignment(ValueError):
-    """Raised for an invalid assignment of replicas; the text is one sentence."""
+    """Raised for an invalid replica assignment. The text is one sentence."""
 
 
 class BeingReassigned(Exception):
     """Raised if the topic's replicas are being reassigned, so that its ZooKeeper node must not be
-    written now."""
+    written."""
 
 
 class CannotChange(Exception):
-    """Raised if the change is not possible now, but may be possible later. The text contains the
+    """Raised if a change is not possible now but may be possible later. The text contains the
     reason."""
 
 
 class TopicChanges(Protocol):
-    """Changes of topics. Callers first call the methods that check; these raise the other
-    errors."""
+    """Changes of topics. Callers must first call the methods whose names begin with ``check_``:
+    these raise the errors that the other methods do not raise."""
 
     @property
     def is_controller(self) -> bool:
-        """True if clients may send topic changes to this broker; in a cluster this is only the
-        controller."""
+        """True if clients may send topic changes to this broker. In a cluster, only the controller
+        accepts them."""
 
     def check_new(self, name: str) -> None:
-        """Raises BadTopicName or TopicExists if a topic with the name ``name`` can't be created."""
+        """Raises BadTopicName or TopicExists if a topic named ``name`` can't be created."""
 
     def collisions(self, name: str) -> list[str]:
-        """Returns the topics whose names in metrics would collide with the name in metrics of
+        """Returns the topics whose metrics would have the same name as the metrics of a topic
         ``name``."""
 
     def placed(self, partitions: int, factor: int) -> Assignment:
-        """Returns brokers for the replicas of a new topic. Raises BadFactor and CannotChange."""
+        """Returns the brokers for the replicas of a new topic. Raises BadFactor and
+        CannotChange."""
 
     def check_assignment(self, assignment: Assignment) -> None:
-        """Raises BadAssignment if a new topic can't have the replicas in ``assignment``."""
+        """Raises BadAssignment if a new topic can't have the replica assignment ``assignment``."""
 
     def check_more(self, name: str, first: int, assignment: Assignment) -> None:
-        """Raises BadAssignment if the new partitions, from the number ``first`` on, can't have
-        these replicas."""
+        """Raises BadAssignment if new partitions can't have the replica assignment ``assignment``.
+        The first new partition has the number ``first``."""
 
     async def create(
         self,
@@ -82,7 +82,7 @@ class TopicChanges(Protocol):
         configs: Mapping[str, str],
         assignment: Assignment | None = None,
     ) -> Topic:
-        """Creates a topic; if ``assignment`` is None, the topic gets the default replication
+        """Creates a topic. If ``assignment`` is None, the topic gets the default replication
         factor.
 
         In a cluster the topic may not exist yet when this method returns: see `led`. Raises
@@ -90,45 +90,37 @@ class TopicChanges(Protocol):
         """
 
     async def ensure(self, name: str) -> Topic | None:
-        """Returns the topic if it exists. Otherwise starts to create the topic with the defaults,
-        and returns None if it does not exist yet.
-
-        Raises the exceptions of `create`. Calls `ensure_owned` for the topic of a coordinator.
-        """
+        """Returns the topic if it exists. Otherwise starts to create it with default settings, and
+        returns None if it does not exist yet. Calls `ensure_owned` for the topic of a coordinator.
+        Raises the exceptions of `create`."""
 
     async def ensure_owned(self, owned: OwnedTopic) -> Topic | None:
-        """Does the same as `ensure` for the topic of a coordinator; when a topic is returned, its
-        shards exist."""
+        """Does the same as `ensure` for the topic of a coordinator. If a topic is returned, the
+        coordinator's shards exist."""
 
     async def add_partitions(
         self, name: str, total: int, assignment: Assignment | None = None
     ) -> Topic:
-        """Increases the number of partitions of a topic to ``total``; ``assignment`` contains the
-        replicas of the new partitions.
-
-        Raises NoSuchTopic, BadFactor, BeingReassigned, CannotChange and OSError.
-        """
+        """Increases the number of partitions of a topic to ``total``. ``assignment`` contains the
+        replicas of the new partitions. Raises NoSuchTopic, BadFactor, BeingReassigned, CannotChange
+        and OSError."""
 
     async def delete(self, name: str) -> Topic:
-        """Deletes a topic; in a cluster this method returns before the deletion is complete: see
-        `gone`.
-
-        Raises NoSuchTopic, CannotChange and OSError.
-        """
+        """Deletes a topic. In a cluster this method returns before the deletion is complete: see
+        `gone`. Raises NoSuchTopic, CannotChange and OSError."""
 
     async def led(self, topics: Mapping[str, int], timeout_ms: int) -> Collection[str]:
-        """Waits until each partition of the topics has a leader; ``topics`` contains the partition
-        counts.
-
-        Returns the topics of which a partition has no leader at the timeout.
-        """
+        """Waits until each partition of the topics has a leader. ``topics`` maps topic names to
+        partition counts. Returns the topics that still have a partition without a leader at the
+        timeout."""
 
     async def gone(self, names: Collection[str], timeout_ms: int) -> Collection[str]:
-        """Waits until topics are deleted; returns the topics that still exist at the timeout."""
+        """Waits until the topics are deleted. Returns the topics that still exist at the
+        timeout."""
 
 
 def check_factor(factor: int, brokers: int) -> None:
-    """Raises BadFactor if ``factor`` is invalid or above the number of brokers."""
+    """Raises BadFactor if ``factor`` is invalid or exceeds the number of brokers."""
     if factor <= 0:
         raise BadFactor("Replication factor must be larger than 0.")
     if factor > brokers:
@@ -141,8 +133,8 @@ def check_factor(factor: int, brokers: int) -> None:
 def check_replicas(
     partition: int, broker_ids: Sequence[int], known: Collection[int] | None = None
 ) -> None:
-    """Raises BadAssignment if the replicas of a partition are invalid; ``known`` contains the valid
-    broker ids."""
+    """Raises BadAssignment if the replicas of a partition are invalid. ``known`` contains the valid
+    broker ids; None means that all ids are valid."""
     unknown = [each for each in broker_ids if known is not None and each not in known]
     if not broker_ids:
         problem = f"The assignment of partition {partition} has no replicas."

@@ -1,1 +1,1 @@
-"""The cleaner of a broker: chooses dirty logs, runs the worker process, swaps segments."""
+"""The log cleaner of a broker: chooses dirty logs, runs the worker process, replaces segments."""

@@ -1,8 +1,6 @@
-"""Stores each log's first dirty offset in cleaner-offset-checkpoint, and counts dirty bytes.
-
-The file has Kafka's format and only saves work: if the file is missing or damaged, cleaning starts
-at the log start offset of each log.
-"""
+"""Stores each log's first dirty offset in cleaner-offset-checkpoint, and counts dirty bytes. The
+file has Kafka's format and is not essential: if it is missing or damaged, cleaning starts at the
+log start offset of each log."""
 
 from __future__ import annotations
 
@@ -24,7 +22,8 @@ logger = structlog.get_logger(__name__)
 
 
 class CleanerCheckpoint:
-    """The cleaner checkpoint of one broker; only `write` may be called outside the event loop."""
+    """The cleaner checkpoint of one broker. Only `write` may be called outside the event loop's
+    thread."""
 
     def __init__(self, logs: LogManager) -> None:
         self._logs = logs
@@ -34,7 +33,7 @@ class CleanerCheckpoint:
         self._writing = Lock()
 
     def read(self) -> None:
-        """Reads the offsets from the file, for topics that exist. Raises OSError."""
+        """Reads the offsets of existing topics from the file. Raises OSError."""
         try:
             self._first_dirty = read_offsets(self._logs.fs, self._path)
         except CorruptLog as damage:
@@ -54,11 +53,10 @@ class CleanerCheckpoint:
                 logger.warning("cleaner checkpoint can't be written", error=str(error))
 
     def note(self, log: PartitionLog, end_offset: int) -> None:
-        """Records that a log has been cleaned below ``end_offset``."""
+        """Stores the offset ``end_offset`` (exclusive) up to which a log has been cleaned."""
         self._first_dirty[log.topic, log.partition] = end_offset
 
     def forget(self, topic: str) -> None:
-        """Drops the offsets of a deleted topic."""
         for key in [key for key in self._first_dirty if key[0] == topic]:
             del self._first_dirty[key]
 
@@ -69,7 +67,7 @@ class CleanerCheckpoint:
     # -- dirty parts of logs
 
     def judge(self, log: PartitionLog, now_ms: int) -> Cleanable:
-        """Returns the dirty part of a log that may be cleaned at ``now_ms`` (wall clock)."""
+        """Returns the part of a log that may be cleaned at ``now_ms`` (wall clock)."""
         return cleanable(
             segment_facts(log.segments),
             self._first_dirty.get((log.topic, log.partition)),
@@ -80,24 +78,20 @@ class CleanerCheckpoint:
         )
 
     def changes_in_ms(self, log: PartitionLog, now_ms: int) -> int | None:
-        """Returns the number of ms after which the result of `judge` changes, or the log rolls, if
-        nothing is appended; None means never."""
+        """Returns the number of ms until the result of `judge` changes or the active segment is
+        rolled, provided that nothing is appended. None means never."""
         facts = segment_facts(log.segments)
         return changes_in_ms(facts, log.active.first_timestamp_ms, log.config, now_ms)
 
     def first_dirty(self, log: PartitionLog) -> int:
-        """Returns the first offset that has not been cleaned yet."""
         checkpoint = self.cleaned_to(log.topic, log.partition)
         if checkpoint > log.active.base_offset:
             checkpoint = 0
         return max(checkpoint, log.log_start_offset)
 
     def dirty_bytes(self, log: PartitionLog) -> int:
-        """Returns the number of bytes that have not been cleaned yet, including the bytes of the
-        active segment.
-
-        Bytes from the first offset of an open transaction on are not counted.
-        """
+        """Returns the number of bytes that have not been cleaned yet, including the active segment.
+        The count ends at the first offset of an open transaction."""
         stable_offset, stable_bytes = _stable(log)
         size = 0
         for segment in log.segments.from_offset(self.first_dirty(log)):
@@ -108,8 +102,9 @@ class CleanerCheckpoint:
 
 
 def _stable(log: PartitionLog) -> tuple[int, int]:
-    """Returns the first offset of an open transaction or of uncommitted records, and the number of
-    bytes before this offset in its segment."""
+    """Returns the first offset that may not be cleaned yet, and the number of bytes before it in
+    its segment. This offset is the first offset of an open transaction or of records above the high
+    watermark."""
     offset = log.first_uncleanable_offset
     if offset == log.log_end_offset:
         return LONG_MAX, 0
@@ -121,7 +116,7 @@ def _stable(log: PartitionLog) -> tuple[int, int]:
 
 
 def segment_facts(segments: Iterable[Segment]) -> list[SegmentFacts]:
-    """Returns, for each segment, the values from which a cleaning is planned."""
+    """Returns the properties of each segment that the planning of a cleaning needs."""
     return [
         SegmentFacts(
             segment.base_offset,

@@ -1,8 +1,8 @@
 """Runs a cleaner process and communicates with it.
 
-The first job starts the process, and the broker kills the process after it was idle for a minute.
-When the broker exits, the stdin of the process closes, and the process exits too. The broker kills
-a process that fails or sends no report for `SILENCE_S`; the next job starts a new process.
+The first job starts the process. The broker kills the process after a minute without a job, after a
+failure, or after `SILENCE_S` without a report; the next job starts a new process. When the broker
+exits, the stdin of the process closes, and the process exits too.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ T = TypeVar("T")
 
 IDLE_S = 60.0
 SILENCE_S = 300.0
-"""The number of seconds without a report after which the process counts as stuck. The process sends
-a report every second, except during an fsync, which may take minutes."""
+"""The number of seconds without a report after which the process counts as stuck. The process
+reports every second, except during an fsync, which may take minutes."""
 _LINE_BYTES_MAX = 64 * 1024 * 1024
 
 
 class CleaningFailed(Exception):
-    """Raised if a cleaning has failed; the text is the reason."""
+    """Raised if a cleaning has failed. The exception's text is the reason."""
 
 
 class CleanerWorker:
@@ -50,12 +50,10 @@ class CleanerWorker:
         self._killed: Process | None = None
         self._idle: asyncio.TimerHandle | None = None
         self.busy = False
-        """True if a job is running."""
         self.silence_s = SILENCE_S
 
     @property
     def pid(self) -> int | None:
-        """The process id; None if the process is not running."""
         return self._process.pid if self._process is not None else None
 
     async def clean(
@@ -64,12 +62,12 @@ class CleanerWorker:
         on_group: Callable[[CleanedGroup], Awaitable[None]],
         producers: Iterable[Mapping[int, tuple[int, int]]] = (),
     ) -> CleanDone:
-        """Runs ``job``; for each cleaned group, awaits ``on_group`` while the process cleans the
-        next group.
+        """Runs ``job``. For each cleaned group of segments, awaits ``on_group`` while the process
+        cleans the next group.
 
-        ``producers`` are sent in pieces, so that the loop can run other work between the pieces.
-        Raises CleaningFailed and the exceptions of ``on_group``. After a failure that the process
-        itself has not reported, the process is killed, and the next job starts a new process.
+        ``producers`` are sent in pieces, so that the loop can run other work in between. Raises
+        CleaningFailed and the exceptions of ``on_group``. After a failure that the process has not
+        reported itself, the process is killed, and the next job starts a new process.
         """
         if self._idle is not None:
             self._idle.cancel()
@@ -151,7 +149,6 @@ class CleanerWorker:
             self._killed = process
 
     async def stop(self) -> None:
-        """Kills the process, and returns when the process has exited."""
         self._end()
         if self._killed is not None:
             await self._killed.wait()

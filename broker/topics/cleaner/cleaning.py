@@ -1,11 +1,14 @@
-"""Schedules compaction: chooses partitions to clean, and swaps their segments.
+"""Schedules compaction: chooses the partitions to clean, and replaces their segments by cleaned
+segments. A `Cleaner`, usually a separate process (cleaner_worker.py), writes the cleaned segments.
+Replacing segments takes a few renames in the event loop's thread.
 
-A `Cleaner`, usually a separate process (cleaner_worker.py), writes the cleaned segments. The swap
-of the segments takes a few renames in the event loop's thread. The topics of the coordinators have
-another schedule and a separate process: the coordinators know which records are live, and a
-partition is rolled and cleaned when its dead records outweigh its live records, so that disk use is
-proportional to live data. A partition that can't be cleaned is reported in the log, in the metrics
-and in /healthz, and is retried at growing intervals.
+The partitions of the coordinators' topics are *owned*. They have their own schedule and cleaner
+process, since their coordinator knows which records are live. An owned partition is rolled and
+cleaned when its dead records outweigh its live records, so that disk use is proportional to live
+data.
+
+A partition that can't be cleaned is reported in the log, in the metrics and in /healthz. Its
+cleaning is retried at growing intervals.
 """
 
 from __future__ import annotations
@@ -37,47 +40,46 @@ from protocol.slotted import slotted
 logger = structlog.get_logger(__name__)
 
 OWNED_CHECK_MS = 100
-"""The number of milliseconds between two checks of the sizes of owned partitions."""
+"""The number of milliseconds between two size checks of owned partitions."""
 OWNED_DEAD_BYTES_MIN = 1024 * 1024
 OWNED_WAIT_MS = 10_000
 OWNED_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
-"""If an owned partition has more dead than live records and at least this number of dirty bytes, it
-is cleaned immediately; with fewer bytes the cleaning waits `OWNED_WAIT_MS`. With thousands of
+"""The number of dirty bytes from which an owned partition with more dead than live records is
+cleaned immediately. With fewer dirty bytes, the cleaning waits `OWNED_WAIT_MS`. With thousands of
 commits per second, a cleaning after each MiB used a sixth of all CPU time."""
 OWNED_RETRY_MS = 1000
 OWNED_RETRY_MS_MAX = 60_000
 """The longest wait in ms before a failed cleaning of an owned partition is retried. The wait is
-short, since commits continue and the log grows by megabytes per second."""
+short, since the log of a busy partition grows by megabytes per second."""
 RETRY_MS_MAX = 600_000
 _THROTTLE_MAX = 1e300
 
 
 class Owner(Protocol):
-    """The coordinator whose state the records of a topic contain."""
+    """The coordinator that owns the partitions of a topic: their records are its state."""
 
     @property
     def settling(self) -> bool:
-        """Returns True if partitions are loading or were loaded recently; cleaning then waits."""
+        """Returns True if partitions are loading or were loaded recently. Cleaning then waits."""
 
-    def hosts(self, partition: int) -> bool:
-        """Returns True if this coordinator hosts the partition and so schedules its cleaning."""
+    def hosts(self, partition: int) -> bool: ...
 
     def live_records(self, partition: int) -> int | None:
-        """Returns the approximate number of records that are not superseded; None if not hosted."""
+        """Returns the approximate number of live records of a partition; None if this coordinator
+        does not host it."""
 
     def oldest_needed(self, log: PartitionLog) -> int:
-        """Returns the offset of the newest snapshot; later tombstones must be kept."""
+        """Returns the offset of the newest snapshot. Tombstones after this offset must be kept."""
 
     async def before_exchange(self, log: PartitionLog) -> None:
-        """Waits until the log's segments before the active segment may be replaced."""
+        """Waits until the segments of the log, except the active segment, may be replaced."""
 
 
 class Cleaner(Protocol):
     """Cleans one partition at a time, outside the event loop."""
 
     @property
-    def busy(self) -> bool:
-        """Returns True if a job is running."""
+    def busy(self) -> bool: ...
 
     async def clean(
         self,
@@ -85,20 +87,20 @@ class Cleaner(Protocol):
         on_group: Callable[[CleanedGroup], Awaitable[None]],
         producers: Iterable[Mapping[int, tuple[int, int]]] = (),
     ) -> CleanDone:
-        """Runs ``job``; for each cleaned group, awaits ``on_group`` while the next is cleaned.
+        """Runs ``job``. For each cleaned group of segments, awaits ``on_group`` while the next
+        group is cleaned.
 
-        ``producers`` are added to the job in pieces, so that the loop can run other work between
-        the pieces. Raises CleaningFailed and the exceptions of ``on_group``; the job then ends.
+        ``producers`` are added to the job in pieces, so that the loop can run other work in
+        between. Raises CleaningFailed and the exceptions of ``on_group``; the job then ends.
         """
 
-    async def stop(self) -> None:
-        """Stops the job, and returns when the job has ended."""
+    async def stop(self) -> None: ...
 
 
 @slotted
 class Trouble:
-    """The reason why a partition could not be cleaned, the number of consecutive failures, and the
-    time of the next attempt (monotonic ms)."""
+    """A partition that could not be cleaned: the reason, the number of consecutive failures, and
+    the time of the next attempt (monotonic ms)."""
 
     reason: str
     failures: int
@@ -106,7 +108,8 @@ class Trouble:
 
 
 class Cleaning:
-    """Schedules the compaction of one broker's logs; only the event loop's thread may use it."""
+    """Schedules the compaction of one broker's logs. Only the event loop's thread may use this
+    class."""
 
     def __init__(
         self,
@@ -118,7 +121,7 @@ class Cleaning:
         background: Background,
         new_worker: Callable[[], Cleaner],
     ) -> None:
-        """Creates the object; ``owners`` contains the owner of each owned topic."""
+        """``owners`` contains the coordinator of each owned topic."""
         self._config = config
         self._logs = logs
         self.checkpoint = checkpoint
@@ -127,14 +130,13 @@ class Cleaning:
         self._background = background
         self.runs = self.failures = self.bytes_read = self.bytes_written = 0
         self.troubles: dict[TopicPartition, Trouble] = {}
-        """The partitions whose last cleaning failed."""
         self._paused: dict[TopicPartition, int] = {}
-        """The time (monotonic ms) before which a log is not cleaned again, because an open
-        transaction or too recent records stopped its last cleaning."""
+        """The monotonic time in ms before which a log is not cleaned again. A log is paused if an
+        open transaction or too recent records stopped its last cleaning."""
         self._dirty = DirtyLogs(logs, checkpoint, owners, self._waits_ms)
         self._heavy_since: dict[TopicPartition, int] = {}
-        """The time (monotonic ms) since when an owned partition's dead records have outweighed its
-        live records."""
+        """The monotonic time in ms since which an owned partition's dead records have outweighed
+        its live records."""
         self.workers = (new_worker(), new_worker())
         self._tasks: list[asyncio.Task[None]] = []
         self.swaps = SegmentSwaps(logs, time, self._before_exchange)
@@ -142,7 +144,6 @@ class Cleaning:
     # -- start and stop
 
     def start(self) -> None:
-        """Starts the recurring work unless log.cleaner.enable is false. Raises OSError."""
         self.checkpoint.read()
         config = self._config
         if config["log.cleaner.enable"]:
@@ -156,7 +157,6 @@ class Cleaning:
             ]
 
     async def stop(self) -> None:
-        """Stops the work; first completes a swap of segments that is in progress."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -173,7 +173,8 @@ class Cleaning:
         clean: Callable[[], Awaitable[bool]],
         idle_ms: Callable[[], int | None] | None = None,
     ) -> asyncio.Task[None]:
-        """Starts a task that repeatedly pauses and then cleans logs until no log needs cleaning."""
+        """Starts a task that waits for ``pause_s`` and then calls ``clean`` until it returns False,
+        again and again."""
 
         async def clean_all() -> None:
             while await clean():
@@ -186,7 +187,6 @@ class Cleaning:
         self.failures += 1
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Removes the state of a deleted topic."""
         self.checkpoint.forget(topic.name)
         for of_partition in (self.troubles, self._paused):
             for key in [key for key in of_partition if key[0] == topic.name]:
@@ -196,7 +196,6 @@ class Cleaning:
     # -- the choice
 
     async def clean_owned(self) -> bool:
-        """Rolls and cleans the largest owned partition that needs cleaning."""
         due = []
         for topic, owner in self._owners.items():
             entry = self._logs.topics.get(topic)
@@ -230,9 +229,9 @@ class Cleaning:
         )
 
     def _is_heavy(self, log: PartitionLog, live: int) -> bool:
-        """Returns True if the dead records outweigh the ``live`` records and have at least 1 MiB.
+        """Returns True if the dead records have at least 1 MiB and outweigh the ``live`` records.
 
-        The size of the live records is their number times the mean size of the records that were
+        The size of the live records is estimated as their number times the mean size of the records
         appended since the last cleaning.
         """
         size = log.size_bytes
@@ -247,7 +246,7 @@ class Cleaning:
         )
 
     async def clean_dirtiest(self) -> bool:
-        """Cleans the dirtiest log that needs cleaning; returns False if no log needs it."""
+        """Cleans the dirtiest log that needs cleaning. Returns False if no log needs cleaning."""
         dirtiest = self._dirty.dirtiest(self._time.now(), self._roll)
         if dirtiest is None:
             return False
@@ -268,7 +267,8 @@ class Cleaning:
         return until_ms <= 0 or until_ms <= self._time.now().mono_ms
 
     def _waits_ms(self, log: PartitionLog) -> int:
-        """Returns the time (monotonic ms) before which a log must not be cleaned, or 0."""
+        """Returns the monotonic time in ms before which a log must not be cleaned; 0 if it may be
+        cleaned now."""
         key = (log.topic, log.partition)
         trouble = self.troubles.get(key)
         return self._paused.get(key, 0) if trouble is None else trouble.retry_ms
@@ -283,7 +283,7 @@ class Cleaning:
     # -- the work
 
     async def _clean(self, partition: Partition, worker: Cleaner, roll: bool) -> bool:
-        """Cleans one log; returns True if the caller should immediately clean another log."""
+        """Cleans one log. Returns True if the caller should clean the next log without a pause."""
         log = partition.log
         if roll and not self._roll(log):
             return False

@@ -1,7 +1,5 @@
-"""Chooses the next log to clean by dirty ratio, and computes when the next log must be cleaned.
-
-The partitions of coordinators have another schedule, which is in cleaning.py.
-"""
+"""Chooses the next log to clean by dirty ratio, and computes when it must be cleaned. The schedule
+for the partitions of coordinators is in cleaning.py."""
 
 from __future__ import annotations
 
@@ -17,17 +15,15 @@ from protocol.now import Now
 
 
 class Hosting(Protocol):
-    """The coordinator that owns some partitions of a topic."""
+    """The coordinator that owns partitions of a topic."""
 
     def hosts(self, partition: int) -> bool:
-        """Returns True if the partition is cleaned by the schedule for owned partitions."""
+        """Returns True if the partition follows the schedule for owned partitions."""
 
 
 class DirtyLogs:
-    """The compacted logs of one broker, except the logs of owned partitions.
-
-    ``waits_ms`` returns the time (monotonic ms) before which a log must not be cleaned, or 0.
-    """
+    """The compacted logs of one broker, except the logs that a coordinator owns. ``waits_ms``
+    returns the monotonic time in ms before which a log must not be cleaned, or 0."""
 
     def __init__(
         self,
@@ -43,8 +39,8 @@ class DirtyLogs:
 
     def dirtiest(self, now: Now, roll: Callable[[PartitionLog], bool]) -> Partition | None:
         """Returns the partition whose log should be cleaned next; None if no log needs cleaning.
-        Logs beyond `max.compaction.lag.ms` are first, then the log with the largest dirty ratio.
 
+        Logs beyond `max.compaction.lag.ms` come first, then the log with the largest dirty ratio.
         ``roll`` is called for a log whose active segment is older than `max.compaction.lag.ms`.
         """
         due: list[tuple[bool, float, Partition]] = []
@@ -60,8 +56,8 @@ class DirtyLogs:
         return max(due, key=lambda entry: entry[:2])[2] if due else None
 
     def idle_ms(self, now: Now) -> int | None:
-        """Returns the number of milliseconds until a log needs cleaning if nothing is appended;
-        None means never."""
+        """Returns the number of milliseconds until a log needs cleaning, provided that nothing is
+        appended. None means never."""
         times = []
         for partition in self._compacted():
             log = partition.log

@@ -1,6 +1,5 @@
-"""Replaces old segments by cleaned segments, concurrently with appends, reads and deletions.
-
-As long as a log is marked as swapping, its segments are not deleted, and the broker does not stop.
+"""Replaces old segments by cleaned segments, concurrently with appends, reads and deletions. While
+a log is marked as swapping, retention does not delete its segments, and the broker does not stop.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from log.segment import LOG, Segment, file_name
 
 
 class Abandoned(Exception):
-    """Raised if the log was changed or deleted during its cleaning, which is not an error."""
+    """Raised if a log was changed or deleted while it was cleaned. This is not an error."""
 
 
 class SegmentSwaps:
-    """Swaps segments of one broker's logs; only the event loop's thread may use it."""
+    """Replaces segments of one broker's logs. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -33,15 +32,15 @@ class SegmentSwaps:
         time: Time,
         before_exchange: Callable[[PartitionLog], Awaitable[None]],
     ) -> None:
-        """Creates the object; ``before_exchange`` is awaited with a log before its segments are
-        replaced."""
+        """Creates the object. ``before_exchange`` is awaited with a log before segments of the log
+        are replaced."""
         self._logs = logs
         self._time = time
         self._before_exchange = before_exchange
         self._swaps: set[asyncio.Task[None]] = set()
 
     async def settled(self) -> None:
-        """Waits until no swap is in progress."""
+        """Waits until no replacement is in progress."""
         if self._swaps:
             await asyncio.wait(self._swaps)
 
@@ -49,8 +48,7 @@ class SegmentSwaps:
         """Replaces source segments by the segment that was cleaned from them. Raises Abandoned and
         LogPoisoned.
 
-        ``truncations`` is the number of truncations of the log at the time when the sources were
-        read.
+        ``truncations`` is the log's number of truncations when the sources were read.
         """
         log = partition.log
         await self._before_exchange(log)
@@ -87,11 +85,8 @@ class SegmentSwaps:
         log.segments.pending_deletes += undeleted  # the next retention run tries again
 
     def _swap_failed(self, partition: Partition, group: CleanedGroup, error: Exception) -> None:
-        """Fails the log permanently if a new file may be in use, since only a restart repairs such
-        a log.
-
-        If no new file is in use, the failed swap has changed nothing.
-        """
+        """Handles a failed replacement. Fails the log permanently if a new file may already be in
+        use, since only a restart repairs such a log. Otherwise the log is unchanged."""
         log = partition.log
         path = os.path.join(log.directory, file_name(group.base_offset, LOG))
         if self.is_ours(partition) and not log.fs.exists(path + CLEANED):

@@ -1,2 +1,2 @@
-"""The data directory: its identity, the registry of topics, and directories that do not belong to a
+"""The data directory: its identity, the list of topics, and directories that do not belong to a
 topic."""

@@ -1,8 +1,6 @@
-"""Adopts topics that exist only as directories, because another broker used the data directory.
-
-A topic with a missing partition is not adopted: Apache Kafka's checkpoints, and gaps in the
-partition numbers, show which partitions existed (`broker/topics/directory/missing.py`).
-"""
+"""Adopts topics that exist only as directories, because another broker used the data directory
+before. A topic with a missing partition is not adopted. The checkpoints of Apache Kafka and gaps in
+the partition numbers show which partitions existed (`broker/topics/directory/missing.py`)."""
 
 from __future__ import annotations
 
@@ -18,11 +16,12 @@ from protocol.properties import parse
 from protocol.topic_names import check_topic_name
 
 KEEP_ALL = {"retention.bytes": "-1", "retention.ms": "-1"}
-"""The settings of an adopted topic: its former retention is unknown and may have been unlimited."""
+"""The settings of an adopted topic, which disable retention: the topic's former retention is
+unknown."""
 
 
 class Found:
-    """Reads the contents of one data directory without writing anything."""
+    """Reads the topics in one data directory without writing anything."""
 
     def __init__(
         self,
@@ -37,7 +36,7 @@ class Found:
         self._internal_configs = internal_configs
 
     def topics(self, listed: Collection[str], missing: KnownMissing) -> list[Topic]:
-        """Returns the topics on disk whose names are not ``listed``. Raises BadDirectory."""
+        """Returns the topics on disk whose names are not in ``listed``. Raises BadDirectory."""
         names = self._fs.list(self._directory)
         found: dict[str, list[int]] = {}
         for name in names:
@@ -74,8 +73,8 @@ class Found:
         return any(inside.endswith(".log") for inside in names)
 
     def _id_on_disk(self, name: str, partitions: Iterable[int]) -> bytes:
-        """Returns the topic id in the directories of the partitions; a new id if Kafka before 2.8
-        wrote the directories."""
+        """Returns the topic id in the partitions' directories. Returns a new id if the directories
+        contain none, as before Kafka 2.8."""
         ids = {
             topic_id
             for partition in partitions

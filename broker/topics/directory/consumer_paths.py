@@ -1,12 +1,14 @@
-"""The offsets of OffsetCommit and OffsetFetch v0, which Kafka stored in ZooKeeper's consumer paths.
+"""The committed offsets of OffsetCommit and OffsetFetch v0, which Kafka stored in ZooKeeper's
+consumer paths.
 
 A cluster stores these offsets in ZooKeeper, at ``/consumers/GROUP/offsets/TOPIC/PARTITION``
-(`broker/cluster/topics/consumer_paths.py`). A standalone broker stores them in
-``consumers.offsets`` of its data directory: one JSON line for each commit of a partition,
-``["group", "topic", partition, offset]``; the last line for a group and partition is valid
-(docs/formats/registry.md). These offsets are separate from the offsets in ``__consumer_offsets``:
-they have no metadata, no expiry and no generation. Source: Kafka 0.8.1 to 1.0,
-KafkaApis.handleOffsetCommit.
+(`broker/cluster/topics/consumer_paths.py`). A standalone broker stores them in the file
+``consumers.offsets`` of its data directory (docs/formats/registry.md). Each commit of a partition
+adds one JSON line: ``["group", "topic", partition, offset]``. The last line for a group and
+partition is valid.
+
+These offsets are separate from the offsets in ``__consumer_offsets``. They have no metadata, no
+expiry and no generation. Source: Kafka 0.8.1 to 1.0, KafkaApis.handleOffsetCommit.
 """
 
 from __future__ import annotations
@@ -29,15 +31,13 @@ logger = structlog.get_logger(__name__)
 
 FILE = "consumers.offsets"
 _REWRITE_BYTES_MIN = 1 << 20
-"""The file size in bytes below which the file is not rewritten."""
+"""The file size in bytes from which the file may be rewritten."""
 _BYTES_AT_ONCE = 1 << 20
 
 
 class FileConsumerPaths:
-    """An append-only file of offsets, which is read into memory at the start.
-
-    Only one thread at a time may write. Raises BadDirectory if the file is damaged.
-    """
+    """An append-only file of committed offsets, which is read into memory at the start. Only one
+    thread at a time may write. Raises BadDirectory if the file is damaged."""
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self._fs = fs
@@ -45,20 +45,20 @@ class FileConsumerPaths:
         self._path = os.path.join(directory, FILE)
         self._offsets: dict[tuple[str, str, int], int] = {}
         self._live_bytes = 0
-        """The total size in bytes of the last line of each key; not updated when an offset gets
-        more digits."""
+        """The approximate total size in bytes of the valid lines. It is not updated when an offset
+        gets more digits."""
         self._unflushed = 0
         """The number of lines that have not been fsynced."""
         self._file: File | None = None
         self._size = 0
-        """The size in bytes of the whole lines in the file; the file is longer only if it ends with
-        a partial line."""
+        """The size in bytes of all complete lines in the file. The file is longer if it ends with a
+        partial line."""
         self._torn = False
         """True if a write has failed and its partial line could not be truncated."""
         self._name_unsynced = False
         self._failed: OSError | None = None
-        """The error of a failed fsync, after which no more writes are allowed, since the state of
-        the disk is unknown."""
+        """The error of a failed fsync; all later writes are rejected, since the state of the disk
+        is unknown. None before a failure."""
         self._rewrite_at = _REWRITE_BYTES_MIN
         if fs.exists(self._path):
             self._read()
@@ -66,10 +66,10 @@ class FileConsumerPaths:
     # -- changes
 
     def write(self, entries: Sequence[OldOffset], flush_messages: int) -> None:
-        """Writes offsets so that they are not lost on ``kill -9``. Called outside the event loop.
+        """Writes offsets so that they survive ``kill -9``. Called outside the event loop's thread.
 
-        Fsyncs when `flush_messages` lines have not been fsynced. After an OSError none of the
-        offsets is stored.
+        Fsyncs if at least `flush_messages` lines have not been fsynced. After an OSError none of
+        the offsets is stored.
         """
         if self._failed is not None:
             raise self._failed
@@ -109,18 +109,18 @@ class FileConsumerPaths:
         self._name_unsynced = False
 
     def take(self, entries: Sequence[OldOffset]) -> None:
-        """Makes offsets that were written visible to `fetch`."""
+        """Makes written offsets visible to `fetch`."""
         for group_id, topic, partition, offset in entries:
             self._offsets[group_id, topic, partition] = offset
 
     @property
     def outgrown(self) -> bool:
-        """Returns True if most bytes of the file are superseded, so that `rewrite` is useful."""
+        """Returns True if superseded lines make up most of the file, so that `rewrite` is
+        useful."""
         return self._size > max(self._rewrite_at, 2 * self._live_bytes)
 
     def rewrite(self) -> None:
-        """Rewrites the file with only the last offset of each key. After an OSError the file is
-        unchanged."""
+        """Rewrites the file with only the valid lines. After an OSError the file is unchanged."""
         self._rewrite_at = 2 * self._size  # the size for another try, if this rewrite fails
         temporary = f"{self._path}.tmp"
         self._fs.remove(temporary)
@@ -150,7 +150,7 @@ class FileConsumerPaths:
         return self._offsets.get((group_id, topic, partition))
 
     def entries(self) -> Iterator[OldOffset]:
-        """Yields the group, topic, partition and offset of each key."""
+        """Yields the last committed offset of each group and partition."""
         for (group_id, topic, partition), offset in self._offsets.items():
             yield group_id, topic, partition, offset
 
@@ -192,7 +192,7 @@ def _line(group_id: str, topic: str, partition: int, offset: int) -> bytes:
 
 
 def _pieces(entries: Iterable[OldOffset]) -> Iterator[bytes]:
-    """Yields the lines for the entries, joined to pieces of about `_BYTES_AT_ONCE`."""
+    """Yields the lines for the entries, joined into pieces of about `_BYTES_AT_ONCE` bytes."""
     piece = bytearray()
     for entry in entries:
         piece += _line(*entry)
@@ -204,8 +204,8 @@ def _pieces(entries: Iterable[OldOffset]) -> Iterator[bytes]:
 
 
 class OldCommits:
-    """Writes v0 commits into the file. Implements `OldOffsets`; `SharedWrites` combines concurrent
-    writes."""
+    """Writes OffsetCommit v0 requests into the file. Implements `OldOffsets`. `SharedWrites`
+    combines concurrent writes."""
 
     def __init__(
         self,
@@ -215,11 +215,11 @@ class OldCommits:
         flush_messages: Callable[[], int],
         kept: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        """Creates the object. ``flush_messages`` returns the current setting of the offsets topic
-        before each write.
+        """Creates the object. ``flush_messages`` returns the current setting of
+        ``__consumer_offsets`` before each write.
 
-        ``kept`` runs once, after the first write, to record that the file exists: later starts of
-        the broker then report the file if it is missing.
+        ``kept`` is called once, after the first write. It records that the file exists, so that
+        later starts report the file if it is missing.
         """
         self._time = time
         self._paths = paths
@@ -228,11 +228,9 @@ class OldCommits:
         self._writes = SharedWrites(self._write, spawn, self._shorten)
 
     def keep(self, entries: list[OldOffset]) -> asyncio.Future[Exception | None]:
-        """Implements `OldOffsets.keep`."""
         return self._writes.keep(entries)
 
     def fetch(self, group_id: str, places: Sequence[Place]) -> asyncio.Future[Mapping[Place, int]]:
-        """Implements `OldOffsets.fetch`."""
         done: asyncio.Future[Mapping[Place, int]] = asyncio.get_running_loop().create_future()
         kept = {place: self._paths.fetch(group_id, *place) for place in places}
         done.set_result({place: offset for place, offset in kept.items() if offset is not None})
@@ -246,7 +244,6 @@ class OldCommits:
             self._kept = None
 
     async def _shorten(self) -> None:
-        """Rewrites the file if most of its bytes are superseded."""
         if self._paths.outgrown:
             try:
                 await self._time.in_thread(self._paths.rewrite)
@@ -257,7 +254,6 @@ class OldCommits:
                 )
 
     async def stop(self) -> None:
-        """Fsyncs all written lines."""
         try:
             await self._time.in_thread(self._paths.flush)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Runs changes of the registry's files and of partition directories, one at a time, in a thread."""
+"""Runs changes of the registry's files and of partition directories in a thread, one at a time."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Result = TypeVar("Result")
 
 
 class DiskChanges:
-    """Runs changes one at a time in a thread; use it only from the event loop's thread."""
+    """Runs changes in a thread, one at a time. Only the event loop's thread may use this class."""
 
     def __init__(self, time: Time, fail: Callable[[str], None]) -> None:
-        """Creates the object; ``fail`` stops the broker, and is called when it is unknown whether a
+        """Creates the object. ``fail`` stops the broker; it is called if it is unknown whether a
         change of the topic list is on the disk."""
         self._time = time
         self._fail = fail
@@ -26,7 +26,7 @@ class DiskChanges:
     async def run(
         self, work: Callable[Arguments, Result], *args: Arguments.args, **more: Arguments.kwargs
     ) -> Result:
-        """Runs ``work`` in a thread, and returns its result or raises its exception."""
+        """Runs ``work`` in a thread. Returns its result or raises its exception."""
 
         def locked() -> Result:
             with self._disk:

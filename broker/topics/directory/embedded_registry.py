@@ -1,11 +1,13 @@
-"""The registry of a standalone broker: files in its data directory.
+"""The registry of a standalone broker: files in its data directory (`docs/formats/registry.md`).
 
-``meta.properties`` (broker id and cluster id) has Kafka's format; ``topics.json`` and
-``configs.json`` are Muster's; see `docs/formats/registry.md`. Each file is replaced as a whole, so
-that a crash leaves the old file or the new file. Muster's files can be replaced even on a full disk
-(`broker/topics/directory/reserved_file.py`). A topic is written before its directories are created,
-and marked as deleted before its directories are removed, so that a crash neither restores a deleted
-topic nor leaves a new topic incomplete. If a change could not be written, it is undone in memory.
+``meta.properties`` (broker id and cluster id) has Kafka's format. ``topics.json`` and
+``configs.json`` have Muster's own format. Each file is replaced as a whole, so that a crash leaves
+the old or the new file. Muster's files can be replaced even on a full disk
+(`broker/topics/directory/reserved_file.py`).
+
+A topic is stored before its directories are created, and marked as deleted before its directories
+are removed. Therefore a crash neither restores a deleted topic nor leaves a new topic incomplete. A
+change that could not be written is undone in memory.
 """
 
 from __future__ import annotations
@@ -53,33 +55,33 @@ Entry = TypeVar("Entry")
 
 _VERSION = 1
 _VERSION_WITH_NAMESAKES = 2
-"""The format version of a list with a deleted topic and a new topic of the same name. A Muster that
-knows only version 1 would take the new topic for deleted, so it must reject the list."""
+"""The format version of a topic list that contains a deleted topic and a new topic with the same
+name. A Muster that knows only version 1 must reject such a list, since it would treat the new topic
+as deleted."""
 _VERSIONS_OF_FEATURES = {STREAMS_VERSION: 5, SHARE_VERSION: 4, GROUP_VERSION: 3}
-"""The format version by a feature that is on. A Muster that does not know the version skips the
-records of the feature's groups, so it must not start."""
+"""The format version for each enabled feature. A Muster that does not know the version must not
+start, since it would skip the records of the feature's groups."""
 _KNOWN_VERSIONS = range(_VERSION, 6)
 
 
 @slotted(frozen=True)
 class _Image:
-    """The contents of ``topics.json``; immutable."""
+    """The contents of ``topics.json``. Immutable."""
 
     next_producer_id: int = 0
     stored: Mapping[str, Topic] = field(default_factory=dict)
-    """The topics that exist, by name."""
     dying: Mapping[str, DeletedTopic] = field(default_factory=dict)
-    """The topics whose deletion is not complete, by name."""
+    """The topics whose deletion is incomplete, by name."""
     files: frozenset[str] = frozenset()
-    """The files of `VOUCHED_FOR` that existed when the image was written."""
+    """The files in `VOUCHED_FOR` that existed when this image was written."""
     features: Features = NO_FEATURES
 
 
 class EmbeddedRegistry(TopicLookups):
-    """Implements `StoredRegistry` in files.
+    """Implements `StoredRegistry` in files. Raises BadDirectory.
 
-    ``new_id`` returns 16 new bytes; ``internal_configs`` contains the settings that an adopted
-    internal topic gets; ``missing`` is the value of log.recovery.missing. Raises BadDirectory.
+    ``new_id`` returns a new topic id of 16 bytes. ``internal_configs`` contains the settings for
+    adopted internal topics. ``missing`` is the value of log.recovery.missing.
     """
 
     def __init__(
@@ -105,7 +107,7 @@ class EmbeddedRegistry(TopicLookups):
         self.consumer_paths = FileConsumerPaths(fs, directory)
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.adopted: list[str] = []
-        """The topics that were found as directories and added to the list at this start."""
+        """The topics that this start found as directories and added to the list."""
         self._image = _Image()
         self._topics_file = ReservedFile(fs, self._path(TOPICS_FILE))
         self._configs_file = ReservedFile(fs, self._path(CONFIGS_FILE))
@@ -119,18 +121,15 @@ class EmbeddedRegistry(TopicLookups):
 
     @property
     def dying(self) -> Mapping[str, DeletedTopic]:
-        """Implements `StoredRegistry.dying`."""
         return self._image.dying
 
     @property
     def features(self) -> Features:
-        """Implements `Registry.features`."""
         return self._image.features
 
     # -- changes
 
     def store(self, topic: Topic, offsets_below: Mapping[int, int] | None = None) -> None:
-        """Implements `StoredRegistry.store`."""
         image = self._image
         dying = dict(image.dying)
         if offsets_below is not None and topic.name in dying:
@@ -138,7 +137,6 @@ class EmbeddedRegistry(TopicLookups):
         self._write(replace(image, stored={**image.stored, topic.name: topic}, dying=dying))
 
     def take_back(self, name: str, before: Topic | None) -> None:
-        """Implements `StoredRegistry.take_back`."""
         stored = _without(self._image.stored, name)
         if before is not None:
             stored[name] = before
@@ -146,21 +144,18 @@ class EmbeddedRegistry(TopicLookups):
         self._write(self._image)
 
     def show(self, topic: Topic) -> None:
-        """Implements `StoredRegistry.show`."""
         self.topics[topic.name] = topic
         self._by_id[topic.topic_id] = topic
         self.partition_counts[topic.name] = topic.partitions
         self.on_changed(topic.name, topic)
 
     def hide(self, name: str) -> None:
-        """Implements `StoredRegistry.hide`."""
         topic = self.topics.pop(name)
         del self._by_id[topic.topic_id]
         del self.partition_counts[name]
         self.on_changed(name, None)
 
     def mark_deleted(self, name: str) -> None:
-        """Implements `StoredRegistry.mark_deleted`."""
         image = self._image
         self._write(
             replace(
@@ -171,31 +166,26 @@ class EmbeddedRegistry(TopicLookups):
         )
 
     def forget(self, topic: Topic) -> None:
-        """Implements `StoredRegistry.forget`."""
         dying = self._image.dying
         if topic.name in dying and dying[topic.name].topic.topic_id == topic.topic_id:
             self._write(replace(self._image, dying=_without(dying, topic.name)))
 
     def bound_offsets(self, name: str, offsets_below: Mapping[int, int]) -> None:
-        """Implements `StoredRegistry.bound_offsets`."""
         dying = {**self._image.dying}
         dying[name] = DeletedTopic(dying[name].topic, offsets_below)
         self._write(replace(self._image, dying=dying))
 
     def reserve_producer_ids(self, count: int) -> range:
-        """Implements `StoredRegistry.reserve_producer_ids`."""
         first = self._image.next_producer_id
         self._write(replace(self._image, next_producer_id=first + count))
         return range(first, first + count)
 
     def store_broker_configs(self, broker: str, configs: Mapping[str, str]) -> None:
-        """Implements `StoredRegistry.store_broker_configs`."""
         changed = {**self.broker_configs, broker: dict(configs)}
         self._write_configs(changed, self.group_configs)
         self.broker_configs = changed
 
     def store_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
-        """Implements `StoredRegistry.store_group_configs`."""
         changed = _without(self.group_configs, group_id)
         if configs:
             changed[group_id] = dict(configs)
@@ -220,7 +210,8 @@ class EmbeddedRegistry(TopicLookups):
             self._write(replace(self._image, next_producer_id=above + 1))
 
     def finalize(self, levels: Mapping[str, int]) -> None:
-        """Sets feature levels and raises the epoch; on a full disk, groups keep their levels."""
+        """Sets feature levels and increments the epoch of the features. If the write fails, the
+        features of groups keep their old levels."""
         if levels == self.features.levels:
             return
         before = self.features
@@ -239,10 +230,8 @@ class EmbeddedRegistry(TopicLookups):
         return os.path.join(self._directory, *names)
 
     def note_files(self) -> None:
-        """Records in ``topics.json`` which files exist, so that later starts report missing files.
-
-        The broker starts even if the write fails.
-        """
+        """Writes into ``topics.json`` which files exist, so that later starts report missing files.
+        A failed write does not prevent the start."""
         there = self._fs.exists(self._path(TOPICS_FILE))
         if not there or self._image.files != self._files_there():
             try:
@@ -251,7 +240,7 @@ class EmbeddedRegistry(TopicLookups):
                 logger.warning("topic list can't be written", error=str(error))
 
     def _files_there(self) -> frozenset[str]:
-        """Returns the files that exist and are not empty; a full disk may leave an empty file."""
+        """Returns the files that exist and are not empty. A full disk may leave an empty file."""
         paths = {name: self._path(name) for name in VOUCHED_FOR}
         return frozenset(
             name
@@ -260,7 +249,7 @@ class EmbeddedRegistry(TopicLookups):
         )
 
     def _keep_spares(self) -> None:
-        """Creates the spare files for writes on a full disk; logs a failure."""
+        """Creates the spare files with which changes succeed on a full disk. Logs a failure."""
         for file in (self._topics_file, self._configs_file):
             try:
                 file.keep_spare()
@@ -274,10 +263,8 @@ class EmbeddedRegistry(TopicLookups):
     def _read(
         self, file: ReservedFile, take: Callable[[Any], None], known: Collection[int]
     ) -> None:
-        """Passes the contents of a file to ``take`` if the file exists.
-
-        Raises BadDirectory if the file is invalid or its version is not in ``known``.
-        """
+        """Passes the contents of a file to ``take``, if the file exists. Raises BadDirectory if the
+        file is invalid or its version is not in ``known``."""
         path, text = file.path, file.read()
         if text is None:
             return
@@ -328,7 +315,8 @@ class EmbeddedRegistry(TopicLookups):
         }
 
     def _write(self, image: _Image) -> None:
-        """Writes ``image``, then uses it in memory. After an OSError nothing has changed."""
+        """Writes ``image`` to disk, and then uses it in memory. After an OSError nothing has
+        changed."""
         image = replace(image, files=self._files_there())
         entries = [
             *map(_entry_of, image.stored.values()),
@@ -347,7 +335,7 @@ class EmbeddedRegistry(TopicLookups):
         self._image = image
 
     def _adopt(self) -> None:
-        """Adds the topics that another broker left as directories only."""
+        """Adds topics that another broker created and that exist only as directories."""
         known = {*self._image.stored, *self._image.dying}
         found = Found(self._fs, self._directory, self._new_id, self._internal_configs)
         topics = found.topics(known, self._missing)
@@ -364,7 +352,7 @@ class EmbeddedRegistry(TopicLookups):
 
 
 def _version_of(image: _Image) -> int:
-    """Returns the lowest format version with which readers understand the image."""
+    """Returns the lowest format version whose readers understand the image."""
     for name, version in _VERSIONS_OF_FEATURES.items():
         if image.features.levels.get(name, 0):
             return version

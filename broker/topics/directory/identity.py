@@ -1,9 +1,6 @@
 """The identity of the broker in a data directory: ``meta.properties``, with broker id and cluster
-id.
-
-The file has the format of a Kafka broker with ZooKeeper (version 0); KRaft's format can also be
-read.
-"""
+id. Muster writes the file in the format of a Kafka broker with ZooKeeper (version 0), and can also
+read KRaft's format."""
 
 from __future__ import annotations
 
@@ -18,15 +15,14 @@ from protocol.properties import parse, render
 
 
 class Identity(NamedTuple):
-    """The ids of a broker, from its data directory and its configuration."""
+    """The broker id and cluster id, from the data directory and the configuration."""
 
     node_id: int | None
-    """The broker id in the directory; if the directory has none, the configured broker id; None if
-    neither exists."""
+    """The broker id in the directory. If the directory has none, the configured broker id; None if
+    that is not set either."""
     cluster_id: str | None
-    """The cluster id in the directory; None if it is absent."""
     properties: Mapping[str, str]
-    """All properties of the file."""
+    """All properties in ``meta.properties``."""
 
 
 def read_identity(
@@ -55,7 +51,7 @@ def read_identity(
 def keep_identity(
     fs: FileSystem, directory: str, identity: Identity, node_id: int, cluster_id: str
 ) -> None:
-    """Writes the ids that are not in the directory yet. Raises OSError."""
+    """Writes ids that the directory does not contain yet. Raises OSError."""
     there = identity.properties
     has_id = "node.id" in there or "broker.id" in there
     if not has_id or "cluster.id" not in there:

@@ -1,8 +1,8 @@
 """Finds partitions and files that are missing although other files of the data directory list them.
 
-Missing data is never treated as empty: the broker does not start, and reports the missing data, the
-file that lists the data, and what to do. `log.recovery.missing` names the data that the operator
-knows to be lost.
+Missing data is never treated as empty. The broker does not start, and reports the missing data, the
+file that lists it, and what to do. In `log.recovery.missing` the operator lists data that is known
+to be lost.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ TOPICS_FILE = "topics.json"
 CONFIGS_FILE = "configs.json"
 META_FILE = "meta.properties"
 FOUND_BESIDE = (CONFIGS_FILE, CONSUMERS_FILE, TOPICS_FILE + SPARE)
-"""The files whose existence shows that ``topics.json`` existed, since Muster writes them only after
-``topics.json``."""
+"""Files that Muster writes only after ``topics.json``. If one of them exists, ``topics.json`` must
+have existed."""
 SECURED_FILES = ("acls.json", "quotas.json", "tokens.json", "users.json")
-"""The security files: if a security file is lost, principals may perform operations that were
-denied before."""
+"""The files with security settings. Without such a file, the broker would allow operations that
+were denied before."""
 VOUCHED_FOR = (CONFIGS_FILE, CONSUMERS_FILE, *SECURED_FILES, *CHECKPOINTS)
-"""The files of which ``topics.json`` records whether they exist."""
+"""The files whose existence ``topics.json`` records."""
 SETTING = "log.recovery.missing"
 _NAMED_MAX = 5
-"""The maximum number of names that a message lists."""
+"""The maximum number of missing names in an error message."""
 _GOING_SUFFIXES = ("-delete", "-stray", "-future")
-"""The suffixes of directories that Kafka or Muster has renamed; the partitions of these directories
-are not missing."""
+"""The suffixes of directories that Kafka or Muster has renamed. The partitions of these directories
+do not count as missing."""
 
 
 class KnownMissing:
     """The names in `log.recovery.missing`: TOPIC-PARTITION, TOPIC-* or the name of a file in the
-    directory."""
+    data directory."""
 
     def __init__(self, words: str = "") -> None:
         self.names = {word.strip() for word in words.split(",") if word.strip()}
@@ -60,12 +60,12 @@ def check_partitions(
     partitions: Mapping[str, int],
     known: KnownMissing,
 ) -> None:
-    """Raises BadDirectory if a partition of an existing topic is in a checkpoint but has no
+    """Raises BadDirectory if a checkpoint contains a partition of an existing topic that has no
     directory.
 
-    ``there`` contains the names in ``directory``; ``named`` maps each partition in the checkpoints
-    to the name of a checkpoint; ``partitions`` contains the partition counts of the existing
-    topics. Topics in ``named`` that are not in ``partitions`` were deleted.
+    ``there`` contains the names in ``directory``. ``named`` maps each partition in a checkpoint to
+    the name of the checkpoint. ``partitions`` contains the partition counts of the existing topics.
+    ``known`` contains partitions that may be missing.
     """
     names = set(there)
     _refuse(
@@ -87,12 +87,13 @@ def check_adopted(
     no_list: bool,
     known: KnownMissing,
 ) -> None:
-    """Raises BadDirectory if a partition of an adopted topic is in a checkpoint but not on disk.
+    """Raises BadDirectory if a checkpoint contains a partition of an adopted topic that is not on
+    disk.
 
-    ``found`` contains the partition counts of the adopted topics on disk; the other arguments have
-    the same meaning as in `check_partitions`. If ``no_list`` is true, each topic in a checkpoint
-    must exist. A partition whose directory Kafka has renamed, for example for deletion, is not
-    missing.
+    ``found`` contains the partition counts of the adopted topics on disk. If ``no_list`` is True,
+    all topics in checkpoints are checked, even topics without a directory. The other arguments are
+    described in `check_partitions`. A partition whose directory Kafka has renamed, for example for
+    deletion, is not missing.
     """
     aside = {name.rpartition(".")[0] for name in there if name.endswith(_GOING_SUFFIXES)}
     missing = {}
@@ -105,10 +106,8 @@ def check_adopted(
 
 
 def _refuse(directory: str, missing: Mapping[str, str], known: KnownMissing) -> None:
-    """Raises BadDirectory if a name in ``missing`` is not ``known``.
-
-    ``missing`` maps missing partitions to the checkpoint that lists them.
-    """
+    """Raises BadDirectory if ``missing`` contains a name that is not in ``known``. ``missing`` maps
+    missing partitions to the checkpoint that lists them."""
     names = [name for name in missing if name not in known]
     if names:
         why = f"{missing[names[0]]} lists {names[0]}"
@@ -116,8 +115,7 @@ def _refuse(directory: str, missing: Mapping[str, str], known: KnownMissing) -> 
 
 
 def check_numbers(directory: str, topic: str, found: Sequence[int], known: KnownMissing) -> None:
-    """Raises BadDirectory if the numbers of the partitions that were found for a topic have
-    gaps."""
+    """Raises BadDirectory if the partition numbers ``found`` of a topic have gaps."""
     names = [partition_name(topic, number) for number in range(max(found)) if number not in found]
     gaps = [name for name in names if name not in known]
     if gaps:
@@ -126,11 +124,12 @@ def check_numbers(directory: str, topic: str, found: Sequence[int], known: Known
 
 
 def check_identity(fs: FileSystem, directory: str, known: KnownMissing) -> dict[str, str]:
-    """Returns the properties that are known if ``meta.properties`` does not exist.
+    """Checks that ``meta.properties`` is not lost; called if the file does not exist. Returns the
+    properties that are known without it.
 
-    ``meta.properties`` is created before ``topics.json``; therefore, raises BadDirectory if
-    ``topics.json`` exists. But if `log.recovery.missing` lists ``meta.properties``, returns the
-    cluster id that ``topics.json`` contains.
+    ``meta.properties`` is created before ``topics.json``. Therefore raises BadDirectory if
+    ``topics.json`` exists, unless `log.recovery.missing` lists ``meta.properties``. In that case
+    returns the cluster id from ``topics.json``.
     """
     topics = os.path.join(directory, TOPICS_FILE)
     if not fs.exists(topics):
@@ -172,7 +171,8 @@ def check_files(
 
 
 def _missing_partitions(directory: str, names: list[str], why: str) -> BadDirectory:
-    """Returns the error for missing partitions; ``why`` shows that the partitions existed."""
+    """Returns the error for missing partitions. ``why`` states how it is known that they
+    existed."""
     named = ", ".join(names[:_NAMED_MAX])
     more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
     are = "is" if len(names) == 1 else "are"
@@ -185,7 +185,8 @@ def _missing_partitions(directory: str, names: list[str], why: str) -> BadDirect
 
 
 def _missing_file(path: str, name: str, why: str) -> BadDirectory:
-    """Returns the error for a missing or empty file; ``why`` shows that the file existed."""
+    """Returns the error for a missing or empty file. ``why`` states how it is known that the file
+    existed."""
     return BadDirectory(
         f"{path} {why}. Restore the file from a copy, or accept the loss: start once with"
         f" {SETTING}={name}"

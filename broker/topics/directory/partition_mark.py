@@ -1,5 +1,5 @@
-"""``partition.metadata``: the file with the topic id in the directory of a partition (Kafka 2.8,
-KIP-516)."""
+"""``partition.metadata``: the file in a partition's directory that contains the topic id (Kafka
+2.8, KIP-516)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ _WHOLE = re.compile(r"version: ?\d+\s+topic_id: ?([A-Za-z0-9_-]{22})\s*")
 
 
 def partition_metadata(topic_id: bytes) -> bytes:
-    """Returns the contents of the file; as in Kafka, the last line has no newline."""
+    """Returns the contents of the file. As in Kafka, the last line has no newline."""
     return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
 
 
 def mark(fs: FileSystem, directory: str, topic_id: bytes) -> None:
-    """Writes the file, unless the topic has no id, as in clusters before Kafka 2.8.
-
-    The file is not fsynced: after a power loss the file may be incomplete. Raises OSError.
-    """
+    """Writes the file, unless the topic has no id (before Kafka 2.8). The file is not fsynced:
+    after a power loss it may be incomplete. Raises OSError."""
     if topic_id != ZERO_UUID:
         path = os.path.join(directory, FILE)
         write_whole(fs, path, partition_metadata(topic_id), durable=False)
@@ -39,8 +37,8 @@ def mark_of(fs: FileSystem, directory: str) -> bytes | None:
 
 
 def check_mark(fs: FileSystem, directory: str, topic: Topic) -> None:
-    """Writes the file if it is missing or incomplete. Raises BadDirectory if the file contains
-    another topic id."""
+    """Writes the file if it is missing or incomplete. Raises BadDirectory if it contains another
+    topic's id."""
     if topic.topic_id == ZERO_UUID:
         return
     found = mark_of(fs, directory)

@@ -1,10 +1,12 @@
-"""A small file that can be replaced on a full disk.
+"""A small file that can be replaced even on a full disk.
 
-The file has a spare: a second file whose blocks are already allocated. A change is padded with
-spaces to the size of the spare, written into the spare and fsynced; then the spare is renamed over
-the file, atomically and without a new block. The replaced file becomes the next spare. This method
-works for formats that ignore trailing blanks, such as JSON. A copy-on-write file system (btrfs,
-ZFS) may need a new block; the change then fails, and the file is unchanged.
+The file has a spare: a second file whose blocks are already allocated. New contents are padded with
+spaces to the size of the spare, written into the spare, and fsynced. Then the spare is renamed over
+the file, atomically and without a new block. The replaced file becomes the next spare.
+
+The contents must have a format that ignores trailing blanks, such as JSON. On a copy-on-write file
+system (btrfs, ZFS) a change may need a new block. If none is free, the change fails, and the file
+is unchanged.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ _BLOCK_BYTES = 4096
 
 
 class NotSettled(OSError):
-    """Raised if the directory could not be fsynced: after a power loss either the old or the new
-    file may exist. Nothing may be acknowledged any more."""
+    """Raised if the directory could not be fsynced. After a power loss either the old or the new
+    file may exist. The broker must not acknowledge anything any more."""
 
 
 class ReservedFile:
-    """A file with a spare; only one thread at a time may use it. `keep_spare` creates or finds the
+    """A file with a spare. Only one thread at a time may use it. `keep_spare` creates or finds the
     spare."""
 
     def __init__(self, fs: FileSystem, path: str) -> None:
@@ -34,8 +36,8 @@ class ReservedFile:
         self._fs = fs
         self._spare = path + SPARE
         self._spare_bytes = 0
-        """The size in bytes of the spare, of which every byte has been written once; 0 if no spare
-        is usable."""
+        """The size of the spare in bytes; 0 without a usable spare. Each byte of a usable spare has
+        been written once."""
         self._unsettled: NotSettled | None = None
 
     def read(self) -> bytes | None:
@@ -43,8 +45,8 @@ class ReservedFile:
         return read_whole(self._fs, self.path) if self._fs.exists(self.path) else None
 
     def keep_spare(self) -> None:
-        """Finds the spare that the previous process left, or creates a spare of twice the size of
-        the contents."""
+        """Finds the spare of the previous process, or creates a spare with twice the size of the
+        contents."""
         fs = self._fs
         # A crash during `replace` may have left this second name of the file.
         fs.remove(self.path + _BEFORE)
@@ -52,11 +54,11 @@ class ReservedFile:
         self._make_spare(len((self.read() or b"").rstrip()))
 
     def replace(self, data: bytes, *, has_secrets: bool = False) -> None:
-        """Replaces the contents by ``data``; the change is durable when this method returns.
+        """Replaces the contents with ``data``, durably.
 
-        If ``has_secrets`` is true, other users can't read the new file, even if they could read the
-        old file. After an OSError the file is unchanged. NotSettled is final: every later call
-        raises it again.
+        If ``has_secrets`` is True, other users can't read the new file, even if they could read the
+        old file. After an OSError the file is unchanged. After NotSettled every later call raises
+        NotSettled too.
         """
         if self._unsettled is not None:
             raise self._unsettled
@@ -85,7 +87,7 @@ class ReservedFile:
             self._make_spare(len(data))
 
     def _create(self, data: bytes) -> None:
-        """Writes the file and then the spare, so that a spare never exists without the file."""
+        """Writes the file, and then the spare: a spare must not exist without the file."""
         self._write_new(data + b" " * (_room_for(len(data)) - len(data) - 1) + b"\n", self.path)
         self._settle(None)
         with suppress(OSError):  # only the next change will need the spare
@@ -102,8 +104,8 @@ class ReservedFile:
             raise
 
     def _keep_name(self) -> str | None:
-        """Links a second name to the file, so that the file's blocks are not freed; returns the
-        name, or None if the link fails."""
+        """Links a second name to the file, so that its blocks are not freed when it is replaced.
+        Returns the second name, or None if the link failed."""
         before = self.path + _BEFORE
         try:
             self._fs.remove(before)
@@ -113,8 +115,8 @@ class ReservedFile:
         return before
 
     def _settle(self, before: str | None) -> None:
-        """Fsyncs the directory after the rename. If the fsync fails, restores the file ``before``
-        and raises NotSettled."""
+        """Fsyncs the directory after the rename. If the fsync fails, renames the old file, whose
+        name is ``before``, back, and raises NotSettled."""
         try:
             self._fs.fsync_directory(os.path.dirname(self.path))
         except OSError as error:
@@ -129,7 +131,7 @@ class ReservedFile:
             raise self._unsettled from error
 
     def _make_spare(self, used: int) -> None:
-        """Creates a spare of twice ``used`` bytes, unless the spare exists. Raises OSError."""
+        """Creates a spare of twice ``used`` bytes, unless a spare exists. Raises OSError."""
         size = _room_for(used)
         if self._spare_bytes >= size:
             return
@@ -138,7 +140,7 @@ class ReservedFile:
         self._spare_bytes = size
 
     def _write_new(self, data: bytes, path: str) -> None:
-        """Writes a new file at ``path``; on OSError removes it."""
+        """Writes a new file at ``path``. Removes it on OSError."""
         new = self.path + _NEW
         try:
             self._fs.remove(new)

@@ -1,4 +1,5 @@
-"""Batches v0 commits: commits that arrive during a write are written together by the next write."""
+"""Batches the writes of OffsetCommit v0 requests. Commits that arrive during a write are written
+together by the next write."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ logger = structlog.get_logger(__name__)
 
 
 class SharedWrites:
-    """Batches the writes of v0 commits; only the event loop's thread may use it."""
+    """Batches the writes of OffsetCommit v0 requests. Only the event loop's thread may use this
+    class."""
 
     def __init__(
         self,
@@ -22,8 +24,8 @@ class SharedWrites:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         written: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Creates the object. ``write`` stores commits in order; the callers that wait for these
-        commits get its exceptions. ``written`` is called after each successful write."""
+        """Creates the object. ``write`` stores commits in order; its exception becomes the result
+        of these commits. ``written`` is called after each successful write."""
         self._write = write
         self._spawn = spawn
         self._after = written
@@ -31,7 +33,6 @@ class SharedWrites:
         self._writing = False
 
     def keep(self, entries: list[OldOffset]) -> asyncio.Future[Exception | None]:
-        """Implements `OldOffsets.keep`."""
         done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((entries, done))
         if not self._writing:

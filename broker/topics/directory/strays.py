@@ -1,9 +1,6 @@
-"""Strays: partitions of a topic that was deleted and recreated when this broker was down.
-
-The cluster now has another topic with the same name. The next start renames the directories of the
-deleted topic, as Kafka does, and never removes these directories, since an operator may need the
-records.
-"""
+"""Strays: directories of partitions whose topic was deleted and recreated while this broker was
+down. The cluster now has a topic with the same name and another id. The next start renames these
+directories, as Kafka does. It never removes them, since an operator may need the records."""
 
 from __future__ import annotations
 
@@ -29,11 +26,11 @@ def put_strays_aside(
     topics: Mapping[str, Topic],
     forget: Callable[[Collection[TopicPartition]], None],
 ) -> int:
-    """Renames each directory whose topic id is not the id of the existing topic; returns the number
-    of renamed directories.
+    """Renames each directory whose topic id differs from the id of the existing topic. Returns the
+    number of renamed directories. Raises OSError.
 
     ``forget`` removes the partitions from the checkpoints before the renames, so that no later
-    start reports these partitions as missing. Raises OSError.
+    start reports them as missing.
     """
     strays: dict[TopicPartition, bytes] = {}
     for name in fs.list(directory):
@@ -64,11 +61,11 @@ def put_strays_aside(
 def put_away_among(
     fs: FileSystem, directory: str, names: Iterable[str], topics: Mapping[str, Topic], suffix: str
 ) -> list[str]:
-    """Returns the partitions whose replica was deleted: their directory name ends with ``suffix``.
+    """Returns the partitions whose replica was deleted: their directory names end with ``suffix``.
 
     If the disk was full, a checkpoint may still list these partitions. ``names`` contains all names
-    in the directory. Only directories with the id of the existing topic are considered, so that
-    lost partitions of a recreated topic are reported as missing.
+    in the directory. Directories of an earlier topic with the same name are ignored, so that lost
+    partitions of the recreated topic are reported as missing.
     """
     found = []
     for name in names:
@@ -83,11 +80,8 @@ def put_away_among(
 
 
 def strays_among(names: Iterable[str], is_here: Callable[[str, int], bool]) -> list[str]:
-    """Returns the names of strays, and the names of partitions for which no replica is assigned to
-    this broker.
-
-    ``is_here`` returns True if the cluster has a replica of a partition on this broker.
-    """
+    """Returns the directory names of strays, and of partitions that have no replica on this broker.
+    ``is_here`` returns True if a partition has a replica on this broker."""
     found = []
     for name in names:
         place = partition_of(name)

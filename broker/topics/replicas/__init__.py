@@ -1,1 +1,1 @@
-"""Replicas in a cluster: leaders, followers, and the state that each has about the others."""
+"""Replicas in a cluster: leaders and followers, and what a leader knows about its followers."""

@@ -1,4 +1,4 @@
-"""The caught-up followers of a partition, whose fetch sessions skip an unchanged partition.
+"""The caught-up followers of a partition, if their fetch sessions skip the unchanged partition.
 
 | event | notified followers | followers that stay listed |
 |---|---|---|
@@ -6,10 +6,10 @@
 | another state | all, and their waiting requests read at once | all |
 | a new high watermark, deleted records | all, for their next read | all |
 
-A request that began to wait while the partition was idle is not registered for appends to the
-partition. The follower therefore stays listed until its request is answered, so that the next
-append wakes the request. The leader treats a listed follower as if each of its requests named the
-partition.
+A follower's request that began to wait while the partition was idle is not registered for appends
+to the partition. The follower therefore stays listed until this request is answered, so that the
+next append wakes the request. The leader treats a listed follower as if each of its requests named
+the partition.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from replication.leader import LedReplicas
 
 
 class Follows(Protocol):
-    """A follower's fetch session, which contains this partition."""
+    """The fetch session of a follower. The session contains this partition."""
 
     used_ms: int
-    """The arrival time of the session's last request (monotonic ms)."""
+    """The monotonic time in ms at which the session's last request arrived."""
 
     def stirred(self, wanted: Any, *, wake: bool) -> None:
-        """Called when an idle partition changes; ``wanted`` is the object that was passed to
-        `add`."""
+        """Called when an idle partition changes. ``wanted`` is the object that was passed to
+        `IdleFollowers.add`."""
 
 
 class IdleFollowers:
-    """The idle followers of one partition, by replica id."""
+    """The idle followers of one partition, by replica id. An idle follower is caught up, and its
+    fetch session skips the partition."""
 
     __slots__ = ("_known",)
 
@@ -44,8 +45,8 @@ class IdleFollowers:
     def add(self, led: LedReplicas, replica_id: int, session: Follows, wanted: Any) -> bool:
         """Adds a caught-up follower, whose requests then skip the partition until `stir` is called.
 
-        Returns False if the follower must read each time so that it can join the ISR: the follower
-        is not in sync, or an ISR change is pending.
+        Returns False without adding if the follower must read each time: it is not in sync and may
+        join the ISR, or an ISR change is pending.
         """
         if led.pending is not None or replica_id not in led.state.isr:
             return False
@@ -53,8 +54,8 @@ class IdleFollowers:
         return True
 
     def appended(self, led: LedReplicas) -> None:
-        """Notifies all followers of an append of which ``led`` does not have the offset yet, and
-        removes the followers."""
+        """Notifies and removes all followers after an append. Must be called before ``led`` has the
+        new offset."""
         if self._known:
             for replica_id, (session, _) in self._known.items():
                 led.had_all(replica_id, session.used_ms)
@@ -62,7 +63,7 @@ class IdleFollowers:
             self._known.clear()
 
     def stir(self, *, wake: bool) -> None:
-        """Notifies all followers; if ``wake`` is true, their waiting requests read the
+        """Notifies all followers of a change. If ``wake`` is True, their waiting requests read the
         partition."""
         for session, wanted in self._known.values():
             session.stirred(wanted, wake=wake)

@@ -8,10 +8,11 @@
 | offline | none: its directory has failed | unchanged | none: KAFKA_STORAGE_ERROR |
 
 Only LeaderAndIsr and StopReplica change a role (`broker/cluster/`). When leadership ends, replies
-that wait for stable records fail with NotLeader. The rules of the in-sync replicas are in
-`replication/leader.py`, the rules of a follower in `replication/follower.py`; this module applies
-the results. Requests are checked against the leader epoch of LeaderAndIsr, whatever epoch the log's
-records have.
+that wait for stable records fail with NotLeader.
+
+The rules of the in-sync replicas are in `replication/leader.py`, the rules of a follower in
+`replication/follower.py`; this module applies their results. Requests are checked against the
+leader epoch of the last LeaderAndIsr, not against the epochs of records in the log.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ class Replica(Partition):
         high_watermark: int,
         lower_recovery_point: Callable[[tuple[str, int], int], None],
     ) -> None:
-        """Creates the replica; ``lower_recovery_point`` lowers the recovery point in the
-        checkpoint, and blocks."""
+        """Creates the replica. ``lower_recovery_point`` lowers the recovery point in the
+        checkpoint; it blocks."""
         stable = follower_high_watermark(high_watermark, log.log_end_offset, log.log_start_offset)
         super().__init__(log, services, writes, is_served, stable)
         log.committed_offset = stable
@@ -72,22 +73,22 @@ class Replica(Partition):
         self.totals = services.totals
         self.role = Role.UNASSIGNED
         self.state: PartitionState | None = None
-        """The state that the controller sent last, updated by later ISR changes."""
+        """The state that the controller sent last, with later ISR changes."""
         self.led: LedReplicas | None = None
         """The leader's view of the replicas; None if this broker is not the leader."""
         self._unflushed: deque[tuple[int, tuple[Ticket, Reply], OnFailure]] = deque()
-        """The replies to producers with acks=1 that wait until the leader has flushed their
-        records, by offset."""
+        """Replies to producers with acks=1 that wait until the leader has flushed the records.
+        Ordered by offset."""
         self.quiet = IdleFollowers()
 
     # -- roles
 
     def lead(self, state: PartitionState) -> bool:
-        """Makes this broker the leader in the epoch of ``state``; returns False if the broker was
-        already the leader.
+        """Makes this broker the leader in the epoch of ``state``. Returns False if it was already
+        the leader.
 
-        First fsyncs the truncations that were made as a follower, unless the fetcher has fsynced
-        them. After LogPoisoned the epoch could not be written, and this broker is not the leader.
+        First fsyncs truncations that were made as a follower, unless the fetcher has fsynced them.
+        If LogPoisoned is raised, the epoch could not be written, and this broker is not the leader.
         """
         now_ms = self._services.time.now().mono_ms
         end_offset = self.log.log_end_offset
@@ -114,8 +115,8 @@ class Replica(Partition):
         return True
 
     def follow(self, state: PartitionState) -> None:
-        """Makes this broker a follower, even if the partition has no leader. From then on only the
-        fetcher writes the log."""
+        """Makes this broker a follower, even if the partition has no leader. After that, only the
+        fetcher writes to the log."""
         self._leave(Role.FOLLOWER, f"Another broker is now the leader of {self.name}.")
         self.state = state
 
@@ -124,7 +125,6 @@ class Replica(Partition):
         self._leave(Role.UNASSIGNED, f"This broker is no longer the leader of {self.name}.")
 
     def offline(self) -> None:
-        """Makes the replica offline, since its directory has failed."""
         self._leave(Role.OFFLINE, f"The directory of {self.name} has failed.")
 
     def _leave(self, role: Role, why: str) -> None:
@@ -141,7 +141,7 @@ class Replica(Partition):
         return NO_EPOCH if self.state is None else self.state.leader_epoch
 
     def serving_error(self, current_leader_epoch: int) -> int:
-        """Extends `Partition.serving_error`; returns NOT_LEADER_OR_FOLLOWER if another broker is
+        """Extends `Partition.serving_error`. Returns NOT_LEADER_OR_FOLLOWER if this broker is not
         the leader."""
         if self.role is Role.OFFLINE:
             return KAFKA_STORAGE_ERROR
@@ -161,7 +161,7 @@ class Replica(Partition):
         headers: list[BatchHeader] | None = None,
         from_zero: bool = False,
     ) -> AppendInfo:
-        """Implements `Partition.append`; also raises NotLeader."""
+        """Implements `Partition.append`. Also raises NotLeader."""
         self._check_led()
         return super().append(batches, now_ms, headers, from_zero)
 
@@ -172,19 +172,18 @@ class Replica(Partition):
         headers: list[BatchHeader] | None = None,
         from_zero: bool = False,
     ) -> AppendInfo:
-        """Appends with acks=all; raises the exceptions of `append`, and NotEnoughReplicas."""
+        """Appends with acks=all. Raises the exceptions of `append`, and NotEnoughReplicas."""
         self._check_in_sync()
         return super().append(batches, now_ms, headers, from_zero)
 
     def acks_all_error(self) -> int:
-        """Implements `Partition.acks_all_error`."""
         if self.led is None:
             return NOT_LEADER_OR_FOLLOWER
         self.led.rules = self._services.rules(self.topic)
         return self.led.acks_all_error()
 
     def append_marker(self, marker: Marker, now_ms: int) -> AppendInfo:
-        """Implements `Partition.append_marker`; also raises NotLeader and NotEnoughReplicas."""
+        """Implements `Partition.append_marker`. Also raises NotLeader and NotEnoughReplicas."""
         self._check_in_sync()
         return super().append_marker(marker, now_ms)
 
@@ -198,7 +197,8 @@ class Replica(Partition):
             raise NotLeader(f"This broker is not the leader of {self.name}.")
 
     def appended(self, size_bytes: int) -> None:
-        """Handles an append: wakes the followers, whose fetches make the records stable."""
+        """Handles an append: wakes the fetch requests of followers. The records become stable when
+        all in-sync followers have them."""
         log = self.log
         if self.led is not None:
             self.quiet.appended(self.led)
@@ -212,14 +212,14 @@ class Replica(Partition):
                 self._arm(self._waiting[-1][1])
 
     def delete_records(self, offset: int) -> int:
-        """Implements `Partition.delete_records`; responses to later fetches contain the new log
+        """Implements `Partition.delete_records`. Responses to later fetches contain the new log
         start offset."""
         low_watermark = super().delete_records(offset)
         self.quiet.stir(wake=False)
         return low_watermark
 
     def keeps(self, offset: int) -> bool:
-        """Implements `Partition.keeps`: returns True if no flush is required, or if the record is
+        """Implements `Partition.keeps`. Returns True if no flush is required, or if the record is
         fsynced."""
         return not self.log.flush_due or offset < self.log.recovery_point
 
@@ -232,7 +232,6 @@ class Replica(Partition):
         *,
         by_all: bool,
     ) -> None:
-        """Implements `Partition.when_acknowledged`."""
         if by_all:
             deadline_ms = self._services.time.now().mono_ms + max(0, timeout_ms)
             self.when_stable(offset, (reply,), on_failure, deadline_ms)
@@ -241,8 +240,8 @@ class Replica(Partition):
             self._promise_flush()
 
     def _reply_flushed(self, error: Exception | None = None) -> None:
-        """Delivers the replies to producers with acks=1 whose records are flushed; if ``error`` is
-        set, fails all replies to producers with acks=1."""
+        """Delivers the acks=1 replies whose records are flushed. If ``error`` is set, fails all
+        waiting acks=1 replies."""
         waiting = self._unflushed
         while waiting and (error is not None or waiting[0][0] <= self.log.recovery_point):
             _, (ticket, reply), on_failure = waiting.popleft()
@@ -264,47 +263,44 @@ class Replica(Partition):
         self._arm(deadline_ms)
 
     def _refuse_waiting(self) -> None:
-        """Fails the waiting replies if this broker is not the leader."""
         if self.led is None:
             self._fail_waiting(NotLeader(f"This broker is not the leader of {self.name}."))
 
     @property
     def epoch_end(self) -> int:
-        """The log end offset. It is used because a new leader may not know yet that its records are
-        committed, and a reader must not treat records after the high watermark as lost."""
+        """The log end offset, not the high watermark. A new leader may not know yet that its
+        records are committed, and a reader must not treat records above the high watermark as lost.
+        """
         return self.log.log_end_offset
 
     @property
     def end_is_unknown(self) -> bool:
         """Returns True if the high watermark of this new leader is below the start offset of its
-        epoch, so that more records may be committed than the leader knows."""
+        epoch. More records may then be committed than the leader knows."""
         return self.led is not None and self.high_watermark < self.led.epoch_start_offset
 
     def follower_error(self, replica_id: int) -> int:
-        """Returns the error for a fetch by another replica, or NONE.
-
-        The error for a replica that is not assigned is UNKNOWN_LEADER_EPOCH, since that replica may
-        know a newer epoch.
-        """
+        """Returns the error code for a fetch by broker ``replica_id``, or NONE. If the partition is
+        not assigned to that broker, the error is UNKNOWN_LEADER_EPOCH, since that broker may know a
+        newer leader epoch."""
         if self.led is None:
             return NOT_LEADER_OR_FOLLOWER
         return NONE if replica_id in self.led.followers else UNKNOWN_LEADER_EPOCH
 
     def advance(self) -> None:
-        """Implements `Partition.advance`: flushed records become stable when all in-sync replicas
+        """Implements `Partition.advance`. Flushed records become stable when all in-sync replicas
         have them."""
         self._reply_flushed()
         if self.led is not None:
             self._raise_to(self.led.high_watermark)
 
     def follower_fetched(self, replica_id: int, offset: int) -> None:
-        """Records the fetch offset of a follower."""
         assert self.led is not None
         now_ms = self._services.time.now().mono_ms
         self._take(self.led.follower_fetched(replica_id, offset, self.log.log_end_offset, now_ms))
 
     def tick(self) -> None:
-        """Checks for in-sync replicas that lag; called at intervals of half of
+        """Checks for in-sync replicas that lag. Called at intervals of half of
         replica.lag.time.max.ms."""
         if self.led is not None:
             self.led.rules = self._services.rules(self.topic)
@@ -312,19 +308,19 @@ class Replica(Partition):
             self._in_sync_changed()
 
     def remove_from_isr(self, followers: Collection[int]) -> None:
-        """Requests the removal of followers from the ISR, as `tick` does for followers that lag;
-        only a test calls this."""
+        """Requests the removal of followers from the ISR, as `tick` does for lagging followers.
+        Only tests call this method."""
         if self.led is not None:
             self._take(self.led.lagged(followers, self._services.time.now().mono_ms))
 
     def removes_in_ms(self) -> int | None:
-        """Returns the milliseconds until `tick` removes a replica that lags; None if no replica
+        """Returns the number of ms until `tick` would remove a lagging replica; None if no replica
         lags."""
         led = self.led
         return None if led is None else led.removes_in_ms(self._services.time.now().mono_ms)
 
     def isr_written(self, partition_epoch: int) -> None:
-        """Applies the ISR that this leader requested, which was written as version
+        """Applies the ISR that this leader requested. It was written as version
         ``partition_epoch``."""
         if self.led is not None:
             now_ms = self._services.time.now().mono_ms
@@ -345,8 +341,8 @@ class Replica(Partition):
         self._raise_to(step.high_watermark)
 
     def _raise_to(self, replicated: int) -> None:
-        """Advances the high watermark to ``replicated``; to a lower offset if a required flush is
-        not done."""
+        """Advances the high watermark to ``replicated``, or to the end of the flushed records if a
+        required flush is not done."""
         log = self.log
         stable = min(replicated, log.recovery_point if log.flush_due else log.log_end_offset)
         if stable > self.high_watermark:
@@ -363,11 +359,9 @@ class Replica(Partition):
     def append_replicated(
         self, batches: Buffer, leader_high_watermark: int, leader_log_start_offset: int
     ) -> int:
-        """Appends batches from a leader's response, which begin at this log's end.
-
-        Returns the number of bytes appended; the remaining bytes need another call. Raises
-        NotFollower and LogPoisoned; raises CorruptRecords without changing the log.
-        """
+        """Appends batches from a leader's response. The batches begin at this log's end. Returns
+        the number of appended bytes; another call must append the remaining bytes. Raises
+        NotFollower and LogPoisoned. Raises CorruptRecords without changing the log."""
         self._followed()
         log = self.log
         now_ms = self._services.time.now().wall_ms
@@ -399,25 +393,22 @@ class Replica(Partition):
         )
 
     def truncate_for_leader(self, offset: int) -> int:
-        """Truncates the log to ``offset``, since the leader does not have later records; returns
-        the new log end offset.
-
-        Raises NotFollower, and LogPoisoned, which may also mean that the log is temporarily busy.
-        """
+        """Truncates the log to ``offset``, since the leader does not have the later records.
+        Returns the new log end offset. Raises NotFollower. Raises LogPoisoned, also if the log is
+        temporarily busy."""
         end_offset = self._cut(offset, self.log.truncate_to)
         self._follow_to(self.high_watermark)
         return end_offset
 
     def start_at(self, offset: int) -> None:
-        """Removes all records, since the leader's log starts at ``offset``.
-
-        Raises the exceptions of `truncate_for_leader`.
-        """
+        """Removes all records and continues at ``offset``, since the leader's log starts there.
+        Raises the exceptions of `truncate_for_leader`."""
         self._cut(offset, self.log.start_at)
         self._follow_to(offset)
 
     def _cut(self, offset: int, cut: Callable[[int, int], int]) -> int:
-        """Lowers the recovery point in the checkpoint, and then truncates the log with ``cut``."""
+        """Lowers the recovery point in the checkpoint, and then truncates the log by calling
+        ``cut``."""
         self._followed()
         log = self.log
         try:
@@ -440,6 +431,6 @@ class Replica(Partition):
         return self.state
 
     def close(self, clean: bool = True) -> None:
-        """Implements `Partition.close`, but does not advance the high watermark, since records that
-        are not replicated are not committed."""
+        """Extends `Partition.close`. Does not advance the high watermark, since records that are
+        not replicated are not committed."""
         self.log.close(clean)

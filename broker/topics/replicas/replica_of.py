@@ -1,4 +1,4 @@
-"""Casts a partition to a replica without importing the code of clusters."""
+"""Casts a partition to a replica. Importing this module does not import the code for clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The services that all replicas of a broker in a cluster share."""
+"""The services that the replicas of a broker in a cluster use."""
 
 from __future__ import annotations
 
@@ -16,50 +16,48 @@ from replication.values import PartitionState, Rules
 
 
 class LedPartition(Protocol):
-    """The methods of a partition that the writer of its in-sync replicas uses; `Replica` implements
-    them."""
+    """The methods of a partition that the ISR writer uses. `Replica` implements them."""
 
     topic: str
     index: int
     state: PartitionState | None
-    """The state that the controller sent last, updated by later ISR changes."""
+    """The state that the controller sent last, with later ISR changes."""
 
     @property
     def led(self) -> object | None:
         """The leader's view of the other replicas; None if this broker is not the leader."""
 
     def isr_written(self, partition_epoch: int) -> None:
-        """Called when ZooKeeper contains the requested ISR, as version ``partition_epoch``."""
+        """Called when ZooKeeper contains the requested ISR as version ``partition_epoch``."""
 
     def isr_refused(self, error_code: int) -> None:
-        """Called when the ISR change was rejected; the partition may request the change again
+        """Called when the ISR change was rejected. The partition may request the change again
         immediately."""
 
 
 class IsrWriter(Protocol):
-    """Writes in-sync replicas to ZooKeeper for the leaders of partitions."""
+    """Writes the ISRs of partitions to ZooKeeper for their leaders."""
 
     def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
         """Starts to write ``isr``, which replaces version ``expected_epoch`` of the partition's
-        state.
-
-        The writer reports the result to the partition, which has at most one change in progress.
-        """
+        state. The result is reported to the partition. A partition may have only one change in
+        progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaServices(PartitionServices):
-    """The services of all partitions, and the services that only replicas need."""
+    """The services of partitions in a cluster: the common services, and those that only replicas
+    need."""
 
     in_cluster: ClassVar[bool] = True
     node_id: int
     rules: Callable[[str], Rules]
-    """A function that returns a topic's current rules."""
+    """A function that returns a topic's current replication rules."""
     isr_writer: IsrWriter
     quotas: ReplicationQuotas
     totals: ReplicationTotals = field(default_factory=ReplicationTotals)
     observe: Callable[[Event], None] = lambda _: None
-    """A function that is called with events of in-sync replicas."""
+    """A function that receives events about in-sync replicas."""
 
     def report_isr_change(
         self,
@@ -68,10 +66,11 @@ class ReplicaServices(PartitionServices):
         now_ms: int,
         told: PartitionState | None = None,
     ) -> None:
-        """Logs and counts the replicas that leave or join the ISR; called before the change is
+        """Logs and counts the replicas that leave or join the ISR. Called before the change is
         applied, when their lag is still known.
 
-        ``told`` is the controller's state; None if the ISR that the leader requested was written.
+        ``told`` is the state from the controller; None if the ISR that the leader requested was
+        written.
         """
         after = told
         if after is None and led.pending is not None:

@@ -19,7 +19,7 @@ class Role(Enum):
 
 
 class NotLeader(AppendRefused):
-    """Raised if this broker is not the leader of the partition, or is no longer its leader."""
+    """Raised if this broker is not, or is no longer, the leader of the partition."""
 
     def __init__(self, message: str) -> None:
         super().__init__(NOT_LEADER_OR_FOLLOWER, message)
