@@ -1,4 +1,4 @@
-"""The edge: sockets, clocks, configuration, metrics and the turn.
+"""The broker process: sockets, clocks, configuration, metrics and the event loop's turns.
 
 Where to change:
 

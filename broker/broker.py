@@ -1,8 +1,9 @@
 """The broker: makes its parts, starts them and stops them in order.
 
-Start: addresses, lock, identity, topics, logs, shards; then every socket listens, and only then the
-HTTP stack is imported. Stop: the broker accepts no more connections, the turn ends, everything is
-flushed and stored, lock and addresses are released.
+The start has this order: addresses, lock, identity, topics, logs, shards. Then every socket
+listens, and only then the HTTP stack is imported. At the stop, the broker first accepts no more
+connections, and the turn ends. Then everything is flushed and stored, and lock and addresses are
+released.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Broker:
-    """One broker with one data directory. Call `start`, then `stop`, in the same event loop."""
+    """A broker with one data directory. Call `start`, then `stop`, in the same event loop."""
 
     def __init__(
         self,
@@ -127,10 +128,11 @@ class Broker:
         interpose: Interpose | None = None,
         new_cleaner: Callable[[], Cleaner] | None = None,
     ) -> None:
-        """``interpose`` intercepts requests between the sockets and the APIs:
-        `broker/net/interpose.py`.
+        """``interpose`` intercepts requests between the sockets and the APIs
+        (`broker/net/interpose.py`).
 
-        ``new_cleaner`` makes the cleaner for an ``fs`` that other processes can't read.
+        ``new_cleaner`` makes the cleaner if ``fs`` is a file system that other processes can't
+        read.
         """
         self.config = config
         self._interpose = interpose
@@ -139,37 +141,38 @@ class Broker:
         self.time = time or Time()
         self.sockets = Sockets(config, bind)
         self.pause_detector = PauseDetector(self.time.real)
-        """Subtracts the broker's own pauses from its clock."""
+        """Detects pauses of this process, and subtracts them from the broker's clock."""
         self._new_cleaner = new_cleaner or partial(CleanerWorker, self.time.real)
         self.directory = os.path.abspath(config.directories[0])
         self.metrics = Metrics()
         self.internal_errors = InternalErrors()
-        """Counts bugs whose exceptions were caught before they affected other work."""
+        """Counts the exceptions from bugs. The broker catches such an exception and continues its
+        other work."""
         self.watchdog = Watchdog(self.time)
         self.background = Background(self.time, self.watchdog)
         self.spawn = self.background.spawn
         self.slicer = Slicer(self.time.real, self.watchdog)
-        """Chooses the slice of long work that runs next."""
+        """Runs long work in slices, and chooses the next slice."""
         self.worker = Worker(self.time)
         kept = (self.time, self.spawn, self.fs, self.directory)
         groups_bytes = config["group.journal.file.max.bytes"]
         self.keeper = JournalKeeper(GroupsJournal, *kept, groups_bytes, self.internal_errors)
-        """The journal of rebalances and their causes; its file keeps the journal when the broker
+        """Keeps the journal of rebalances and their causes, and stores it in a file across
         restarts."""
         transactions_bytes = config["transaction.journal.file.max.bytes"]
         self.transaction_keeper = JournalKeeper(
             TransactionsJournal, *kept, transactions_bytes, self.internal_errors
         )
-        """The journal of transactions; its file keeps the journal when the broker restarts."""
+        """Keeps the journal of transactions, and stores it in a file across restarts."""
         self.http: HttpSide | None = None
         self.pages: Pages | None = None
-        """The HTTP pages, which `http` or another server serves; None until the pages are opened.
+        """The HTTP pages, served by `http` or by another HTTP server; None until they are opened.
         """
         self._viewers: list[Callable[[], None]] = []
-        """Callbacks for changes of groups. The pages register their callbacks when they are opened.
-        """
+        """Callbacks that run when groups change. The HTTP pages add their callbacks when they are
+        opened."""
         self.stopped = asyncio.Event()
-        """An event that is set when the broker can't continue, or was requested to stop."""
+        """An event that is set when the broker can't continue, or when a stop was requested."""
         self.fatal: str | None = None
         """The reason why the broker can't continue; None if it can continue."""
         self._lock: Lock | None = None
@@ -179,7 +182,7 @@ class Broker:
         """Authentication, authorization, TLS and quotas."""
         self.listeners = self.secured.listeners
         self.mode: BrokerMode
-        """The mode, standalone or in a cluster, which `open` or `join` sets."""
+        """The mode: standalone, which `open` sets, or in a cluster, which `join` sets."""
 
     # -- life
 
@@ -187,8 +190,8 @@ class Broker:
         """Binds the addresses, locks the data directory, and opens its contents.
 
         Call this before `join` and `start`, in any thread. Raises CannotListen, DirectoryLocked,
-        BadConfig, BadDirectory, CorruptLog and OSError, each with a message; after an exception the
-        addresses are not bound and the directory is not locked.
+        BadConfig, BadDirectory, CorruptLog and OSError, each with a message. After an exception,
+        the addresses are not bound and the directory is not locked.
         """
         try:
             self.secured.certificates.open()
@@ -203,8 +206,8 @@ class Broker:
             raise
 
     async def join(self) -> None:
-        """Joins the cluster, if a cluster is configured, and opens the broker's logs. Call this
-        before `start`.
+        """Joins the cluster and opens the broker's logs; does nothing on a standalone broker. Call
+        this before `start`.
 
         Raises BadConfig, BadDirectory, CannotJoin, CorruptLog and OSError, each with a message.
         """
@@ -244,7 +247,7 @@ class Broker:
         )
 
     def _set_mode(self, mode: BrokerMode) -> None:
-        """Sets the mode, whose logs are open, and makes all other parts."""
+        """Sets the mode, which has opened the logs, and makes all other parts."""
         self.mode = mode
         self.registry, self.logs = mode.registry, mode.logs
         if mode.stores is None:
@@ -258,10 +261,10 @@ class Broker:
     def _make_parts(self) -> None:
         """Makes the parts that use the logs, each with its dependencies.
 
-        Two dependencies are mutual. The deletion of topics makes the shards drop their offsets, and
-        the shards report when the offsets are dropped. A request can change a setting that affects
-        the server. One part of each pair is made first, with a function that returns the other part
-        when it is called.
+        Two pairs of parts depend on each other. The deletion of topics makes the shards drop their
+        offsets, and the shards report when the offsets are dropped. A request can change a setting
+        that affects the server. In both pairs, the part that is made first gets a function that
+        returns the other part.
         """
         config = self.config
         self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)
@@ -307,7 +310,8 @@ class Broker:
         self._make_sources()
 
     def _make_groups(self, cleaned: CleanerCheckpoint) -> None:
-        """Makes the group coordinator, with the topics and the regexes of consumer groups."""
+        """Makes the group coordinator, and the parts that resolve topics and regexes for consumer
+        groups."""
         topics = self.topics_of_groups = TopicsOfGroups(self.registry, self.mode.lacks_topics)
         self.topic_regexes = TopicRegexes()
         resolver = RegexResolver(
@@ -354,9 +358,10 @@ class Broker:
         self.share_state_requests.follow(self.groups)
 
     def _make_transactions(self) -> None:
-        """Makes the transaction coordinator.
+        """Makes the transaction coordinator and the sender of markers.
 
-        Its cores and the sender of markers call each other; the sender is made first.
+        The coordinator and the sender call each other, so the sender gets a function that returns
+        the coordinator.
         """
         self.producer_ids = ProducerIdPool(
             self.mode.reserve_producer_ids, self.time.real, self.background.spawn
@@ -399,7 +404,6 @@ class Broker:
         )
 
     def _make_share_states(self) -> None:
-        """Makes the share coordinator, which a broker in a cluster does not start."""
         self.share_states = share_state_runtime(
             self._share_state_settings(),
             self.time,
@@ -425,7 +429,6 @@ class Broker:
         )
 
     def _make_share_partitions(self) -> None:
-        """Makes the share partitions of this broker, and the sessions of their members."""
         self.share_partitions = SharePartitions(
             self.share_persister,
             self.registry,
@@ -446,7 +449,8 @@ class Broker:
         )
 
     def _records_archived(self, live: LivePartition, outcomes: Sequence[Outcome]) -> None:
-        """Reports archived records to the journal of their group; errors are caught (law 10)."""
+        """Reports archived records to the journal of their group. Exceptions are caught, because a
+        failure to report must not affect the records (ARCHITECTURE.md, law 10)."""
         from broker.share.archived import archived_events  # most brokers have no share groups
 
         try:
@@ -456,12 +460,14 @@ class Broker:
             self.internal_errors.caught("observer", error, partition=live.partition.name)
 
     def _first_share_session(self, group_id: str) -> None:
-        """Lets share partitions be loaded again whose states another broker may have changed."""
+        """Drops idle share partitions of a group, so that they are loaded again: another broker may
+        have changed their states."""
         if self.mode.others_coordinate:
             self.share_partitions.forget_idle(group_id)
 
     def _share_member_removed(self, event: ShareMemberRemoved) -> None:
-        """Ends the share session of a removed member, which releases the records that it holds."""
+        """Ends the share session of a removed member. This releases the records that the member has
+        acquired."""
         self.share_partitions.counts.member_removed(event.group_id, event.member_id)
         self.share_sessions.member_removed(event.group_id, event.member_id)
 
@@ -555,7 +561,7 @@ class Broker:
         )
 
     def _make_holders(self) -> None:
-        """Makes the parts that find the open transactions which block consumers or pending
+        """Makes the parts that find open transactions that block consumers or pending offset
         commits."""
         counts = self.registry.partition_counts
         self.lso_blockers = LsoBlockers(
@@ -566,7 +572,7 @@ class Broker:
         )
 
     def _make_sources(self) -> None:
-        """Makes the parts that `/metrics`, `/api` and the page read."""
+        """Makes the parts from which `/metrics`, `/api` and the HTTP page read."""
         self._make_holders()
         self.trends = Trends(
             self.groups,
@@ -629,7 +635,7 @@ class Broker:
     async def start(self) -> None:
         """Starts to listen; HTTP connections wait until `start_http`.
 
-        Raises CannotListen, and CannotJoin if the cluster has another broker with this id.
+        Raises CannotListen. Raises CannotJoin if the cluster has another broker with this id.
         """
         self.pause_detector.start()
         for owned in OWNED.values():
@@ -652,7 +658,7 @@ class Broker:
         self.share_pruning.start()
 
     def start_http(self) -> None:
-        """Serves the page, /metrics, /healthz and /api, unless ``http.listener`` is off."""
+        """Serves the HTTP page, /metrics, /healthz and /api, unless ``http.listener`` is off."""
         if self.sockets.http is None:
             return
         host, _ = parse_host_and_port(self.config["http.listener"])
@@ -660,7 +666,8 @@ class Broker:
         self.http.start()
 
     def serve_pages(self, address: str) -> Pages:
-        """Returns the pages for another HTTP server at HOST:PORT; `stop` also stops these pages."""
+        """Returns the HTTP pages for another HTTP server, which serves them at ``address``
+        (HOST:PORT). `stop` also stops these pages."""
         from broker.web.site import Pages
 
         self.advertised.serving_http(address)
@@ -674,7 +681,8 @@ class Broker:
         """Ends the turn, answers waiting requests, stores the state, closes all parts, and unlocks
         the data directory.
 
-        A failure of one part does not prevent the stop of the others: the logs are always closed.
+        If one part fails to stop, all others are stopped nevertheless, so the logs are always
+        closed.
         """
         parts: list[Stop] = [
             *self.mode.first_stops(),
@@ -725,8 +733,7 @@ class Broker:
             self._lock = None
 
     def fail(self, reason: str) -> None:
-        """Stops the broker for ``reason``, because the broker can't acknowledge requests any
-        more."""
+        """Stops the broker for ``reason``, because it can no longer acknowledge requests."""
         self.fatal = self.fatal or reason
         self.stopped.set()
 
@@ -740,7 +747,6 @@ class Broker:
         return is_loading(self.sources)
 
     def health(self) -> dict[str, Any]:
-        """Returns the content of /healthz."""
         return health(self.sources)
 
     # -- dependencies of the parts
@@ -762,12 +768,12 @@ class Broker:
         return share_state_settings(self.config, self.logs.settings(SHARE_STATE_TOPIC))
 
     def _answered(self) -> None:
-        """Ends a turn of the transaction coordinator: sends its responses, and then its markers."""
+        """Ends a turn of the transaction coordinator: sends its responses, and then the markers."""
         self.writes.flush()
         self.markers.ask_due()
 
     def _settings_changed(self) -> None:
-        """Passes the current settings to the parts that have copies of settings."""
+        """Passes the current settings to parts that keep copies of them."""
         self.secured.overrides.follow(self.background)
         self.server.configure(self._limits())
         self.groups.configure(self._group_settings())
@@ -788,8 +794,8 @@ class Broker:
         return any((each.client_id, each.client_host) == client for each in members)
 
     def _uses_new_protocol(self, connection: Connection, group_id: str) -> None:
-        """Records in the group's journal that the client's protocol is not supported; the client
-        must have DESCRIBE on the group."""
+        """Adds an entry to the group's journal: a client uses a group protocol that this broker
+        does not support. Adds no entry if the client has no DESCRIBE permission on the group."""
         authorizer, group = self.secured.authorizer, ResourceType.GROUP
         if not authorizer.allows(
             connection, Operation.DESCRIBE, group, group_id, api=NEW_PROTOCOLS_API, is_logged=False

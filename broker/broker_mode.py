@@ -1,8 +1,8 @@
 """The mode of a broker: standalone (`standalone.py`) or in a cluster (`in_cluster.py`).
 
-`Broker` makes a `StartupParts`, opens its mode with these parts, makes the coordinators over the
-mode's logs, and calls the mode to make the parts that change topics. After that `Broker` does not
-check which mode it has.
+`Broker` makes a `StartupParts`, with which it opens its mode. It then makes the coordinators over
+the mode's logs, and calls the mode to make the parts that change topics. After that `Broker` does
+not check which mode it has.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Stop = Callable[[], Awaitable[None] | None]
 
 @slotted(frozen=True)
 class Coordination:
-    """The parts that use the logs, and are notified when topics change."""
+    """The parts of the broker that use the logs. A mode notifies these parts when topics change."""
 
     groups: GroupRuntime
     transactions: TransactionRuntime
@@ -55,11 +55,11 @@ class Coordination:
     producer_ids: ProducerIdPool
     cleaning: Cleaning
     share_partitions: Callable[[], SharePartitions]
-    """Returns the share partitions, which are made after the mode."""
+    """A function that returns the share partitions, which are made after the mode."""
     topics_received: Callable[[], None]
-    """Called after each change of the topics that a controller has sent."""
+    """A function that the mode calls after each change of the topics that a controller has sent."""
     settings_changed: Callable[[], None]
-    """Passes the current settings to the parts that have copies of settings."""
+    """A function that passes the current settings to parts that keep copies of them."""
 
 
 class BrokerMode(Protocol):
@@ -69,84 +69,88 @@ class BrokerMode(Protocol):
     logs: LogManager
     """The open logs of this broker's partitions."""
     duties: type[TransactionDuties]
-    """The class that implements the duties of transaction shards in this mode."""
+    """The class that does the work that a transaction shard requests, in this mode."""
     marker_wait_ms: int
-    """The most milliseconds for which the marker of a local partition may wait to be stable; NEVER
-    without a limit."""
+    """The maximum time in ms for which a marker in a local partition may wait to be stable; NEVER
+    means no limit."""
     others_coordinate: bool
-    """True if other brokers may be coordinators too."""
+    """True if other brokers can be coordinators too."""
     share_state_retries: int
-    """The number of times that a call of a share coordinator is repeated."""
+    """The number of times that a failed call to a share coordinator is repeated."""
     served: Mapping[int, ServedApi]
-    """The handlers of requests, by API key."""
+    """The table of served APIs, by API key."""
     replicas: ReplicaManager | None
     controller: ControllerHost | None
     enlisting: RemoteEnlisting | None
     registration_fence: RegistrationFence | None
     member: ClusterBroker | None
     stores: ClusterStores | None
-    """The stores of ACLs, users, quotas and tokens in ZooKeeper."""
+    """The stores of ACLs, users, quotas and tokens in ZooKeeper; None in a standalone broker."""
     remote_end_offsets: RemoteEndOffsets | None
-    """The end offsets of logs that other brokers lead.
+    """The end offsets of logs that other brokers lead; None in a standalone broker.
 
-    This attribute and the six attributes before it are None in a standalone broker.
+    ``replicas``, ``controller``, ``enlisting``, ``registration_fence`` and ``member`` are also None
+    in a standalone broker.
     """
 
     # The attributes from here on are set by `make`:
     topics: TopicChanges
-    """Creates, grows and deletes topics."""
+    """Creates and deletes topics, and adds partitions."""
     settings_store: SettingsStore
     old_offsets: OldOffsets
 
     def group_settings(
         self, settings: RuntimeSettings, topic: Mapping[str, Any] | None
     ) -> RuntimeSettings:
-        """Returns the settings of the group coordinator. ``topic`` has the settings of
-        ``__consumer_offsets``; None if these settings are unknown."""
+        """Returns ``settings`` of the group coordinator, adapted to this mode. ``topic`` has the
+        settings of ``__consumer_offsets``; None if they are unknown."""
 
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
-        """Returns a function that returns the writer of a partition's markers; ``local`` writes
-        markers to this broker's partitions."""
+        """Returns a function from a topic and partition to the object that writes its markers.
+        ``local`` writes markers to this broker's partitions."""
 
     def share_coordinators(self, local: ShareCoordinator) -> ShareCoordinators:
-        """Returns the object that passes calls to share coordinators; ``local`` is the share
-        coordinator of this broker."""
+        """Returns the object that passes calls to the share coordinators of all brokers. ``local``
+        is the share coordinator of this broker."""
 
     def lacks_topics(self) -> bool:
-        """Returns True while this broker has not received all topics of its cluster."""
+        """Returns True until this broker has received all topics of its cluster."""
 
     def make(self, coordination: Coordination) -> None:
         """Makes the parts that change topics, and opens their files."""
 
     def view(self, advertised: Advertised) -> ClusterView:
-        """Makes the view of the cluster that clients receive."""
+        """Returns the view of the cluster that clients get in responses."""
 
     async def reserve_producer_ids(self) -> range:
         """Reserves a block of producer ids that no other broker has."""
 
     def offsets_dropped(self, name: str) -> None:
-        """Handles that the groups of this broker have dropped the offsets of a deleted topic."""
+        """Called when the groups of this broker have dropped the offsets of the deleted topic
+        ``name``."""
 
     async def may_listen(self) -> None:
-        """Waits for work that would take too long if a client waited for it. Raises the exceptions
-        of `start`.
+        """Waits until the sockets may listen. Work that takes too long to do while clients wait is
+        done before. Raises the exceptions of `start`.
 
         A client that can connect but gets no ApiVersions response treats the broker as a very old
         release.
         """
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
-        """Completes the start when the sockets listen at ``endpoints``; no request is answered
+        """Completes the start when the sockets listen at ``endpoints``. No request is answered
         before this method returns.
 
         Raises CannotJoin if the cluster has another broker with this id.
         """
 
     def first_stops(self) -> Sequence[Stop]:
-        """Returns the parts to stop before all other parts, in order."""
+        """Returns functions that stop parts of the mode, in order. They are called before all other
+        parts are stopped."""
 
     def last_stops(self) -> Sequence[Stop]:
-        """Returns the parts to stop after all other parts, in order; the logs are still open."""
+        """Returns functions that stop parts of the mode, in order. They are called after all other
+        parts are stopped, while the logs are still open."""
 
     async def leave(self) -> None:
         """Leaves the cluster; called after the logs are closed."""

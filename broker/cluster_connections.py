@@ -1,9 +1,9 @@
-"""Connects this broker to the other brokers of its cluster, according to the settings of the
+"""Connects this broker to the other brokers of its cluster, with the settings of its own
 inter-broker listener.
 
-Other brokers listen with the same settings. Therefore this broker trusts the CAs of its own
-listener's truststore, sends its own listener's certificate, and logs in with the name and password
-in the mechanism's ``sasl.jaas.config``, as Kafka's brokers do.
+The other brokers listen with the same settings. Therefore this broker trusts the CAs in the
+truststore of its own listener, sends the certificate of its own listener, and logs in with the name
+and password in the mechanism's ``sasl.jaas.config``. Kafka's brokers do the same.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _NAMES: Final = "ssl.endpoint.identification.algorithm"
 
 
 def reaching_brokers(config: Config) -> Connect:
-    """Returns the function that connects to other brokers; reads files. Raises BadConfig."""
+    """Returns the function that connects to other brokers. Reads key and truststore files. Raises
+    BadConfig."""
     listener = inter_broker_listener(config)
     if not listener.has_tls and not listener.has_sasl:
         return connect
@@ -69,8 +70,8 @@ def _login(config: Config, listener: Endpoint) -> BrokerLogin:
 
 
 class BrokersTls:
-    """The TLS context of connections to other brokers, which is made again when its settings or
-    files change."""
+    """The TLS context for connections to other brokers. It is made again when its settings or files
+    change."""
 
     def __init__(self, config: Config, listener: Endpoint) -> None:
         """Raises BadConfig if the context can't be made."""
@@ -86,8 +87,8 @@ class BrokersTls:
             raise BadConfig(f"listener {listener.name}: {error}") from None
 
     def context(self) -> ssl.SSLContext:
-        """Returns the context of the next connection; reads files. After a TLS error the context
-        remains the previous one."""
+        """Returns the TLS context for the next connection; reads files. If a new context can't be
+        made, the previous one is returned."""
         from broker.net.tls.context import TlsError
 
         settings = self._settings()

@@ -1,7 +1,7 @@
-"""ACLs, credentials, tokens and quotas of a broker in a cluster, which ZooKeeper stores.
+"""Stores ACLs, credentials, tokens and quotas of a broker in a cluster in ZooKeeper.
 
-The broker reads all of them before it answers a request. Then it follows changes by other brokers,
-and the other brokers follow its changes.
+The broker reads all of them before it answers any request. Then it watches for changes by other
+brokers, as the other brokers watch for its changes.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 SECRET_NODE: Final = "/muster_login_secret"
-"""The node with the secret from which decoys for unknown users are computed; the secret is the same
-on every broker.
+"""The path of a node with the key from which decoys (credentials of unknown users) are computed.
+The key is the same on every broker.
 
-Kafka does not use this node. A client that can read the node can also read the credentials.
+Kafka does not use this node. A client that can read it can also read the credentials.
 """
 _QUOTAS: Final = (*OF_CLIENTS, CONNECTION_CREATION_RATE)
 _WHOLE: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE)
@@ -83,7 +83,7 @@ Result = TypeVar("Result")
 
 
 class ClusterUsers:
-    """The SCRAM credentials in the ZooKeeper nodes of users. Implements `UserStore`."""
+    """Stores SCRAM credentials in the ZooKeeper nodes of users. Implements `UserStore`."""
 
     def __init__(self, clients: ClientConfigs, time: Time) -> None:
         self._clients = clients
@@ -91,7 +91,7 @@ class ClusterUsers:
         clients.expect(BY_NAME)
 
     def users(self, secret: bytes) -> Users:
-        """Returns all users; the returned object follows later changes in ZooKeeper."""
+        """Returns all users. The returned object also applies later changes in ZooKeeper."""
         known = {
             name: credentials
             for entity, settings in self._clients.settings.items()
@@ -109,8 +109,8 @@ class ClusterUsers:
         return users
 
     async def alter(self, edits: Mapping[str, UserEdit]) -> Mapping[str, Credentials | str]:
-        """Implements `UserStore.alter`; the node may have a change that this broker has not read
-        yet."""
+        """Implements `UserStore.alter`. The result includes changes by other brokers that this
+        broker had not read yet."""
         altered: dict[str, Credentials | str] = {}
         for name, edit in edits.items():
             texts = {
@@ -128,7 +128,7 @@ class ClusterUsers:
 
 
 class ClusterQuotas:
-    """The quotas in the ZooKeeper nodes of users, clients and addresses. Implements
+    """Stores quotas in the ZooKeeper nodes of users, clients and IP addresses. Implements
     `QuotaStore`."""
 
     def __init__(self, clients: ClientConfigs, time: Time) -> None:
@@ -137,7 +137,6 @@ class ClusterQuotas:
         clients.expect(_QUOTAS)
 
     def read(self) -> Entities:
-        """Implements `QuotaStore.read`."""
         found = {}
         for entity, settings in self._clients.settings.items():
             quotas = _quotas(entity, settings)
@@ -146,7 +145,6 @@ class ClusterQuotas:
         return found
 
     def follow(self, changed: QuotasChanged) -> None:
-        """Implements `QuotaStore.follow`."""
 
         def follow(entity: ClientEntity, settings: Mapping[str, str]) -> None:
             changed({_quota_entity(entity): _quotas(entity, settings)})
@@ -154,8 +152,6 @@ class ClusterQuotas:
         self._clients.follow(follow)
 
     async def alter(self, edits: Mapping[Entity, QuotaEdit]) -> Mapping[Entity, str]:
-        """Implements `QuotaStore.alter`; the node may have a change that this broker has not read
-        yet."""
         failed: dict[Entity, str] = {}
         for some in slices(edits.items()):
             reasons = await asyncio.gather(*[self._alter(*each) for each in some])
@@ -165,9 +161,9 @@ class ClusterQuotas:
         return failed
 
     async def _alter(self, entity: Entity, edit: QuotaEdit) -> str | None:
-        """Stores the quotas of an entity; returns the reason if this failed, otherwise None.
+        """Stores the quotas of an entity. Returns None, or the reason if this failed.
 
-        The node also has the credentials of a user, which do not change.
+        The node of a user also has credentials, which do not change.
         """
         texts = {
             key: None if value is None else _text(key, value)
@@ -182,7 +178,7 @@ class ClusterQuotas:
 
 
 class ClusterTokens:
-    """The delegation tokens in ZooKeeper nodes. Implements `TokenStore`."""
+    """Stores delegation tokens in ZooKeeper nodes. Implements `TokenStore`."""
 
     def __init__(
         self,
@@ -194,20 +190,17 @@ class ClusterTokens:
     ) -> None:
         self._time = time
         self.tokens = Tokens(config, time)
-        """All tokens; this object follows later changes in ZooKeeper."""
+        """All tokens in memory. Later changes in ZooKeeper are applied to this object."""
         self.tokens.keep_in(self)
         self.nodes = ZooKeeperTokens(zookeeper, time, spawn, errors, self.tokens)
 
     async def read(self, token_id: str) -> Token | None:
-        """Implements `TokenStore.read`."""
         return await self._done(self.nodes.get(token_id))
 
     async def keep(self, token: Token, before: Token | None) -> bool:
-        """Implements `TokenStore.keep`."""
         return await self._done(self.nodes.put(token, before))
 
     async def remove(self, token: Token) -> None:
-        """Implements `TokenStore.remove`."""
         await self._done(self.nodes.delete(token))
 
     async def _done(self, work: Awaitable[Result]) -> Result:
@@ -219,18 +212,17 @@ class ClusterTokens:
 
 @slotted(frozen=True)
 class ClusterStores:
-    """The open stores of one broker."""
+    """The stores of one broker in a cluster."""
 
     acls: ZooKeeperAcls | None
-    """The ACLs; None without an authorizer."""
+    """The store of ACLs; None without an authorizer."""
     users: Users
     quotas: ClusterQuotas
     tokens: ClusterTokens | None
-    """The tokens; None without a secret key for tokens."""
+    """The store of delegation tokens; None without a secret key for tokens."""
 
     def stop(self) -> None:
-        """Stops following ACLs and tokens. `ClusterConfigs.stop` stops following users and
-        quotas."""
+        """Stops watching ACLs and tokens. `ClusterConfigs.stop` stops watching users and quotas."""
         if self.acls is not None:
             self.acls.stop()
         if self.tokens is not None:
@@ -238,7 +230,7 @@ class ClusterStores:
 
 
 async def open_stores(startup: StartupParts, member: ClusterBroker) -> ClusterStores:
-    """Opens the stores and reads their contents. Raises CannotJoin."""
+    """Makes the stores, and reads their contents from ZooKeeper. Raises CannotJoin."""
     zookeeper, clients, time = member.joined.zookeeper, member.clients, startup.time
     await time.in_thread(_warn_of_files, startup)
     users, quotas = ClusterUsers(clients, time), ClusterQuotas(clients, time)
@@ -271,8 +263,8 @@ async def open_stores(startup: StartupParts, member: ClusterBroker) -> ClusterSt
 
 
 def _warn_of_files(startup: StartupParts) -> None:
-    """Logs a warning about files that the broker wrote as a standalone broker, since they have no
-    effect in a cluster."""
+    """Logs a warning about files in the data directory that a standalone broker wrote, since they
+    have no effect in a cluster."""
     for name in (acl_store.FILE, quota_changes.FILE, user_file.NAME, token_file.NAME):
         path = os.path.join(startup.directory, name)
         if startup.fs.exists(path):
@@ -309,7 +301,8 @@ def _has_scram(config: Config) -> bool:
 
 
 def _user_of(entity: ClientEntity) -> str | None:
-    """Returns the user whose credentials the entity's node may have; None for other entities."""
+    """Returns the name of the user if the entity is a user; None for other entities, which have no
+    credentials."""
     kind, name = entity.parts[0]
     return name if kind == configs.USERS and len(entity.parts) == 1 else None
 
@@ -346,7 +339,7 @@ def _client_entity(entity: Entity) -> ClientEntity:
 
 
 def _quotas(entity: ClientEntity, settings: Mapping[str, str]) -> dict[str, float]:
-    """Returns the valid quotas; invalid quotas are logged."""
+    """Returns the valid quotas in an entity's settings. Logs the invalid ones."""
     whose, found = _quota_entity(entity), {}
     for key in _QUOTAS:
         if key not in settings:
@@ -364,5 +357,5 @@ def _quotas(entity: ClientEntity, settings: Mapping[str, str]) -> dict[str, floa
 
 
 def _text(key: str, value: float) -> str:
-    """Formats a quota as Kafka does: rates of bytes and of connections are whole numbers."""
+    """Formats a quota as Kafka does. Rates of bytes and of connections are whole numbers."""
     return str(int(value)) if key in _WHOLE else repr(float(value))

@@ -1,5 +1,5 @@
-"""A broker in a cluster: `ClusterBroker`, the logs of its replicas, and the coordinators, which
-move between brokers."""
+"""The mode of a broker in a cluster: combines `ClusterBroker`, the logs of this broker's replicas,
+and the coordinators, whose shards move between brokers."""
 
 from __future__ import annotations
 
@@ -44,12 +44,15 @@ from protocol.znodes import brokers
 
 
 class ClusterTransactionDuties(TransactionDuties):
-    """The duties of transactional id shards in a cluster, where several brokers are coordinators.
+    """The duties of the shards of transactional ids in a cluster, where several brokers are
+    coordinators.
 
-    Only the controller raises the leader epoch of a partition of ``__transaction_state``. A marker
-    with a later epoch is from another coordinator, which has replaced this coordinator. A shard
-    answers from the records that it has read only when the in-sync replicas also have these
-    records, because the state against which producers are checked must not be lost.
+    Only the controller raises the leader epoch of a partition of ``__transaction_state``. A
+    partition that has a marker with a later coordinator epoch got it from another coordinator,
+    which has replaced this one.
+
+    A shard does not answer requests until the in-sync replicas have all records that the shard has
+    read. Otherwise the state against which producers are checked could be lost.
     """
 
     others_coordinate = True
@@ -66,19 +69,20 @@ class ClusterTransactionDuties(TransactionDuties):
             raise Superseded
 
     def outranks(self, hosted: HostedShard[Any], coordinator_epoch: int) -> bool:  # noqa: ARG002
-        """Returns False, since the coordinator with the later epoch ends the transaction."""
+        """Returns False. The coordinator with the later epoch ends the transaction, so this broker
+        does not try to outrank it."""
         return False
 
 
 class InCluster(BrokerMode):
-    """The mode of a broker in a cluster. Implements `BrokerMode`."""
+    """The mode of a broker in a cluster."""
 
     duties = ClusterTransactionDuties
     others_coordinate = True
     share_state_retries = RETRIES_IN_CLUSTER
 
     def __init__(self, startup: StartupParts, member: ClusterBroker, stores: ClusterStores) -> None:
-        """Makes the parts that need no logs; `join` opens the logs."""
+        """Makes the parts that need no open logs. `join` opens the logs afterwards."""
         self.stores = stores
         self._startup = startup
         self.member = member
@@ -120,23 +124,18 @@ class InCluster(BrokerMode):
     def group_settings(
         self, settings: RuntimeSettings, topic: Mapping[str, Any] | None
     ) -> RuntimeSettings:
-        """Implements `BrokerMode.group_settings`."""
         return self.member.group_settings(settings, topic)
 
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
-        """Implements `BrokerMode.marker_destinations`."""
         return self.member.coordinator_clients.marker_destinations(self.logs, local)
 
     def share_coordinators(self, local: ShareCoordinator) -> ShareCoordinators:
-        """Implements `BrokerMode.share_coordinators`."""
         return self.member.coordinator_clients.share_states(local)
 
     def lacks_topics(self) -> bool:
-        """Implements `BrokerMode.lacks_topics`."""
         return self.member.cache.lacks_topics
 
     def make(self, coordination: Coordination) -> None:
-        """Implements `BrokerMode.make`."""
         startup, member = self._startup, self.member
         self._coordination = coordination
         transactions = coordination.transactions
@@ -162,40 +161,40 @@ class InCluster(BrokerMode):
         member.keeper.read()
 
     def view(self, _: Advertised) -> MetadataCache:
-        """Implements `BrokerMode.view`."""
         return self.member.cache
 
     async def reserve_producer_ids(self) -> range:
-        """Implements `BrokerMode.reserve_producer_ids`."""
         return await self.member.producer_ids.reserve(BLOCK)
 
     def offsets_dropped(self, name: str) -> None:
-        """Does nothing, since the controller deletes topics without waiting for groups."""
+        """Does nothing. In a cluster the controller deletes topics, and does not wait for committed
+        offsets to be dropped."""
 
     async def may_listen(self) -> None:
         """Waits until the ZooKeeper session of the broker's previous process has ended."""
         await self.member.registration.until_free()
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
-        """Registers the broker in the cluster; requests wait until then."""
+        """Registers the broker in the cluster. No request is answered before this method
+        returns."""
         await self.feature_levels.open()
         await expect_topics(self.member.joined.zookeeper, self.member.cache)
         await self.member.start(endpoints)
 
     def first_stops(self) -> Sequence[Stop]:
-        """Returns the stops that hand over leaderships while the partitions are still served."""
+        """Returns the functions that hand over the leaderships and stop the broker's part in the
+        cluster. They run while the partitions are still served."""
         return (self.member.hand_over, self.member.stop, self.stores.stop, self.feature_levels.stop)
 
     def last_stops(self) -> Sequence[Stop]:
-        """Implements `BrokerMode.last_stops`."""
         return ()
 
     async def leave(self) -> None:
-        """Implements `BrokerMode.leave`."""
         await self.member.leave()
 
     def _learnt(self, learnt: Learnt) -> None:
-        """Applies changes of topics, partitions and brokers that the controller has sent."""
+        """Applies changes of topics, partitions and brokers that the controller has sent to this
+        broker."""
         coordination = self._coordination
         deleted = self.member.learnt(learnt)
         for topic in deleted:
@@ -217,9 +216,10 @@ class InCluster(BrokerMode):
 
 
 async def join(startup: StartupParts, connect: Connect) -> InCluster:
-    """Joins the cluster by way of ZooKeeper, and opens the logs of this broker's replicas.
+    """Joins the cluster through ZooKeeper, and opens the logs of this broker's replicas.
 
-    Raises BadConfig, BadDirectory, CannotJoin, CorruptLog and OSError, each with a message.
+    Raises BadConfig, BadDirectory, CannotJoin, CorruptLog or OSError. The text of each is a message
+    for the operator.
     """
     reach = await startup.time.in_thread(reaching_brokers, startup.config)
     settings = cluster_settings(startup.config, reach)

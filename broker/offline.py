@@ -13,23 +13,19 @@ from broker.topics.registry import BadDirectory
 from log.files.filesystem import FileSystem, OsFileSystem
 
 _ITS_FILES = frozenset((META_FILE, TOPICS_FILE, ".lock", *SECURED_FILES))
-"""The names of files; every directory to which a broker or a command has written contains at least
-one of them."""
+"""File names that identify a data directory: each directory that a broker or a command has written
+contains at least one of them."""
 _ROOT = 0
 
 
 def files() -> FileSystem:
-    """Returns access to the files of this machine."""
     return OsFileSystem()
 
 
 def found(directory: str) -> FileSystem:
-    """Returns access to the files of an existing data directory, for reading; a broker may use the
-    directory at the same time.
-
-    Raises BadDirectory for any other directory, since reading it as an empty data directory would
-    give wrong results.
-    """
+    """Returns read access to the files of an existing data directory, which a broker may use at the
+    same time. Raises BadDirectory if the directory is not a data directory, since an empty result
+    would be wrong."""
     fs = files()
     try:
         names = fs.list(directory)
@@ -46,12 +42,9 @@ def found(directory: str) -> FileSystem:
 
 @contextmanager
 def held(directory: str) -> Iterator[FileSystem]:
-    """Locks the data directory against brokers within a context; creates the directory if it does
-    not exist.
-
-    Raises DirectoryLocked if a broker uses the directory, BadDirectory if the directory belongs to
-    another user, and OSError.
-    """
+    """Locks the data directory against brokers within a context. Creates the directory if it does
+    not exist. Raises DirectoryLocked if a broker uses it, BadDirectory if it belongs to another
+    user, and OSError."""
     fs = files()
     fs.make_directory(os.path.abspath(directory))
     _check_owner(directory)
@@ -63,11 +56,8 @@ def held(directory: str) -> Iterator[FileSystem]:
 
 
 def _check_owner(directory: str) -> None:
-    """Raises BadDirectory if the broker runs as another user than this command.
-
-    Only the user of this command can read the files that it writes: the broker could not start
-    again.
-    """
+    """Raises BadDirectory if the broker runs as another user than this command. That broker could
+    not read the files that this command writes, and would not start."""
     owner = _owner(directory)
     user = os.geteuid()
     if owner is None or owner == user:
@@ -86,11 +76,11 @@ def _check_owner(directory: str) -> None:
 
 
 def _owner(directory: str) -> int | None:
-    """Returns the user of the broker: the owner of its files, or the owner of the directory before
+    """Returns the user id of the broker: the owner of its files, or the directory's owner before
     the broker's first start.
 
-    Returns None if the owner does not show the user: root may own a volume's directory that a group
-    can write.
+    Returns None if the directory belongs to root before the first start. Then the broker's user is
+    unknown: root may own a volume that a group can write.
     """
     try:
         return _made_by(os.path.join(directory, META_FILE))
@@ -104,8 +94,6 @@ def _made_by(path: str) -> int:
 
 
 def _name(user: int) -> str | None:
-    """Returns a user's name; None for a user that this machine does not know, such as a container's
-    user."""
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:

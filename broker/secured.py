@@ -1,8 +1,5 @@
-"""The security of a broker: authentication, authorization, the audit log and quotas.
-
-Quotas protect the broker's clients from each other. `Broker` makes one `Secured` from its
-configuration, and opens it before the broker answers a request.
-"""
+"""The security parts of a broker: authentication, authorization, the audit log and quotas. `Broker`
+creates one `Secured` from its configuration, and opens it before it answers requests."""
 
 from __future__ import annotations
 
@@ -54,23 +51,20 @@ class Secured:
         self._time = time.real
         self.listeners = listeners_of(config)
         self.http = http_listener(config)
-        """The listener for HTTP; None if HTTP is off."""
         with_http = [*self.listeners, *filter(None, [self.http])]
         self.certificates = Certificates(config, with_http, time.real)
         self.overrides = Overrides(config, time.real)
-        """The connection limits of single addresses."""
         self.audit = Audit(time, errors)
         """The audit log of denied operations and of security changes by clients."""
         self.authorizer: Authorizer = AllowsAll()
         self.acls: AclChanges | None = None
-        """The changes of the authorizer's ACLs; None without an authorizer."""
+        """Changes of ACLs, if an authorizer is configured; otherwise None."""
         self.quotas = QuotaChanges(ClientQuotas(config, time))
         self.users: Users | None = None
         """The users with SCRAM credentials; set by `open`."""
         self.tokens: Tokens | None = None
-        """Delegation tokens; None without a secret key for tokens."""
         self.logins = Logins(self._time)
-        """The login state that all connections share."""
+        """State of logins that all connections share, such as the limits on failed logins."""
 
     def open(self, fs: FileSystem, directory: str, run_outside: Outside, slicer: Slicer) -> None:
         """Opens the stores of a standalone broker. Raises BadDirectory."""
@@ -89,7 +83,7 @@ class Secured:
             self.tokens.keep_in(kept, kept.tokens.values())
 
     def open_in_cluster(self, stores: ClusterStores) -> None:
-        """Uses the stores of a broker in a cluster, which are already open."""
+        """Sets the stores of a broker in a cluster; these stores are already open."""
         if stores.acls is not None:
             self.judge_by(stores.acls)
         self.quotas.keep_in(stores.quotas)
@@ -97,7 +91,7 @@ class Secured:
         self.tokens = None if stores.tokens is None else stores.tokens.tokens
 
     def judge_by(self, store: AclStore) -> None:
-        """Makes the authorizer that decides by the ACLs in ``store``."""
+        """Creates the authorizer, which decides by the ACLs in ``store``."""
         from broker.authorizer.acl_authorizer import AclAuthorizer
         from broker.authorizer.acl_changes import AclChanges
 
@@ -138,14 +132,15 @@ class Secured:
         listener.before_login = lambda connection: LoginProtocol(logins, sasl, connection)
 
     async def start(self, background: Background) -> None:
-        """Starts to follow certificate files, and to remove expired tokens."""
+        """Starts the check for changed certificate files, and the removal of expired tokens."""
         await self.certificates.start(background)
         await self.overrides.start()
         if self.tokens is not None:
             self.tokens.start(background)
 
     def stop(self) -> None:
-        """Stops the parts that `start` started, and logs the remaining denials."""
+        """Stops the background work of `start`, and logs the denials that have not been logged
+        yet."""
         self.certificates.stop()
         if self.tokens is not None:
             self.tokens.stop()

@@ -1,8 +1,8 @@
 """A small JSON file that only its owner may read, for secrets and security settings.
 
 The content is written as a new file, fsynced and renamed, so that after a crash either the old or
-the new file exists. The file has a version, and a newer version is rejected: an older Muster might
-not understand a part that protects the broker.
+the new file exists. The file has a format version. A broker rejects a file of a newer version,
+since the broker might not understand a setting that protects the broker.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from log.files.filesystem import FileSystem, read_whole
 
 _VERSION = "version"
 _LINES_AT_ONCE = 500
-"""The number of lines that are written in one step; a step is short, so that other threads do not
+"""The number of lines that are written in one step. Steps are short, so that other threads do not
 wait long."""
 
 
 class SecuredFile:
-    """A JSON file that only its owner may read; used by one thread at a time. `read` returns the
-    value that `write` stored."""
+    """A JSON file that only its owner may read. Only one thread at a time may use it. `read`
+    returns the value that `write` stored."""
 
     def __init__(self, fs: FileSystem, path: str, version: int) -> None:
         self.path = path
@@ -33,11 +33,8 @@ class SecuredFile:
         self._version = version
 
     def read(self) -> dict[str, Any] | None:
-        """Returns the content of the file; None if the file does not exist.
-
-        Raises BadDirectory for a damaged or newer file; the exception's text contains nothing from
-        the file.
-        """
+        """Returns the content of the file; None if the file does not exist. Raises BadDirectory for
+        a damaged file or a newer version; the exception's text contains nothing from the file."""
         if not self._fs.exists(self.path):
             return None
         try:
@@ -55,11 +52,9 @@ class SecuredFile:
         return dict(value)
 
     def write(self, value: Mapping[str, Any]) -> None:
-        """Replaces the content by ``value``, which is on disk when this method returns.
-
-        A part that is an iterator is written as a list, and is never completely in memory. Raises
-        OSError; in that case the file is unchanged, unless the directory could not be fsynced.
-        """
+        """Replaces the content with ``value``, which is on disk when this method returns. An
+        iterator in ``value`` is written as a list that is never completely in memory. Raises
+        OSError; the file is then unchanged, unless only the fsync of the directory failed."""
         fs, temporary = self._fs, self.path + ".tmp"
         fs.remove(temporary)
         try:
@@ -79,7 +74,8 @@ class SecuredFile:
 
 
 def _texts(value: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the JSON text of a file, with a line for each entry of its lists and objects."""
+    """Yields the JSON text of a file. Each entry of a list or object in ``value`` has its own
+    line."""
     before = "{\n"
     for name, part in value.items():
         yield f"{before}{json.dumps(name)}: "

@@ -1,4 +1,4 @@
-"""A standalone broker, whose data directory has the topics, the settings, and the offsets of old
+"""A standalone broker. Its data directory contains the topics, the settings, and the offsets of old
 consumers."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Standalone(BrokerMode):
-    """The mode of a standalone broker. Implements `BrokerMode`."""
+    """The mode of a broker without a cluster. Implements `BrokerMode`."""
 
     duties = TransactionDuties
     marker_wait_ms = NEVER
@@ -102,7 +102,8 @@ class Standalone(BrokerMode):
             logger.info("topics from the data directory added to the topic list", topics=len(found))
 
     def _highest_producer_id(self) -> int:
-        """Returns the highest producer id in the logs of partitions and of transactional ids."""
+        """Returns the highest producer id, in the logs of all partitions and in the records of
+        ``__transaction_state``."""
         named = [each.log.producers.highest_id for each in self.logs.all()]
         state = self.logs.topics.get(TRANSACTION_TOPIC)
         if state is not None:
@@ -112,23 +113,18 @@ class Standalone(BrokerMode):
     def group_settings(
         self, settings: RuntimeSettings, _: Mapping[str, Any] | None
     ) -> RuntimeSettings:
-        """Implements `BrokerMode.group_settings`."""
         return settings
 
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
-        """Implements `BrokerMode.marker_destinations`."""
         return lambda *_: local
 
     def share_coordinators(self, local: ShareCoordinator) -> ShareCoordinator:
-        """Implements `BrokerMode.share_coordinators`."""
         return local
 
     def lacks_topics(self) -> bool:
-        """Implements `BrokerMode.lacks_topics`."""
         return False
 
     def make(self, coordination: Coordination) -> None:
-        """Implements `BrokerMode.make`."""
         startup, registry = self._startup, self.registry
         self._coordination = coordination
         self.deletions = Deletions(
@@ -168,19 +164,15 @@ class Standalone(BrokerMode):
         )
 
     def view(self, advertised: Advertised) -> AloneView:
-        """Implements `BrokerMode.view`."""
         return AloneView(self.registry.node_id, self.logs, advertised.node)
 
     async def reserve_producer_ids(self) -> range:
-        """Implements `BrokerMode.reserve_producer_ids`."""
         return await self._startup.disk_changes.run(self.registry.reserve_producer_ids, BLOCK)
 
     def offsets_dropped(self, name: str) -> None:
-        """Implements `BrokerMode.offsets_dropped`."""
         self.deletions.dropped(name)
 
-    async def may_listen(self) -> None:
-        """Implements `BrokerMode.may_listen`; returns at once."""
+    async def may_listen(self) -> None: ...
 
     async def start(self, _: Sequence[Endpoint]) -> None:
         """Loads the topics of the coordinators, and continues unfinished deletions."""
@@ -199,39 +191,35 @@ class Standalone(BrokerMode):
         self.deletions.resume()
 
     def first_stops(self) -> Sequence[Stop]:
-        """Implements `BrokerMode.first_stops`."""
         return (self.deletions.stop,)
 
     def last_stops(self) -> Sequence[Stop]:
-        """Implements `BrokerMode.last_stops`."""
         return (self.old_offsets.stop,)
 
-    async def leave(self) -> None:
-        """Does nothing, since a standalone broker has not joined a cluster."""
+    async def leave(self) -> None: ...
 
     # -- callbacks of the parts
 
     def _serve_offsets(self, offsets: TopicLogs) -> None:
-        """Starts the group coordinator when ``__consumer_offsets`` was created or got more
-        partitions."""
+        """Called when ``__consumer_offsets`` was created or got more partitions. Starts the group
+        coordinator."""
         if not self._coordination.groups.is_started:
             self._coordination.settings_changed()
             self._coordination.groups.start(offsets.partitions, offsets.topic.topic_id)
 
     def _serve_transactions(self, topic: TopicLogs) -> None:
-        """Starts the transaction coordinator when ``__transaction_state`` was created."""
+        """Called when ``__transaction_state`` was created. Starts the transaction coordinator."""
         if not self._coordination.transactions.is_started:
             self._coordination.settings_changed()
             self._coordination.transactions.start(topic.partitions)
 
     def _serve_share_states(self, topic: TopicLogs) -> None:
-        """Starts the share coordinator when ``__share_group_state`` was created."""
+        """Called when ``__share_group_state`` was created. Starts the share coordinator."""
         if not self._coordination.share_states.is_started:
             self._coordination.settings_changed()
             self._coordination.share_states.start(topic.partitions)
 
     def _delete_share_states(self, _: Topic) -> None:
-        """Deletes the states of a deleted topic's share partitions."""
         if self._coordination.share_states.is_started:
             work = self._coordination.share_pruning.delete_states_of_deleted_topics()
             self._startup.background.spawn(work, "share pruning")

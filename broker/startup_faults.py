@@ -1,9 +1,6 @@
-"""Faults of stores, keys and cluster settings, which the broker finds at start after faults of
-single settings.
-
-`muster config check` finds these faults before a start, by the same functions; these functions do
-not bind or write anything, and contact no other machine.
-"""
+"""Errors in stores, keys and cluster settings, which the broker finds at its start. `muster config
+check` finds these errors without a start, with the same functions. The functions do not bind a
+socket, write a file or contact another machine."""
 
 from __future__ import annotations
 
@@ -33,8 +30,8 @@ _BEARER: Final = "OAUTHBEARER"
 
 
 def startup_faults(config: Config) -> Iterator[Fault]:
-    """Yields the faults that would make a broker with these settings fail to start; reads the files
-    of stores."""
+    """Yields the errors with which a broker with these settings would fail to start. Reads the
+    files of stores."""
     for endpoint in [*config.listeners, *filter(None, [http_endpoint(config)])]:
         if endpoint.has_tls:
             yield from _store_faults(config, endpoint)
@@ -56,7 +53,8 @@ def _store_faults(config: Config, endpoint: Endpoint) -> Iterator[Fault]:
 
 
 def _names_in(config: Config, listener: str, sentence: str) -> tuple[str, ...]:
-    """Returns the settings of a listener's stores whose name or file occurs in a message."""
+    """Returns the settings of a listener's stores whose name or file path occurs in ``sentence``,
+    an error message."""
     start = f"{HTTP}." if listener == HTTP else f"{START}{listener.lower()}."
     general = () if listener == HTTP else ("",)
     given = {
@@ -92,7 +90,8 @@ def _cluster_faults(config: Config) -> Iterator[Fault]:
 
 
 def _refused(names: tuple[str, ...], read: Callable[[], object]) -> Iterator[Fault]:
-    """Yields the exception of ``read`` as a fault, if ``read`` raises an exception."""
+    """Calls ``read``. If it raises an exception, yields the exception as a fault of the settings
+    ``names``."""
     try:
         read()
     except BadConfig as error:

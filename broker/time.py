@@ -1,20 +1,19 @@
 """Time: the only module that reads a clock, waits, or makes timers, threads, processes, ids and
 random numbers.
 
-Every part of the broker that needs one of these uses its `Time`; a test that reads the syntax trees
-enforces this. Thus one subclass, on an event loop with virtual time, makes a whole broker that
-repeats the same run from the same seed.
+Every part of the broker uses its `Time` for these purposes; a test that reads the syntax trees
+enforces this. Therefore one subclass of `Time`, on an event loop with virtual time, makes a whole
+broker deterministic: the same seed repeats the same run.
 
-There are two reasons to wait, and `broker/test_mode/clock/mock_time.py` separates them. Work that
-lets things expire (sessions, joins, transactions, offsets, records) uses the `Time` itself. Work
-that waits for a peer, a disk or an operator (a client's long poll, a connection that closes, a
-write that is retried) uses `Time.real`, which follows the system's clock.
+There are two kinds of waits. Work that lets something expire (sessions, joins, transactions,
+offsets, records) uses the `Time` itself. Work that waits for a peer, a disk or an operator (a
+client's long poll, a connection that closes, a write that is retried) uses `Time.real`, which
+follows the system's clock. `broker/test_mode/clock/mock_time.py` controls only the first kind.
 
-A session waits for its member's heartbeat, and a join waits for the missing members. The event loop
-may be unable to run: the process was stopped, the machine is overloaded, or a piece of the loop's
-own work is long. No request is read during that time, so the time must not count against any client
-(law 9). The monotonic clock of `Time.now` excludes this time, which moves all deadlines at once,
-without a change by their owners. `broker/loop/pause_detector.py` confirms that the loop runs.
+The event loop may be unable to run: the process was stopped, the machine is overloaded, or the
+loop's own work is long. The broker reads no request during such a pause, so a pause must not let a
+member's session or a join expire. Therefore the monotonic clock of `Time.now` excludes pauses,
+which moves all deadlines at once. `broker/loop/pause_detector.py` confirms that the loop runs.
 """
 
 from __future__ import annotations
@@ -36,14 +35,15 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 TRUSTED_MS = 200
-"""The maximum time in ms by which the clock advances after the last call of `loop_lives`."""
+"""The maximum time in ms by which the monotonic clock advances after the last call of `loop_lives`.
+"""
 ALTERED_S_MAX = 1.0
-"""The maximum delay in seconds after which a changed pause takes effect."""
+"""The maximum delay in seconds until a changed pause length takes effect."""
 _ALWAYS = 1 << 62
 
 
 class Time:
-    """The system's time; a test passes its own `Time` to the broker."""
+    """The system's time. A test passes its own subclass of `Time` to the broker."""
 
     __slots__ = (
         "_last", "_system_ms", "_trusted_until_ms",
@@ -60,8 +60,8 @@ class Time:
         chance: random.Random | None = None,
     ) -> None:
         self.monotonic_s = monotonic_s
-        """A function that returns the system's monotonic clock in seconds, pauses included; this is
-        also the event loop's clock."""
+        """A function that returns the system's monotonic clock in seconds, including pauses. The
+        event loop uses the same clock."""
         self.wall_s = wall_s
         """A function that returns the wall clock in seconds since 1970. Callable in any thread."""
         self.ticks_ns = ticks_ns
@@ -69,9 +69,10 @@ class Time:
         work. Callable in any thread."""
         self.cpu_s = cpu_s
         self.chance = chance or random.Random()
-        """The generator of random numbers that need not be secret."""
+        """The generator of random numbers that do not need to be secret."""
         self.left_out_ms = 0
-        """The milliseconds of the system's monotonic time that `Now.mono_ms` does not include."""
+        """The sum of the pauses, in ms, that `Now.mono_ms` excludes from the system's monotonic
+        time."""
         self._system_ms = -1
         """The value of the system's monotonic clock in ms at its last reading."""
         self._last = Now(-1, -1)
@@ -79,20 +80,15 @@ class Time:
 
     @property
     def real(self) -> Time:
-        """Returns the time for waits on a peer, a disk or an operator.
-
-        This is the same object, unless a test controls the broker's clock.
-        """
+        """Returns the time for waits on a peer, a disk or an operator. Returns this object unless a
+        test controls the broker's clock."""
         return self
 
     # -- the clocks for waiting and for stored times
 
     def now(self) -> Now:
         """Returns both clocks in milliseconds: the monotonic clock for waits, the wall clock for
-        stored times.
-
-        Within one millisecond, returns the same object.
-        """
+        stored times. Calls within one millisecond return the same object."""
         system_ms = int(self.monotonic_s() * 1000)
         if system_ms != self._system_ms:
             if system_ms > self._trusted_until_ms:
@@ -105,13 +101,14 @@ class Time:
         return self._last
 
     def loop_lives(self) -> None:
-        """Called when the event loop has read its sockets, at least every `TRUSTED_MS`."""
+        """Confirms that the event loop runs. Called at least every `TRUSTED_MS`, after the loop has
+        read its sockets."""
         self.now()  # leaves out the time until now, if the loop was paused
         self._trusted_until_ms = int(self.monotonic_s() * 1000) + TRUSTED_MS
 
     def run_free(self) -> None:
-        """Called when `loop_lives` will not be called any more: `Now.mono_ms` includes all time
-        after this call."""
+        """Called when `loop_lives` will not be called any more. After that, `Now.mono_ms` excludes
+        no pauses."""
         self.now()
         self._trusted_until_ms = _ALWAYS
 
@@ -134,8 +131,9 @@ class Time:
     ) -> None:
         """Waits between two rounds of repeated work.
 
-        ``pause_s`` is called again during the pause, since the pause may change. ``idle_ms`` is
-        used if a test controls the clock; see `broker/test_mode/clock/mock_time.py`.
+        ``pause_s`` returns the length in seconds; it is called again during the pause, since the
+        length may change. ``idle_ms`` is used only if a test controls the clock; see
+        `broker/test_mode/clock/mock_time.py`.
         """
         paused_s = 0.0
         while (left_s := pause_s() - paused_s) > ALTERED_S_MAX:
@@ -151,12 +149,12 @@ class Time:
     # -- work in threads and processes
 
     async def in_thread(self, work: Callable[[*Args], Result], *args: *Args) -> Result:
-        """Runs ``work(*args)`` in one of the shared threads; returns its result or raises its
-        exception."""
+        """Runs ``work(*args)`` in a shared thread. Returns its result or raises its exception."""
         return await asyncio.to_thread(work, *args)
 
     def threads(self, count: int, name: str) -> Threads:
-        """Makes at most ``count`` separate threads, for work that must not wait for other work."""
+        """Creates at most ``count`` separate threads, for work that must not wait for other
+        work."""
         return Threads(count, name)
 
     def start_thread(self, work: Callable[[], None], name: str) -> None:
@@ -166,18 +164,15 @@ class Time:
     def wait_in_thread(
         self, condition: Condition, until: Callable[[], bool], seconds: float
     ) -> bool:
-        """Waits until ``until`` returns True, for at most ``seconds``; called in a thread that may
-        block."""
+        """Waits in a thread until ``until`` returns True, for at most ``seconds``. Returns the last
+        result of ``until``."""
         return condition.wait_for(until, seconds)
 
     async def start_process(
         self, command: Sequence[str], env: Mapping[str, str], line_bytes_max: int
     ) -> Process:
-        """Starts a process with pipes for stdin and stdout, whose output has lines of limited
-        length.
-
-        Ctrl-C reaches only the broker, which ends the process.
-        """
+        """Starts a process with pipes for stdin and stdout. ``line_bytes_max`` limits the length of
+        its output lines. Ctrl-C does not reach the process; the broker ends it."""
         return await asyncio.create_subprocess_exec(
             *command,
             stdin=PIPE,
@@ -190,10 +185,8 @@ class Time:
     # -- ids
 
     def fresh_id(self) -> bytes:
-        """Returns a unique id: the 16 bytes of a random UUID (RFC 9562, version 4).
-
-        A member's first JoinGroup needs an id; this is two microseconds faster than `uuid.uuid4`.
-        """
+        """Returns a unique id: the 16 bytes of a random UUID (RFC 9562, version 4). This is two
+        microseconds faster than `uuid.uuid4`, which matters for the member ids of JoinGroup."""
         id_bytes = bytearray(os.urandom(16))
         id_bytes[6] = id_bytes[6] & 0x0F | 0x40
         id_bytes[8] = id_bytes[8] & 0x3F | 0x80
@@ -201,8 +194,8 @@ class Time:
 
 
 class Threads:
-    """A bounded number of threads that are started when they get their first work; only one thread
-    may use this object."""
+    """A bounded number of threads, each started when it is first needed. Only one thread may use
+    this object."""
 
     def __init__(self, count: int, name: str) -> None:
         self._count = count
@@ -210,23 +203,20 @@ class Threads:
         self._executor: ThreadPoolExecutor | None = None
 
     def run(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
-        """Runs ``work`` in a thread; returns its result or raises its exception. Called on the
+        """Runs ``work`` in a thread. Returns a future with its result or exception. Called on the
         event loop."""
         return asyncio.get_running_loop().run_in_executor(self._started(), work)
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """Returns the results of ``work`` for all items, in order, when all are done; never called
-        on the event loop.
-
-        Raises the exception of the first item that failed, after the threads have ended.
-        """
+        """Waits for the results of ``work`` for all items, and returns them in order. Raises the
+        exception of the first failed item, after all threads have ended. Must not be called on the
+        event loop."""
         with self._started() as executor:
             self._executor = None
             return list(executor.map(work, items))
 
     def stop(self) -> None:
-        """Makes the threads end after their current work; work that has not started is
-        cancelled."""
+        """Makes the threads end after their current work. Queued work is cancelled."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
             self._executor = None

@@ -1,9 +1,9 @@
-"""The signed tokens of OAUTHBEARER, which are verified with the issuer's keys.
+"""Verifies the signed tokens of OAUTHBEARER with the issuer's keys.
 
 The keys are a JWKS (RFC 7517), in a file or at a URL. A thread reads the keys again periodically,
-and when a token names an unknown key; a login never waits for this read. A token without a
-signature, or signed with a shared secret, is rejected. Log lines and errors contain no part of a
-token. Source: KIP-768; Kafka 3.9 ``ValidatorAccessTokenValidator``.
+and when a token names an unknown key; a login never waits for this read. A token that is unsigned,
+or signed with a shared secret, is rejected. Log lines and errors contain no part of a token.
+Source: KIP-768; Kafka 3.9 ``ValidatorAccessTokenValidator``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ALGORITHMS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
     "EdDSA": "OKP",
 }
-"""The accepted signature algorithms, all asymmetric, each with the type of its keys."""
+"""The accepted signature algorithms, each with the type of its keys. All are asymmetric."""
 HEADER_CHARACTERS_MAX: Final = 16384
 """The maximum length in characters of a token's header.
 
@@ -42,7 +42,7 @@ KEYS_BYTES_MAX: Final = 1 << 20
 READ_WITHIN_S: Final = 10
 _LOCAL: Final = ("127.0.0.1", "::1", "localhost")
 _UNREADABLE: Final = (OSError, ValueError, RecursionError, HTTPException)
-"""The exceptions that mean that a response is not HTTP or not a JWKS."""
+"""The exceptions that are raised if the keys can't be read, or if the response is not a JWKS."""
 
 
 @slotted(frozen=True)
@@ -59,7 +59,7 @@ class BearerSettings:
 
 
 def bearer_settings(settings: MechanismSettings) -> BearerSettings:
-    """Reads a listener's settings of OAUTHBEARER. Raises BadConfig."""
+    """Returns the OAUTHBEARER settings of a listener. Raises BadConfig."""
     start = "sasl.oauthbearer."
     url = settings[start + "jwks.endpoint.url"] or ""
     parts = urlsplit(url)
@@ -85,7 +85,7 @@ class SignedTokens:
     """Verifies the tokens of one listener."""
 
     def __init__(self, settings: BearerSettings, time: Time) -> None:
-        """Raises BadConfig if the library PyJWT is missing, or if a file has no keys."""
+        """Raises BadConfig if the library PyJWT is missing, or if the key file contains no keys."""
         try:
             import jwt
         except ImportError:
@@ -108,7 +108,8 @@ class SignedTokens:
             self._read_in_thread()
 
     def check(self, token: str) -> TokenClaims | TokenRefused:
-        """Returns the claims of a valid token, or the reason why the token is rejected."""
+        """Returns the claims of a valid token; for another token, returns the reason why it is
+        rejected."""
         self._refresh(self._settings.refresh_ms)
         try:
             return self._checked(token)
@@ -181,7 +182,8 @@ class SignedTokens:
     # -- the keys
 
     def _refresh(self, after_ms: int) -> None:
-        """Starts to read the keys again, unless the last read began less than ``after_ms`` ago."""
+        """Starts to read the keys in a thread, unless the last read began less than ``after_ms``
+        ago."""
         now_ms = self._time.now().mono_ms
         if not self._is_reading and now_ms - self._asked_ms >= after_ms:
             self._asked_ms = now_ms
@@ -207,14 +209,12 @@ def _is_time(value: Any) -> bool:
 
 
 class _ToHttpsAlone(HTTPRedirectHandler):
-    """Rejects redirects to a URL without TLS, where an attacker on the network could insert
-    keys.
-    """
+    """Rejects redirects to a URL without TLS, because an attacker on the network could insert keys
+    there."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
-        """Raises HTTPError unless the new URL is an https: URL."""
         if urlsplit(newurl).scheme != "https":
             raise HTTPError(
                 newurl, code, "the server redirects the request to a URL without TLS", headers, fp
@@ -231,7 +231,7 @@ def _read(url: str) -> bytes:
 
 
 def _keys_of(data: bytes) -> dict[str | None, dict[str, Any]]:
-    """Returns the signature keys by key id. Raises ValueError for a list without keys."""
+    """Returns the signing keys of a JWKS by key id. Raises ValueError if it has no keys."""
     found = json.loads(data)
     keys = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(keys, list):

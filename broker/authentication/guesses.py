@@ -1,11 +1,13 @@
-"""Bounds the rate of password guesses, by address and user name.
+"""Limits the rate of password guesses, by client address and user name.
 
-After `FAILURES_AT_ONCE` failed logins of a name from an address, further logins with that name wait
-for a turn. A login waits before its password is checked, so that an early close of the connection
-does not make guessing faster. A login with another name is checked immediately. The first
-`NAMES_MAX` failed names of an address have a separate queue of turns each; all further names share
-one queue, so that trying many names is not faster either. A name that has logged in from the
-address retains a separate queue.
+Failed logins are counted in queues. After `FAILURES_AT_ONCE` failed logins of a name from an
+address, further logins with that name are delayed: the broker checks one of them every `TURN_MS`.
+The delay is before the check of the password, so that closing the connection early does not make
+guessing faster. Logins with other names are checked at once.
+
+The first `NAMES_MAX` names of an address that fail have a queue each. All further names share one
+queue, so that trying many names is not faster either. A name that has logged in from the address
+always has its own queue.
 """
 
 from __future__ import annotations
@@ -15,47 +17,47 @@ from hashlib import blake2b
 from typing import Final
 
 FAILURES_AT_ONCE: Final = 20
-"""The number of failed logins in one queue; when a queue has reached this number, further logins
-wait."""
+"""The number of failed logins in one queue after which further logins must wait."""
 TURN_MS: Final = 200
-"""The interval in ms between two turns of a queue; also the time after which one failure is
+"""The interval in ms between two delayed logins of a queue. After the same interval, one failure is
 forgotten."""
 WAIT_MS_MAX: Final = 8000
 NAMES_MAX: Final = 20
-"""Maximum number of failed names per address with a separate queue, in addition to names that have
-logged in."""
+"""The maximum number of names per address that get their own queue after a failure. Names that have
+logged in do not count."""
 NAME_KEPT_MS: Final = 60_000
-"""Milliseconds for which a name counts towards `NAMES_MAX` after all its failures were forgotten.
-"""
+"""The time in ms for which a name still counts towards `NAMES_MAX` after all its failures are
+forgotten."""
 ADDRESSES_MAX: Final = 10_000
-"""Maximum number of remembered addresses with failures; the earliest failures are dropped first."""
+"""The maximum number of addresses with failures that are remembered. The address with the oldest
+failure is dropped first."""
 LET_IN_MAX: Final = 10_000
-"""Maximum number of remembered names that have logged in, over all addresses; the name that has
-been idle longest is dropped first."""
+"""The maximum number of remembered names that have logged in, over all addresses. The name with the
+oldest login is dropped first."""
 _OTHERS: Final = b""
-"""The queue shared by all names of an address that have no separate queue."""
+"""The key of the queue that all names of an address without their own queue share."""
 
 
 class Guesses:
-    """The failed logins at all listeners of one broker, including HTTP."""
+    """The failed logins at all listeners of one broker, including the HTTP listener."""
 
     def __init__(self) -> None:
         self._clear_ms: OrderedDict[str, dict[bytes, int]] = OrderedDict()
-        """The time at which all failures of a queue are forgotten, by address and queue; each
+        """The time at which all failures of a queue are forgotten, by address and by queue. Each
         failure adds `TURN_MS`."""
         self._let_in: OrderedDict[tuple[str, bytes], None] = OrderedDict()
-        """Pairs of a client address and the digest of a user name that has logged in from this
-        address."""
+        """Each user name (as a digest) that has logged in, with the client address from which it
+        logged in."""
 
     def __len__(self) -> int:
         return len(self._clear_ms)
 
     def wait_ms(self, address: str, name: str, now_ms: int, *, may_wait: bool = True) -> int | None:
-        """Reserves a turn for a login; returns the milliseconds to wait before the password is
-        checked.
+        """Returns the milliseconds for which a login must wait before its password is checked. If
+        the login must wait, reserves the next free time for its check.
 
-        Returns None if the wait would be too long, or if the login can't wait (``may_wait`` is
-        False). Then no turn is reserved, and the login is rejected without a check.
+        Returns None if the login must be rejected without a check: it would wait too long, or it
+        can't wait (``may_wait`` is False).
         """
         rows = self._clear_ms.get(address)
         if rows is None:
@@ -71,7 +73,7 @@ class Guesses:
         return wait_ms
 
     def judged(self, address: str, name: str, now_ms: int, *, is_right: bool) -> None:
-        """Records a login whose password was checked; ``is_right`` is the result of the check."""
+        """Notes the result of a password check. ``is_right`` is True if the password was right."""
         digest = _digest(name)
         if is_right:
             self._let_in[address, digest] = None
@@ -100,6 +102,6 @@ class Guesses:
 
 
 def _digest(name: str) -> bytes:
-    """Returns a digest of fixed size, so that a long name costs no more memory and no token is
-    stored."""
+    """Returns a digest of fixed size, so that a long name needs no more memory, and a token sent as
+    a name is not stored."""
     return blake2b(name.encode(errors="replace"), digest_size=16).digest()

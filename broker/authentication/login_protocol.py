@@ -1,9 +1,10 @@
-"""The protocol of a connection until its login succeeds, between the transport and the connection.
+"""The asyncio protocol of a connection until its login succeeds.
 
-The protocol owns the bytes of a login (frames of at most ``sasl.server.max.receive.size``, read one
-at a time), the delay before a failure is reported, and the deadline. `security/sasl/exchange.py`
-decides each frame. After the login the transport calls the connection directly, so that SASL costs
-nothing from then on; bytes after the last token are the connection's first input.
+The protocol is between the transport and the `Connection`. It reads the frames of a login one at a
+time (at most ``sasl.server.max.receive.size`` each), delays the report of a failure, and has a
+deadline. `security/sasl/exchange.py` decides the reply to each frame. After the login the transport
+calls the `Connection` directly, so that SASL costs nothing from then on. Bytes after the last frame
+of the login are the connection's first input.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ from security.sasl.exchange import (
 )
 
 READ_WITHIN_S: Final = 0.05
-"""Seconds between the response to a failed login and the close of the connection: if the response
-and the close arrive together, kafka-python reports only a lost connection."""
+"""The time in seconds between the response to a failed login and the close of the connection. If
+response and close arrive together, kafka-python reports only a lost connection."""
 FRAMES_MAX: Final = 64
-"""Maximum number of frames of one login. A login needs at most six frames, unless the client tries
-ApiVersions in unknown versions."""
+"""The maximum number of frames of one login. A login needs at most six frames, unless the client
+tries ApiVersions in unknown versions."""
 _LENGTH: Final = struct.Struct(">i")
 _OF_SASL: Final = (SASL_HANDSHAKE, SASL_AUTHENTICATE)
 _TLS: Final = (b"\x16\x03", b"\x80")
@@ -60,7 +61,7 @@ _TLS: Final = (b"\x16\x03", b"\x80")
 
 
 class LoginProtocol(asyncio.Protocol):
-    """The login of one connection."""
+    """The protocol of one connection that must log in."""
 
     def __init__(self, logins: Logins, sasl: ListenerSasl, connection: Connection) -> None:
         self._logins = logins
@@ -70,25 +71,25 @@ class LoginProtocol(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._received = bytearray()
         self._held_bytes = 0
-        """The bytes of this login that are counted in the total of all logins."""
+        """The number of bytes of this login that `Logins.held_bytes` includes."""
         self._frames = 0
         self._client_id = ""
         self._has_ended = False
-        """True if the login has succeeded or failed, so that no more bytes are read."""
+        """True if the login has succeeded or failed; no more bytes are read then."""
         self._waits = False
-        """True if a frame, and the bytes after the frame, wait for a turn."""
+        """True while a frame waits before its password is checked. Later bytes wait as well."""
         self._tried: str | None = None
         """The user name in the credentials of the current frame; None if the frame has no
         credentials."""
         self._deadline: asyncio.TimerHandle | None = None
         self._pause: asyncio.TimerHandle | None = None
         self.address = ""
-        """The address of the peer, under which its failed logins are counted."""
+        """The network address of the client, under which its failed logins are counted."""
 
     # -- the transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Admits the connection at the server, and starts the deadline of the login."""
+        """Registers the connection, and starts the deadline of the login."""
         self._transport = cast(asyncio.Transport, transport)
         self._connection.connection_made(transport)
         if self._connection.closed:
@@ -99,7 +100,6 @@ class LoginProtocol(asyncio.Protocol):
         self._logins.came(self)
 
     def data_received(self, data: bytes) -> None:
-        """Handles the complete frames, one after the other."""
         if self._has_ended:
             return
         connection = self._connection
@@ -115,13 +115,12 @@ class LoginProtocol(asyncio.Protocol):
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends the login, since the connection is closed."""
         self._end()
         self._connection.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Does nothing: the deadline of the login also applies to a peer that does not read the few
-        bytes of a login."""
+        """Does nothing: a login writes few bytes, and the deadline of the login also applies to a
+        client that does not read them."""
 
     def resume_writing(self) -> None:
         """Does nothing, for the same reason as `pause_writing`."""
@@ -130,17 +129,16 @@ class LoginProtocol(asyncio.Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Returns the number of received bytes of the incomplete frame."""
+        """The number of received bytes of the incomplete frame."""
         return len(self._received)
 
     def cut(self, reason: str) -> None:
-        """Closes the connection at once."""
         self._fail(reason, None, delayed=False)
 
     # -- frames
 
     def _go_on(self) -> None:
-        """Handles the received frames until a frame must wait."""
+        """Handles the received complete frames, until one of them must wait."""
         received = self._received
         while not self._has_ended and not self._waits and len(received) >= _LENGTH.size:
             size = _LENGTH.unpack_from(received)[0]
@@ -166,7 +164,7 @@ class LoginProtocol(asyncio.Protocol):
             self._logins.holds(more)
 
     def _may_be(self, size: int) -> bool:
-        """Returns True if the size of a frame is acceptable; otherwise the login fails."""
+        """Returns True if a frame may have ``size`` bytes; otherwise ends the login as failed."""
         if self._received.startswith(_TLS) and self._frames == 0:
             self._fail(
                 "a TLS client connected to a listener without TLS:"
@@ -186,8 +184,8 @@ class LoginProtocol(asyncio.Protocol):
         return False
 
     def _take(self, frame: bytes) -> None:
-        """Handles one frame: immediately, or after a wait if recent logins of the same user name
-        failed."""
+        """Handles one frame. If recent logins of the same user name failed, waits before the
+        password is checked."""
         try:
             if self._exchange.takes_raw:
                 self._in_turn(frame, lambda: self._judge_raw(frame))
@@ -223,7 +221,7 @@ class LoginProtocol(asyncio.Protocol):
             self._wait(wait_ms / 1000, judge)
 
     def _wait(self, seconds: float, then: Callable[[], None]) -> None:
-        """Stops reading for ``seconds``, then calls ``then``."""
+        """Stops reading from the connection for ``seconds``, then calls ``then``."""
         self._waits = True
         self._transport.pause_reading()
         self._pause = self._logins.time.call_later(seconds, self._resume, then)
@@ -269,7 +267,7 @@ class LoginProtocol(asyncio.Protocol):
     # -- responses
 
     def _encoded(self, reply: Reply, header: RequestHeader, frame: bytes) -> bytes | None:
-        """Returns the frame of a response; None if the request gets no response."""
+        """Returns the encoded response; None if the request gets no response."""
         if reply.answer is None:
             return None
         if header.api_key not in _OF_SASL:
@@ -283,8 +281,8 @@ class LoginProtocol(asyncio.Protocol):
         return b"".join((_LENGTH.pack(len(head) + len(body)), head, body))
 
     def _api_versions(self, header: RequestHeader, frame: bytes) -> None:
-        """Answers an ApiVersions request before the login. One such request is allowed, and another
-        request after an error."""
+        """Handles an ApiVersions request before the login. A client may send one such request, and
+        another one after an error."""
         reply = self._exchange.request(API_VERSIONS, header.api_version, {}, self._now())
         if reply.then != Then.SERVE:
             self._do(reply, lambda: self._encoded(reply, header, frame))
@@ -321,7 +319,7 @@ class LoginProtocol(asyncio.Protocol):
     # -- ends
 
     def _let_in(self) -> None:
-        """Ends a successful login: from then on the connection itself reads and writes."""
+        """Ends a successful login. From then on the transport calls the `Connection` directly."""
         self._end()
         connection, transport = self._connection, self._transport
         login = self._exchange.login
@@ -377,7 +375,8 @@ class LoginProtocol(asyncio.Protocol):
         self._fail(f"the client did not log in within {LOGIN_S_MAX:g} s", None, delayed=False)
 
     def _end(self) -> None:
-        """Ends the login after success or failure: cancels its timers and releases its bytes."""
+        """Ends the login after success or failure: cancels its timers, and removes its bytes from
+        the total."""
         self._has_ended = True
         for timer in (self._deadline, self._pause):
             if timer is not None:

@@ -1,4 +1,4 @@
-"""The state that all logins of one broker share: counts, bounds, and log lines of failures."""
+"""The state that all logins of one broker share: counts, limits, and log lines about failures."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from broker.net.request import Handler, Route
 from broker.time import Time
 
 STRANGERS_MAX: Final = 2000
-"""If more connections than this have not logged in, the oldest of these connections from the
-busiest address is closed."""
+"""The maximum number of connections that have not logged in. Above this number, the broker closes
+the oldest such connection of the address that has the most."""
 STRANGERS_BYTES_MAX: Final = 64 << 20
-"""If the connections that have not logged in have more undecoded bytes than this in total, the
-connection with the most bytes is closed."""
+"""The maximum number of undecoded bytes that connections without a login have in total. Beyond it,
+the connection with the most bytes is closed."""
 LOGIN_S_MAX: Final = 10.0
-"""Maximum duration of a login, in seconds. Apache Kafka closes only idle connections, after ten
-minutes."""
+"""The maximum duration of a login in seconds. Apache Kafka has no such limit; it closes idle
+connections after ten minutes."""
 
 LOGINS: Final = "logins"
-"""The name of the work of logins in the watchdog's log lines."""
+"""The name for the handling of logins in the watchdog's log lines."""
 TOO_MANY_FAILED: Final = "too many failed logins of this user from this address"
 NO_MECHANISM: Final = "none"
-"""The mechanism in metrics for a login that failed before the client chose a mechanism."""
+"""The metric label "mechanism" of a login that failed before the client chose a mechanism."""
 
 
 class Result(NamedTuple):
-    """The metric labels of a login's result; a client can't choose arbitrary values for the
-    labels."""
+    """The metric labels of a login's result. Each label has few possible values, so that clients
+    can't create many time series."""
 
     listener: str
     mechanism: str
@@ -53,37 +53,34 @@ class Stranger(Protocol):
     address: str
 
     @property
-    def held_bytes(self) -> int:
-        """Returns the number of received bytes of the connection's incomplete message."""
+    def held_bytes(self) -> int: ...
 
-    def cut(self, reason: str) -> None:
-        """Closes the connection at once; ``reason`` is logged."""
+    def cut(self, reason: str) -> None: ...
 
 
 class Logins:
-    """The logins of one broker; only the event loop's thread may use this class."""
+    """The logins of one broker. Only the event loop's thread may use this class."""
 
     def __init__(self, time: Time) -> None:
         self.time = time
         self.guesses = Guesses()
         self.counts = Counter[Result]()
         self.offered: list[tuple[str, str]] = []
-        """Pairs of a listener and a mechanism that the listener offers."""
+        """Each listener's name with each mechanism that the listener offers."""
         self._lines = FailureLines(time)
         self._strangers: dict[Stranger, None] = {}
         """The connections that have not logged in yet, oldest first."""
         self._by_address: defaultdict[str, dict[Stranger, None]] = defaultdict(dict)
         self.held_bytes = 0
         self.routes: dict[Handler, dict[int, Route]] = {}
-        """The routes of sessions that are re-authenticating or have expired, by handler."""
+        """By handler: the routes of connections that are re-authenticating or whose session has
+        expired."""
 
     @property
     def strangers(self) -> int:
-        """Returns the number of connections that have not logged in yet."""
         return len(self._strangers)
 
     def came(self, stranger: Stranger) -> None:
-        """Adds a connection that must log in."""
         self._strangers[stranger] = None
         self._by_address[stranger.address][stranger] = None
         if len(self._strangers) > STRANGERS_MAX:
@@ -91,7 +88,6 @@ class Logins:
             next(iter(busiest)).cut(f"more than {STRANGERS_MAX} connections have not logged in")
 
     def gone(self, stranger: Stranger) -> None:
-        """Removes a connection that has logged in or is closed."""
         if stranger in self._strangers:
             del self._strangers[stranger]
             mates = self._by_address[stranger.address]
@@ -100,7 +96,7 @@ class Logins:
                 del self._by_address[stranger.address]
 
     def holds(self, more_bytes: int) -> None:
-        """Adds ``more_bytes``, which may be negative, to the total of all logins."""
+        """Adds ``more_bytes``, which may be negative, to the undecoded bytes of all logins."""
         self.held_bytes += more_bytes
         if self.held_bytes > STRANGERS_BYTES_MAX:
             biggest = max(self._strangers, key=lambda each: each.held_bytes)
@@ -110,7 +106,6 @@ class Logins:
             )
 
     def counted(self, listener: str, mechanism: str, result: str) -> None:
-        """Counts the result of a login or re-authentication."""
         self.counts[Result(listener, mechanism, result)] += 1
 
     def failed(

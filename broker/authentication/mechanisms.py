@@ -1,4 +1,4 @@
-"""The SASL mechanisms of a listener, the principals that each accepts, and the limits of logins."""
+"""The SASL mechanisms that a listener offers, and the limits of its logins."""
 
 from __future__ import annotations
 
@@ -21,28 +21,27 @@ SERVED: Final = (PLAIN, *BY_NAME)
 
 
 class PlainServer:
-    """The login of one connection by PLAIN."""
+    """One login by PLAIN."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords
 
     def tries(self, message: bytes) -> str | None:
-        """Returns the user name in the message; None if the message is invalid."""
+        """Returns the user name in the client's message; None if the message is invalid."""
         return tried_name(message)
 
     def step(self, message: bytes) -> Step:
-        """Accepts or rejects the login, since PLAIN has only one message."""
         return log_in(message, self._passwords)
 
 
 def plain(passwords: Mapping[str, str]) -> Begin:
-    """Returns the function that starts a PLAIN login, for the users of a listener's
+    """Returns a function that starts a PLAIN login. The users come from the listener's
     ``sasl.jaas.config``."""
     return lambda: PlainServer(passwords)
 
 
 def scram(name: str, find: Find, decoy: Decoy, time: Time) -> Begin:
-    """Returns the function that starts a SCRAM-SHA-256 or SCRAM-SHA-512 login."""
+    """Returns a function that starts a login by the SCRAM mechanism ``name``."""
     mechanism = BY_NAME[name]
 
     def begin() -> ScramServer:
@@ -59,12 +58,12 @@ class ListenerSasl:
     offered: Mapping[str, Begin]
     """The mechanisms by name, in the order of ``sasl.enabled.mechanisms``."""
     session_ms: Mapping[str, int]
-    """``connections.max.reauth.ms`` by mechanism; 0 if sessions of this mechanism do not expire."""
+    """The value of ``connections.max.reauth.ms`` by mechanism; 0 if the sessions of a mechanism do
+    not expire."""
     frame_bytes_max: int = 524288
     """The value of ``sasl.server.max.receive.size``."""
     failure_delay_ms: int = 100
     """The value of ``connection.failed.authentication.delay.ms``."""
 
     def exchange(self) -> Exchange:
-        """Makes a new SASL exchange with one peer."""
         return Exchange(self.offered, self.session_ms)

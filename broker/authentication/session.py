@@ -1,9 +1,9 @@
 """A connection after its login: its principal, the session's lifetime, and re-authentication
 (KIP-368).
 
-When a session expires, it replaces the routes by which its connection serves requests, so that no
-request needs to check the time. During re-authentication only SaslAuthenticate is served, and after
-the expiry only SaslHandshake. An idle connection stays open.
+When a session expires, it replaces the routes by which its connection serves requests. Therefore no
+request needs to check the time. During a re-authentication only SaslAuthenticate is served, and
+after the expiry only SaslHandshake. An idle connection stays open after the expiry.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from security.sasl.exchange import SASL_AUTHENTICATE, SASL_HANDSHAKE, Exchange, 
 
 
 class Session:
-    """The login session of one connection."""
+    """The SASL session of one connection, from its login to its close."""
 
     def __init__(
         self, logins: Logins, sasl: ListenerSasl, exchange: Exchange, connection: Connection
@@ -42,7 +42,7 @@ class Session:
         self._exchange = exchange
         self._connection = connection
         self._address = network_of(connection.client_host[1:])
-        """The address of the peer, under which its failed logins are counted."""
+        """The network address of the client, under which its failed logins are counted."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_renewed = False
         """True while a re-authentication is in progress."""
@@ -63,7 +63,7 @@ class Session:
             self._wait_for_end(login.expires_ms)
 
     def ended(self) -> None:
-        """Cancels the session's timer, since the connection is closed."""
+        """Cancels the session's timer; called when the connection is closed."""
         self._cancel()
 
     def _cancel(self) -> None:
@@ -84,7 +84,8 @@ class Session:
                 self._connection.serve_by(self._routes(_late))
 
     def late(self, request: Request) -> None:
-        """Handles a request that arrives after the session has expired."""
+        """Handles a request that arrives after the expiry of the session. SaslHandshake starts a
+        re-authentication; any other request closes the connection."""
         if request.served.api.key == SASL_HANDSHAKE:
             self.renew(request)
         else:
@@ -102,7 +103,7 @@ class Session:
     # -- re-authentication
 
     def renew(self, request: Request) -> None:
-        """Starts a re-authentication after a SaslHandshake."""
+        """Handles a SaslHandshake, which starts a re-authentication."""
         reply = self._exchange.renew(request.api_version, request.value, self._logins.time.now())
         if reply is None:
             login = self._exchange.login
@@ -146,7 +147,7 @@ class Session:
             self._timer = self._logins.time.call_later(wait_ms / 1000, self._go_on, request, body)
 
     def _go_on(self, request: Request, body: Mapping[str, Any]) -> None:
-        """Continues the re-authentication after it has waited for a turn."""
+        """Continues a re-authentication that had to wait because of failed logins."""
         self._timer = None
         began_ns = self._logins.time.ticks_ns()
         self._judge(request, body)
@@ -192,8 +193,8 @@ class Session:
         delayed: bool = True,
         is_judged: bool = True,
     ) -> None:
-        """Logs and counts a failed re-authentication. Sends ``reply``, if any, after the failure
-        delay, and closes the connection."""
+        """Logs and counts a failed re-authentication. After the failure delay, sends ``reply`` if
+        it is not None, and closes the connection."""
         self._cancel()
         if is_judged:
             self._count(RENEWAL_FAILED)

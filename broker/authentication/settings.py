@@ -1,4 +1,4 @@
-"""Reads the settings of a listener's logins."""
+"""Makes the login settings of a listener from the broker's configuration."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The delegation tokens of a standalone broker, in ``tokens.json`` of its data directory.
 
-    {"version": 1, "tokens": [{"tokenId": "...", "owner": "User:alice", "tokenRequester": ...}]}
+  {"version": 1, "tokens": [{"tokenId": "...", "owner": "User:alice", "tokenRequester": ...}]}
 
-The keys are the keys of Kafka's node in ZooKeeper. The file contains no secret: a token's HMAC is
-computed from the token's id with the secret key in the settings.
+An entry has the same fields as Kafka's token node in ZooKeeper. The file contains no secret: a
+token's HMAC is computed from the token's id with the secret key in the broker's settings.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Outside = Callable[..., Awaitable[None]]
 
 
 class TokenFile:
-    """Implements `TokenStore` in a file."""
+    """Implements `TokenStore` with a file."""
 
     def __init__(self, fs: FileSystem, directory: str, run_outside: Outside) -> None:
         """``run_outside`` runs a function in another thread.
@@ -43,19 +43,17 @@ class TokenFile:
                 f"{self._file.path} is damaged: its delegation tokens are not in Muster's format"
             ) from None
         self.tokens = {each.token_id: each for each in found}
-        """All stored tokens, by id."""
 
     async def read(self, token_id: str) -> Token | None:
-        """Implements `TokenStore.read`."""
         return self.tokens.get(token_id)
 
     async def keep(self, token: Token, before: Token | None) -> bool:  # noqa: ARG002
-        """Implements `TokenStore.keep`; no other broker changes the file."""
+        """Implements `TokenStore.keep`. Always returns True, because no other broker changes the
+        file."""
         await self._write({**self.tokens, token.token_id: token})
         return True
 
     async def remove(self, token: Token) -> None:
-        """Implements `TokenStore.remove`."""
         left = {**self.tokens}
         left.pop(token.token_id, None)
         await self._write(left)
@@ -68,7 +66,7 @@ class TokenFile:
         self.tokens = tokens
 
     def _put(self, tokens: Mapping[str, Token]) -> None:
-        """Writes the file, blocking. Raises OSError."""
+        """Writes the file; waits for the disk. Raises OSError."""
         self._file.write({_TOKENS: list(map(_json_of, tokens.values()))})
 
 

@@ -1,9 +1,10 @@
-"""Delegation tokens (KIP-48): the tokens, logins with a token, and the store of tokens.
+"""Delegation tokens (KIP-48): the tokens in memory, logins with a token, and the interface of their
+store.
 
-Logins and the APIs use `Tokens`. A `TokenStore` stores the tokens: in the data directory
-(`broker/authentication/token_file.py`), or for a cluster in ZooKeeper nodes, which also notify of
-changes by other brokers. A thread computes the credentials for logins with a token once; they
-remain in memory.
+Logins and the APIs use `Tokens`. A `TokenStore` stores the tokens: a file in the data directory
+(`broker/authentication/token_file.py`) or, in a cluster, nodes in ZooKeeper, which also report
+changes by other brokers. The credentials for logins with a token are computed once, in a thread,
+and remain in memory.
 """
 
 from __future__ import annotations
@@ -43,19 +44,18 @@ from security.tokens import (
 logger = structlog.get_logger(__name__)
 
 OWNED_MAX: Final = 1000
-"""Maximum number of tokens of one owner. A token lasts a week by default; Kafka does not have such
-a bound."""
+"""The maximum number of tokens of one owner. A token lasts a week by default. Kafka has no such
+limit."""
 TOKENS_MAX: Final = 5000
-"""Maximum number of tokens in total. Each token adds 4 ms to the start of the broker, and each
+"""The maximum number of tokens in total. Each token adds 4 ms to the start of the broker, and each
 change writes all tokens."""
 NAMES_BYTES_MAX: Final = 4096
-"""Maximum total size in bytes of the names of a token's owner and renewers, in their text form."""
+"""The maximum total size in bytes of a token's owner and renewers as text."""
 AGAIN_MS: Final = 60_000
-"""The minimum interval in ms between two log lines about tokens that were not created because of a
-bound."""
+"""The minimum interval in ms between two log lines about tokens that exceed a limit."""
 
 Credentials = Mapping[ScramMechanism, ScramCredential]
-"""The credentials of one token, for each enabled mechanism."""
+"""The SCRAM credentials of one token, for each enabled mechanism."""
 
 
 class CannotKeep(Exception):
@@ -63,19 +63,18 @@ class CannotKeep(Exception):
 
 
 class TokenStore(Protocol):
-    """Stores tokens."""
+    """Stores the delegation tokens."""
 
     async def read(self, token_id: str) -> Token | None:
         """Returns the stored token; None if the token was deleted. Raises CannotKeep."""
 
     async def keep(self, token: Token, before: Token | None) -> bool:
-        """Stores a new token, or replaces ``before`` by a changed token.
+        """Stores a new token or, if ``before`` is given, replaces the stored token ``before``.
 
         Returns False if another broker has changed or removed ``before``. Raises CannotKeep.
         """
 
-    async def remove(self, token: Token) -> None:
-        """Deletes a token. Raises CannotKeep."""
+    async def remove(self, token: Token) -> None: ...
 
 
 class Tokens:
@@ -107,31 +106,29 @@ class Tokens:
     # -- stored tokens
 
     def keep_in(self, store: TokenStore, known: Iterable[Token] = ()) -> None:
-        """Sets the store that receives changes. ``known`` has the store's tokens; each token takes
-        some ms of computation."""
+        """Sets the store for changes. ``known`` are the tokens that the store contains; computing
+        the credentials of one token takes some ms."""
         self._store = store
         for token in known:
             self._take(token, self._derived(token.token_id))
 
     def _derived(self, token_id: str) -> Credentials:
-        """Computes the credentials for logins with a token, which takes milliseconds.
+        """Returns the credentials for logins with a token. The computation takes milliseconds.
         Thread-safe."""
         return {each: credential_of(token_id, self._secret, each) for each in self._mechanisms}
 
     def start(self, background: Background) -> None:
-        """Starts the removal of expired tokens."""
         self._sweeping = background.every(
             "delegation tokens", lambda: self._check_s, self.sweep, _failed, self._idle_ms
         )
 
     def stop(self) -> None:
-        """Stops the removal of expired tokens."""
         if self._sweeping is not None:
             self._sweeping.cancel()
 
     async def update(self, token_id: str, token: Token | None) -> None:
-        """Stores in memory the changed state of a stored token; in a cluster another broker may
-        have changed the token."""
+        """Applies a change of a stored token to the tokens in memory. In a cluster another broker
+        may have made the change."""
         if token is None:
             self._drop(token_id)
             return
@@ -141,7 +138,6 @@ class Tokens:
         self._take(token, credentials)
 
     def ids(self) -> list[str]:
-        """Returns the ids of all tokens."""
         return list(self._known)
 
     def _take(self, token: Token, credentials: Credentials) -> None:
@@ -178,8 +174,8 @@ class Tokens:
         return hmac_of(token.token_id, self._secret)
 
     def found(self, mechanism: ScramMechanism, token_id: str) -> Found | None:
-        """Returns the principal of a token and the expiry of its session; None for an unknown
-        token."""
+        """Returns the credential and the owner's name for a login with a token, and the token's
+        expiry. Returns None for an unknown or expired token."""
         token = self._known.get(token_id)
         if token is None or is_over(token, self._now_ms()):
             return None
@@ -193,7 +189,8 @@ class Tokens:
     async def create(
         self, owner: Principal, requester: Principal, renewers: tuple[Principal, ...], asked_ms: int
     ) -> Token | int:
-        """Creates a token, or returns an error code."""
+        """Creates and returns a token. Returns an error code if the token is invalid, exceeds a
+        limit or can't be stored."""
         if wrong_renewer((owner, *renewers)):  # a login with the token makes its principal a user
             return INVALID_PRINCIPAL_TYPE
         if self._wrong_new(owner, renewers):
@@ -214,7 +211,8 @@ class Tokens:
         return token
 
     def _wrong_new(self, owner: Principal, renewers: tuple[Principal, ...]) -> bool:
-        """Returns True if the new token exceeds a bound, which is logged at most once a minute."""
+        """Returns True if a new token would exceed a limit. Logs the reason, at most once a
+        minute."""
         if sum(len(str(each).encode()) for each in (owner, *renewers)) > NAMES_BYTES_MAX:
             reason = f"the names of owner and renewers exceed {NAMES_BYTES_MAX} bytes"
         elif self._owned[owner] >= OWNED_MAX:
@@ -230,13 +228,15 @@ class Tokens:
         return True
 
     async def renew(self, proof: bytes, who: Principal, period_ms: int) -> Token | int:
-        """Extends the expiry of a token; returns the token, or an error code."""
+        """Extends the expiry of the token whose HMAC is ``proof``. Returns the token, or an error
+        code."""
         return await self._change(
             proof, lambda token, now_ms: renewed(token, who, period_ms, self._lifetimes, now_ms)
         )
 
     async def expire(self, proof: bytes, who: Principal, period_ms: int) -> Token | int:
-        """Changes the expiry of a token, possibly to now; returns the token, or an error code."""
+        """Changes the expiry of the token whose HMAC is ``proof``; removes the token if
+        ``period_ms`` is negative. Returns the token, or an error code."""
 
         def ended(token: Token, now_ms: int) -> Token | int:
             after = expired(token, who, period_ms, now_ms)
@@ -273,7 +273,6 @@ class Tokens:
     # -- expiry
 
     async def sweep(self) -> None:
-        """Removes expired tokens."""
         for token_id in [each.token_id for each in self._over()]:
             async with self._changing:
                 token = await self._store.read(token_id)
@@ -293,8 +292,8 @@ class Tokens:
         return max(0, min(ends) - self._now_ms()) if ends else None
 
     def _fresh_id(self) -> str:
-        """Returns a new id in Kafka's form that does not start with "-", so that command lines
-        can't mistake the id for an option."""
+        """Returns a new token id in the form of Kafka's UUIDs. The id does not start with "-", so
+        that command lines can't mistake it for an option."""
         while (found := uuid_text(self._time.fresh_id())).startswith("-"):
             pass
         return found

@@ -1,10 +1,10 @@
 """The SCRAM users of a standalone broker, in ``users.json`` of its data directory.
 
-    {"version": 1, "secret": "...", "users": {"alice": {"SCRAM-SHA-256": "salt=...,..."}}}
+  {"version": 1, "secret": "...", "users": {"alice": {"SCRAM-SHA-256": "salt=...,..."}}}
 
-The credentials have the text form of Kafka's tools and ZooKeeper nodes. The decoys for unknown
-names are computed from ``secret``. The process that serves the directory owns the file;
-`muster users --data-dir` writes it while no broker runs.
+The credentials have the text form of Kafka's tools and ZooKeeper nodes. ``secret`` is the key from
+which decoys (credentials of unknown names) are computed. While a broker serves the directory, only
+its process writes the file; `muster users --data-dir` writes the file while no broker runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VERSION: Final = 1
 
 
 class UserFile:
-    """Stores the credentials of all users."""
+    """Implements `UserStore` with a file."""
 
     def __init__(self, fs: FileSystem, directory: str, time: Time) -> None:
         """Raises BadDirectory for an invalid file."""
@@ -49,11 +49,11 @@ class UserFile:
             ) from None
 
     def users(self) -> Users:
-        """Returns the users of the file; changes of the users are stored in the file."""
+        """Returns the users in the file. `Users` stores its changes in the same file."""
         return Users(self, self._known, self._secret)
 
     async def alter(self, edits: Mapping[str, Edit]) -> Mapping[str, Credentials | str]:
-        """Implements `UserStore.alter`; either all users are altered, or none."""
+        """Implements `UserStore.alter`. Either all users are altered, or none."""
         try:
             altered, self._texts = await self._time.in_thread(self._put_edits, edits)
         except OSError as error:
@@ -71,9 +71,10 @@ class UserFile:
     def _put_edits(
         self, edits: Mapping[str, Edit]
     ) -> tuple[dict[str, Credentials], dict[str, dict[str, str]]]:
-        """Writes the file with the edits. Returns the users' credentials and the file's content.
+        """Writes the file with the edits. Returns the changed credentials by user, and the new
+        content of the file.
 
-        Blocks. Raises OSError.
+        Waits for the disk. Raises OSError.
         """
         altered: dict[str, Credentials] = {
             name: {
@@ -86,7 +87,8 @@ class UserFile:
         return altered, self.put(altered)
 
     def put(self, changed: Mapping[str, Credentials]) -> dict[str, dict[str, str]]:
-        """Writes the file with the changed users; returns the new content. Raises OSError."""
+        """Writes the file with the changed users. Returns the new content of the file. Raises
+        OSError."""
         texts = {name: each for name, each in self._texts.items() if name not in changed}
         texts |= {name: _texts(each) for name, each in changed.items() if each}
         self._write(texts)

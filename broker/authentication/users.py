@@ -1,7 +1,7 @@
-"""The SCRAM users: their credentials in memory, and their store (KIP-554).
+"""The SCRAM users (KIP-554): their credentials in memory, and the interface of their store.
 
-Logins and the APIs use `Users`. A `UserStore` stores the credentials: in the data directory
-(`broker/authentication/user_file.py`), or for a cluster in ZooKeeper nodes, which also notify of
+Logins and the APIs use `Users`. A `UserStore` stores the credentials: a file in the data directory
+(`broker/authentication/user_file.py`) or, in a cluster, nodes in ZooKeeper, which also report
 changes by other brokers.
 """
 
@@ -35,23 +35,24 @@ from security.credentials import (
 )
 
 Credentials = Mapping[ScramMechanism, ScramCredential]
-"""The credentials of one user by mechanism; empty for an unknown user."""
+"""The credentials of one user, by mechanism; empty for an unknown user."""
 Edit = Mapping[ScramMechanism, ScramCredential | None]
-"""The new credentials of one user by mechanism; None deletes the credential."""
+"""The changed credentials of one user, by mechanism; None deletes a credential."""
 
 
 class UserStore(Protocol):
-    """Stores credentials, which other processes may also change."""
+    """Stores the credentials of users. Other processes may change the stored credentials too."""
 
     async def alter(self, edits: Mapping[str, Edit]) -> Mapping[str, Credentials | str]:
-        """Applies edits to the stored credentials; a user's other credentials are unchanged.
+        """Applies edits to the stored credentials. Credentials that an edit does not name are
+        unchanged.
 
-        Returns the new credentials of each user, or the reason why they were not changed.
+        Returns the new credentials of each user, or the reason as text if they were not changed.
         """
 
 
 class Upsertion(NamedTuple):
-    """A credential to set; the repr of this object contains no secret."""
+    """A credential to add or replace. The repr contains no secret."""
 
     name: str
     mechanism_code: int
@@ -71,7 +72,7 @@ class Deletion(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of the changes to one user."""
+    """The error code and message of the changes to one user."""
 
     error_code: int = NONE
     message: str | None = None
@@ -81,8 +82,8 @@ class Users:
     """The SCRAM users of a broker; only the event loop's thread may use this class."""
 
     def __init__(self, store: UserStore, known: Mapping[str, Credentials], secret: bytes) -> None:
-        """Decoys for unknown names are computed from ``secret``, which stays the same after a
-        restart."""
+        """``secret`` is the key from which decoys (credentials of unknown names) are computed. The
+        key stays the same after a restart."""
         self._store = store
         self._known: dict[str, Credentials] = {}
         self._iterations: defaultdict[ScramMechanism, Counter[int]] = defaultdict(Counter)
@@ -96,16 +97,14 @@ class Users:
         return len(self._known)
 
     def of(self, name: str) -> Credentials:
-        """Returns the credentials of a user; empty for an unknown user."""
         return self._known.get(name, {})
 
     def names(self) -> Iterable[str]:
-        """Returns the names of all users."""
         return sorted(self._known)
 
     def finder(self, mechanism: ScramMechanism) -> Find:
-        """Returns the function with which `ScramServer` finds a user; it does not find delegation
-        tokens."""
+        """Returns the function with which `ScramServer` finds the credential of a user. The
+        function returns None for a delegation token."""
 
         def find(name: str, by_token: bool) -> Found | None:
             found = None if by_token else self.of(name).get(mechanism)
@@ -114,8 +113,11 @@ class Users:
         return find
 
     def decoys(self, mechanism: ScramMechanism) -> Decoy:
-        """Returns the function that makes decoys for `ScramServer`. Decoys of users resemble the
-        known users; decoys of tokens are all alike."""
+        """Returns the function with which `ScramServer` makes decoys, the credentials of unknown
+        names.
+
+        Decoys of users resemble the credentials of known users; decoys of tokens are all alike.
+        """
 
         def decoy_of(name: str, by_token: bool) -> ScramCredential:
             # A client that tries a name as user and as token must not learn which of them exists.
@@ -126,8 +128,8 @@ class Users:
         return decoy_of
 
     def update(self, name: str, credentials: Credentials) -> None:
-        """Sets all credentials of a user after this broker or another broker has changed the
-        store."""
+        """Replaces the credentials of a user in memory, after this broker or another broker has
+        changed the store."""
         self._count(self._known.pop(name, {}), -1)
         if credentials:
             self._known[name] = dict(credentials)
@@ -144,9 +146,10 @@ class Users:
     async def alter(
         self, deletions: Iterable[Deletion], upsertions: Iterable[Upsertion], slices: Slices
     ) -> dict[str, Outcome]:
-        """Applies the valid changes of each user; returns the result by user, in order.
+        """Applies the changes of each user. If one change of a user is invalid, none of the changes
+        of this user is applied. Returns the result by user, in the order of the request.
 
-        Pauses between slices, since setting a password costs two hashes.
+        Pauses between slices, since a new password costs two hashes.
         """
         async with self._changing:
             changes: dict[str, list[Deletion | Upsertion]] = {}
@@ -170,8 +173,8 @@ class Users:
             return outcomes
 
     def _wrong(self, changes: list[Deletion | Upsertion]) -> Outcome:
-        """Returns the result for the first error in the changes of one user, in Kafka's order; see
-        `Outcome`."""
+        """Returns the first error in the changes of one user, in Kafka's order of checks. Without
+        an error, the error code is NONE."""
         outcome = self._wrong_alone(changes[0])
         if not outcome.error_code and len(changes) > 1:
             said = "A user credential cannot be altered twice in the same request"

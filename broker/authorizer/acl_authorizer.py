@@ -1,8 +1,7 @@
 """The authorizer that decides by ACLs, as Kafka's StandardAuthorizer does.
 
-Decisions, including denials, are cached until an ACL is added or removed. Therefore a resource in a
-request costs one dict lookup, however many ACLs exist. All connections share one cache, whose size
-is bounded.
+Decisions, including denials, are cached until an ACL is added or removed. A cached decision costs
+one dict lookup, however many ACLs exist. All connections share one cache of limited size.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
 
 KEPT_MAX = 10_000
-"""The number of cached decisions of one type. When so many new decisions have been added, the older
-decisions are dropped."""
+"""The number of new decisions after which older decisions are dropped from a cache."""
 
 
 class _Who:
@@ -40,9 +38,9 @@ Decided = TypeVar("Decided")
 
 
 class Recent(Generic[Decided]):
-    """A cache of at least the last `KEPT_MAX` decisions, and of at most twice as many.
+    """A cache with at least the last `KEPT_MAX` decisions, and at most twice as many.
 
-    A key ends with the resource's name; decisions about long names are not cached.
+    The last element of a key is the resource's name; decisions about long names are not cached.
     """
 
     __slots__ = ("_before", "_now")
@@ -58,7 +56,6 @@ class Recent(Generic[Decided]):
         return chain(self._now, self._before)
 
     def get(self, key: tuple[Any, ...]) -> Decided | None:
-        """Returns the cached decision; None if the decision is not cached."""
         found = self._now.get(key)
         if found is None:
             found = self._before.get(key)
@@ -67,14 +64,12 @@ class Recent(Generic[Decided]):
         return found
 
     def keep(self, key: tuple[Any, ...], decided: Decided) -> None:
-        """Adds a decision."""
         if len(key[-1]) <= NAME_KEPT_MAX:
             if len(self._now) >= KEPT_MAX:
                 self._now, self._before = {}, self._now
             self._now[key] = decided
 
     def clear(self) -> None:
-        """Drops all decisions."""
         self._now, self._before = {}, {}
 
 
@@ -90,21 +85,19 @@ class AclAuthorizer:
         self.audit = audit
         self._acl_rules = AclRules(index, super_users, allow_everyone=allow_everyone)
         self.authorization_cache = AuthorizationCacheMemory()
-        """Implements `Authorizer.authorization_cache`."""
         self.verdicts: Recent[Decision] = Recent()
         """The cached decisions by principal, host, operation, resource type and name."""
         self.bits: Recent[int] = Recent()
-        """The allowed operations on a resource as bits, by principal, host, resource type and
+        """The cached sets of allowed operations, as bits, by principal, host, resource type and
         name."""
         self._somewhere: Recent[bool] = Recent()
-        """Cached answers whether an operation is allowed on any resource of a type, by operation,
-        resource type, principal and host."""
+        """The cached results of `allows_somewhere`, by operation, resource type, principal and
+        host."""
         self._epoch = index.epoch
         """The epoch of the ACLs on which the cached decisions are based."""
 
     @property
     def epoch(self) -> int:
-        """Implements `Authorizer.epoch`."""
         return self.index.epoch
 
     def allows(
@@ -118,7 +111,6 @@ class AclAuthorizer:
         count: int = 1,
         is_logged: bool = True,
     ) -> bool:
-        """Implements `Authorizer.allows`."""
         who = self._who(connection)
         key = who.name, who.host, operation, kind, name
         verdict = self.verdicts.get(key)
@@ -134,7 +126,6 @@ class AclAuthorizer:
     def allows_somewhere(
         self, connection: Connection, operation: Operation, kind: ResourceType, *, api: str
     ) -> Generator[None, None, bool]:
-        """Implements `Authorizer.allows_somewhere`."""
         who = self._who(connection)
         key = operation, kind, who.host, who.name
         allowed = self._somewhere.get(key)
@@ -149,7 +140,6 @@ class AclAuthorizer:
         return allowed
 
     def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:
-        """Implements `Authorizer.operations`."""
         who = self._who(connection)
         key = who.name, who.host, kind, name
         bits = self.bits.get(key)
@@ -159,8 +149,8 @@ class AclAuthorizer:
         return bits
 
     def _who(self, connection: Connection) -> _Who:
-        """Returns the principal and host of a connection; first clears the caches if the ACLs have
-        changed."""
+        """Returns the principal and host of a connection. If the ACLs have changed, clears the
+        caches first."""
         if self._epoch != self.index.epoch:
             self._epoch = self.index.epoch
             for decided in (self.verdicts, self.bits, self._somewhere):

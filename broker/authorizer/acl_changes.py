@@ -1,4 +1,4 @@
-"""Changes of ACLs by clients, which the store applies and the audit log records."""
+"""Changes of ACLs by clients: applies them to the ACL store, and records them in the audit log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
 
 AUDITED_MAX = 20
-"""Maximum number of entries of one request that a log line names; further entries are counted."""
+"""The maximum number of ACLs of one request that its audit line names. The line has the number of
+all ACLs."""
 
 
 class AclChanges:
@@ -27,7 +28,6 @@ class AclChanges:
 
     @property
     def index(self) -> AclIndex:
-        """Returns the index of all ACLs."""
         return self._store.index
 
     async def add(

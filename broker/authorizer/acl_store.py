@@ -1,10 +1,12 @@
-"""The store of ACLs: `acls.json`, in the data directory of a standalone broker.
+"""The interface of the ACL store, and the store of a standalone broker: `acls.json` in its data
+directory.
 
-An entry has Kafka's four keys and spellings (`security/acls/text.py`) and the keys of its pattern:
-``{"resourceType": "Topic", "name": "t", "patternType": "LITERAL", "principal": "User:alice",
-"permissionType": "Allow", "operation": "Read", "host": "*"}``. Thus an entry can be converted from
-and to the trees of ACLs in ZooKeeper. Each change writes the whole file; changes that arrive during
-a write are written together by the next write.
+An entry of the file has the fields and spellings of Kafka's ACL nodes in ZooKeeper
+(`security/acls/text.py`), and the fields of its resource pattern: ``{"resourceType": "Topic",
+"name": "t", "patternType": "LITERAL", "principal": "User:alice", "permissionType": "Allow",
+"operation": "Read", "host": "*"}``. Thus entries can be converted from and to ACL nodes. Each
+change writes the whole file. Changes that arrive during a write are written together by the next
+write.
 """
 
 from __future__ import annotations
@@ -27,17 +29,16 @@ FILE = "acls.json"
 VERSION = 1
 
 Outside = Callable[..., Awaitable[None]]
-"""A function that runs a function with its arguments outside the event loop's thread:
-`DiskChanges.run`."""
+"""A function that runs another function, with its arguments, outside the event loop's thread; for
+example `DiskChanges.run`."""
 
 
 class AclStore(Protocol):
-    """Stores the ACLs: in a file (standalone broker) or in ZooKeeper nodes (broker in a
-    cluster)."""
+    """Stores the ACLs: in a file (standalone broker) or in ZooKeeper nodes (cluster)."""
 
     @property
     def index(self) -> AclIndex:
-        """Returns the index of all ACLs; only the event loop's thread changes the index."""
+        """The index of all ACLs. Only the event loop's thread changes the index."""
 
     async def change(
         self, added: Sequence[AclEntry], removed: Sequence[AclEntry]
@@ -49,7 +50,7 @@ class AclStore(Protocol):
 
 
 class AclFile:
-    """The file of ACLs; tools also read and write the file without a broker."""
+    """Reads and writes `acls.json`. Command-line tools use this class too, without a broker."""
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self._file = SecuredFile(fs, os.path.join(directory, FILE), VERSION)
@@ -99,15 +100,15 @@ def _json_of(entry: AclEntry) -> dict[str, str]:
 
 
 class _Batch:
-    """ACL changes that are written together; if several changes concern the same ACL, the last
-    change applies."""
+    """ACL changes that one write of the file stores. If several changes concern the same ACL, the
+    last one applies."""
 
     def __init__(self) -> None:
         self.wanted: list[tuple[Sequence[AclEntry], bool]] = []
-        """Lists of ACLs, each with True if the ACLs are to be added, or False if they are to be
-        removed."""
+        """Lists of ACLs. The flag of each list is True if its ACLs are to be added, and False if
+        they are to be removed."""
         self.failed: str | None = "acls.json was not written"
-        """The reason why the changes are not in effect; None if the changes are in effect."""
+        """The reason why the changes are not in effect; None once they are in effect."""
 
 
 class FileAcls:
@@ -126,7 +127,6 @@ class FileAcls:
     async def change(
         self, added: Sequence[AclEntry], removed: Sequence[AclEntry]
     ) -> Mapping[AclEntry, str]:
-        """Implements `AclStore.change`."""
         batch = self._next
         batch.wanted += [(added, True), (removed, False)]
         async with self._writing:
@@ -168,6 +168,7 @@ class FileAcls:
 
 
 def _written(file: AclFile, there: AclIndex, changed: Mapping[AclEntry, bool]) -> None:
-    """Writes the ACLs with the changes applied; the caller must exclude other writers."""
+    """Writes the file with the changes of ``changed`` applied to the ACLs. The caller must exclude
+    other writers."""
     kept = (entry for entry in there if entry not in changed)
     file.write(chain(kept, (entry for entry, is_wanted in changed.items() if is_wanted)))

@@ -2,7 +2,7 @@
 
 The logger ``audit`` logs the first occurrence of a denial immediately. Repetitions, and denials
 beyond `LINES_MAX` lines a minute, are counted and logged once a minute. ``/api/denials`` shows the
-last denials. Lines contain only names, addresses and ACLs.
+last denials. The lines contain no secrets, only names, addresses and ACLs.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 
 LOG_EVERY_S = 60
 LINES_MAX = 100
-"""Maximum number of denials that are logged immediately in one minute; also the maximum number of
-denials that are logged when the minute ends."""
+"""The maximum number of denials that are logged immediately in one minute. The same limit applies
+to the denials that are logged when the minute ends."""
 DENIALS_MAX = 1000
-"""Maximum number of distinct denials in memory; the denial with the oldest last occurrence is
+"""The maximum number of distinct denials in memory. The denial whose last occurrence is oldest is
 dropped first."""
 NAMED_MAX = 20
-"""Maximum number of changed names of one request that its log line contains."""
+"""The maximum number of names in the log line about one request that changes many users, tokens or
+quotas."""
 NAME_SHOWN = 256
-"""Maximum number of logged characters of a resource's name; a group id may have 32,767
+"""The maximum number of characters of a resource's name in a log line; a group id may have 32,767
 characters."""
 
 logger = structlog.get_logger(__name__)
@@ -44,7 +45,8 @@ _AUDIT = {"logger": "audit"}
 
 @slotted
 class Denial:
-    """The denial of one client's operation on a resource, with the number of occurrences."""
+    """The denial of an operation of one client on one resource, with the number of its
+    occurrences."""
 
     principal: str
     host: str
@@ -53,16 +55,17 @@ class Denial:
     operation: Operation
     kind: ResourceType
     name: str
-    """The first `NAME_SHOWN` characters of the resource's name; "" for any resource of the type."""
+    """The first `NAME_SHOWN` characters of the resource's name; "" if no resource of the type is
+    allowed."""
     rule: str
-    """The ACL that decided, or a text which says that no ACL matches."""
+    """The ACL that denied the operation, or a text that says that no ACL matches."""
     count: int
-    """The number of times that requests named the resource since the denial was recorded."""
+    """The number of times that requests have named the resource since the first denial."""
     first_ms: int
     last_ms: int
     """The time of the last occurrence, in Unix milliseconds."""
     unlogged: int
-    """The number of occurrences that are not logged yet."""
+    """The number of occurrences that no log line has counted yet."""
 
 
 _Key = tuple[str, str, str, str, Operation, ResourceType, str]
@@ -77,12 +80,12 @@ class Audit:
         self.counts = Counter[tuple[str, Operation, ResourceType]]()
         """The number of denials by API, operation and resource type."""
         self._denials: dict[_Key, Denial] = {}
-        """The recorded denials by client, operation and resource; the latest denial is at the
-        end."""
+        """The denials in memory, by client, operation and resource. The denial with the latest
+        occurrence is last."""
         self._lines = 0
         """The number of denials that were logged immediately in the current minute."""
         self._forgotten = 0
-        """Number of occurrences that were never logged, since their denial was dropped."""
+        """The number of occurrences that were dropped from memory before they were logged."""
         self._timer: asyncio.TimerHandle | None = None
 
     def denied(
@@ -96,7 +99,6 @@ class Audit:
         count: int,
         rule: AclEntry | Rule,
     ) -> None:
-        """Counts and logs a denial."""
         with self._errors.reporting("a denial"):
             self.counts[api, operation, kind] += count
             principal, host = str(connection.principal), connection.client_host.removeprefix("/")
@@ -149,14 +151,13 @@ class Audit:
             )
 
     def changed_all(self, connection: Connection, what: str, names: Sequence[str]) -> None:
-        """Logs the changes of one request by one line, which contains the first `NAMED_MAX`
-        names."""
+        """Logs the changes that one request made, as one line with the first `NAMED_MAX` names."""
         if names:
             self.changed(connection, what, count=len(names), first="; ".join(names[:NAMED_MAX]))
 
     def log_denials(self) -> None:
-        """Logs the denials that are not logged yet; runs again a minute later while there are new
-        denials."""
+        """Logs the occurrences that are not logged yet. Runs again after a minute if there were
+        denials in the last minute."""
         had_lines, self._lines, self._timer = self._lines, 0, None
         unlogged = [denial for denial in self._denials.values() if denial.unlogged]
         for denial in unlogged[-LINES_MAX:]:
@@ -178,7 +179,7 @@ class Audit:
             self._timer = None
 
     def denials(self) -> list[Denial]:
-        """Returns the recorded denials, latest first."""
+        """Returns the denials in memory, the latest first."""
         return list(reversed(self._denials.values()))
 
 
@@ -199,6 +200,6 @@ def _log_denial(denial: Denial) -> None:
 
 
 def resource_text(kind: ResourceType, name: str) -> str:
-    """Returns a resource as in Kafka's audit lines: ``Topic:LITERAL:t``, or ``Topic`` for any
-    topic."""
+    """Returns a resource as in Kafka's audit lines: ``Topic:LITERAL:t``; without a name, only the
+    type: ``Topic``."""
     return f"{spelled(kind)}:{PatternType.LITERAL.name}:{name}" if name else spelled(kind)

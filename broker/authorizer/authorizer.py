@@ -1,6 +1,7 @@
-"""The authorizer decides which operations clients may perform; by default it allows all of them.
+"""The interface of authorizers, which decide what clients may do, and the default authorizer, which
+allows everything.
 
-Callers pass the name of their API, which the audit log's line about a denial contains.
+Callers pass the name of the API, which the audit log's line about a denial contains.
 """
 
 from __future__ import annotations
@@ -16,21 +17,20 @@ if TYPE_CHECKING:
 
 
 class Authorizer(Protocol):
-    """Decides whether the peer of a connection may perform an operation on a resource."""
+    """Decides whether the client of a connection may perform an operation on a resource."""
 
     @property
     def judges(self) -> bool:
-        """Returns False if the authorizer allows everything, so that hot paths can skip the
-        check."""
+        """False if the authorizer allows everything, so that hot paths can skip the check."""
 
     @property
     def epoch(self) -> int:
-        """Returns a number that changes whenever earlier decisions of the authorizer may no longer
-        be valid."""
+        """A number that changes whenever earlier decisions may no longer be valid, for example when
+        an ACL changes."""
 
     @property
     def authorization_cache(self) -> AuthorizationCacheMemory:
-        """Returns the cache of allowed names that all connections share."""
+        """The memory for the names that connections cache as allowed; all connections share it."""
 
     def allows(
         self,
@@ -43,20 +43,20 @@ class Authorizer(Protocol):
         count: int = 1,
         is_logged: bool = True,
     ) -> bool:
-        """Returns True if the peer of a connection may perform an operation on a resource.
+        """Returns True if the client may perform an operation on a resource.
 
         ``count`` is the number of times that the request names the resource. If ``is_logged`` is
-        False, a denial is not logged, because the API only filters its response.
+        False, a denial is not logged, because the API only omits the resource from its response.
         """
 
     def allows_somewhere(
         self, connection: Connection, operation: Operation, kind: ResourceType, *, api: str
     ) -> Generator[None, None, bool]:
-        """Returns True if the peer may perform an operation on any resource of a type; runs in
-        slices."""
+        """Returns True if the client may perform an operation on at least one resource of a type.
+        The work is done in steps."""
 
     def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:
-        """Returns all operations that the peer may perform on a resource, as bits (KIP-430). Logs
+        """Returns the operations that the client may perform on a resource, as bits (KIP-430). Logs
         nothing."""
 
 
@@ -83,7 +83,6 @@ class AllowsAll:
         count: int = 1,  # noqa: ARG002
         is_logged: bool = True,  # noqa: ARG002
     ) -> bool:
-        """Implements `Authorizer.allows`."""
         return True
 
     def allows_somewhere(
@@ -94,12 +93,10 @@ class AllowsAll:
         *,
         api: str,  # noqa: ARG002
     ) -> Generator[None, None, bool]:
-        """Implements `Authorizer.allows_somewhere`."""
         yield from ()
         return True
 
     def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:  # noqa: ARG002
-        """Implements `Authorizer.operations`."""
         return _EVERYTHING[kind]
 
 

@@ -1,7 +1,7 @@
 """Changes of client quotas, which are first stored and then applied.
 
 A `QuotaStore` stores the quotas: in a file for a standalone broker, in ZooKeeper nodes for a
-cluster. The store receives the edits instead of the result, because another broker may have changed
+cluster. The store receives the edits, not the resulting quotas. Another broker may have changed
 other quotas of the same entity, and this broker may not know these changes yet.
 """
 
@@ -30,11 +30,11 @@ VERSION: Final = 1
 _ENTITIES: Final = "quotas"
 
 Entities = Mapping[Entity, Values]
-"""Quotas by entity; an empty value means that the entity has no quota."""
+"""The quotas of entities. An empty mapping means that the entity has no quota."""
 Edit = Mapping[str, float | None]
-"""New quotas by key; a value of None removes the quota."""
+"""New values of an entity's quotas, by key; None removes a quota."""
 Changed = Callable[[Entities], object]
-"""A function that is called with the new quotas of the changed entities."""
+"""A callback that receives the new quotas of the entities that have changed."""
 
 
 class QuotaStore(Protocol):
@@ -44,30 +44,28 @@ class QuotaStore(Protocol):
         """Returns the stored quotas. Raises BadDirectory."""
 
     def follow(self, changed: Changed) -> None:
-        """Adds ``changed``, which is called whenever stored quotas change."""
+        """Registers the callback ``changed``, which is called whenever stored quotas change."""
 
     async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:
-        """Applies edits to the stored quotas. The listeners have been notified when this method
+        """Applies edits to the stored quotas. All callbacks have been called when this method
         returns.
 
-        Returns the reason for each entity whose quotas could not be stored; the quotas of all other
+        Returns the reason for each entity whose quotas could not be stored. The quotas of all other
         entities are stored.
         """
 
 
 class QuotaFile:
-    """Implements `QuotaStore` in a file in the data directory."""
+    """Implements `QuotaStore` with a file in the data directory."""
 
     def __init__(self, fs: FileSystem, directory: str, run_outside: Outside) -> None:
         """``run_outside`` runs a function in another thread."""
         self._file = SecuredFile(fs, os.path.join(directory, FILE), VERSION)
         self._run_outside = run_outside
         self._values: dict[Entity, Values] = {}
-        """The stored quotas."""
         self._following: list[Changed] = []
 
     def read(self) -> Entities:
-        """Implements `QuotaStore.read`."""
         found = self._file.read() or {}
         try:
             self._values = dict(_kept(each) for each in found.get(_ENTITIES, ()))
@@ -76,11 +74,10 @@ class QuotaFile:
         return self._values
 
     def follow(self, changed: Changed) -> None:
-        """Implements `QuotaStore.follow`."""
         self._following.append(changed)
 
     async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:
-        """Implements `QuotaStore.alter`: all edits are stored, or none."""
+        """Implements `QuotaStore.alter`. Either all edits are stored, or none."""
         changed: dict[Entity, Values] = {}
         after = dict(self._values)
         for entity, edit in edits.items():
@@ -106,7 +103,7 @@ class QuotaFile:
         return {}
 
     def _put(self, values: Entities) -> None:
-        """Writes the file, blocking. Raises OSError."""
+        """Writes the file; waits for the disk. Raises OSError."""
         kept = [
             {"entity": dict(named_parts(entity)), "values": dict(own)}
             for entity, own in values.items()
@@ -115,7 +112,8 @@ class QuotaFile:
 
 
 def _kept(each: Mapping[str, Any]) -> tuple[Entity, Values]:
-    """Parses one entry of the file; raises ValueError for an invalid quota."""
+    """Returns the entity and quotas of one entry of the file. Raises ValueError for an invalid
+    quota."""
     entity = parse_entity(each["entity"].items())
     values = {key: float(value) for key, value in each["values"].items()}
     for key, value in values.items():
@@ -125,18 +123,19 @@ def _kept(each: Mapping[str, Any]) -> tuple[Entity, Values]:
 
 
 class QuotaChanges:
-    """Applies changes of quotas, one at a time; only the event loop's thread may use this class."""
+    """Applies changes of quotas one after the other. Only the event loop's thread may use this
+    class."""
 
     def __init__(self, quotas: ClientQuotas) -> None:
         self.quotas = quotas
         self._store: QuotaStore
-        """The store that `keep_in` sets; quotas do not change before the store is set."""
+        """The store of the quotas, set by `keep_in` before the first change."""
         self._turn = asyncio.Lock()
 
     def keep_in(self, store: QuotaStore) -> None:
-        """Uses ``store`` for changes, and applies the store's quotas now and whenever they change.
+        """Uses ``store`` for changes. Applies its quotas now, and again whenever they change.
 
-        Raises the same exceptions as `QuotaStore.read`.
+        Raises the exceptions of `QuotaStore.read`.
         """
         self.quotas.change(store.read())
         store.follow(self.quotas.change)
@@ -144,13 +143,13 @@ class QuotaChanges:
 
     @property
     def values(self) -> Mapping[Entity, Values]:
-        """Returns the current quotas."""
         return self.quotas.values
 
     async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:
         """Changes the quotas of entities in the store.
 
-        Returns the reason for each entity whose quotas could not be stored and are unchanged.
+        Returns the reason for each entity whose quotas could not be stored; its quotas are
+        unchanged.
         """
         async with self._turn:
             return await self._store.alter(edits)

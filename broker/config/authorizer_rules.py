@@ -1,9 +1,9 @@
-"""The authorizer that the settings select: Kafka's authorizer with ACLs, or no authorizer.
+"""Checks the authorizer settings, which select Kafka's authorizer with ACLs, or no authorizer.
 
-Kafka has three authorizer classes of different age with the same rules; Muster's authorizer follows
-these rules under each of the three names. Another class, or super.users without an authorizer,
-fails the start: a resource that the operator expects to be protected must not be open.
-allow.everyone.if.no.acl.found=false is Kafka's default, and is accepted without an authorizer.
+Kafka has three authorizer classes of different age with the same rules; Muster accepts all three
+names. Another class, or super.users without an authorizer, fails the start: a resource that the
+operator expects to be protected must not be open. allow.everyone.if.no.acl.found=false is Kafka's
+default, and is accepted without an authorizer.
 """
 
 from __future__ import annotations
@@ -25,18 +25,16 @@ _SUPER_USERS = "super.users"
 
 
 class Settings(Protocol):
-    """Typed values of settings, by Kafka's name."""
+    """Gives access to typed values of settings, by Kafka's names."""
 
     def __getitem__(self, name: str) -> Any: ...
 
 
 def has_authorizer(settings: Settings) -> bool:
-    """True if an authorizer is configured."""
     return bool(settings[_CLASS].strip())
 
 
 def authorizer_faults(settings: Settings) -> Iterator[Fault]:
-    """Yields the faults of the authorizer's settings."""
     asked = settings[_CLASS].strip()
     if asked and asked not in CLASSES:
         yield Fault(

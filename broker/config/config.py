@@ -1,8 +1,10 @@
-"""Configuration: Kafka's properties as typed values, and values derived from several properties.
+"""The configuration: Kafka's properties as typed values, and values that are derived from several
+properties.
 
 This module checks properties against the tables of `broker/config/config_table.py`, applies changes
 at run time, and derives the settings that a topic inherits from the broker. All settings are
-checked before the broker touches its data. `broker/config/sources.py` reads the properties.
+checked before the broker touches its data. `broker/config/sources.py` reads the properties from
+files and variables.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _MINUTE_MS = 60_000
 
 
 class BadConfig(Exception):
-    """The configuration can't be used; the exception's text names all faults in one line."""
+    """The configuration can't be used. The exception's text names all faults in one line."""
 
     def __init__(self, sentence: str, faults: Sequence[Fault] = ()) -> None:
         super().__init__(sentence)
@@ -53,20 +55,20 @@ class BadConfig(Exception):
 
 
 class WrongUse(BadConfig):
-    """An option can't be parsed, or its file can't be read."""
+    """A command-line option can't be parsed, or the file that it names can't be read."""
 
 
 class Config:
-    """Typed values of all settings, by Kafka's names: ``config["log.retention.ms"]``; None for
-    null.
+    """The typed values of all settings, by Kafka's names, such as ``config["log.retention.ms"]``;
+    None means null.
 
-    ``given`` has the texts that were set, by name; ``unknown`` has the names that Kafka does not
-    know. Raises BadConfig with every fault: invalid values, settings that contradict each other,
-    and security settings that Muster does not support (`broker/config/protection.py`).
+    ``given`` has the texts that were set, by name. ``unknown`` has the names that Kafka does not
+    know. Raises BadConfig with all faults: invalid values, settings that contradict each other, and
+    security settings that Muster does not support (`broker/config/protection.py`).
     """
 
     def __init__(self, given: Mapping[str, str], preset: Mapping[str, Value] = {}) -> None:
-        """``preset`` has typed values, which ``given`` overrides."""
+        """``preset`` has typed values that replace defaults; ``given`` overrides them."""
         known = {name: text for name, text in given.items() if row_of(name) is not None}
         self._named = list(given)
         self.given = {name: str(value) for name, value in preset.items()} | known
@@ -77,11 +79,11 @@ class Config:
             for name, text in sorted(given.items())
             if (instead := not_followed(bases[name], text, given)) is not None
         }
-        """Texts on what Muster does instead, by the setting that it does not follow."""
+        """By setting that Muster does not follow: a text that says what Muster does instead."""
         self.dynamic_default: Mapping[str, str] = {}
-        """The settings that were changed at run time for every broker, by name."""
+        """The settings that were changed at run time for all brokers."""
         self.dynamic_own: Mapping[str, str] = {}
-        """The settings that were changed for this broker; they override ``dynamic_default``."""
+        """The settings that were changed at run time for this broker. They take precedence."""
         self._static: dict[str, Value] = dict(preset)
         self._values = self._static
         self._topic_defaults: dict[str, Any] | None = None
@@ -94,25 +96,24 @@ class Config:
         return values[name] if name in values else row(name).default
 
     def of_listener(self, name: str) -> ListenerSettings:
-        """Returns the settings of one listener, or of HTTP."""
+        """Returns the settings of one listener, which may be the HTTP listener."""
         if name == HTTP:
             return HttpTlsSettings(self)
         return ListenerSettings(self, name)
 
     def of_mechanism(self, listener: str, mechanism: str) -> MechanismSettings:
-        """Returns the settings of one mechanism on one listener."""
         return MechanismSettings(self, listener, mechanism)
 
     def is_given(self, name: str) -> bool:
-        """Returns whether a source set the setting before the start."""
+        """Returns True if a file, a variable or an option has set the setting at the start."""
         return name in self.given
 
     def static(self, name: str) -> Any:
-        """Returns the value of a setting without changes at run time."""
+        """Returns the value that a setting had at the start, without changes at run time."""
         return self._static[name] if name in self._static else row(name).default
 
     def with_dynamic(self, default: Mapping[str, str], own: Mapping[str, str]) -> Config:
-        """Returns a copy with changed settings of all and of this broker. Raises BadValue."""
+        """Returns a copy with changes for all brokers and for this broker. Raises BadValue."""
         other = copy(self)
         other.dynamic_default, other.dynamic_own = dict(default), dict(own)
         changed = {name: parse_value(row(name), text) for name, text in {**default, **own}.items()}
@@ -122,8 +123,7 @@ class Config:
         return other
 
     def with_static(self, fresh: Config, names: Iterable[str]) -> Config:
-        """Returns a copy in which the settings ``names`` have the static values of ``fresh``.
-        Raises BadValue."""
+        """Returns a copy with the start values of ``fresh`` for ``names``. Raises BadValue."""
         other = copy(self)
         taken = set(names)
         other.given = {name: text for name, text in self.given.items() if name not in taken}
@@ -133,14 +133,14 @@ class Config:
         return other.with_dynamic(self.dynamic_default, self.dynamic_own)
 
     def adopt(self, other: Config) -> None:
-        """Replaces all values by the values of a copy from `with_dynamic` or `with_static`."""
+        """Takes over the values of ``other``, which `with_dynamic` or `with_static` returned."""
         self.given, self._static = other.given, other._static
         self.dynamic_default, self.dynamic_own = other.dynamic_default, other.dynamic_own
         self._values, self._topic_defaults = other._values, other._topic_defaults
 
     @property
     def topic_defaults(self) -> Mapping[str, Any]:
-        """Returns the settings of topics without own settings; computed once for all topics."""
+        """The values of topic settings for topics without settings of their own."""
         if self._topic_defaults is None:
             self._topic_defaults = {
                 name: _from_broker(self, setting) for name, setting in TOPIC.items()
@@ -148,11 +148,11 @@ class Config:
         return self._topic_defaults
 
     def first_given(self, *names: str) -> str | None:
-        """Returns the first of ``names`` that has a value; None if none has a value."""
+        """Returns the first of ``names`` that has a value; None if all are null."""
         return next((name for name in names if self._values.get(name) is not None), None)
 
     def _take(self, given: Mapping[str, str], known: Mapping[str, str]) -> Iterator[Fault]:
-        """Parses the given texts, and yields every fault."""
+        """Parses the texts of the settings. Yields every fault."""
         protecting = protection_fault(given)
         if protecting is not None:
             yield protecting
@@ -181,7 +181,7 @@ class Config:
             raise BadValue(fault.sentence)
 
     def _faults(self) -> Iterator[Fault]:
-        """Yields the faults that a check of single values' types and bounds does not find."""
+        """Yields faults of settings that contradict each other, and of unusable listeners."""
         yield from group_faults(self)
         yield from authorizer_faults(self)
         ids = {self[name] for name in ("broker.id", "node.id") if self[name] >= 0}
@@ -233,7 +233,7 @@ class Config:
 
     @cached_property
     def listeners(self) -> list[Endpoint]:
-        """Returns the listeners for clients, without listeners of a Kafka controller."""
+        """The listeners for clients, without those that are listeners of a Kafka controller."""
         found = self._for_clients(self["listeners"])
         if not found:
             raise BadValue(
@@ -259,7 +259,7 @@ class Config:
         return parse_listeners(kept, self["listener.security.protocol.map"]) if kept else []
 
     def advertised(self, bound_ports: Iterable[int]) -> list[Endpoint]:
-        """Returns the address that clients of each listener get, with the bound ports."""
+        """Returns the advertised address of each listener. Bound ports replace port 0."""
         endpoints = advertise(self.listeners, self._advertised)
         return [
             endpoint._replace(port=endpoint.port or port)
@@ -268,7 +268,7 @@ class Config:
 
     @cached_property
     def directories(self) -> list[str]:
-        """Returns the value of ``log.dirs``, or of ``log.dir`` if ``log.dirs`` is not set."""
+        """The directories in ``log.dirs``, or in ``log.dir`` if ``log.dirs`` is not set."""
         text = self["log.dirs"] or self["log.dir"]
         return [part.strip() for part in text.split(",") if part.strip()]
 
@@ -279,14 +279,13 @@ class Config:
 
     @property
     def inter_broker_listener(self) -> str:
-        """Returns the name of the inter-broker listener, which ``listeners`` may lack."""
+        """The name of the inter-broker listener. ``listeners`` may not contain it."""
         name = self["inter.broker.listener.name"] or self["security.inter.broker.protocol"]
         return str(name).strip().upper()
 
     @property
     def configured_id(self) -> int | None:
-        """Returns the value of ``node.id``, or of ``broker.id`` if ``node.id`` is not set; None if
-        neither is set."""
+        """The value of ``node.id``, or else of ``broker.id``; None if neither is set."""
         for name in ("node.id", "broker.id"):
             if self[name] >= 0:
                 return int(self[name])
@@ -294,8 +293,7 @@ class Config:
 
     @property
     def connections_per_ip_overrides(self) -> dict[str, int]:
-        """Returns ``max.connections.per.ip.overrides`` by host, which is an IP address or a host
-        name."""
+        """The values of ``max.connections.per.ip.overrides``, by IP address or host name."""
         setting, pairs = "max.connections.per.ip.overrides", {}
         for part in filter(None, map(str.strip, self[setting].split(","))):
             host, _, number = part.rpartition(":")
@@ -312,7 +310,7 @@ class Config:
 def _raised(
     names: tuple[str, ...], read: Callable[[], object], before: str = ""
 ) -> Iterator[Fault]:
-    """Yields a fault if ``read`` raises an error."""
+    """Calls ``read``. If it raises ValueError, yields a fault of the settings ``names``."""
     try:
         read()
     except ValueError as error:
@@ -320,7 +318,7 @@ def _raised(
 
 
 def row(name: str) -> Setting:
-    """Returns the row of a known setting, with or without a prefix. Raises BadValue."""
+    """Returns the row of a setting, whose name may have a prefix. Raises BadValue."""
     found = row_of(name)
     if found is None:
         raise BadValue(f"Unknown broker config name: {name}")
@@ -331,11 +329,8 @@ def row(name: str) -> Setting:
 
 
 def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the typed value of every topic setting: the topic's own value, otherwise the broker's
-    value, otherwise the default.
-
-    Raises BadValue for an unknown name or an invalid value.
-    """
+    """Returns the typed value of every topic setting: the topic's own value, else the broker's
+    value, else the default. Raises BadValue."""
     values = dict(config.topic_defaults)
     for name, text in overrides.items():
         if name not in TOPIC:
@@ -347,7 +342,7 @@ def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, An
 
 
 def _topic_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yields faults between topic settings, with the names of the broker's defaults."""
+    """Yields faults in topic settings. A fault names the broker setting of the value."""
     yield from _raised(
         BROKER_NAME_OF_TOPIC_SETTING["message.format.version"],
         lambda: format_magic(values["message.format.version"]),
@@ -369,7 +364,7 @@ def _from_broker(config: Config, setting: Setting) -> Any:
 
 
 def _scaled(name: str, value: Any) -> Any:
-    """Returns a broker setting in milliseconds, the unit of the topic setting."""
+    """Converts a broker setting in hours or minutes to the topic setting's milliseconds."""
     if name.endswith(".hours"):
         return value * _HOUR_MS if value >= 0 else -1
     if name.endswith(".minutes"):
@@ -378,7 +373,7 @@ def _scaled(name: str, value: Any) -> Any:
 
 
 def log_config(settings: Mapping[str, Any], config: Config) -> LogConfig:
-    """Returns the topic settings that the topic's logs use."""
+    """Returns those settings of a topic that its logs use."""
     fields = {
         field: settings[name]
         for field in LogConfig.__dataclass_fields__
@@ -388,9 +383,11 @@ def log_config(settings: Mapping[str, Any], config: Config) -> LogConfig:
 
 
 def timestamp_bounds(settings: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Returns how far timestamps may be before and after the broker's clock; None if unbounded.
+    """Returns how many ms a timestamp may be before and after the broker's clock; None without a
+    bound.
 
-    message.timestamp.difference.max.ms applies if the newer setting has its default.
+    The older setting message.timestamp.difference.max.ms applies where a newer setting has its
+    default.
     """
     old = settings["message.timestamp.difference.max.ms"]
     before = settings["message.timestamp.before.max.ms"]

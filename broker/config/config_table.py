@@ -1,10 +1,11 @@
-"""The tables of settings: every broker property and topic setting of Kafka 3.9.2, and Muster's own.
+"""The tables of settings: every broker property and topic setting of Kafka 3.9.2, and Muster's own
+settings.
 
 A row has a name, a type, a default, bounds in Kafka's notation, and one sentence on the effect of
-the setting. If a row has no such sentence, Kafka knows the setting and Muster accepts it without
-effect. Three defaults differ from Kafka's: ``listeners`` and ``log.dir``, so that a start without a
-file works, and ``group.coordinator.append.linger.ms``, which is 0. The settings of ``_MUSTER``
-exist only here. ``docs/operate/configuration.md`` is made from these tables.
+the setting. A row without this sentence is a setting of Kafka that Muster accepts without effect.
+Three defaults differ from Kafka's: ``listeners`` and ``log.dir``, so that a start without a file
+works, and ``group.coordinator.append.linger.ms``, which is 0. The settings in ``_MUSTER`` do not
+exist in Kafka. ``docs/operate/configuration.md`` is made from these tables.
 """
 
 from __future__ import annotations
@@ -27,28 +28,31 @@ OFFSETS_RECORDS: Final = "__consumer_offsets-PARTITION:OFFSET,..."
 TRANSACTION_RECORDS: Final = "__transaction_state-PARTITION:OFFSET,..."
 SHARE_STATE_RECORDS: Final = "__share_group_state-PARTITION:OFFSET,..."
 THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
-"""The syntax of a list of throttled replicas; ``*`` is also valid."""
+"""The notation for the valid values of a list of throttled replicas; ``*`` is also valid."""
 
 
 TRANSACTION_VERSION: Final = "transaction.version"
-"""The name of the setting, and of the Kafka feature whose level the setting determines."""
+"""The name of a Kafka feature, and of the broker setting that determines its level."""
 TRANSACTION_VERSION_MAX: Final = 2
 GROUP_VERSION: Final = "group.version"
-"""The name of the Kafka feature for consumer groups (KIP-848); at level 1 consumer groups are
-served."""
+"""The name of the Kafka feature for consumer groups (KIP-848). Consumer groups are served at level
+1."""
 GROUP_VERSION_MAX: Final = 1
 SHARE_VERSION: Final = "share.version"
-"""The name of the Kafka feature for share groups (KIP-932); at level 1 share groups are served."""
+"""The name of the Kafka feature for share groups (KIP-932). Share groups are served at level 1."""
 SHARE_VERSION_MAX: Final = 1
 STREAMS_VERSION: Final = "streams.version"
-"""The name of the Kafka feature for streams groups (KIP-1071); at level 1 streams groups are
-served."""
+"""The name of the Kafka feature for streams groups (KIP-1071). Streams groups are served at level
+1."""
 STREAMS_VERSION_MAX: Final = 1
 
 
 class Setting(NamedTuple):
-    """One property. ``valid`` has the form "[1,...]", "[1,...,9]", "[one, other]" or "... or -1";
-    "" accepts any value."""
+    """One row: a setting.
+
+    ``valid`` has the form "[1,...]", "[1,...,9]", "[one, other]" or "... or -1"; "" accepts any
+    value.
+    """
 
     name: str
     type: str
@@ -58,7 +62,6 @@ class Setting(NamedTuple):
 
     @property
     def has_effect(self) -> bool:
-        """True if the setting has an effect in Muster."""
         return bool(self.doc)
 
 
@@ -373,7 +376,7 @@ _COMPRESSION: Final = (
         "Compression level for batches that compression.type converts to zstd.",
     ),
 )
-"""Settings that brokers and topics have under the same names."""
+"""The compression settings, which have the same names for brokers and for topics."""
 
 _KAFKA: Final = (
     S(
@@ -2339,8 +2342,8 @@ _AUTHORIZER: Final = (
         " No ACL denies them anything.",
     ),
 )
-"""Settings of Kafka's authorizer. Kafka's broker does not define these settings, but passes them to
-the authorizer."""
+"""The settings of Kafka's authorizer. Kafka's broker does not define these settings, but passes
+them to the authorizer."""
 
 HTTP_TLS: Final = (
     "ssl.allow.dn.changes",
@@ -2358,7 +2361,7 @@ HTTP_TLS: Final = (
     "ssl.truststore.location",
     "ssl.truststore.password",
 )
-"""The listener settings that are also settings of HTTP, with the prefix ``http.``."""
+"""The TLS settings of listeners that HTTP also has, with the prefix ``http.``."""
 _HTTP: Final = tuple(
     each._replace(
         name=f"http.{each.name}", doc=f"The value of {each.name} for http.listener. Only in Muster."
@@ -2403,10 +2406,8 @@ ONLY_IN_KAFKA_4: Final = frozenset(
         "transaction.two.phase.commit.enable",
     )
 )
-"""Broker properties that Kafka has added in version 4: Muster accepts them without effect.
-
-Source: DescribeConfigs of Kafka 4.3.1.
-"""
+"""The broker properties that Kafka 4 has added, which Muster accepts without effect. Source:
+DescribeConfigs of Kafka 4.3.1."""
 
 BROKER_NAME_OF_TOPIC_SETTING: Final[dict[str, tuple[str, ...]]] = {
     "cleanup.policy": ("log.cleanup.policy",),
@@ -2441,8 +2442,5 @@ BROKER_NAME_OF_TOPIC_SETTING: Final[dict[str, tuple[str, ...]]] = {
     "segment.ms": ("log.roll.ms", "log.roll.hours"),
     "unclean.leader.election.enable": ("unclean.leader.election.enable",),
 }
-"""The broker properties that set the default of a topic setting; the first property takes
-precedence.
-
-Source: Kafka 3.9 ``ServerTopicConfigSynonyms``.
-"""
+"""By topic setting: the broker properties that set its default. The first property takes
+precedence. Source: Kafka 3.9 ``ServerTopicConfigSynonyms``."""

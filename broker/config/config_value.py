@@ -1,4 +1,5 @@
-"""One setting's value: parsed and checked against the table, and rendered as text."""
+"""Parses the text of a setting's value, checks it against the table, and renders a value as
+text."""
 
 from __future__ import annotations
 
@@ -28,25 +29,27 @@ _RECORDS = {
     valid: re.compile(valid.split("-")[0] + r"-[0-9]{1,9}:[0-9]{1,18}")
     for valid in (OFFSETS_RECORDS, TRANSACTION_RECORDS, SHARE_STATE_RECORDS)
 }
-"""The syntax of a setting that lists records of an internal topic."""
+"""By notation of valid values: the syntax of one record of an internal topic (topic, partition and
+offset), for settings that list records."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,100}\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
-"""The syntax of Java's `Integer.parseInt` and `Double.parseDouble`; no ``1_000``, no ``NaN``."""
+"""The syntax that Java's `Double.parseDouble` accepts for numbers; unlike Python's, without
+``1_000`` and ``NaN``."""
 _BITS = {INT: 31, SHORT: 15, LONG: 63}
 
 WIRE_TYPES = {
     "BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 6, "LIST": 7, "CLASS": 8,
     "PASSWORD": 9,
 }  # fmt: skip
-"""The values of ``config_type`` in DescribeConfigs, by type."""
+"""The code of each type of settings, in the field ``config_type`` of DescribeConfigs."""
 
 
 class BadValue(ValueError):
-    """A value is invalid; the exception's text names the setting and its valid values."""
+    """A setting's value is invalid. The exception's text names the setting and its valid values."""
 
 
 class Fault(NamedTuple):
-    """A fault of one setting, or of several settings together."""
+    """An error in the value of one setting, or between the values of several settings."""
 
     names: tuple[str, ...]
     """The settings that cause the fault."""
@@ -54,8 +57,8 @@ class Fault(NamedTuple):
 
 
 def parse_value(setting: Setting, text: str) -> Value:
-    """Returns the typed value of ``text``. Raises BadValue if ``text`` does not have the setting's
-    type, or if the value is out of the setting's bounds."""
+    """Returns ``text`` as a value of the setting's type. Raises BadValue if the type is wrong or
+    the value is out of bounds."""
     text = text.strip()
     if setting.type == BOOLEAN:
         if text.lower() not in ("true", "false"):
@@ -79,8 +82,8 @@ def parse_value(setting: Setting, text: str) -> Value:
 
 
 def bounds(setting: Setting) -> tuple[int | None, int | None, int | None]:
-    """Returns the minimum, the maximum, and one further allowed value of a setting; each is None if
-    the setting does not have it."""
+    """Returns the minimum of a setting, its maximum, and one further valid value; each is None if
+    it does not exist."""
     found = _BOUNDS.fullmatch(setting.valid)
     if found is None:
         return None, None, None
@@ -89,14 +92,14 @@ def bounds(setting: Setting) -> tuple[int | None, int | None, int | None]:
 
 
 def choices(setting: Setting) -> tuple[str, ...]:
-    """Returns the words that a setting accepts; empty if the setting accepts any text."""
+    """Returns the words that a setting accepts; empty if it accepts other texts."""
     if setting.valid.startswith("[") and "..." not in setting.valid:
         return tuple(setting.valid[1:-1].split(", "))
     return ()
 
 
 def render(setting: Setting, value: Value) -> str | None:
-    """Returns the value as Kafka's tools show the value; None for null and for passwords."""
+    """Returns the text of a value, as Kafka's tools show it; None for null and for passwords."""
     if value is None or setting.type == PASSWORD:
         return None
     if isinstance(value, bool):

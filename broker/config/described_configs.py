@@ -1,7 +1,7 @@
 """The settings in DescribeConfigs responses: values, sources and synonyms.
 
-Source: Kafka 3.9 ``ConfigHelper``. As in Kafka, an unset setting has no synonyms unless its own
-broker property has the default.
+Source: Kafka 3.9 ``ConfigHelper``. As in Kafka, a setting that is not set has synonyms only if the
+first broker property for it has a default.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _NO_EFFECT = "Accepted, but without effect in Muster."
 
 
 def topic_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Yields every setting of a topic whose own settings are ``overrides``."""
+    """Yields the response entry of every topic setting. ``overrides`` are the topic's own
+    settings."""
     values = topic_settings(config, overrides)
     for name, setting in sorted(TOPIC.items()):
         value = render(setting, values[name])
@@ -44,7 +45,8 @@ def topic_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict
 
 
 def group_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Yields every setting of a group whose own settings are ``overrides``."""
+    """Yields the response entry of every group setting. ``overrides`` are the group's own
+    settings."""
     for name, setting in sorted(GROUP.items()):
         of_broker = broker_name(name)
         if of_broker is None:
@@ -61,10 +63,10 @@ def group_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict
 
 
 def broker_entries(config: Config, http: str) -> Iterator[dict[str, Any]]:
-    """Yields every property of this broker; passwords have no values.
+    """Yields the response entry of every property of this broker. Passwords have no values.
 
-    ``http`` is the address of the HTTP listener, which the settings do not contain if the port is
-    0.
+    ``http`` is the value of http.advertised.listener. It has the bound port if the configured port
+    is 0.
     """
     for name, setting in sorted(BROKER.items()):
         value = render(setting, config[name])
@@ -79,8 +81,8 @@ def broker_entries(config: Config, http: str) -> Iterator[dict[str, Any]]:
 
 
 def _listener_entry(config: Config, name: str) -> dict[str, Any]:
-    """Returns a setting of one listener or mechanism, and the broker's setting that it
-    overrides."""
+    """Returns the response entry of a setting of one listener or mechanism. Its synonyms include
+    the broker setting that it overrides."""
     setting = row(name)
     found = split(name)
     synonyms = list(_synonyms(config, (name, found.base) if found else (name,)))
@@ -88,7 +90,7 @@ def _listener_entry(config: Config, name: str) -> dict[str, Any]:
 
 
 def cluster_entries(config: Config) -> Iterator[dict[str, Any]]:
-    """Yields the settings that were changed at run time for every broker."""
+    """Yields the response entries of settings that were changed at run time for all brokers."""
     for name, text in sorted(config.dynamic_default.items()):
         setting = row(name)
         value = render(setting, parse_value(setting, text))
@@ -97,7 +99,8 @@ def cluster_entries(config: Config) -> Iterator[dict[str, Any]]:
 
 
 def _names(name: str) -> tuple[str, ...]:
-    """Returns a property and its alternatives, such as log.retention.hours for log.retention.ms."""
+    """Returns a property and the properties that it overrides, such as log.retention.hours for
+    log.retention.ms."""
     for names in BROKER_NAME_OF_TOPIC_SETTING.values():
         if names[0] == name:
             return names
@@ -105,8 +108,8 @@ def _names(name: str) -> tuple[str, ...]:
 
 
 def _synonyms(config: Config, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Yields the sources of a value in order of precedence; the first is the property's own
-    name."""
+    """Yields the sources of a value, in order of precedence. The first source has the name
+    ``names[0]``."""
     rows = {name: row(name) for name in names}
     changed = [
         (name, render(rows[name], parse_value(rows[name], texts[name])), source)

@@ -1,8 +1,8 @@
 """The broker properties that can be changed at run time.
 
-Source: Kafka 3.9 ``DynamicBrokerConfig.AllDynamicConfigs``. Properties that have no effect in
-Muster, such as sizes of thread pools, are refused, since an operator would expect an effect;
-defaults of topic settings are accepted.
+Source: Kafka 3.9 ``DynamicBrokerConfig.AllDynamicConfigs``. Changes of properties that have no
+effect in Muster, such as sizes of thread pools, are refused, since an operator would expect an
+effect. Defaults of topic settings can all be changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.config.protection import Unprotected, protects
 from verdicts.thresholds import OLD_SETTINGS, SETTINGS
 
 _STATIC_DEFAULTS = ("message.format.version",)
-"""Topic settings whose broker default can't be changed after the start, as in Kafka."""
+"""Topic settings whose default can't be changed while the broker runs, as in Kafka."""
 
 DYNAMIC = frozenset(
     names[0]
@@ -55,7 +55,7 @@ RELOADED = frozenset(
         "ssl.truststore.type",
     }
 )
-"""Settings of a listener's certificates; a change reloads the certificates."""
+"""The settings of a listener's certificates. A change makes the broker reload the certificates."""
 _OF_A_LISTENER = RELOADED | {"max.connection.creation.rate", "max.connections"}
 """Settings that can be changed for a single listener, with the listener's prefix."""
 
@@ -67,27 +67,26 @@ SHOWN_WHEN_SET = frozenset(
         "super.users",
     }
 )
-"""Properties that Kafka's broker does not define; DescribeConfigs lists such a property only if the
-property is set."""
+"""Properties that Kafka's broker does not define. DescribeConfigs lists such a property only if it
+is set."""
 
 NEVER_SET = frozenset({"replica.alter.log.dirs.io.max.bytes.per.second"})
-"""Kafka's tools delete this property after each reassignment, even if it was not set.
+"""A property that Kafka's tools delete after each reassignment, even if it was not set.
 
-In Muster, replicas do not move between directories: setting the property is refused, and deleting
-it has no effect.
+In Muster, replicas do not move between directories. Therefore the property can't be set, and its
+deletion has no effect.
 """
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
-"""The values of ``config_operation`` in IncrementalAlterConfigs."""
+"""The values of the field ``config_operation`` in IncrementalAlterConfigs."""
 _WORDS = ("set", "delete", "append to", "subtract from")
 
 
 class NotAList(BadValue):
-    """A list operation was requested for a setting that is not a list."""
+    """An append or subtract was requested for a setting that is not a list."""
 
 
 def is_dynamic(name: str) -> bool:
-    """Returns whether a property can be changed at run time."""
     found = split(name)
     if found is None:
         return name in DYNAMIC
@@ -97,8 +96,8 @@ def is_dynamic(name: str) -> bool:
 def check_dynamic(configs: Mapping[str, str], *, of_every_broker: bool = False) -> None:
     """Raises BadValue for the first property that can't be changed at run time.
 
-    ``of_every_broker`` is True if the change sets the default of all brokers. Raises Unprotected
-    for a security setting without effect, so that the operator does not rely on the setting.
+    ``of_every_broker`` is True if the change applies to all brokers. Raises Unprotected for a
+    security setting that Muster does not support, so that the operator does not rely on it.
     """
     for name in configs:
         if is_dynamic(name):
@@ -135,7 +134,8 @@ def with_operation(
     text: str,
     current: str,
 ) -> dict[str, str]:
-    """Returns ``configs`` after one operation; ``current`` is the setting's current value.
+    """Returns ``configs`` after one operation of IncrementalAlterConfigs. ``current`` is the
+    current value of the setting.
 
     Raises NotAList if the setting does not support the operation.
     """

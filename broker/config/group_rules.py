@@ -50,7 +50,7 @@ _AT_MOST = (
     ("group.streams.assignment.interval.ms", "group.streams.max.assignment.interval.ms"),
     ("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
 )
-"""Pairs of settings; the value of the first setting must not exceed the value of the second."""
+"""Pairs of settings. The first setting must not be greater than the second."""
 
 _ASSIGNORS = frozenset(
     name
@@ -69,16 +69,15 @@ _PROTOCOLS = "group.coordinator.rebalance.protocols"
 
 
 class Settings(Protocol):
-    """Typed values of settings, by Kafka's name."""
+    """Gives access to typed values of settings, by Kafka's names."""
 
     def __getitem__(self, name: str) -> Any: ...
 
     def is_given(self, name: str) -> bool:
-        """Returns whether a source set the setting."""
+        """Returns True if a file, a variable or an option has set the setting."""
 
 
 def group_faults(config: Settings) -> Iterator[Fault]:
-    """Yields the faults in the settings of groups."""
     for low, high in _AT_MOST:
         if config[low] > config[high]:
             yield Fault(
@@ -130,22 +129,22 @@ def _protocol_faults(config: Settings) -> Iterator[Fault]:
 
 
 def serves_consumer_groups(config: Settings) -> bool:
-    """True if the broker serves consumer groups of KIP-848."""
+    """Returns True if the broker serves consumer groups (KIP-848)."""
     return CONSUMER in _parts(config[_PROTOCOLS])
 
 
 def serves_share_groups(config: Settings) -> bool:
-    """True if the broker serves share groups of KIP-932."""
+    """Returns True if the broker serves share groups (KIP-932)."""
     return SHARE in _parts(config[_PROTOCOLS])
 
 
 def serves_streams_groups(config: Settings) -> bool:
-    """True if a standalone broker serves streams groups of KIP-1071."""
+    """Returns True if a standalone broker serves streams groups (KIP-1071)."""
     return STREAMS in _parts(config[_PROTOCOLS])
 
 
 def consumer_assignors(config: Settings) -> tuple[str, ...]:
-    """Returns the assignors of ``group.consumer.assignors``, in order, by their short names."""
+    """Returns the assignors in ``group.consumer.assignors``, in order, by their short names."""
     return tuple(
         each.rpartition(".")[2].removesuffix("Assignor").lower()
         for each in _parts(config["group.consumer.assignors"])
@@ -157,5 +156,5 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _shown(config: Settings, name: str) -> str:
-    """Returns the setting with its value, and a note if the value is the default."""
+    """Returns the setting and its value as text, with a note if the value is the default."""
     return f"{name}={config[name]}" + ("" if config.is_given(name) else " (the default)")

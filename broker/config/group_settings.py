@@ -1,10 +1,10 @@
-"""The settings that a consumer, share or streams group can override (KIP-848, KIP-932, KIP-1071;
-resource type 32, GROUP).
+"""The settings that a consumer, share or streams group can have of its own (KIP-848, KIP-932,
+KIP-1071; resource type 32, GROUP).
 
-Each value is within the bounds that the broker's settings define. If the bounds were changed after
-a value was stored and the value is now outside, the nearest bound applies (KIP-1240). Some settings
-of share groups have no broker setting, and hence a fixed default and no bounds; two settings of
-streams groups have no minimum.
+A new value must be within bounds that the broker's settings define. If such a bound is changed
+later, and a stored value is then out of bounds, the nearest bound applies (KIP-1240). Some settings
+of share groups have no corresponding broker setting, and therefore a fixed default and no bounds.
+Two settings of streams groups have no minimum.
 """
 
 from __future__ import annotations
@@ -108,15 +108,15 @@ _GROUP: Final = (
     Setting(STREAMS_SESSION_TIMEOUT_MS, INT, 45000, "[1,...]", _SESSION_DOC),
 )
 GROUP: Final[dict[str, Setting]] = {setting.name: setting for setting in _GROUP}
-"""The settings of a group by name."""
+"""The group settings, by name."""
 _ONLY_OF_GROUPS: Final = frozenset((AUTO_OFFSET_RESET, ISOLATION_LEVEL, RENEW_ACKNOWLEDGE))
-"""The settings without a broker setting."""
+"""The group settings without a corresponding broker setting."""
 _MUST_DIFFER: Final = (
     (HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS),
     (SHARE_HEARTBEAT_INTERVAL_MS, SHARE_SESSION_TIMEOUT_MS),
     (STREAMS_HEARTBEAT_INTERVAL_MS, STREAMS_SESSION_TIMEOUT_MS),
 )
-"""Pairs of settings; the value of the first setting must be below the value of the second."""
+"""Pairs of settings. The first setting must be less than the second."""
 _MAX_STANDBY_REPLICAS: Final = "group.streams.max.standby.replicas"
 _DURATION: Final = re.compile(
     r"by_duration:P(?=.*\d)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+([.,]\d{1,9})?S)?)?", re.IGNORECASE
@@ -124,16 +124,16 @@ _DURATION: Final = re.compile(
 
 
 def broker_name(name: str) -> str | None:
-    """Returns the name of the broker's setting that applies to groups without a value of their own;
-    None if the broker does not have one."""
+    """Returns the name of the broker setting that is the default of a group setting; None if no
+    broker setting is."""
     if name == INITIAL_REBALANCE_DELAY_MS:
         return "group.streams.initial.rebalance.delay.ms"
     return None if name in _ONLY_OF_GROUPS else f"group.{name}"
 
 
 def _bounds(config: Config, name: str) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
-    """Returns the broker's settings with the minimum and the maximum for a group's setting, each
-    with its value; None for a bound that does not exist."""
+    """Returns the broker settings that define the minimum and the maximum of a group setting, each
+    with its value; None for a missing bound."""
     if name in _ONLY_OF_GROUPS or name == INITIAL_REBALANCE_DELAY_MS:
         return None, None
     if name == NUM_STANDBY_REPLICAS:
@@ -156,7 +156,7 @@ def group_setting(name: str) -> Setting:
 
 
 def _parse(name: str, text: str) -> Any:
-    """Returns the typed value of a setting. Raises BadValue."""
+    """Returns the typed value of a group setting. Raises BadValue."""
     value = parse_value(group_setting(name), text)
     if name == AUTO_OFFSET_RESET and not (
         value in ("latest", "earliest") or _DURATION.fullmatch(str(value))
@@ -169,11 +169,10 @@ def _parse(name: str, text: str) -> Any:
 
 
 def group_values(config: Config, own: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the typed value of every group setting: the group's own value, otherwise the broker's
-    value.
+    """Returns the typed value of every group setting: the group's own value, otherwise the default.
 
-    Raises BadValue for an unknown name, for an invalid value, and for a value outside of the
-    broker's bounds.
+    Raises BadValue for an unknown name, an invalid value, or a value outside of the broker's
+    bounds.
     """
     values = {name: _default(config, name) for name in GROUP}
     for name, text in own.items():
@@ -195,8 +194,8 @@ def group_values(config: Config, own: Mapping[str, str]) -> dict[str, Any]:
 
 
 def values_in_effect(config: Config, own: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the typed value of every group setting; stored values are limited to the broker's
-    bounds."""
+    """Returns the typed value of every group setting. A stored value that is out of bounds is
+    replaced by the nearest bound."""
     values = {}
     for name in GROUP:
         value = _parse(name, own[name]) if name in own else _default(config, name)
@@ -207,7 +206,6 @@ def values_in_effect(config: Config, own: Mapping[str, str]) -> dict[str, Any]:
 
 
 def consumer_settings(config: Config, own: Mapping[str, str]) -> ConsumerSettings:
-    """Returns the settings in effect for a consumer group."""
     values = values_in_effect(config, own)
     return ConsumerSettings(
         values[SESSION_TIMEOUT_MS], values[HEARTBEAT_INTERVAL_MS], values[ASSIGNMENT_INTERVAL_MS]
@@ -215,7 +213,7 @@ def consumer_settings(config: Config, own: Mapping[str, str]) -> ConsumerSetting
 
 
 def share_settings(config: Config, own: Mapping[str, str]) -> ShareSettings:
-    """Returns the settings of membership in effect for a share group."""
+    """Returns the settings in effect for the members of a share group."""
     values = values_in_effect(config, own)
     return ShareSettings(
         values[SHARE_SESSION_TIMEOUT_MS],
@@ -225,7 +223,6 @@ def share_settings(config: Config, own: Mapping[str, str]) -> ShareSettings:
 
 
 def streams_settings(config: Config, own: Mapping[str, str]) -> StreamsSettings:
-    """Returns the settings in effect for a streams group."""
     values = values_in_effect(config, own)
     return StreamsSettings(
         values[STREAMS_SESSION_TIMEOUT_MS],

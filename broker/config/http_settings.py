@@ -1,8 +1,8 @@
-"""The rules for ``http.*`` settings: which machines can reach HTTP, and how HTTP is protected.
+"""Checks the ``http.*`` settings: which machines can reach HTTP, and how HTTP is protected.
 
-If other machines can reach the address, the broker refuses to start without authentication, or if
-passwords would be sent without TLS, unless ``http.unprotected.allowed`` is set. On loopback every
-user of the machine may read.
+If other machines can reach the HTTP address, the broker refuses to start without authentication, or
+if passwords would be sent without TLS. ``http.unprotected.allowed`` disables this check. On a
+loopback address, every user of the machine may read.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from broker.config.listeners import Endpoint, parse_host_and_port
 from security.name_mapping import parse_mapping_rules
 
 HTTP: Final = "http"
-"""The listener name of HTTP; the names of all other listeners are in upper case."""
+"""The name of the HTTP listener where a listener name is expected. Other listeners have names in
+upper case."""
 OFF: Final = "off"
 BASIC: Final = "basic"
 CERTIFICATE: Final = "certificate"
 HTTPS: Final = "SSL"
-"""The value of ``http.security.protocol`` for TLS."""
+"""The value of ``http.security.protocol`` that enables TLS."""
 ALLOWED: Final = "http.unprotected.allowed"
 _PROTOCOL: Final = "http.security.protocol"
 _WAYS: Final = "http.authentication"
@@ -35,13 +36,13 @@ _BEARER = re.compile(r"[-A-Za-z0-9._~+/]+=*")
 
 
 class Settings(Protocol):
-    """Typed values of settings, by name."""
+    """Gives access to typed values of settings, by name."""
 
     def __getitem__(self, name: str) -> Any: ...
 
 
 def is_loopback(host: str) -> bool:
-    """Returns whether an address or host name can be reached only from this machine."""
+    """Returns True if only this machine can reach the address or host name."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -49,7 +50,8 @@ def is_loopback(host: str) -> bool:
 
 
 class HttpTlsSettings(ListenerSettings):
-    """The settings ``http.ssl.*``, under the names that other listeners use."""
+    """The settings ``http.ssl.*``, which are read under their names without ``http.``, as for other
+    listeners."""
 
     def __init__(self, config: Values) -> None:
         super().__init__(config, HTTP)
@@ -58,7 +60,7 @@ class HttpTlsSettings(ListenerSettings):
         return self._config[f"{HTTP}.{setting}"]
 
     def own(self, setting: str) -> Any:
-        """Returns the value of the setting; None if the setting is not set."""
+        """Returns the value of the setting; None if it is not set."""
         found = self._config.first_given(f"{HTTP}.{setting}")
         return None if found is None else self._config[found]
 
@@ -71,18 +73,17 @@ def http_endpoint(settings: Settings) -> Endpoint | None:
 
 
 def ways_in(settings: Settings) -> frozenset[str]:
-    """Returns the enabled authentication methods, `BASIC` and `CERTIFICATE`; empty if clients need
-    not authenticate."""
+    """Returns the enabled authentication methods, `BASIC` and `CERTIFICATE`. The result is empty if
+    clients need not authenticate by these methods."""
     return frozenset(filter(None, settings[_WAYS].split(",")))
 
 
 def is_protected(settings: Settings) -> bool:
-    """Returns whether clients must authenticate before they can read."""
+    """Returns True if clients must authenticate before they can read."""
     return bool(ways_in(settings)) or settings[_TOKEN] is not None
 
 
 def http_faults(settings: Settings) -> Iterator[Fault]:
-    """Yields the faults in the ``http.*`` settings."""
     hosts: dict[str, str] = {}
     for name, nothing in (("http.listener", OFF), ("http.advertised.listener", "")):
         if settings[name] != nothing:

@@ -1,8 +1,8 @@
-"""The rules for combinations of listener settings: names, protocols, TLS, SASL, the inter-broker
+"""Checks listener settings in combination: names, protocols, TLS, SASL and the inter-broker
 listener.
 
 Source: Kafka 3.9 ``KafkaConfig``, ``ChannelBuilders`` and ``DefaultSslEngineFactory``. Faults in
-certificate files are found when the files are read, before the broker touches its data.
+certificate files are found later, when the files are read, but before the broker touches its data.
 """
 
 from __future__ import annotations
@@ -21,42 +21,37 @@ from broker.config.listeners import Endpoint
 
 
 class Settings(Protocol):
-    """Typed values of settings, by Kafka's name."""
+    """Gives access to typed values of settings, by Kafka's names."""
 
     def __getitem__(self, name: str) -> Any: ...
 
     def is_given(self, name: str) -> bool:
-        """Returns whether a source set the setting."""
+        """Returns True if a file, a variable or an option has set the setting."""
 
     def first_given(self, *names: str) -> str | None:
         """Returns the first of the names that is set; None if no name is set."""
 
-    def of_listener(self, name: str) -> ListenerSettings:
-        """Returns the settings of one listener."""
+    def of_listener(self, name: str) -> ListenerSettings: ...
 
-    def of_mechanism(self, listener: str, mechanism: str) -> MechanismSettings:
-        """Returns the settings of one mechanism on one listener."""
+    def of_mechanism(self, listener: str, mechanism: str) -> MechanismSettings: ...
 
     @property
-    def listeners(self) -> list[Endpoint]:
-        """Returns the listeners for clients."""
+    def listeners(self) -> list[Endpoint]: ...
 
     @property
-    def inter_broker_listener(self) -> str:
-        """Returns the name of the inter-broker listener."""
+    def inter_broker_listener(self) -> str: ...
 
     @property
-    def is_in_cluster(self) -> bool:
-        """True if the broker joins a cluster."""
+    def is_in_cluster(self) -> bool: ...
 
 
 def name_faults(
     names: Iterable[str], listeners: Iterable[str], elsewhere: Iterable[str]
 ) -> Iterator[Fault]:
-    """Yields a fault for each listener setting whose name has no effect.
+    """Yields a fault for each listener setting in ``names`` that has no effect because of its name.
 
-    ``elsewhere`` has the names of a Kafka controller's listeners, which a Kafka properties file may
-    also configure.
+    ``elsewhere`` has the names of a Kafka controller's listeners. Their settings may be in a Kafka
+    properties file, and are not faults.
     """
     known = list(listeners)
     beside = tuple(f"{START}{each.lower()}." for each in elsewhere)
@@ -70,7 +65,6 @@ def name_faults(
 
 
 def listener_faults(config: Settings) -> Iterator[Fault]:
-    """Yields the faults in the settings of all listeners."""
     delay, idle = "connection.failed.authentication.delay.ms", "connections.max.idle.ms"
     if config.is_given(delay) and 0 <= config[idle] <= config[delay]:
         yield Fault((delay, idle), f"{delay} must be below {idle}")

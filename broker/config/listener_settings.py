@@ -1,12 +1,14 @@
-"""Settings of single listeners and mechanisms: parsing of their names, and precedence.
+"""Settings of single listeners and mechanisms: how their names are parsed, and which setting takes
+precedence.
 
   listener.name.internal.ssl.keystore.location            of the listener INTERNAL
-  listener.name.internal.scram-sha-256.sasl.jaas.config   of one mechanism there
-  scram-sha-256.sasl.jaas.config                          of the mechanism everywhere
+  listener.name.internal.scram-sha-256.sasl.jaas.config   of one mechanism on INTERNAL
+  scram-sha-256.sasl.jaas.config                          of one mechanism on all listeners
 
-The listener and the mechanism are in lower case: Kafka ignores other names, so that the intended
-protection has no effect. In Muster, such a name fails the start; so does the name of a listener
-that does not exist, or of a setting that listeners do not have. Source: KIP-103, KIP-226.
+The listener and the mechanism must be in lower case. Kafka ignores a name in upper case, so that
+the intended protection has no effect. In Muster, such a name fails the start. A name also fails the
+start if its listener does not exist, or if listeners do not have its setting. Source: KIP-103,
+KIP-226.
 """
 
 from __future__ import annotations
@@ -22,13 +24,12 @@ from broker.config.variables import as_variable
 START: Final = "listener.name."
 """The prefix of a setting for one listener."""
 VARIABLE_START: Final = "LISTENER_NAME_"
-"""The part of an environment variable's name after MUSTER_ that marks a setting for one listener.
-"""
+"""The beginning, after MUSTER_, of an environment variable that sets a setting for one listener."""
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """The SASL mechanisms that Muster supports."""
 UNSERVED: Final = "GSSAPI"
-"""The mechanism of Kafka that Muster does not support; its settings are recognized by name."""
+"""The mechanism that Kafka supports but Muster does not. Names of its settings are recognized."""
 
 _FAMILIES: Final = ("ssl.", "sasl.")
 _SINGLE: Final = frozenset(
@@ -45,27 +46,27 @@ OF_LISTENERS: Final = frozenset(
     for name in BROKER
     if name in _SINGLE or (name.startswith(_FAMILIES) and name not in ONLY_IN_KAFKA_4)
 )
-"""The settings that a listener may override."""
+"""The settings that can be set for a single listener."""
 OF_MECHANISMS: Final = frozenset(name for name in OF_LISTENERS if name.startswith("sasl.")) | {
     "connections.max.reauth.ms"
 }
-"""The settings that a mechanism may override."""
+"""The settings that can be set for a single mechanism."""
 
 
 class SettingName(NamedTuple):
-    """The parts of a setting's name."""
+    """The parts of the name of a setting."""
 
     listener: str
-    """The listener's name as written; "" if the setting is for all listeners."""
+    """The name of the listener as written; "" if the setting applies to all listeners."""
     mechanism: str
-    """The mechanism's name as written; "" if the setting is for all mechanisms."""
+    """The name of the mechanism as written; "" if the setting applies to all mechanisms."""
     base: str
-    """The broker's setting that this setting overrides."""
+    """The name of the broker setting that this setting overrides."""
 
 
 def split(name: str) -> SettingName | None:
-    """Returns the parts of a name that has a listener or a mechanism as prefix; None for other
-    names."""
+    """Returns the parts of a name with the prefix of a listener or mechanism; None for a name
+    without such a prefix."""
     listener, rest = "", name
     if name.lower().startswith(START):
         labels = name.split(".")[2:]
@@ -80,8 +81,8 @@ def split(name: str) -> SettingName | None:
 
 
 def row_of(name: str) -> Setting | None:
-    """Returns the row of a setting, with or without a prefix; the row has the whole name. None for
-    an unknown setting."""
+    """Returns the row of a setting; None if the setting is unknown. For a name with the prefix of a
+    listener or mechanism, the row has the whole name."""
     if name in BROKER:
         return BROKER[name]
     found = split(name)
@@ -89,7 +90,7 @@ def row_of(name: str) -> Setting | None:
 
 
 def check_name(name: str, listeners: Collection[str]) -> None:
-    """Raises BadValue for a name without effect; ``listeners`` has the names of the existing
+    """Raises BadValue for a name that has no effect. ``listeners`` has the names of the existing
     listeners."""
     found = split(name)
     if found is None:
@@ -112,10 +113,11 @@ def check_name(name: str, listeners: Collection[str]) -> None:
 
 
 def name_of_variable(variable: str, listeners: Iterable[str]) -> str | None:
-    """Returns the setting for the part of a variable's name after MUSTER_; None if the name is
-    unknown or ambiguous.
+    """Returns the setting that a variable names; None if it is unknown or ambiguous. ``variable``
+    is the variable's name after MUSTER_.
 
-    In a variable's name, the dots, dashes and underscores of a listener's name are all underscores.
+    Dots, dashes and underscores in the name of a listener are all written as underscores in a
+    variable.
     """
     if not variable.startswith(VARIABLE_START):
         return _names_by_variable().get(variable)
@@ -130,17 +132,17 @@ def name_of_variable(variable: str, listeners: Iterable[str]) -> str | None:
 
 
 class Values(Protocol):
-    """The part of the configuration that `ListenerSettings` uses."""
+    """The methods of `Config` that `ListenerSettings` uses."""
 
     def __getitem__(self, name: str) -> Any:
-        """Returns the value of a setting by its whole name."""
+        """Returns the value of a setting by its full name."""
 
     def first_given(self, *names: str) -> str | None:
-        """Returns the first of the names that is set; None if no name is set."""
+        """Returns the first of the names that is set; None if none is set."""
 
 
 class ListenerSettings:
-    """The settings of one listener: the listener's own settings override the broker's."""
+    """The settings of one listener. A setting of the listener overrides the broker setting."""
 
     def __init__(self, config: Values, listener: str) -> None:
         self._config = config
@@ -151,14 +153,14 @@ class ListenerSettings:
         return self._config[found or setting]
 
     def own(self, setting: str) -> Any:
-        """Returns the value that is set for this listener; None if no value is set."""
+        """Returns the value that is set for this listener only; None if it is not set."""
         found = self._config.first_given(self._start + setting)
         return None if found is None else self._config[found]
 
 
 class MechanismSettings:
-    """The settings of one mechanism on one listener; settings of the listener override settings of
-    all listeners."""
+    """The settings of one mechanism on one listener. A setting of the listener overrides a setting
+    of all listeners."""
 
     def __init__(self, config: Values, listener: str, mechanism: str) -> None:
         start, mechanism = f"{START}{listener.lower()}.", f"{mechanism.lower()}."
@@ -172,13 +174,14 @@ class MechanismSettings:
 
     def own(self, setting: str) -> Any:
         """Returns the value that is set for this mechanism, on this listener or on all listeners;
-        None if no value is set."""
+        None if it is not set."""
         found = self._config.first_given(*(start + setting for start in self._own))
         return None if found is None else self._config[found]
 
 
 def _of_mechanism(rest: str) -> tuple[str, str] | None:
-    """Returns the mechanism, or "", and the setting in the part of a name after the listener."""
+    """Splits the part of a setting's name after the listener into mechanism and setting; "" if it
+    names no mechanism. Returns None for an unknown setting."""
     if rest in OF_LISTENERS:
         return "", rest
     mechanism, _, base = rest.partition(".")
@@ -189,8 +192,8 @@ def _of_mechanism(rest: str) -> tuple[str, str] | None:
 
 @cache
 def _names_by_variable() -> Mapping[str, str]:
-    """Returns the setting names that may follow a listener's name, by the form of the setting name
-    in a variable."""
+    """Returns the names of settings that can follow a listener's name, by their form in a
+    variable."""
     of_mechanisms = [
         f"{mechanism.lower()}.{name}" for mechanism in MECHANISMS for name in OF_MECHANISMS
     ]

@@ -16,7 +16,7 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Endpoint(NamedTuple):
-    """A listener. ``host`` is "" for all interfaces; if ``host`` is an IPv6 address, it has no
+    """A listener. ``host`` is "" for all interfaces. An IPv6 address in ``host`` has no
     brackets."""
 
     name: str
@@ -26,28 +26,28 @@ class Endpoint(NamedTuple):
 
     @property
     def has_tls(self) -> bool:
-        """True if connections of the listener are encrypted."""
+        """True if connections to the listener use TLS."""
         return self.protocol.endswith("SSL")
 
     @property
     def has_sasl(self) -> bool:
-        """True if clients of the listener must log in first."""
+        """True if clients of the listener must log in by SASL."""
         return self.protocol.startswith("SASL_")
 
     @property
     def is_everywhere(self) -> bool:
-        """True if the host means all interfaces; clients can't connect to such an address."""
+        """True if the host is an address of all interfaces, to which clients can't connect."""
         return self.host in _EVERYWHERE
 
     @property
     def address(self) -> str:
-        """Returns HOST:PORT, with brackets around an IPv6 address."""
+        """The address as HOST:PORT, with brackets around an IPv6 address."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_host_and_port(text: str) -> tuple[str, int]:
-    """Returns host and port of ``HOST:PORT`` or ``[IPV6]:PORT``. Raises ValueError for other
-    texts."""
+    """Returns the host and port in ``HOST:PORT`` or ``[IPV6]:PORT``. Raises ValueError for any
+    other text."""
     found = _HOST_AND_PORT.fullmatch(text.strip())
     if found is None or int(found[3]) > 65535:
         raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9092 or [::1]:9092")
@@ -55,7 +55,8 @@ def parse_host_and_port(text: str) -> tuple[str, int]:
 
 
 def is_address(host: str) -> bool:
-    """Returns whether ``host`` is an IP address, possibly with a scope, not a name."""
+    """Returns True if ``host`` is an IP address, which may have a scope. Returns False for a host
+    name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -64,21 +65,21 @@ def is_address(host: str) -> bool:
 
 
 def is_name(host: str) -> bool:
-    """Returns whether ``host`` may be a host name. 1.2.3 is not accepted, since some libraries
+    """Returns True if ``host`` can be a host name. 1.2.3 is not accepted, since some libraries
     parse it as 1.2.0.3."""
     return _HOST_NAME.fullmatch(host) is not None
 
 
 def names_in(text: str) -> list[str]:
-    """Returns the names in a ``listeners`` value, even if the value has faults."""
+    """Returns the names of the listeners in a ``listeners`` value, even if the value has faults."""
     return [name.strip().upper() for name in _NAME.findall(text)]
 
 
 def parse_listeners(text: str, protocols: str) -> list[Endpoint]:
-    """Returns the endpoints of a ``listeners`` or ``advertised.listeners`` value.
+    """Returns the listeners in a value of ``listeners`` or ``advertised.listeners``.
 
-    ``protocols`` is the value of listener.security.protocol.map. Raises ValueError with all faults
-    that Kafka refuses too.
+    ``protocols`` is the value of listener.security.protocol.map. Raises ValueError with all faults;
+    Kafka refuses the same values.
     """
     known = _protocol_map(protocols)
     endpoints: list[Endpoint] = []
@@ -112,11 +113,11 @@ def parse_listeners(text: str, protocols: str) -> list[Endpoint]:
 
 
 def advertise(listening: list[Endpoint], advertised: list[Endpoint]) -> list[Endpoint]:
-    """Returns the address that clients of each listener get, in the order of ``listening``.
+    """Returns the advertised address of each listener, in the order of ``listening``.
 
-    A listener without an advertised address has its own address, or this host's name if the
-    listener is on all interfaces. Raises ValueError for an advertised 0.0.0.0, or for a name that
-    is not in ``listening``.
+    A listener without an advertised address has its own address or, if it listens on all
+    interfaces, the name of this host. Raises ValueError for an advertised 0.0.0.0, and for a name
+    that is not in ``listening``.
     """
     by_name = {endpoint.name: endpoint for endpoint in advertised}
     for endpoint in advertised:

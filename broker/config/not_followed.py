@@ -1,8 +1,9 @@
-"""Settings that Muster accepts but does not follow.
+"""Settings that Muster accepts but does not follow, although an operator who sets them expects a
+cluster or a guarantee.
 
-Most settings without effect, such as a thread pool or a timer of Kafka's implementation, do not
-matter to an operator. The settings in this module matter, since an operator who sets them expects a
-cluster or a guarantee. The log at start and `muster config check` report what Muster does instead.
+Other settings without effect, such as a thread pool or a timer of Kafka's implementation, do not
+matter to an operator, and are not listed here. The log at the start and `muster config check`
+report what Muster does instead.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ _ALONE: Final = "this broker runs standalone"
 
 
 class NotFollowed(NamedTuple):
-    """A setting's values that Muster does not follow, with a text on what Muster does instead."""
+    """The values of a setting that Muster does not follow, and a text that says what Muster does
+    instead."""
 
     asks: Callable[[str], bool]
     when: str
     instead: str
     unless: str = ""
-    """Another setting; if the other setting is set, Muster follows this setting. For cluster
-    settings, the other setting makes the broker join the cluster."""
+    """The name of another setting. If that setting is set, Muster follows this one. For settings of
+    clusters, it is the setting that makes the broker join a cluster."""
 
 
 def _parts(text: str) -> list[str]:
@@ -86,17 +88,14 @@ NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
         " removes them",
     ),
 }
-"""The settings that Muster does not follow, by name; the functions receive the value as text."""
+"""The settings that Muster does not follow, by name. The functions receive the value as text."""
 
 _REFERENCE = re.compile(r"\$\{[^}:]+:[^}]*\}")
 
 
 def not_followed(name: str | None, text: str, given: Mapping[str, str]) -> str | None:
-    """Returns how the broker's behaviour differs from the setting; None if the broker follows the
-    setting.
-
-    ``given`` has all settings as they were written.
-    """
+    """Returns a text that says what Muster does instead of following the setting; None if Muster
+    follows it. ``given`` has all settings as they were written."""
     found = None if name is None else NOT_FOLLOWED.get(name)
     if found is not None and given.get(found.unless, "").strip():
         return None
@@ -104,5 +103,5 @@ def not_followed(name: str | None, text: str, given: Mapping[str, str]) -> str |
 
 
 def refers_to_provider(text: str) -> bool:
-    """Returns whether Kafka would replace this value if config.providers is set."""
+    """Returns True if Kafka would replace this value when config.providers is set."""
     return _REFERENCE.search(text) is not None

@@ -1,9 +1,9 @@
 """Security settings that Muster does not support: a broker with such a setting does not start.
 
-This module lists Kafka's settings that authenticate, authorize, encrypt or limit clients in a way
-that Muster does not support, under all names of these settings: without prefix, with the prefix of
-a listener or a mechanism, and as environment variables. A value that does not request a security
-feature, such as Kafka's default, is accepted. Messages never contain values, which may be secrets.
+The module lists Kafka's settings that authenticate, authorize, encrypt or limit clients in a way
+that Muster does not support. It recognizes them without a prefix, with the prefix of a listener or
+a mechanism, and as environment variables. A value that does not request a security feature, such as
+Kafka's default, is accepted. Messages never contain values, which may be secrets.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ FAMILIES: Final[Mapping[str, str]] = {
     "sasl.kerberos.": _GSSAPI,
     "zookeeper.ssl.": _ZOOKEEPER,
 }
-"""The feature that settings with a prefix request, by prefix; unknown names with such a prefix may
-be misspelt."""
+"""By prefix of setting names: the security feature that these settings request. Even an unknown
+name with such a prefix counts, since it may be misspelt."""
 
 _MISSPELT: Final = ("delegation.token.", "sasl.", "security.", "ssl.", "tls.")
-"""Prefixes of security settings.
+"""Prefixes of security settings. An unknown name with such a prefix counts as a request for
+security.
 
-An unknown name with such a prefix may be misspelt, or a variable of Bitnami's image, which turns
+The name may be misspelt. It may also be a variable of Bitnami's image, which turns
 ``KAFKA_TLS_CLIENT_AUTH`` into ``ssl.client.auth``.
 """
 
@@ -62,7 +63,7 @@ SINGLE: Final[Mapping[str, str]] = {
     "ssl.trustmanager.algorithm": _JAVA,
     "zookeeper.set.acl": _ZOOKEEPER,
 }
-"""The feature that a security setting without such a prefix requests, by setting."""
+"""By setting outside of `FAMILIES`: the security feature that it requests."""
 
 _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
     # Settings of Kafka before 3.0; these were their defaults.
@@ -76,7 +77,7 @@ _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
     # ssl.enabled.protocols sets the versions.
     "ssl.protocol": ("tls", "tlsv1.2"),
 }
-"""Further values, in lower case, with which a setting does not request a feature, by setting."""
+"""By setting: values, in lower case, that request no feature although they are not the default."""
 
 _USERS: Final = "with SCRAM add each user by `muster users add`, with PLAIN set sasl.jaas.config"
 _OF_IMAGES: Final[Mapping[str, str]] = {
@@ -90,20 +91,21 @@ _OF_IMAGES: Final[Mapping[str, str]] = {
     "TLS_CLIENT_AUTH": "set KAFKA_SSL_CLIENT_AUTH",
     "TLS_TYPE": "set KAFKA_SSL_KEYSTORE_TYPE and KAFKA_SSL_TRUSTSTORE_TYPE",
 }
-"""Advice about variables that the scripts of Kafka's images read to secure the broker, by the part
-of the name after KAFKA_; no setting has a similar name."""
+"""Variables with which the scripts of Kafka's images secure the broker, by the part of their name
+after KAFKA_. The value is advice on what to set in Muster. No setting has a similar name."""
 
 _OF_A_MECHANISM = re.compile(r"[^.]+\.(sasl\..+)")
 _VARIABLE_OF_A_MECHANISM = re.compile(r".+?\.(sasl\..+)")
 
 
 class Unprotected(BadValue):
-    """A security setting has no effect in Muster; the exception's text names the setting and the
+    """A security setting has no effect in Muster. The exception's text names the setting and the
     missing feature."""
 
 
 def asked_for(name: str, text: str) -> str | None:
-    """Returns the missing feature that a setting requests; None if the setting can be ignored."""
+    """Returns the security feature that a setting requests and Muster lacks; None if the setting
+    requests none."""
     if (instead := _in_place_of(name)) is not None:
         return instead if text.strip() else None
     base = base_name(name)
@@ -114,13 +116,12 @@ def asked_for(name: str, text: str) -> str | None:
 
 
 def protects(name: str) -> bool:
-    """Returns whether a setting of this name can request a security feature that Muster does not
-    support."""
+    """Returns True if a setting with this name can request a security feature that Muster lacks."""
     return asked_for(name, "something") is not None
 
 
 def may_be_secret(name: str) -> bool:
-    """Returns whether the value of a setting of this name must not be shown."""
+    """Returns True if the value of a setting with this name must not be shown."""
     row = row_of(name)
     if row is not None:
         return row.type == PASSWORD
@@ -130,13 +131,13 @@ def may_be_secret(name: str) -> bool:
 
 
 def without_secrets(settings: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings for a log line, without values that may be secrets."""
+    """Returns the settings for a log line; values that may be secrets are replaced."""
     return {name: "(hidden)" if may_be_secret(name) else text for name, text in settings.items()}
 
 
 def protection_fault(given: Mapping[str, str]) -> Fault | None:
-    """Returns one fault that names every unsupported security setting in ``given``; None if
-    ``given`` has no such setting."""
+    """Returns one fault that names all unsupported security settings in ``given``; None if there
+    are none."""
     names: dict[str, list[str]] = {}
     of_images: dict[str, list[str]] = {}
     for name, text in sorted(given.items()):
@@ -158,8 +159,8 @@ def protection_fault(given: Mapping[str, str]) -> Fault | None:
 
 
 def base_name(name: str) -> str | None:
-    """Returns the Kafka setting that ``name`` sets, without a prefix; None if the setting is
-    unknown."""
+    """Returns the name of the Kafka setting that ``name`` (a setting with a prefix, or a variable)
+    sets; None if it is unknown."""
     found = split(name)
     if found is not None:
         is_served = found.mechanism.upper() != UNSERVED

@@ -1,4 +1,4 @@
-"""The rules for the settings of a listener with TLS or SASL: certificate and mechanisms.
+"""Checks the settings of a listener with TLS or SASL: its certificate and its mechanisms.
 
 The module is imported only if such a listener is configured. Source: Kafka 3.9
 ``DefaultSslEngineFactory``, ``JaasContext``.
@@ -25,7 +25,7 @@ _STORES = ("JKS", "PKCS12", "PEM")
 _STORE_TYPES = ("ssl.keystore.type", "ssl.truststore.type")
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _MODULES = {PLAIN: MODULE, "SCRAM-SHA-256": _SCRAM, "SCRAM-SHA-512": _SCRAM}
-"""The login module of each mechanism whose settings may be in a login module."""
+"""The name of the login module in ``sasl.jaas.config``, by mechanism."""
 _OWN = ("ssl.keystore.location", "ssl.keystore.key")
 
 
@@ -34,8 +34,8 @@ def secured_listener_faults(
     settings: ListenerSettings,
     of_mechanism: Callable[[str, str], MechanismSettings],
 ) -> Iterator[Fault]:
-    """Yields the faults of one listener; ``of_mechanism`` is called with the names of the listener
-    and a mechanism."""
+    """Yields the faults of one listener. ``of_mechanism`` returns the settings of a mechanism,
+    given the names of listener and mechanism."""
     if endpoint.has_tls:
         yield from _tls_faults(endpoint, settings)
     if endpoint.has_sasl:
@@ -83,7 +83,7 @@ def _login_module_faults(
     settings: ListenerSettings,
     of_mechanism: Callable[[str, str], MechanismSettings],
 ) -> Iterator[Fault]:
-    """Yields the faults of the login modules. A fault's text never contains a value, since most
+    """Yields the faults of ``sasl.jaas.config``. A fault's text never contains a value, since most
     values are passwords."""
     name = "sasl.jaas.config"
     for mechanism in settings["sasl.enabled.mechanisms"].split(","):

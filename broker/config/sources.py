@@ -1,5 +1,5 @@
-"""The sources of properties in ascending precedence: a file, the environment, ``--set`` and
-flags."""
+"""The sources of properties, in ascending precedence: a file, environment variables, ``--set`` and
+other command-line options."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from broker.config.variables import (
 from protocol.properties import parse
 
 _LETTERS_MAX = 16 << 20
-"""The maximum number of characters read from a file: a device such as /dev/zero has no end."""
+"""The maximum number of characters that are read from a file. A device such as /dev/zero has no
+end."""
 
 QUICK_START: Mapping[str, Value] = {"group.initial.rebalance.delay.ms": 0}
-"""The defaults without a file: the settings in which the server.properties of Kafka's quick start,
-for a single broker, differs from Kafka's defaults."""
+"""Defaults for a start without a file: the settings of the quick start's server.properties, for a
+single broker, that differ from Kafka's defaults."""
 
 
 def load(
@@ -40,11 +41,11 @@ def load(
     *,
     kafka_env: bool = False,
 ) -> Config:
-    """Returns the configuration of a process; ``preset`` has the lowest precedence.
+    """Returns the configuration of a process. ``preset`` has typed values that replace defaults.
 
     Raises BadConfig with all faults, and WrongUse for a source that can't be read. Without a
-    ``file``, QUICK_START has the lowest precedence. With ``kafka_env``, the variables of Kafka's
-    images are also read, with lower precedence than Muster's variables.
+    ``file``, the values of QUICK_START also replace defaults. If ``kafka_env`` is True, the
+    variables of Kafka's images are also read; Muster's variables take precedence over them.
     """
     given = {} if file is None else _from_file(file)
     variables = _from_environment(environment, kafka_env)
@@ -76,7 +77,7 @@ def load(
 
 
 def ignored_kafka_variables(environment: Mapping[str, str]) -> list[str]:
-    """Returns the variables that Kafka's images would read as settings of Kafka."""
+    """Returns the variables in the environment that Kafka's images would read as settings."""
     return sorted(
         variable
         for variable in kafka_settings_in(environment)
@@ -99,7 +100,7 @@ def _from_file(file: Path) -> dict[str, str]:
 
 def _from_environment(environment: Mapping[str, str], kafka_env: bool) -> dict[str, str]:
     """Returns the settings in variables, such as ``log.retention.ms`` for
-    ``MUSTER_LOG_RETENTION_MS``; an unknown variable keeps its name."""
+    ``MUSTER_LOG_RETENTION_MS``. An unknown variable keeps its name."""
     by_variable = {as_variable(name): name for name in BROKER}
     return {
         by_variable.get(name_after_prefix(variable) or "", variable): text
@@ -108,7 +109,7 @@ def _from_environment(environment: Mapping[str, str], kafka_env: bool) -> dict[s
 
 
 def _origins(variables: Iterable[str], listeners: list[str]) -> dict[str, str]:
-    """Returns the variable that sets each setting; later variables take precedence."""
+    """Returns, by setting, the variable that sets it. ``variables`` are in ascending precedence."""
     found = {}
     for variable in variables:
         [name] = _from_environment({variable: ""}, kafka_env=True) or [variable]
@@ -118,15 +119,16 @@ def _origins(variables: Iterable[str], listeners: list[str]) -> dict[str, str]:
 
 
 def _with_origins(fault: Fault, origins: Mapping[str, str]) -> Fault:
-    """Returns the fault with the names of the variables that set the fault's settings."""
+    """Returns the fault, with the names of the environment variables that set the faulty
+    settings."""
     variables = {origins[name] for name in fault.names if name in origins}
     shown = ", ".join(sorted(each for each in variables if each not in fault.sentence))
     return fault._replace(sentence=f"{fault.sentence} (from {shown})") if shown else fault
 
 
 def _without_derived(faults: Sequence[Fault]) -> list[Fault]:
-    """Returns the faults without the faults of derived ``listeners`` that are also reported for
-    advertised.listeners."""
+    """Returns the faults. Omits faults of ``listeners`` if advertised.listeners, from which it was
+    derived, has faults too."""
     is_advertised = any(fault.sentence.startswith("advertised.listeners: ") for fault in faults)
     return [
         fault
@@ -136,15 +138,15 @@ def _without_derived(faults: Sequence[Fault]) -> list[Fault]:
 
 
 def _listeners_of_images(variables: Mapping[str, str]) -> dict[str, str]:
-    """Returns the ``listeners`` that Kafka's images derive if ``listeners`` is not set: the
-    advertised ports on all interfaces."""
+    """Returns the value of ``listeners`` that Kafka's images derive from advertised.listeners: the
+    same ports on all interfaces."""
     advertised = variables.get("advertised.listeners", "")
     return {"listeners": re.sub(r"://[^:]*:", "://0.0.0.0:", advertised)} if advertised else {}
 
 
 def _of_listeners(variables: Mapping[str, str], listeners: list[str]) -> dict[str, str]:
-    """Returns the settings of the variables; listeners and mechanisms in their names are resolved
-    by ``listeners``."""
+    """Returns the settings, with variables of listeners and mechanisms replaced by setting names.
+    ``listeners`` has the names of the listeners."""
     return {
         (
             name

@@ -1,16 +1,16 @@
-"""Reads the setting that enables delegation tokens: the secret from which the tokens' passwords are
-derived."""
+"""Reads the setting that enables delegation tokens: the secret from which the passwords of tokens
+are derived."""
 
 from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
 _SECRET: Final = ("delegation.token.secret.key", "delegation.token.master.key")
-"""The names of the setting with the secret; the first, newer name takes precedence."""
+"""The two names of the setting that has the secret. The first, newer name takes precedence."""
 
 
 class Settings(Protocol):
-    """Typed values of settings, by Kafka's name."""
+    """Gives access to typed values of settings, by Kafka's names."""
 
     def __getitem__(self, name: str) -> Any: ...
 
@@ -22,5 +22,4 @@ def token_secret(settings: Settings) -> str:
 
 
 def has_tokens(settings: Settings) -> bool:
-    """Returns whether delegation tokens are enabled."""
     return bool(token_secret(settings))

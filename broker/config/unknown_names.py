@@ -1,4 +1,4 @@
-"""Hints for setting names that Kafka does not know."""
+"""Gives advice on names of settings that Kafka does not know."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _LIKENESS: Final = 0.8
 
 
 def hint(name: str) -> str | None:
-    """Returns advice on an unknown name; None if no known name is similar."""
+    """Returns advice on an unknown setting name, such as the most similar name; None if there is
+    none."""
     name = dotted(name)
     if name in REMOVED:
         return f"Kafka 3.0 removed the setting: set {REMOVED[name]}=PLAINTEXT://HOST:PORT"

@@ -1,12 +1,12 @@
-"""Environment variables that name settings.
+"""Environment variables that set settings, such as ``MUSTER_LOG_RETENTION_MS`` for
+``log.retention.ms``.
 
-``MUSTER_LOG_RETENTION_MS`` is ``log.retention.ms``. Kafka's images have their own prefixes:
-apache/kafka and confluentinc/cp-kafka read ``KAFKA_LOG_RETENTION_MS``, bitnami/kafka
-``KAFKA_CFG_LOG_RETENTION_MS``. In these variables ``___`` means a dash and ``__`` for an
-underscore. Muster treats several underscores as one, and finds the setting by the known names of
-settings and listeners. Sources: kafka.docker.KafkaDockerWrapper of Kafka 4.3.1,
-kafka.properties.template of cp-kafka, kafka_configure_from_environment_variables of Bitnami's
-libkafka.sh.
+Kafka's images have other prefixes: apache/kafka and confluentinc/cp-kafka read
+``KAFKA_LOG_RETENTION_MS``, bitnami/kafka reads ``KAFKA_CFG_LOG_RETENTION_MS``. In the variables of
+these images ``___`` means a dash and ``__`` an underscore. Muster treats several underscores as
+one, and finds the setting by the known names of settings and listeners. Sources:
+kafka.docker.KafkaDockerWrapper of Kafka 4.3.1, kafka.properties.template of cp-kafka,
+kafka_configure_from_environment_variables of Bitnami's libkafka.sh.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ _OF_COMMANDS: Final = frozenset(
     ("MUSTER_BOOTSTRAP", "MUSTER_CODECS", "MUSTER_COMMAND_CONFIG", "MUSTER_HTTP", "MUSTER_SOURCE")
 )
 _OF_TESTS: Final = "MUSTER_TEST_"
-"""The prefix of variables for tests; ``_OF_COMMANDS`` has the variables of other commands."""
+"""The prefix of variables that only tests read."""
 
 _OF_THE_JVM = re.compile(r"KAFKA_((\w+_)?OPTS|(TOOLS_)?LOG4J_\w+|JMX_\w+|DEBUG|HOME|VERSION)")
-"""Variables of Kafka's images and scripts that start its JVM; no setting has a similar name."""
+"""The variables with which Kafka's images and scripts configure the JVM. No setting has a similar
+name."""
 
 _ONE_PORT = r"(MUSTER|KAFKA)_(\w+_)?PORT_\d+_(TCP|UDP|SCTP)"
 _SHAPES = [
@@ -40,39 +41,40 @@ _SHAPES = [
         (_ONE_PORT + "_ADDR", r".*"),
     )
 ]
-"""Patterns of names and values of the variables that Kubernetes sets for each service in every pod,
-and Docker for linked containers.
+"""Patterns of variables that contain the address of a service, each with a pattern of its value.
 
-A service ``muster`` has ``MUSTER_PORT=tcp://10.0.0.1:9092`` and ``MUSTER_SERVICE_HOST``; the
+Kubernetes sets such variables in every pod for each service, and Docker for linked containers. A
+service ``muster`` has ``MUSTER_PORT=tcp://10.0.0.1:9092`` and ``MUSTER_SERVICE_HOST``. The
 variables of a service ``muster-http`` start with ``MUSTER_HTTP_``. Source: Kubernetes, "Services:
 environment variables".
 """
 
 
 def name_after_prefix(variable: str) -> str | None:
-    """Returns the name after the prefix, such as ``LOG_RETENTION_MS``, of a variable that may name
-    a setting; None for other variables."""
+    """Returns the part of a variable's name after MUSTER_, KAFKA_ or KAFKA_CFG_, such as
+    ``LOG_RETENTION_MS``; None for other variables."""
     starts = (_PREFIX, *reversed(_OF_KAFKA))
     found = next((start for start in starts if variable.startswith(start)), None)
     return None if found is None else as_variable(variable.removeprefix(found))
 
 
 def dotted(name: str) -> str:
-    """Returns the setting's name, such as ``log.retention.ms``, for a variable's name; other names
-    are unchanged."""
+    """Returns the name of the setting that a variable sets, such as ``log.retention.ms``. Returns a
+    name that is not a variable unchanged."""
     rest = name_after_prefix(name)
     return name if rest is None else rest.lower().replace("_", ".")
 
 
 def as_variable(name: str) -> str:
-    """Returns the name of a setting or a listener in the form that it has in a variable's name."""
+    """Returns the name of a setting or listener in upper case and with underscores, as in a
+    variable's name."""
     return re.sub(r"[._-]+", "_", name).upper()
 
 
 def settings_in(environment: Mapping[str, str], *, kafka: bool) -> dict[str, str]:
-    """Returns the variables that are meant as settings, in ascending precedence.
+    """Returns the variables that set settings, in ascending precedence.
 
-    With ``kafka``, variables of Kafka's images are included.
+    If ``kafka`` is True, the variables of Kafka's images are included.
     """
     found = kafka_settings_in(environment) if kafka else {}
     return found | {
@@ -98,7 +100,8 @@ def kafka_settings_in(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_services(environment: Mapping[str, str]) -> list[str]:
-    """Returns the variables that look like settings but contain the address of a service."""
+    """Returns the variables with the prefix MUSTER_ that do not set a setting, but contain the
+    address of a service."""
     return sorted(
         name
         for name, text in environment.items()
@@ -107,6 +110,6 @@ def of_services(environment: Mapping[str, str]) -> list[str]:
 
 
 def _is_of_a_service(variable: str, text: str) -> bool:
-    """Returns whether a variable contains the address of a service. ``MUSTER_PORT=9092`` does not,
-    since a person has set it."""
+    """Returns True if a variable contains the address of a service. Returns False for
+    ``MUSTER_PORT=9092``, which only a person can have set."""
     return any(name.fullmatch(variable) and value.fullmatch(text) for name, value in _SHAPES)

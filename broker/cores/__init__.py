@@ -1,1 +1,1 @@
-"""The runtime that provides pure cores with turns, a log and a timer."""
+"""The runtime of cores: it provides pure cores with turns, a log and a timer."""

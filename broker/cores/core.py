@@ -1,9 +1,9 @@
-"""The interface of hosted cores: a pure `Core`, and its `Kind`.
+"""The interface between the runtime and cores: a pure `Core`, and its `Kind`.
 
 The runtime provides any core with turns, a log and a timer, and knows only this interface. Groups
-are one kind of core (broker/cores/groups/kind.py), transactional ids another. Each kind has an
-internal topic of Kafka: there is one core per partition, and the partition's records are the core's
-only persistent state.
+are one kind of core (broker/cores/groups/kind.py), transactional ids another. Each kind has one of
+Kafka's internal topics. A core belongs to one partition of the topic, and the partition's records
+are the core's only persistent state.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ Event = Any
 
 
 class Run(Protocol):
-    """Records of one call that are encoded, replayed and loaded together."""
+    """Records that result from one call, and that are encoded, replayed and loaded together."""
 
     def __len__(self) -> int:
-        """Returns the number of records, each of which has one log offset."""
+        """Returns the number of records. Each record has one log offset."""
 
 
 Outcome = tuple[Sequence[Any], Sequence[tuple[Ticket, Reply]], Sequence[Event]]
-"""The result of a step: runs to append, replies to release once the runs are stable, and events for
-the observers."""
+"""The result of a step of a core: runs to append, replies to release once these runs are stable,
+and events for observers."""
 
 
 class Call(Protocol):
@@ -43,189 +43,200 @@ class Call(Protocol):
 
     @property
     def ticket(self) -> Ticket:
-        """Returns the ticket that gets one reply to this call."""
+        """The ticket that gets the one reply to this call."""
 
 
 class CoreConfig(Protocol):
-    """The settings that all kinds of core have; each kind has further settings."""
+    """The settings that all kinds of cores have. Each kind has further settings."""
 
     @property
     def max_record_bytes(self) -> int:
-        """Returns the max.message.bytes of the internal topic: the size in bytes of the largest
-        batch."""
+        """The value of max.message.bytes of the internal topic: the maximum size of a batch in
+        bytes."""
 
 
 class View(Protocol):
-    """The part of a core's state that other code may read; each kind's view has further methods."""
+    """The part of a core's state that other code may read. Each kind's view has further methods."""
 
     def known(self) -> int:
-        """Returns the number of groups or transactional ids named in the log so far, also during a
-        load."""
+        """Returns the number of groups or transactional ids found in the log. During a load, the
+        number found so far."""
 
     def live_records(self) -> int:
-        """Returns the approximate number of log records that a cleaner would retain."""
+        """Returns the approximate number of records in the log that the log cleaner would keep."""
 
 
 class Core(Protocol):
     """The state of one partition of an internal topic.
 
-    A core is pure: time is an argument, effects are an `Outcome`. The caller makes one call at a
-    time; ``now.mono_ms`` never decreases. The caller replays each run of an outcome immediately, in
-    order, with its log offset, so that the next call sees the run; the outcome's replies were made
-    before the replay. Before `loaded` the caller uses only `restore` (as the kind's snapshot
-    requires), then `replay`, then `wake`. After `unload` the caller discards the core.
+    A core is pure: time is an argument, and all effects are in an `Outcome`. The caller makes one
+    call at a time; ``now.mono_ms`` never decreases. The caller replays each run of an outcome
+    immediately, in order, with its log offset. The next call therefore sees the run; the replies in
+    the same outcome were made before the replay. Before `loaded`, the caller uses only `restore`
+    (if there is a snapshot), then `replay`, then `wake`. After `unload`, the caller discards the
+    core.
     """
 
     @property
     def view(self) -> View:
-        """Returns the part of the state that other code may read; the view is not a copy."""
+        """The part of the state that other code may read. It is not a copy."""
 
     def handle(self, call: Any, now: Now) -> Outcome:
-        """Handles a call. This outcome or a later outcome contains the reply for the call's
-        ticket."""
+        """Handles a call. The reply for its ticket is in this outcome or in a later one."""
 
     @property
     def connections(self) -> Collection[Hashable]:
-        """Returns the open connections whose close must be reported to the core."""
+        """The open connections of clients whose close must be reported to the core."""
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:
-        """Handles the close of a connection in ``connections``."""
+        """Handles the close of a client connection that is in ``connections``."""
 
     def replay(self, run: Any, base_offset: int) -> None:
-        """Applies a run whose first record is at ``base_offset``, both live and during a load."""
+        """Applies a run whose first record has the offset ``base_offset``: after a call, or during
+        a load."""
 
     def restore(self, *part: Any) -> None:
-        """Restores a part of a snapshot, before the rest of the log is replayed."""
+        """Restores a part of a snapshot. Afterwards the later records of the log are replayed."""
 
     def wake(self, now: Now, budget: int) -> int:
-        """Does a part of the work between `replay` and `loaded`, for at most ``budget`` ids.
+        """Does a part of the work that is needed between `replay` and `loaded`, for at most
+        ``budget`` groups or transactional ids.
 
-        Returns the number of ids that were handled; 0 when no work is left.
+        Returns how many were handled; 0 when no work is left.
         """
 
     def loaded(self, now: Now) -> Outcome:
-        """Ends the load and sets deadlines. After this method the core accepts calls."""
+        """Ends the load, and sets deadlines. The core then accepts calls."""
 
     def expire(self, now: Now, budget: int) -> Outcome:
-        """Processes due work: about ``budget`` items, and at least one item."""
+        """Handles deadlines that have passed: about ``budget`` of them, and at least one."""
 
     def next_deadline(self) -> int | None:
-        """Returns the monotonic time in ms at which `expire` has work next; None if `expire` has no
-        work."""
+        """Returns the monotonic time in ms of the next deadline for `expire`; None without a
+        deadline."""
 
     def configure(self, config: Any) -> None:
-        """Applies changed settings from the next call on."""
+        """Applies changed settings, which take effect from the next call on."""
 
     def unload(self, error_code: int) -> Outcome:
-        """Answers every parked call with ``error_code``; the outcome contains no records."""
+        """Replies to every parked call with ``error_code``. The outcome has no records."""
 
 
 class Reader(Protocol):
-    """Decodes a log's batches into runs and replays the runs into a core; each load has its own
-    reader."""
+    """Decodes the batches of a log into runs, and replays the runs into a core. Each load has its
+    own reader."""
 
     skipped: Counter[int]
-    """The number of skipped records, by unknown record type."""
+    """The number of records with an unknown type that were skipped, by type."""
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Any]]:
-        """Returns the runs of a batch that can be replayed now, each with its base offset.
+        """Returns the runs of a batch that can be replayed now, each with the offset of its first
+        record.
 
         Raises CorruptStoredRecord if the batch can't be decoded.
         """
 
     def replay(self, run: Any, base_offset: int) -> None:
-        """Replays a run that `runs` returned into the core. Raises CorruptStoredRecord for any
-        defect."""
+        """Replays a run that `runs` has returned into the core. Raises CorruptStoredRecord if this
+        fails."""
 
 
 CoreT = TypeVar("CoreT", bound=Core)
 
 OwnBatch = Callable[[Any, BatchForm, int, int, int], tuple[bytes, BatchHeader]]
-"""A function that makes a run's batch and the batch header. Arguments: the run, the form of the
+"""A function that returns the batch of a run and its header. Arguments: the run, the form of the
 log's batches, the first offset, the leader epoch, and the wall time of the append."""
 
 
 @slotted(frozen=True)
 class SnapshotForm(Generic[CoreT]):
-    """The format of a snapshot of a core."""
+    """How the snapshot of one kind of core is written and read."""
 
     file_name: str
     """The name of the snapshot file in the partition's directory."""
     blocks: Callable[[CoreT, ImageWriter, ImageHead, Callable[[], bool]], Iterator[bytes]]
-    """Yields all blocks except the last, each with the core's state at the time of the block. The
-    last argument is a function that returns True if the current slice has ended; then the block
-    ends."""
+    """A function that yields all blocks of a snapshot except the last. Each block has the core's
+    state at the time of the block. The last argument returns True if the current slice has ended;
+    then the block ends too."""
     restore: Callable[[CoreT, Image, int, int], Iterator[None]]
-    """Restores an image in short steps. The integers are the partition and the number of
-    partitions. Raises BadImage, KeyError, CorruptRecord."""
+    """A function that restores a snapshot in short steps. The integers are the index of the
+    partition and the number of partitions. Raises BadImage, KeyError and CorruptRecord."""
 
 
 @slotted(frozen=True)
 class LongRuns:
-    """A type of runs that may be split into several batches."""
+    """A type of runs that may be split. The records of such a run can be in several batches."""
 
     kind: type
-    """The type of the runs to split."""
+    """The class of the runs that may be split."""
     pieces: Callable[[Any], Sequence[Any]]
-    """Splits a run of this type into shorter runs."""
+    """A function that splits a run of this class into shorter runs."""
     records_max: int
     """The number of records above which a run is split."""
 
 
 @slotted(frozen=True)
 class Kind(Generic[CoreT]):
-    """Describes one kind of core to the runtime."""
+    """Describes one kind of core, such as groups, to the runtime."""
 
     topic: str
     """The name of the internal topic."""
     things: str
-    """The plural noun for the entries of a core in log lines and errors: "groups", "transactional
+    """The plural noun for what a core manages, in log lines and errors: "groups" or "transactional
     ids"."""
     new_core: Callable[[Any], CoreT]
-    """Makes an empty core from its settings."""
+    """A function that returns an empty core, given its settings."""
     partition_of: Callable[[str, int], int]
-    """Returns the partition of a key, given the number of partitions."""
+    """A function that returns the partition of a key. Its arguments are the key and the number of
+    partitions."""
     reader: Callable[[CoreT, int, int, PassOver | None], Reader]
-    """Makes the reader that loads a core. The integers are the partition and the number of
-    partitions; PassOver names the records to skip."""
+    """A function that returns the reader which loads a core. The integers are the index of the
+    partition and the number of partitions. PassOver names the records to skip."""
     skip_setting: str
-    """The name of the broker property that selects the records to skip during a load."""
+    """The name of the broker setting that names records to skip during a load."""
     encode: Callable[[Any, int], bytes]
-    """Encodes the records section of a run; the second argument is the first offset delta."""
+    """A function that encodes the records of a run. Its second argument is the offset delta of the
+    first record."""
     refusal: Callable[[Any, int], Reply]
-    """Makes the reply to a rejected call from the error code."""
+    """A function that returns the reply to a call that the runtime refuses, given the call and the
+    error code."""
     not_served: Callable[[Any, int], Reply]
-    """Makes the reply, with the error code, to a call that did not reach a core."""
+    """A function that returns the reply to a call that did not reach a core, given the call and the
+    error code."""
     loading_error: Callable[[Any], int]
-    """Returns the error code for a call that arrives while its core is being loaded."""
+    """A function that returns the error code for a call that arrives while its core is being
+    loaded."""
     write_failed: Callable[[Reply], Reply]
-    """Returns the reply to send instead of a reply whose records can't be written."""
+    """A function that returns the reply to send in place of a reply whose records can't be written.
+    """
     not_stable: Callable[[Reply, Exception], Reply]
-    """Returns the reply to send instead of a reply whose records are not stable in time
-    (NotYetStable) or can't become stable (any other error)."""
+    """A function that returns the reply to send in place of a reply whose records are not stable in
+    time (NotYetStable) or can't become stable (any other error)."""
     reads: tuple[type, ...]
-    """Types of calls that change no state: such calls need no record, and an exception in such a
-    call leaves the core intact."""
+    """The types of calls that change no state. They need no record, and an exception in such a call
+    leaves the core intact."""
     needs_no_record: tuple[type, ...]
-    """Types of calls that are served when the log accepts no writes."""
+    """The types of calls that are served even when the log accepts no writes."""
     sets_no_deadline: tuple[type, ...]
-    """Types of calls that never set a deadline, so that the timer need not be checked."""
+    """The types of calls that never set a deadline, so that the timer need not be checked after
+    them."""
     counted: type
-    """The type of calls that are counted. If the settings allow it, such calls are answered before
-    their records are written."""
+    """The type of calls that the metrics count separately. If the settings allow it, these calls
+    are answered before their records are written."""
     often_idle: type | None = None
-    """The type of calls that set a deadline only together with records or events."""
+    """A type of calls that set a deadline only if their outcome has records or events."""
     snapshot: SnapshotForm[CoreT] | None = None
-    """The format of snapshots; None if a load always replays the whole log."""
+    """How snapshots are written and read; None if a load always replays the whole log."""
     long_runs: LongRuns | None = None
     """The type of runs that may be split; None if runs are never split."""
     own_batches: Mapping[type, OwnBatch] = field(default_factory=dict)
-    """The types of runs that need a separate batch, each with the function that makes the batch."""
+    """The types of runs that need a batch of their own, each with the function that makes this
+    batch."""
     note_producer: Callable[[AcceptedProducers, Any, int], None] | None = None
-    """Records the producer of a run with a separate batch, which is accepted at the given offset.
-    """
+    """A function that records the producer of an accepted run, if the run has a batch of its own.
+    The integer is the log offset of the run."""
 
     @property
     def field_name(self) -> str:
-        """Returns `things` in the form of a log field's name."""
+        """`things` in the form of a log field's name, such as ``transactional_ids``."""
         return self.things.replace(" ", "_")

@@ -1,4 +1,4 @@
-"""Callbacks from the runtime into other parts of the broker."""
+"""The callbacks from the runtime of cores to other parts of the broker."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ def _never_cleaned(_: int) -> int:
 
 @slotted(frozen=True)
 class Hooks:
-    """The callbacks of one runtime."""
+    """The callbacks of one runtime of cores."""
 
     observer: Observer | None = None
-    """The observer of the events of each outcome; None if the events are dropped."""
+    """The observer that gets the events of each outcome; None if events are dropped."""
     before_replies: Callable[[], None] = _nothing
     after_replies: Callable[[], None] = _nothing
-    """`before_replies` and `after_replies` are called before and after the replies of a turn, so
-    that each connection is written to once."""
+    """Called after the replies of a turn were released. Together with `before_replies`, it makes
+    the broker write to each connection only once."""
     cleaned_to: Callable[[int], int] = _never_cleaned
-    """Returns the offset below which the cleaner has compacted a partition's log."""
+    """A function that returns, for a partition of the internal topic, the offset up to which the
+    log cleaner has compacted the log."""
 
     @contextmanager
     def replies_together(self) -> Iterator[None]:
-        """Calls `before_replies` before the block and `after_replies` after it, so that each
-        connection is written to once."""
+        """Returns a context manager that calls `before_replies` at the start of the block and
+        `after_replies` at its end."""
         self.before_replies()
         try:
             yield

@@ -1,10 +1,10 @@
 """One shard with the log of its partition: its accepted, appended and stable records.
 
-The shard has three log offsets, each equal to or higher than the next: *accepted* (replayed in
-memory; offsets are reserved, since the shard is the only writer of its partition), *appended*
-(written to the log) and *stable* (the partition's high watermark). A reply has the accepted offset
-of the time when the reply was made, and waits in the partition's queue until this offset is stable
-(law 2).
+A shard has three log offsets, of which each is at most as high as the one before: *accepted*,
+*appended* and *stable*. Records before *accepted* are replayed in memory; their offsets are
+reserved, since the shard is the only writer of its partition. Records before *appended* are in the
+log. *Stable* is the partition's high watermark. A reply has the accepted offset of the time when it
+was made. It waits in the partition's queue until this offset is stable (ARCHITECTURE.md, law 2).
 """
 
 from __future__ import annotations
@@ -37,40 +37,42 @@ if TYPE_CHECKING:
     from asyncio import Future
 
 BATCH_RECORDS_MAX = 8192
-"""Maximum number of records in a batch with several requests. Up to this number, offset deltas are
-varints of at most two bytes, which are encoded and decoded by a table; this is 20 times as fast as
-encoding them one by one."""
+"""The maximum number of records in a batch with several requests.
+
+Up to this number, offset deltas are varints of at most two bytes, which a table encodes and
+decodes. This is 20 times as fast as encoding them one by one.
+"""
 
 
 class Phase(Enum):
-    """The phase of a shard, which decides which calls it serves."""
+    """The phase of a shard, which determines the calls that it serves."""
 
     LOADING = "loading"
     ACTIVE = "active"
     UNWRITABLE = "unwritable"
-    """The log accepts no writes, or the shard is preparing to serve again: the shard serves reads,
-    and rejects calls that need a record."""
+    """The log accepts no writes, or the shard is being prepared to serve again. The shard serves
+    reads, and rejects calls that need a record."""
     FAILED = "failed"
-    """The log can't be read: the shard rejects all calls until the process restarts, and does not
+    """The log can't be read. The shard rejects all calls until the process restarts, and does not
     change the log."""
     UNLOADED = "unloaded"
 
 
 LOADED = (Phase.ACTIVE, Phase.UNWRITABLE)
-"""The phases in which the state of a shard is in memory."""
+"""The phases in which the whole state of a shard is in memory."""
 
 
 Foreign = tuple[Callable[[], AppendInfo], "Future[AppendInfo]"]
-"""The append of another writer to a shard's log, and the future of its result."""
+"""A function that appends a client's records to a shard's log, and the future of its result."""
 
 
 class NotActive(Exception):
-    """The shard does not serve calls and accepts no foreign records; the exception's text has the
-    reason."""
+    """The shard does not serve calls, and accepts no records of clients. The exception's text has
+    the reason."""
 
 
 class HostedShard(Generic[CoreT]):
-    """A core, the log of its partition, and the accepted records that are not appended yet."""
+    """A core, the log of its partition, and accepted records that are not appended yet."""
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class HostedShard(Generic[CoreT]):
     ) -> None:
         self.index = partition.index
         self.partitions = partitions
-        """The number of partitions of the topic, which decides the partition of a key."""
+        """The number of partitions of the topic, on which the partition of a key depends."""
         self.errors = errors or InternalErrors()
         self.core = core
         self.kind = kind
@@ -93,43 +95,44 @@ class HostedShard(Generic[CoreT]):
         long_kinds = () if kind.long_runs is None else (kind.long_runs.kind,)
         self._not_plain = frozenset((*long_kinds, *kind.own_batches))
         self.partition = partition
-        """The partition of the log; its high watermark is the stable offset."""
+        """The partition with the shard's log. Its high watermark is the stable offset."""
         self.log = partition.log
         self.producers = AcceptedProducers(partition.log.producers)
-        """The producer states of the shard's log, including accepted records."""
+        """The states of producers in the shard's log, including the effect of accepted records."""
         self._batch: Callable[[bytes, int, int, int, int], bytes] = assemble_batch
-        """Makes a batch from a records section, record count, first offset, and two timestamps."""
+        """Assembles a batch from encoded records, their number, first offset and timestamps."""
         self._form = PLAIN_FORM
         self._magic = MAGIC
         self.phase = Phase.LOADING
         self.leader_epoch = 0
-        """The leader epoch of the shard's batches, on disk if the kind requires that."""
+        """The leader epoch that the shard writes into its batches. If the kind of core requires it,
+        this epoch is on disk."""
         self.accepted = self.appended = 0
         self.foreign: list[Foreign] = []
-        """Appends by other writers, which are executed at the end of the turn."""
+        """Appends of clients' records, which are executed at the end of the turn."""
         self.renews = False
-        """True if `Runtime.renew` prepares the shard to serve again at the end of the turn."""
+        """True if `Runtime.renew` will prepare the shard at the end of the turn."""
         self.touched = False
-        """True if the shard is in the runtime's list for the end of this turn."""
+        """True if the shard is in the runtime's list of shards with work in this turn."""
         self.breakdowns = 0
-        """The number of bugs in quick succession that caused the shard to be loaded again."""
+        """The number of internal errors in quick succession that caused another load."""
         self.broke_down_ms = 0
-        """The monotonic time in ms of the last bug."""
+        """The monotonic time in ms of the last internal error of the shard."""
         self.pass_over: PassOver | None = None
-        """The records that a load skips; None if a load skips no records."""
+        """The records that a load must skip; None if it skips none."""
         self.load_ms = -1
         """The duration of the last load in ms; -1 until the first load has ended."""
         self.loaded_records = 0
-        """The number of records that the load has read from the log."""
+        """The number of records that the load has read from the log so far."""
         self.loaded_bytes = 0
         self.loaded_from = -1
-        """The log offset at which the loaded snapshot begins; -1 if the whole log was replayed."""
+        """The log offset at which the replay after a snapshot begins; -1 without a snapshot."""
         self.loaded_to = -1
-        """The log offset that the load has reached; -1 before the load starts."""
+        """The log offset that the load has reached; -1 before the load begins."""
         self._units: list[Sequence[Run]] = []
-        """The accepted runs that are not appended yet, grouped by request."""
+        """The accepted runs that are not appended yet, in one sequence for each request."""
         self._has_own = False
-        """True if any run in `_units` needs a separate batch."""
+        """True if `_units` has a run that needs a batch of its own."""
         self.reset(core)
 
     def write_as(
@@ -140,11 +143,11 @@ class HostedShard(Generic[CoreT]):
         magic: int = MAGIC,
         encode: Callable[[Run, int], bytes] | None = None,
     ) -> None:
-        """Sets the form of later batches.
+        """Sets the format of later batches.
 
         The timestamp of each batch is the time of its append, for both values of
-        ``timestamp_type``. If ``level`` is None, the codec's default level applies; if ``encode``
-        is None, the kind's encoder is used.
+        ``timestamp_type``. If ``level`` is None, the codec's default level applies. If ``encode``
+        is None, the kind's function encodes the runs.
         """
         attributes = LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0
         self._form = BatchForm(compression, level, attributes)
@@ -153,7 +156,7 @@ class HostedShard(Generic[CoreT]):
         self._make_batches()
 
     def write_in_epoch(self) -> None:
-        """Sets the leader epoch of later batches to the partition's leader epoch."""
+        """Sets the leader epoch of later batches to the current leader epoch of the partition."""
         self.leader_epoch = self.partition.leader_epoch
         self._make_batches()
 
@@ -166,7 +169,7 @@ class HostedShard(Generic[CoreT]):
             self._batch = partial(assemble_batch, leader_epoch=leader_epoch, **form._asdict())
 
     def accept(self, records: Sequence[Run]) -> None:
-        """Replays ``records`` and queues them for the append at the end of the turn."""
+        """Replays runs, and adds them to the runs that are appended at the end of the turn."""
         accepted = self.accepted
         replay = self.core.replay
         not_plain = self._not_plain
@@ -181,7 +184,7 @@ class HostedShard(Generic[CoreT]):
         self._units.append(records)
 
     def _accept_each(self, records: Sequence[Run]) -> None:
-        """Accepts runs, some of which are long or need separate batches."""
+        """Accepts runs of which some are long, or need a batch of their own."""
         long_runs = self._long_runs
         together: list[Run] = []
         for run in records:
@@ -213,11 +216,11 @@ class HostedShard(Generic[CoreT]):
             self._units.append(unit)
 
     def append(self, wall_ms: int, batch_bytes_max: int) -> int:
-        """Writes the accepted runs in as few batches as possible, by one write unless the segment
-        is full.
+        """Writes the accepted runs in as few batches as possible. One write suffices, unless the
+        segment is full.
 
-        Returns the number of bytes. Raises the log's exceptions if a write fails; in that case
-        ``appended`` is the end offset of the written records.
+        Returns the number of bytes. Raises the log's exceptions if a write fails. ``appended`` is
+        then the end offset of the records that were written.
         """
         units, self._units = self._units, []
         if len(units) == 1 and len(units[0]) == 1 and not self._has_own:
@@ -250,11 +253,11 @@ class HostedShard(Generic[CoreT]):
     def _batches(
         self, units: Sequence[Sequence[Run]], wall_ms: int, batch_bytes_max: int
     ) -> Iterator[tuple[bytes, int, BatchHeader | None]]:
-        """Yields the batches of units, each with its record count. Also yields the header of a
-        batch with a run that needs a separate batch.
+        """Yields the batches with the runs of ``units``, each with its number of records. For a run
+        with a batch of its own, also yields the header of the batch.
 
-        Units before and after such a run are not merged, so that the log has the order of the
-        calls.
+        Runs before and after such a run are not merged into one batch, so that the log has the
+        order of the calls.
         """
         offset = self.appended
         own = self._own_batches
@@ -279,17 +282,17 @@ class HostedShard(Generic[CoreT]):
                 offset += count
 
     def reader(self) -> Reader:
-        """Makes a reader that loads the log into the current core."""
+        """Returns a reader that loads the log into the current core."""
         return self.kind.reader(self.core, self.index, self.partitions, self.pass_over)
 
     @property
     def place(self) -> tuple[int, int]:
-        """Returns the index of the partition and the number of partitions."""
+        """The index of the partition, and the number of partitions."""
         return self.index, self.partitions
 
     def refuse_foreign(self) -> None:
-        """Rejects the waiting appends of other writers with the reason why the shard accepts no
-        appends."""
+        """Rejects the waiting appends of clients' records, with the reason why the shard accepts
+        none."""
         foreign, self.foreign = self.foreign, []
         reason = f"The {self.kind.things} of this partition are {self.phase.value}"
         reason += "." if self.log.unreadable is None else f": {self.log.unreadable}"
@@ -298,8 +301,8 @@ class HostedShard(Generic[CoreT]):
                 done.set_exception(NotActive(reason))
 
     def drop_unwritten(self, error: Exception) -> None:
-        """Drops accepted records that were not appended, and turns the replies that depend on them
-        into errors."""
+        """Drops accepted records that were not appended. The replies that depend on these records
+        become errors."""
         self._units.clear()
         self._has_own = False
         self.producers.clear()
@@ -307,7 +310,7 @@ class HostedShard(Generic[CoreT]):
         self.partition.fail_unwritten(error)
 
     def reset(self, core: CoreT) -> None:
-        """Replaces the core by an empty core for another load, after `drop_unwritten`."""
+        """Replaces the core by an empty core for another load. Called after `drop_unwritten`."""
         self.core = core
         self.phase = Phase.LOADING
         self.renews = False
@@ -317,8 +320,8 @@ class HostedShard(Generic[CoreT]):
     def _sections(
         self, units: Sequence[Sequence[Run]], batch_bytes_max: int
     ) -> list[tuple[bytes, int]]:
-        """Returns the records sections of batches, each with its record count; the runs of each
-        unit are in a single batch."""
+        """Encodes the runs for batches. Returns the encoded records of each batch, with their
+        number. The runs of one request stay in one batch."""
         room = batch_bytes_max - HEADER_BYTES
         sections: list[tuple[bytes, int]] = []
         parts: list[bytes] = []
@@ -337,8 +340,8 @@ class HostedShard(Generic[CoreT]):
         return sections
 
     def _encoded(self, unit: Sequence[Run], first_delta: int) -> tuple[list[bytes], int, int]:
-        """Encodes the records of one request; returns the parts, their size in bytes, and the next
-        offset delta."""
+        """Encodes the runs of one request. Returns the parts, their size in bytes, and the offset
+        delta of the next record."""
         encode = self._encode
         parts = []
         size = 0

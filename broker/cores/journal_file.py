@@ -1,15 +1,16 @@
 """The file that keeps a journal when the broker restarts; docs/formats/groups-journal.md describes
 its format.
 
-A journal has two files in the data directory. Entries are appended to the first file; when it is
-full, it replaces the second file. If a group or transactional id has lines only in the replaced
-file, its last few lines are copied to the new file, unless the group or id was removed: a group
-that rebalances without end overwrites its own history, but not the history of others. Apache Kafka
-ignores both files, because it reads only directories there.
+A journal has two files in the data directory: a current file and an old file. Entries are appended
+to the current file. When the current file is full, it replaces the old file, and a new current file
+begins. If a group or transactional id has lines only in the old file that is replaced, its last few
+lines are copied to the new file, unless the group or id was removed. Thus a group that rebalances
+without end overwrites its own history, but not the history of other groups. Apache Kafka ignores
+both files, because it reads only directories there.
 
-A thread writes some time after the event, so that the journal delays no request. Entries that can't
-be written are dropped, and entries that can't be read are skipped; both are logged, and neither a
-start nor other work fails (law 10).
+A thread writes entries some time after their events, so that the journal delays no request. Entries
+that can't be written are dropped, and entries that can't be read are skipped. Both are logged, and
+neither makes a start or other work fail (ARCHITECTURE.md, law 10).
 """
 
 from __future__ import annotations
@@ -27,21 +28,22 @@ from log.files.filesystem import File, FileSystem
 logger = structlog.get_logger(__name__)
 
 OLD, _NEW = ".old", ".new"
-"""The suffixes of the second file, and of the new file during a replacement."""
+"""The suffix of the old file, and the suffix of a new file until it is complete."""
 HALF_BYTES_MIN = 32 << 10
 _FIRST_LINE_BYTES_MAX = 64
 CARRIED_LINES = 8
-"""Maximum number of lines that are copied to the new file for one group or transactional id."""
+"""The maximum number of lines of one group or transactional id that are copied to the new file."""
 _CARRIED_SHARE = 4
-"""The copied entries fill at most one part in this number of the new file."""
+"""Copied lines fill at most one quarter of the new file: its size divided by this number."""
 
 
 class _OtherVersion(Exception):
-    """Another version of Muster has written the file in a different format."""
+    """The file has the format of another version of Muster."""
 
 
 class JournalFile:
-    """The two files of a journal. After the start only the journal's thread may use them."""
+    """The two files of a journal. After the start, only the journal's thread may use this
+    object."""
 
     def __init__(self, form: Form, fs: FileSystem, directory: str, bytes_max: int) -> None:
         self.name = form.file
@@ -55,7 +57,8 @@ class JournalFile:
         self._end = 0
 
     def read(self) -> Iterator[tuple[str, Entry]]:
-        """Yields the entries of earlier processes, oldest first. Raises no exception."""
+        """Yields the entries that earlier processes have written, the oldest first. Raises no
+        exception."""
         for path in (self._old_path, self._path):
             unread, why = 0, ""
             try:
@@ -72,7 +75,7 @@ class JournalFile:
                 logger.warning("unreadable journal lines skipped", file=path, lines=unread, why=why)
 
     def append(self, entries: Sequence[tuple[str, Entry]]) -> None:
-        """Appends entries. Raises OSError, after which some of the entries may be written."""
+        """Appends entries. Raises OSError; some of the entries may be written then."""
         lines = [self._form.line_of(name, entry) for name, entry in entries]
         lines = [line for line in lines if len(line) <= self._half // 2]
         while lines:
@@ -94,7 +97,7 @@ class JournalFile:
     # -- the files
 
     def _lines(self, path: str) -> list[bytes]:
-        """Returns the last lines of a file, at most half of ``bytes_max``, without the first line,
+        """Returns the last lines of a file, at most half of ``bytes_max``. Omits the first line,
         which has the version.
 
         Raises _OtherVersion and OSError.
@@ -108,7 +111,7 @@ class JournalFile:
         return [line for line in lines if line]
 
     def _open(self) -> None:
-        """Opens the file for appending, and terminates an incomplete line at its end."""
+        """Opens the current file. If its last line is incomplete, ends the line."""
         try:
             if self._fs.exists(self._path):
                 self._check_version(self._fs.open(self._path))
@@ -132,8 +135,8 @@ class JournalFile:
         self._end += len(data)
 
     def _rotate(self) -> None:
-        """Replaces the old file by the current file, and starts a new file with the copied
-        lines."""
+        """Replaces the old file by the current file, and begins a new current file with the lines
+        to copy."""
         carried = self._carried()
         self._fs.remove(self._new_path)
         file = self._fs.open(self._new_path, create=True)
@@ -143,9 +146,10 @@ class JournalFile:
         self._fs.rename(self._new_path, self._path)
 
     def _carried(self) -> bytes:
-        """Returns the last lines of names that occur only in the old file, as many lines as fit.
+        """Returns the last lines of groups or transactional ids that occur only in the old file, as
+        many as fit.
 
-        Names with the latest lines are first.
+        Names with the most recent lines take precedence.
         """
         there = {name for name, _, _ in self._named(self._path)}
         found: dict[str, list[bytes]] = {}
@@ -165,16 +169,16 @@ class JournalFile:
         return b"".join(kept)
 
     def _named(self, path: str) -> Iterator[tuple[str, bool, bytes]]:
-        """Yields each line of a file with its name, and True if the line reports the removal of
-        this name."""
+        """Yields each line of a file, with the name of its group or transactional id. The flag is
+        True if the line reports the removal of this name."""
         with suppress(OSError, _OtherVersion):
             for line in self._lines(path):
                 with suppress(NotALine):
                     yield (*self._form.name_of(line), line)
 
     def _check_version(self, file: File) -> None:
-        """Raises _OtherVersion if the first line has another version; ignores a damaged first
-        line."""
+        """Raises _OtherVersion if the first line has another version. Ignores a first line that is
+        damaged."""
         form = self._form
         with suppress(NotALine):
             first = file.read(0, _FIRST_LINE_BYTES_MAX).partition(b"\n")[0]

@@ -1,9 +1,9 @@
-"""The journal of a broker: its entries in memory, and a file from which the next process reads the
-entries.
+"""A journal of the broker: its entries in memory, and a file from which the next process reads
+them.
 
 A thread writes the entries shortly after their events, so that the journal delays no request.
-Entries that can't be written are lost when the process ends; the loss is logged, and no other work
-fails (law 10).
+Entries that can't be written are lost when the process ends. The loss is logged, and no other work
+fails (ARCHITECTURE.md, law 10).
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from log.files.filesystem import FileSystem
 logger = structlog.get_logger(__name__)
 
 WRITE_AFTER_S = 0.1
-"""The delay in seconds from the first change to the write; all changes during the delay share this
-write."""
+"""The delay in seconds between the first unwritten change and the write. All changes during the
+delay share the write."""
 LOOK_AT_AGES_S = 1.0
-"""The interval in seconds at which the ages of entries are checked, for a journal that writes
-entries only at a certain age."""
+"""The interval in seconds at which the ages of entries are checked. It applies to journals that
+write an entry only when it has a certain age."""
 TRY_AGAIN_S = 5.0
-"""The delay in seconds from a change to the write if the last write failed."""
+"""The delay in seconds between a change and the write, if the last write failed."""
 ENTRIES_AT_ONCE = 500
-"""Maximum number of entries that are copied for the thread at a time, in about 2 ms."""
+"""The maximum number of entries that are passed to the thread at a time. Passing so many takes
+about 2 ms."""
 STOP_WITHIN_S = 2.0
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
@@ -45,7 +46,7 @@ JournalT = TypeVar("JournalT", bound=Pages[Any])
 
 
 class JournalKeeper(Generic[JournalT]):
-    """A journal and its file; only the event loop's thread may use this class."""
+    """A journal and its file. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class JournalKeeper(Generic[JournalT]):
         self._errors = errors or InternalErrors()
         self._unsaved = Unsaved(self._changed)
         self.journal = new_journal(self._unsaved if bytes_max else None)
-        """The journal in memory, which the pages below /api show."""
+        """The journal in memory, which the pages under /api show."""
         self._file = JournalFile(self.journal.form, fs, directory, bytes_max) if bytes_max else None
         self._threads = time.real.threads(1, "journal")
         self._due = False
@@ -74,11 +75,11 @@ class JournalKeeper(Generic[JournalT]):
         """True if the last write failed."""
         self._stopped = False
         self._ripens = False
-        """True if a check of the ages of entries is scheduled."""
+        """True if the next check of the ages of entries is scheduled."""
 
     def read(self) -> None:
-        """Loads the entries of earlier processes; called in any thread before the event loop
-        runs."""
+        """Loads the entries that earlier processes have written. Called before the event loop runs,
+        in any thread."""
         if self._file is not None:
             entries = 0
             for name, entry in self._file.read():
@@ -88,7 +89,6 @@ class JournalKeeper(Generic[JournalT]):
                 logger.info("journal loaded", file=self._file.name, entries=entries)
 
     def observe(self, event: Event) -> None:
-        """Records an event of a core."""
         self.journal.observe(event, self._time.now())
 
     def _changed(self) -> None:
@@ -101,8 +101,8 @@ class JournalKeeper(Generic[JournalT]):
             self._call_later(TRY_AGAIN_S if self._fails else WRITE_AFTER_S, self._begin)
 
     async def stop(self) -> None:
-        """Writes the remaining entries, for at most `STOP_WITHIN_S`; after that the journal accepts
-        no entries."""
+        """Writes the remaining entries, for at most `STOP_WITHIN_S`. The journal then accepts no
+        more entries."""
         self._stopped = True
         self._fold()
         self.journal.save_counts()
@@ -114,8 +114,8 @@ class JournalKeeper(Generic[JournalT]):
         self._threads.stop()
 
     def _fold(self) -> None:
-        """Applies observed events to the histories of their names; a bug in one event affects no
-        other event."""
+        """Applies the observed events to the histories in memory. An exception in one event does
+        not affect other events."""
         while self.journal.observed:
             with self._errors.reporting("journal"):
                 self.journal.fold_observed()

@@ -1,8 +1,5 @@
-"""Loads a core in slices.
-
-A load first restores the newest snapshot, and then replays the log from the snapshot's begin offset
-on (broker/cores/snapshots.py).
-"""
+"""Loads a core in slices: restores the newest snapshot, and then replays the log from the
+snapshot's begin offset on (broker/cores/snapshots.py)."""
 
 from __future__ import annotations
 
@@ -24,9 +21,11 @@ from protocol.records.corrupt import CorruptStoredRecord
 logger = structlog.get_logger(__name__)
 
 SLICE_NS = 8_000_000
-"""Maximum duration of one slice in nanoseconds: all clients of the shard wait for the load."""
+"""The maximum duration of one slice of a load, in nanoseconds. Slices are long, because all clients
+of the shard wait for the load."""
 AT_ONCE = 200
-"""Number of entries that are restored or woken between two readings of the clock: about 1 ms."""
+"""The number of groups or transactional ids for which work is done between two checks of the time.
+The work for so many takes about 1 ms."""
 
 
 async def load(
@@ -39,10 +38,10 @@ async def load(
 ) -> None:
     """Replays the log of ``hosted`` into its core; reads ``chunk_bytes`` at a time.
 
-    The newest valid snapshot replaces the log before the snapshot's begin offset. ``fresh`` makes
-    another core if the snapshot proves invalid during the load. ``before_serving`` is awaited after
-    the replay, before deadlines are set. Raises CorruptLog or CorruptStoredRecord, after which the
-    caller calls `give_up`, and Superseded if the shard was unloaded during the load.
+    A valid snapshot replaces the part of the log before the snapshot's begin offset. ``fresh``
+    returns another core, which is used if the snapshot proves to be invalid during the load.
+    ``before_serving`` is awaited after the replay. Raises CorruptLog or CorruptStoredRecord; the
+    caller then calls `give_up`. Raises Superseded if the shard was unloaded during the load.
     """
     slices, time = slicer.work("load", SLICE_NS), slicer.time
     began_ms = time.now().mono_ms
@@ -79,7 +78,6 @@ async def load(
 
 
 def _log_load(hosted: HostedShard[Any], reader: Reader) -> None:
-    """Logs the result of a load."""
     if reader.skipped:
         logger.warning(
             "records of unknown types skipped while loading",
@@ -105,11 +103,11 @@ async def _replay(
     slices: Slices,
     begin: int | None = None,
 ) -> None:
-    """Replays the committed runs of the log in order, starting at the offset ``begin`` if ``begin``
-    is set.
+    """Replays the log in order, from the offset ``begin`` on, or from its start if ``begin`` is
+    None.
 
-    If ``begin`` is set, the offsets must not have gaps: a cleaner leaves gaps, and the snapshot may
-    still have a value that the cleaner removed.
+    If ``begin`` is given, the offsets must have no gaps. A gap means that the log cleaner has
+    removed a record, and the snapshot may still have its value. Raises BadImage for a gap.
     """
     log = hosted.log
     replay = reader.replay
@@ -133,15 +131,15 @@ async def _replay(
 
 
 async def _pause(hosted: HostedShard[Any], slices: Slices) -> None:
-    """Ends the slice. Raises Superseded if the shard was unloaded during the pause."""
+    """Ends the slice. Raises Superseded if the shard was unloaded before the next slice."""
     await slices.pause()
     if hosted.phase is not Phase.LOADING:
         raise Superseded
 
 
 def _next_due(due: int, header: BatchHeader) -> int:
-    """Returns the offset after a complete batch that starts at offset ``due``. Raises BadImage for
-    any other batch."""
+    """Returns the offset after the batch, if the batch begins at ``due`` and has all its records.
+    Raises BadImage otherwise."""
     if header.base_offset != due or header.record_count != header.last_offset_delta + 1:
         raise BadImage(f"the records from offset {due} on are missing: the log was compacted")
     return header.last_offset + 1
@@ -171,7 +169,7 @@ def give_up(hosted: HostedShard[Any], error: Exception) -> None:
 
 
 def progress(hosted_shards: Sequence[HostedShard[Any]]) -> dict[str, Any]:
-    """Returns the progress of loading: totals of all shards, and each shard that is being
+    """Returns how far loading has progressed: totals of all shards, and each shard that is being
     loaded."""
     field = hosted_shards[0].kind.field_name if hosted_shards else "groups"
     under_way = [hosted for hosted in hosted_shards if hosted.phase is Phase.LOADING]

@@ -1,7 +1,7 @@
-"""Passes the events of cores to the metrics, the journal, the log and the page.
+"""Passes the events of cores to the metrics, the journal, the log and the HTTP page.
 
-The runtime calls the observer after the records of a turn are accepted and the replies are sent
-(law 10).
+The runtime calls the observer after the turn's records are accepted and its replies are sent
+(ARCHITECTURE.md, law 10).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Report = Callable[[Event, Now], None]
 
 
 class Observer:
-    """Passes events to reports, and catches the exceptions of each report. Only the event loop's
-    thread may use this class."""
+    """Calls the report functions for each event, and catches their exceptions. Only the event
+    loop's thread may use this class."""
 
     def __init__(
         self,
@@ -28,16 +28,14 @@ class Observer:
         reports: Sequence[Report] = (),
         afterwards: Iterable[Callable[[], None]] = (),
     ) -> None:
-        """``reports`` are called with each event. ``afterwards`` are called after all events of an
+        """``reports`` are called with each event. ``afterwards`` are called when all events of an
         outcome have been reported."""
         self.reports = list(reports)
-        """The functions that are called with each event, in order."""
         self._time = time
         self._errors = errors
         self._afterwards = afterwards
 
     def observe(self, events: Iterable[Event]) -> None:
-        """Reports the events of an outcome."""
         now = self._time.now()
         for event in events:
             for report in self.reports:
@@ -53,7 +51,8 @@ class Observer:
 
 
 def at_any_time(report: Callable[[Any], None], kind: type = object) -> Report:
-    """Makes a report for one type of event from a function that has no time parameter."""
+    """Returns a report function for events of class ``kind``, from a function that does not need
+    the time."""
     if kind is object:
         return lambda event, _: report(event)
     return lambda event, _: report(event) if isinstance(event, kind) else None

@@ -1,8 +1,8 @@
-"""Records that a load skips, according to `offsets.load.skip.records` and the same setting for
-transactional ids.
+"""Records that a load skips, as `offsets.load.skip.records` or the same setting for transactional
+ids demands.
 
-With this setting an operator loses an unreadable record, and not all groups or ids of the
-partition. Each skipped record is logged.
+With such a setting an operator loses one unreadable record, instead of all groups or transactional
+ids of the partition. Each skipped record is logged.
 """
 
 from __future__ import annotations
@@ -20,27 +20,30 @@ from protocol.records.stored import stored_records
 logger = structlog.get_logger(__name__)
 
 _SHOWN_BYTES = 200
-"""Maximum number of bytes of a key or a value that are logged."""
+"""The maximum number of bytes of a key or a value in a log line."""
 
 
 class PassOver:
-    """The log offsets of the records of one partition that a load skips."""
+    """The log offsets of the records of one partition that a load must skip."""
 
     def __init__(self, topic: str, partition: int, offsets: Collection[int]) -> None:
         self.topic = topic
         self.partition = partition
         self.offsets = frozenset(offsets)
         self.met = False
-        """True if a load has skipped a record. Until a snapshot is written, the next load also
-        needs the setting."""
+        """True if a load has skipped a record. The setting is needed until a snapshot is written.
+        """
 
     def concerns(self, header: BatchHeader) -> bool:
-        """True if a batch contains a record that the load must skip."""
+        """Returns True if the batch contains a record to skip."""
         return any(header.base_offset <= offset <= header.last_offset for offset in self.offsets)
 
     def takes(self, header: BatchHeader) -> bool:
-        """Returns True if the whole batch must be skipped: a marker, or a batch that can't be
-        decoded. Logs a skipped batch."""
+        """Returns True, and logs the batch, if the whole batch must be skipped.
+
+        The caller has a batch without records to decode: a transaction marker, or a batch that
+        can't be decoded.
+        """
         if header.base_offset not in self.offsets:
             return False
         self.met = True
@@ -55,7 +58,7 @@ class PassOver:
         return True
 
     def rest(self, data: Buffer, header: BatchHeader) -> list[Record]:
-        """Returns the records of a batch without the records to skip. Raises CorruptRecords."""
+        """Returns the records of a batch, except those to skip. Raises CorruptRecords."""
         try:
             records = stored_records(data, header)
         except CorruptRecords:

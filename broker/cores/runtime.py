@@ -1,10 +1,10 @@
-"""The runtime of a kind of core, which provides pure cores with turns, a clock and a log.
+"""The runtime of one kind of core: provides pure cores with turns, a clock and a log.
 
-The runtime owns this broker's shards, one per partition of the internal topic. Each call is passed
-to its shard immediately, and the call's records are replayed immediately. The turn ends with one
-append per touched partition, after which the replies that waited for the append are sent. One timer
-serves all shards. `broker/cores/shard_lifecycle.py` loads and unloads shards, and handles their
-failures.
+The runtime owns this broker's shards, one for each partition of the internal topic that the broker
+leads. It passes each call to its shard immediately, and immediately replays the records of the
+outcome. At the end of the turn it makes one append to each partition with new records, and then
+sends the replies that waited for the append. One timer serves all shards.
+`broker/cores/shard_lifecycle.py` loads and unloads shards, and handles their failures.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from asyncio import Future, Handle, TimerHandle
 
 EXPIRE_BUDGET = 100
-"""Maximum number of due items of a shard that are processed at once; an item takes 40 us."""
+"""The maximum number of passed deadlines of a shard that are handled at a time; one takes 40 us."""
 _KEYS_KEPT = 8192
 _KEYS_KEPT_CHARACTERS = 1_000_000
-"""Maximum number of cached keys, and maximum total number of their characters: a few megabytes.
-Looking up a long group id takes 10 us; hashing it as Kafka does takes 800 us."""
+"""The maximum total length of the cached keys. A lookup of a long group id takes 10 us, hashing it
+as Kafka does takes 800 us."""
 _ACTIVE = Phase.ACTIVE
 
 
 class Runtime(Generic[CoreT, DutiesT]):
-    """The shards of one kind; only the event loop's thread may use this class."""
+    """The shards of one kind. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -60,16 +60,16 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.errors = errors or InternalErrors()
         self.watchdog = slicer.watchdog
         self.counted = 0
-        """The number of OffsetCommits, or of EndTxns, according to the kind."""
+        """The number of calls of the type `Kind.counted`, such as OffsetCommit or EndTxn."""
         self.turns = Histogram()
-        """The time in ns that the end of each turn took, including its appends and replies."""
+        """The distribution of the time in ns that the end of a turn takes."""
         self.life = ShardLifecycle(
             kind, make_duties, settings, time, slicer, self.errors, hooks, self._take, self._arm
         )
         self.hosted_shards = self.life.hosted_shards
-        """The list `ShardLifecycle.hosted_shards` itself, not a copy."""
+        """The same list object as `ShardLifecycle.hosted_shards`, not a copy."""
         self.duties = self.life.duties
-        """The work that the shards do without a call."""
+        """The work of the shards that no call causes."""
         self._ticks_ns = time.ticks_ns
         self._kind = kind
         self._counted = kind.counted
@@ -83,7 +83,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self._timer: TimerHandle | None = None
         self._timer_at_ms = 0
         self._first_due = 0
-        """The index of the shard that the next `tick` checks first."""
+        """The index of the shard with which the next `tick` begins."""
         self._loop: asyncio.AbstractEventLoop
 
     # -- start and stop
@@ -95,10 +95,11 @@ class Runtime(Generic[CoreT, DutiesT]):
         unfinished: Any = None,
         count: int | None = None,
     ) -> None:
-        """Creates a shard for each partition's log and starts to load the logs that are not empty.
+        """Creates a shard for each partition, and starts to load the shards whose logs are not
+        empty.
 
-        Snapshots need ``topic_id``. ``unfinished`` is the unfinished work of the last process,
-        which the duties resume; ``count`` is the number of partitions of the topic.
+        Snapshots need ``topic_id``. ``unfinished`` is the unfinished work of the previous process,
+        which the duties resume. ``count`` is the number of partitions of the topic.
         """
         self._loop = asyncio.get_running_loop()
         self.life.start(partitions, topic_id, unfinished, count)
@@ -109,17 +110,17 @@ class Runtime(Generic[CoreT, DutiesT]):
         return self.life.partitions > 0
 
     def lead(self, partition: Partition) -> None:
-        """Hosts a partition that this broker leads; see `ShardLifecycle.lead`."""
+        """Creates the shard of a partition that this broker now leads."""
         self._by_key.clear()
         self.life.lead(partition)
 
     def resign(self, index: int) -> None:
-        """Unloads a partition that another broker leads now; see `ShardLifecycle.resign`."""
+        """Unloads the shard of a partition that another broker now leads."""
         self._by_key.clear()
         self.life.resign(index)
 
     def forget(self) -> None:
-        """Unloads all shards of a deleted internal topic until it is created again."""
+        """Unloads all shards, because the internal topic was deleted."""
         self._by_key.clear()
         self.life.forget()
 
@@ -142,7 +143,7 @@ class Runtime(Generic[CoreT, DutiesT]):
     # -- calls
 
     def submit(self, shard: str | HostedShard[CoreT], call: Call) -> None:
-        """Passes a call to a shard, or to the shard of a key; its ticket gets one reply."""
+        """Passes a call to a shard, given as an object or by a key. The ticket gets one reply."""
         hosted = self._by_key.get(shard)
         if hosted is None:
             hosted = self.hosted_for(shard) if isinstance(shard, str) else shard
@@ -197,10 +198,8 @@ class Runtime(Generic[CoreT, DutiesT]):
         replies: Sequence[tuple[Ticket, Reply]],
         error: Exception,
     ) -> None:
-        """Answers a failed call, and each call whose reply was lost because of the failure, once.
-
-        A call that only reads has changed nothing, so only this call fails.
-        """
+        """Handles an exception in a call. If the call only reads, only this call fails. Otherwise
+        all calls whose replies were lost get an error, too."""
         answered = set()
         if isinstance(call, self._kind.reads):
             self.errors.caught("shard", error, partition=hosted.index)
@@ -213,14 +212,14 @@ class Runtime(Generic[CoreT, DutiesT]):
             deliver(call.ticket, self._kind.refusal(call, UNKNOWN_SERVER_ERROR), self.errors)
 
     def connection_closed(self, connection: Hashable) -> None:
-        """Handles the close of a connection that may have sent calls for any key."""
+        """Handles the close of a client connection, which may have sent calls to any shard."""
         now = self.time.now()
         for hosted in list(self.hosted_shards):
             if hosted.phase is _ACTIVE and connection in hosted.core.connections:
                 self.life.work(hosted, partial(hosted.core.connection_closed, connection, now))
 
     def hosted_for(self, key: str) -> HostedShard[CoreT] | None:
-        """Returns the shard of ``key``; None if this broker does not lead the shard's partition."""
+        """Returns the shard of ``key``; None if this broker does not lead its partition."""
         hosted = self._by_key.get(key)
         life = self.life
         if hosted is not None or not life.partitions:
@@ -237,7 +236,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         return hosted
 
     def view_of(self, key: str) -> Any:
-        """Returns the view of the core of ``key`` if the shard is active; otherwise None."""
+        """Returns the view of the core of ``key``; None if the shard is not active."""
         hosted = self.hosted_for(key)
         return hosted.core.view if hosted is not None and hosted.phase is Phase.ACTIVE else None
 
@@ -268,7 +267,7 @@ class Runtime(Generic[CoreT, DutiesT]):
                 )
 
     def _end_turn(self) -> None:
-        """Appends once to each touched partition, then sends replies with stable records."""
+        """Appends new records, once per partition. Then sends replies whose records are stable."""
         began_ns = self._ticks_ns()
         self._turn = None
         touched, self._touched = self._touched, []
@@ -293,7 +292,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.watchdog.ended("turn", began_ns)
 
     def _append(self, hosted: HostedShard[CoreT], wall_ms: int) -> bool:
-        """Appends a shard's accepted records; returns False after handling a failure."""
+        """Appends the accepted records of a shard. Returns False after a failure."""
         before, began_ns = hosted.appended, self._ticks_ns()
         try:
             size = hosted.append(wall_ms, self.settings.core.max_record_bytes)
@@ -307,7 +306,8 @@ class Runtime(Generic[CoreT, DutiesT]):
         return True
 
     async def append_foreign(self, partition: int, append: Callable[[], AppendInfo]) -> AppendInfo:
-        """Executes an append of another writer, such as an admin client, and reloads the shard.
+        """Appends records of another writer, such as an admin client, to the log of a shard, and
+        reloads the shard.
 
         The append is executed at the end of the turn, after the shard's accepted records. Raises
         NotActive if nothing was written, and the exceptions of ``append``.
@@ -324,7 +324,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         return await done
 
     def _append_foreign(self, hosted: HostedShard[CoreT]) -> None:
-        """Executes the appends of `append_foreign` at the end of the turn."""
+        """Executes the appends that `append_foreign` has queued, at the end of the turn."""
         foreign, hosted.foreign = hosted.foreign, []
         written = False
         for append, done in foreign:
@@ -343,10 +343,10 @@ class Runtime(Generic[CoreT, DutiesT]):
             self.life.reload(hosted)
 
     def renew(self, hosted: HostedShard[CoreT]) -> None:
-        """Calls the duties' `before_serving` again at the end of the turn.
+        """Makes the duties prepare the shard again with `before_serving`, at the end of the turn.
 
-        Calls that need a record are rejected until `before_serving` has returned. For a shard that
-        is being loaded, `before_serving` is called by the load.
+        Calls that need a record are rejected until `before_serving` has returned. If the shard is
+        being loaded, nothing is done, because the load calls `before_serving`.
         """
         if hosted.phase is Phase.ACTIVE:
             hosted.renews = True
@@ -355,7 +355,7 @@ class Runtime(Generic[CoreT, DutiesT]):
     # -- time
 
     def _arm(self, hosted: HostedShard[CoreT]) -> None:
-        """Sets the timer to the deadline of ``hosted`` if this deadline is earlier."""
+        """Sets the timer to the shard's next deadline, unless it is set to an earlier time."""
         if hosted.phase is not Phase.ACTIVE:
             return
         deadline = hosted.core.next_deadline()
@@ -368,10 +368,8 @@ class Runtime(Generic[CoreT, DutiesT]):
         self._timer = self.time.call_later(delay_ms / 1000, self.tick)
 
     def tick(self) -> None:
-        """Processes the due items of each shard, up to a budget, and then sets the timer again.
-
-        When a slice ends, the next slice starts with the remaining shards.
-        """
+        """Handles passed deadlines of the shards, up to a budget for each. Then sets the timer
+        again. The next tick begins with the shards for which this slice had no time."""
         self._timer = None
         now = self.time.now()
         began_ns = self._ticks_ns()
@@ -391,7 +389,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.watchdog.ended("tick", began_ns)
 
     def _refused(self, hosted: HostedShard[CoreT], call: Call) -> int | None:
-        """Returns the error code of a shard that is not active; None if it serves the call."""
+        """Returns the error code for a call to an inactive shard; None if the shard serves it."""
         phase = hosted.phase
         if phase is Phase.LOADING:
             return self._kind.loading_error(call)

@@ -1,7 +1,7 @@
-"""The life of hosted shards: loads, failures and unloads.
+"""The life of shards: their loads, failures and unloads.
 
-This module implements law 6: after a failed append, the replies that depend on it become errors.
-The shard is unloaded and loaded again, and rejects calls that need a record until a probe write
+After a failed append, the replies that depend on it become errors (ARCHITECTURE.md, law 6). The
+shard is unloaded and loaded again, and rejects calls that need a record until a probe write
 succeeds. A failed fsync or a failed truncation stops the broker.
 """
 
@@ -38,15 +38,15 @@ logger = structlog.get_logger(__name__)
 
 SETTLING_MS = 3000
 RELOAD_MS_MAX = 60_000
-"""The longest pause in ms before a shard is loaded again after repeated bugs."""
+"""The maximum pause in ms before a shard is loaded again after repeated internal errors."""
 _NOTHING: Outcome = ((), (), ())
 
 
 class ShardLifecycle(Generic[CoreT, DutiesT]):
-    """The shards of one kind, and the changes that affect whole shards.
+    """The shards of one kind, and the changes of whole shards, such as loads and unloads.
 
-    ``take`` handles the outcome of a core's step that no call caused, ``arm`` sets the timer for a
-    shard; both are methods of `Runtime`.
+    ``take`` handles the outcome of a core's step that no call has caused. ``arm`` sets the timer
+    for a shard. Both are methods of `Runtime`.
     """
 
     def __init__(
@@ -62,20 +62,21 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         arm: Callable[[HostedShard[CoreT]], None],
     ) -> None:
         self.hosted_shards: list[HostedShard[CoreT]] = []
-        """The shards of the partitions that this broker leads, by index; empty if the topic does
-        not exist."""
+        """The shards of the partitions that this broker leads, ordered by partition. Empty if the
+        topic does not exist."""
         self.by_partition: dict[int, HostedShard[CoreT]] = {}
-        """The shards in `hosted_shards`, by partition."""
+        """The same shards as in `hosted_shards`, by partition."""
         self.partitions = 0
-        """The number of partitions of the internal topic, which decides the partition of a key."""
+        """The number of partitions of the internal topic, on which the partition of a key depends.
+        """
         self.failed = False
-        """True if a log rejects records until a restart: its records can't be acknowledged, and the
-        broker stops."""
+        """True if a log accepts no records until a restart. The broker stops, because it can't
+        acknowledge the records."""
         self.snapshots: Snapshots | None = None
         self._snapshots_task: Task[None] | None = None
         self.observer = hooks.observer or Observer(time, errors)
         self.emit = self.observer.observe
-        """A function that reports the events of an outcome."""
+        """The function that reports the events of an outcome."""
         self.duties = make_duties(self.hosted_shards, time, self.work)
         self._kind = kind
         self._settings = settings
@@ -86,17 +87,17 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         self._take = take
         self._arm = arm
         self._settled_ms = 0
-        """The monotonic time in ms until which the clients of the last loaded shard are expected to
-        return."""
+        """The monotonic time in ms at which the clients of the shard that was loaded last should
+        have returned."""
         self._loads: dict[Task[None], None] = {}
-        """The tasks that load shards, write snapshots or prepare shards to serve, in the order in
-        which they started."""
+        """The tasks that load shards, write snapshots, or prepare shards to serve, in the order of
+        their start."""
         self._waiting: deque[HostedShard[CoreT]] = deque()
-        """The shards that wait for a load, in order."""
+        """The shards that wait for their load, in order."""
         self._loaders = 0
-        """The number of tasks that load the waiting shards."""
+        """The number of tasks that load shards of `_waiting`."""
         self._without_gc = 0
-        """The number of loads in progress that keep the garbage collector off."""
+        """The number of loads in progress during which the garbage collector is off."""
 
     def start(
         self,
@@ -105,7 +106,6 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         unfinished: Any,
         count: int | None,
     ) -> None:
-        """Implements `Runtime.start`."""
         assert not self.partitions, "the shards of the internal topic already exist"
         kind = self._kind
         self.partitions = len(partitions) if count is None else count
@@ -119,10 +119,9 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         self._begin_to_load(self.hosted_shards)
 
     def lead(self, partition: Partition) -> None:
-        """Hosts a partition that this broker leads from now on, and loads the partition's shard.
+        """Creates the shard of a partition that this broker now leads, and loads the shard.
 
-        A shard that is already hosted is not loaded again: its later batches are written in the
-        newer leader epoch.
+        If the shard exists, it is not loaded again. Its later batches get the new leader epoch.
         """
         hosted = self.by_partition.get(partition.index)
         if hosted is None:
@@ -131,7 +130,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             hosted.write_in_epoch()
 
     def resign(self, index: int) -> None:
-        """Unloads the shard of a partition that another broker leads now, and answers its parked
+        """Unloads the shard of a partition that another broker now leads, and answers its parked
         calls."""
         hosted = self.by_partition.pop(index, None)
         if hosted is not None:
@@ -141,8 +140,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             self._shut(hosted, Phase.UNLOADED)
 
     def forget(self) -> None:
-        """Unloads all shards of a deleted internal topic; `start` may be called for a later topic
-        of this name."""
+        """Unloads all shards, because the internal topic was deleted. `start` may be called again
+        for a new topic."""
         for index in list(self.by_partition):
             self.resign(index)
         if self._snapshots_task is not None:
@@ -160,7 +159,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return hosted
 
     def _begin_to_load(self, hosted_shards: Sequence[HostedShard[CoreT]]) -> None:
-        """Activates the shards of empty logs immediately, and starts loads of the other shards."""
+        """Activates shards whose logs are empty. Starts to load the other shards."""
         for hosted in hosted_shards:
             if hosted.log.log_start_offset == hosted.log.log_end_offset:
                 if self.snapshots is not None:
@@ -186,61 +185,61 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                 self._unload(hosted, Phase.UNLOADED)
 
     def stop_loading(self) -> None:
-        """Cancels the loads in progress and the writes of snapshots in progress."""
+        """Cancels loads and writes of snapshots that are in progress."""
         for task in list(self._loads):
             task.cancel()
 
     def configure(self, settings: RuntimeSettings) -> None:
-        """Applies changed settings from the next call on."""
         self._settings = settings
         for hosted in self.hosted_shards:
             hosted.core.configure(settings.core)
             settings.write_as(hosted)
 
     def hosts(self, partition: int) -> bool:
-        """True if this broker leads a partition."""
         return partition in self.by_partition
 
     def live_records(self, partition: int) -> int | None:
-        """Returns the approximate number of records of a partition that the cleaner would keep;
+        """Returns the approximate number of records of a partition that the log cleaner would keep;
         None if the shard is not active."""
         hosted = self.by_partition.get(partition)
         served = hosted is not None and hosted.phase is Phase.ACTIVE
         return hosted.core.view.live_records() if hosted is not None and served else None
 
     def oldest_needed(self, log: PartitionLog) -> int:
-        """Returns the offset from which on the cleaner must keep the tombstones of a log."""
+        """Returns the offset from which on the log cleaner must keep the tombstones of a log."""
         if self.snapshots is None or log.topic != self._kind.topic:
             return NEEDED_BY_NONE
         return self.snapshots.oldest_needed(log.partition)
 
     async def before_exchange(self, log: PartitionLog) -> None:
-        """Writes a snapshot that remains valid when a cleaner replaces inactive segments."""
+        """Called before the log cleaner replaces inactive segments: writes a snapshot that stays
+        valid."""
         hosted = self.by_partition.get(log.partition)
         if self.snapshots is not None and log.topic == self._kind.topic and hosted is not None:
             await self.snapshots.cover(hosted, log.active.base_offset)
 
     async def save(self) -> None:
-        """Writes snapshots that shorten the loads of the next start."""
+        """Writes snapshots that will shorten the loads at the next start."""
         if self.snapshots is not None and not self.failed:
             await self.snapshots.write_all(self.hosted_shards)
 
     @property
     def loading(self) -> bool:
-        """True if any shard is still being loaded."""
+        """True if a shard is being loaded."""
         return any(hosted.phase is Phase.LOADING for hosted in self.hosted_shards)
 
     @property
     def settling(self) -> bool:
-        """True if a shard is being loaded, or was loaded less than `SETTLING_MS` ago, so that its
-        clients are returning.
+        """True if a shard is being loaded, or was loaded less than `SETTLING_MS` ago. The shard's
+        clients are then returning.
 
         Work that can wait, such as snapshots and cleaning, waits until this is False.
         """
         return self.loading or self._time.real.now().mono_ms < self._settled_ms
 
     def unreadable(self) -> dict[str, str]:
-        """Returns the reasons why partitions can't be served, by partition name, for /healthz."""
+        """Returns the reason for each partition whose log can't be read, by partition name, for
+        /healthz."""
         logs = [(hosted.partition.name, hosted.log) for hosted in self.hosted_shards]
         return {name: log.unreadable for name, log in logs if log.unreadable}
 
@@ -250,8 +249,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     # -- failures
 
     def append_failed(self, hosted: HostedShard[CoreT], error: Exception) -> None:
-        """Handles a failed append (law 6): dependent replies become errors, and the shard is loaded
-        again."""
+        """Handles a failed append: the replies that depend on it become errors, and the shard is
+        loaded again (ARCHITECTURE.md, law 6)."""
         hosted.drop_unwritten(error)
         hosted.partition.append_failed(error)
         if hosted.log.failed_for_good:
@@ -267,22 +266,22 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         )
 
     def reload(self, hosted: HostedShard[CoreT], after: Future[None] | None = None) -> None:
-        """Loads a shard again once ``after`` is done, because another writer has appended to the
-        shard's log."""
+        """Loads a shard again, because another writer has appended to its log. If ``after`` is
+        given, waits for it first."""
         self._unload(hosted, Phase.LOADING)
         self._load_again(hosted, writable=True, after=after)
 
     def renew(self, hosted: HostedShard[CoreT]) -> None:
-        """Calls the duties' `before_serving` again, after the shard's accepted records are
-        appended."""
+        """Makes the duties prepare the shard again with `before_serving`. The shard's accepted
+        records have been appended."""
         hosted.renews = False
         if hosted.phase is Phase.ACTIVE:
             hosted.phase = Phase.UNWRITABLE
             self._spawn("renew", self._serve_when_writable(hosted))
 
     def work(self, hosted: HostedShard[CoreT], work: Callable[[], Outcome]) -> None:
-        """Executes a step of a core and handles the outcome; a bug in the step affects only that
-        shard."""
+        """Executes a step of a core, and handles the outcome. An exception in the step affects only
+        this shard."""
         outcome = _NOTHING
         try:
             outcome = work()
@@ -296,12 +295,12 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     def break_down(
         self, hosted: HostedShard[CoreT], error: Exception, write: bool = True
     ) -> list[Ticket]:
-        """Unloads and reloads a shard after a bug in Muster, since the shard's state may be
-        incompletely changed.
+        """Reloads a shard after an exception from a bug in Muster, because a change of its state
+        may be incomplete.
 
-        First writes the accepted records. The first reload is immediate; repeated reloads are
-        delayed up to `RELOAD_MS_MAX`, so that no request can keep a shard loading. Returns the
-        answered tickets.
+        First writes the accepted records. The first reload is immediate. Repeated reloads are
+        delayed by up to `RELOAD_MS_MAX`, so that no request can keep a shard loading. Returns the
+        tickets that were answered.
         """
         writable = hosted.phase is Phase.ACTIVE
         failed: Exception | None = None
@@ -326,19 +325,20 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return answered
 
     def stop_for_good(self, hosted: HostedShard[CoreT]) -> None:
-        """Unloads a shard whose log accepts no records until a restart; the failed partition stops
-        the broker."""
+        """Unloads a shard whose log accepts no records until a restart. The partition with the
+        failed log stops the broker."""
         self.failed = True
         self._shut(hosted, Phase.UNLOADED)
 
     def _shut(self, hosted: HostedShard[CoreT], phase: Phase) -> None:
-        """Unloads a shard that is not loaded again, and delivers all its replies together."""
+        """Unloads a shard that will not be loaded again. All replies to a connection are sent
+        together."""
         with self._hooks.replies_together():
             self._unload(hosted, phase)
 
     def _unload(self, hosted: HostedShard[CoreT], phase: Phase) -> list[Ticket]:
-        """Fails the replies that wait for records, and answers every parked request with
-        NOT_COORDINATOR.
+        """Turns the replies that wait for records into errors, and answers every parked request
+        with NOT_COORDINATOR.
 
         Returns the tickets of the parked requests.
         """
@@ -367,8 +367,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         wait_ms: int = 0,
         after: Future[None] | None = None,
     ) -> None:
-        """Loads the log of an unloaded shard into a new core, after ``wait_ms`` and after ``after``
-        is done."""
+        """Loads the log of an unloaded shard into a new core, after ``wait_ms``. If ``after`` is
+        given, also waits for it."""
         hosted.reset(self._new_core())
         self.duties.restarted(hosted)
         self._spawn("load", self._load_after(hosted, writable, wait_ms, after))
@@ -376,8 +376,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     async def _load_after(
         self, hosted: HostedShard[CoreT], writable: bool, wait_ms: int, after: Future[None] | None
     ) -> None:
-        """Loads one shard; if the shard is not ``writable``, probes the shard's log after the
-        load."""
+        """Loads one shard. If the shard is not ``writable``, then waits until its log accepts a
+        probe write."""
         if wait_ms:
             await self._time.real.sleep(wait_ms / 1000)
         if after is not None:
@@ -388,7 +388,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             await self._serve_when_writable(hosted)
 
     async def _load_waiting(self) -> None:
-        """Loads the waiting shards one after the other."""
+        """Loads the shards of `_waiting`, one after the other."""
         try:
             with self._gc_is_off():
                 while self._waiting and not self.failed:
@@ -398,8 +398,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
     @contextmanager
     def _gc_is_off(self) -> Iterator[None]:
-        """Turns the garbage collector off in a context, since traversing long-lived objects would
-        prolong turns."""
+        """Returns a context manager that turns the garbage collector off, because it would prolong
+        turns by traversing long-lived objects."""
         self._without_gc += 1
         gc.disable()
         try:
@@ -411,9 +411,9 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                 gc.enable()
 
     async def _load(self, hosted: HostedShard[CoreT], writable: bool) -> None:
-        """Loads a shard if this broker still leads the partition.
+        """Loads a shard, if this broker still leads the partition.
 
-        A shard whose log can't be read is never served as an empty shard: it rejects all calls.
+        If the log can't be read, the shard rejects all calls. It is never served as an empty shard.
         """
         if not self._is_led(hosted):
             return
@@ -438,14 +438,13 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                 hosted.core = self._new_core()
 
     def _is_led(self, hosted: HostedShard[CoreT]) -> bool:
-        """True if this broker still leads the partition of ``hosted``."""
+        """Returns True if this broker still leads the partition of the shard."""
         return self.by_partition.get(hosted.index) is hosted
 
     def in_sync_changed(self, hosted: HostedShard[CoreT]) -> None:
-        """Handles that an ISR has fallen below min.insync.replicas, or has reached
-        min.insync.replicas again.
+        """Called when the ISR has fallen below min.insync.replicas, or has reached it again.
 
-        The shard's state remains in memory.
+        The state of the shard stays in memory.
         """
         enough = hosted.partition.enough_in_sync
         if not enough and hosted.phase is Phase.ACTIVE:
@@ -454,7 +453,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             self._spawn("renew", self._serve_when_writable(hosted))
 
     async def _serve_when_writable(self, hosted: HostedShard[CoreT]) -> None:
-        """Makes ``hosted`` active again once its log accepts writes."""
+        """Makes a shard active again once its log accepts writes."""
         writable = await hosted.partition.writable()
         # If the shard is being loaded again, the load waits for the log.
         if writable and self._waits_to_write(hosted):
@@ -468,7 +467,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                 self._arm(hosted)
 
     def _waits_to_write(self, hosted: HostedShard[CoreT]) -> bool:
-        """True if the shard is UNWRITABLE although enough replicas are in sync.
+        """Returns True if the shard is UNWRITABLE although enough replicas are in sync.
 
         Such a shard becomes ACTIVE as soon as its log accepts records.
         """
@@ -490,7 +489,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
 
 class _Owner:
-    """Implements the callbacks of a shard's partition."""
+    """The object through which a shard's partition reports failures and changes of the ISR."""
 
     __slots__ = ("_hosted", "_life", "producers")
 
@@ -500,9 +499,7 @@ class _Owner:
         self.producers = hosted.producers
 
     def log_failed(self) -> None:
-        """Implements `Owner.log_failed`."""
         self._life.stop_for_good(self._hosted)
 
     def in_sync_changed(self) -> None:
-        """Implements `Owner.in_sync_changed`."""
         self._life.in_sync_changed(self._hosted)

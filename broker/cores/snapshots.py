@@ -1,9 +1,9 @@
-"""Snapshots of shards: an image in each partition's directory (``groups.image``).
+"""Snapshots of shards: the file ``groups.image`` in each partition's directory.
 
 This module decides when to write a snapshot, writes it, and checks whether a snapshot is valid. The
-event loop encodes a snapshot in slices while commits continue, and a thread writes it. A snapshot
-that is damaged, belongs to another log or is ahead of the log is deleted before the first append:
-this costs time, but no data.
+event loop encodes a snapshot in slices while the shard serves calls; a thread writes it. A snapshot
+is deleted before the first append if it is damaged, belongs to another log, or is ahead of the log.
+This costs time at the load, but no data.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ logger = structlog.get_logger(__name__)
 NEEDED_BY_NONE = 2**63 - 1
 
 SLICE_NS = 2_000_000
-"""Maximum duration of one slice of encoding in nanoseconds."""
+"""The maximum duration of one slice of encoding, in nanoseconds."""
 POLL_S = 0.05
 BYTES_DUE = 256 << 10
-"""A snapshot is due when the bytes appended since the last snapshot are at least this many, and at
-least the snapshot's size.
+"""The number of bytes after which a snapshot is due: at least so many bytes, and at least the size
+of the last snapshot, were appended since.
 
-256 KiB are about 6,000 offsets, replayed in about 5 ms. Unchanged entries are not encoded again, so
-that a snapshot costs the loop less than it saves when the broker starts.
+256 KiB are about 6,000 offsets, which are replayed in about 5 ms. Unchanged entries are not encoded
+again, so that a snapshot costs the event loop less time than it saves at the next start.
 """
 BYTES_DUE_AT_STOP = 64 << 10
 PAUSE_PER_COST = 12
@@ -56,11 +56,11 @@ ENCODED_AT_ONCE = 4
 CLEANED = 1 << 62
 RETRY_S = 60.0
 PENDING_BYTES = 1 << 20
-"""Maximum number of bytes of a snapshot that are in memory before they are written."""
+"""The maximum number of encoded bytes in memory; more are written to the file first."""
 
 
 class Snapshots:
-    """The snapshots of all shards of one broker; only the event loop's thread may use this class,
+    """The snapshots of all shards of one kind. Only the event loop's thread may use this class,
     unless a method says otherwise."""
 
     def __init__(
@@ -77,38 +77,39 @@ class Snapshots:
         self._slicer = slicer
         self._time = slicer.time
         self._cleaned_to = cleaned_to
-        """A function that returns the offset below which the cleaner has compacted a partition's
-        log."""
+        """A function that returns, for a partition, the offset up to which the log cleaner has
+        compacted the log."""
         self.written = 0
         self._begin: dict[int, int] = {}
-        """The log offset at which the replay after the newest snapshot starts, by partition."""
+        """By partition: the log offset from which the log is replayed after the newest snapshot."""
         self._bytes: dict[int, int] = {}
-        """The size of the newest snapshot in bytes, by partition."""
+        """By partition: the size of the newest snapshot in bytes."""
         self._place: dict[int, tuple[int, int]] = {}
-        """The start of the newest snapshot by partition: the base offset of a segment, and the
-        position in the segment."""
+        """By partition: the place in the log from which a load after the newest snapshot replays,
+        as base offset of a segment and byte position in the segment."""
         self._cost_s = 0.0
         """The total time in seconds for which snapshots have blocked the event loop."""
         self._pause_s = 0.0
         """The pause in seconds before the next check for due snapshots."""
         self._encoding = asyncio.Semaphore(ENCODED_AT_ONCE)
-        """Limits the number of snapshots that are encoded at a time, since the durations of their
-        slices add up in one turn."""
+        """Limits the number of snapshots that are encoded at the same time, because their slices in
+        one turn add up."""
         self._not_before: dict[int, float] = {}
         self._under_way: set[int] = set()
         self._closing = False
 
     def oldest_needed(self, partition: int) -> int:
-        """Returns the log offset from which on tombstones must remain in the log for the newest
-        snapshot."""
+        """Returns the log offset from which on the log must keep tombstones, because a load after
+        the newest snapshot replays them."""
         return self._begin.get(partition, NEEDED_BY_NONE)
 
     # -- reading
 
     def read(self, log: PartitionLog) -> Image | None:
-        """Returns the snapshot of ``log``; None without a valid snapshot. Callable in any thread.
+        """Returns the snapshot of ``log``; None without a valid snapshot. May be called in any
+        thread.
 
-        Deletes a snapshot that is damaged, of another log, or ahead of the log.
+        Deletes a snapshot that is damaged, belongs to another log, or is ahead of the log.
         """
         path = self._path(log)
         for known in (self._begin, self._bytes, self._place):
@@ -148,7 +149,7 @@ class Snapshots:
                 raise BadImage(f"the batch before offset {offset} has changed")
 
     def refuse(self, log: PartitionLog, reason: str) -> None:
-        """Deletes an invalid snapshot. Callable in any thread. Raises OSError."""
+        """Deletes an invalid snapshot. May be called in any thread. Raises OSError."""
         self._begin.pop(log.partition, None)
         logger.warning(
             f"snapshot of {self._things} not valid, loading the whole log",
@@ -163,11 +164,12 @@ class Snapshots:
     async def run(
         self, hosted_shards: Sequence[HostedShard[Any]], busy: Callable[[], bool]
     ) -> None:
-        """Writes due snapshots, starting with the shard that has the most missing bytes, until
-        `write_all` is called or the task is cancelled.
+        """Writes due snapshots until `write_all` is called or the task is cancelled. Shards with
+        the most bytes to replay come first.
 
-        Writes no snapshot if the broker is ``busy`` with a load. Writes many snapshots at a time,
-        since each waits for the disk; pauses limit the share of the event loop's time to a twelfth.
+        Writes no snapshot while ``busy`` returns True. Several snapshots are written at the same
+        time, since each waits for the disk. Pauses limit the share of the event loop's time to one
+        twelfth.
         """
         self._pause_s = POLL_S
         look = partial(self._write_due, hosted_shards, busy)
@@ -189,7 +191,7 @@ class Snapshots:
             self._pause_s = max(POLL_S, rest_s)
 
     async def write_all(self, hosted_shards: Sequence[HostedShard[Any]]) -> None:
-        """Writes the snapshots that would shorten the next start; after this call `run` writes no
+        """Writes the snapshots that will shorten the next start. `run` then writes no more
         snapshots."""
         self._closing = True
         while self._under_way:
@@ -204,8 +206,8 @@ class Snapshots:
         return self._bytes_missed(hosted) >= bytes_due
 
     def _bytes_missed(self, hosted: HostedShard[Any]) -> int:
-        """Returns the bytes of the log that a start would have to replay; 0 if no snapshot can be
-        written now."""
+        """Returns the number of bytes of the log that a load would have to replay; 0 if no snapshot
+        can be written now."""
         partition, log = hosted.index, hosted.log
         begin = self._begin.get(partition, log.log_start_offset)
         if hosted.phase is not Phase.ACTIVE or hosted.appended <= begin:
@@ -222,15 +224,15 @@ class Snapshots:
         return _bytes_from(log, begin)
 
     def _waits(self, partition: int) -> bool:
-        """True if a snapshot failed less than `RETRY_S` ago."""
+        """Returns True if a snapshot of the partition failed less than `RETRY_S` ago."""
         return self._not_before.get(partition, 0.0) > self._time.monotonic_s()
 
     async def cover(self, hosted: HostedShard[Any], offset: int) -> None:
-        """Writes a snapshot that starts after ``offset`` (or at the end of a shorter log) if an
-        older snapshot exists.
+        """If the shard has a snapshot that does not begin after ``offset``, replaces it by a newer
+        snapshot.
 
-        A cleaner calls this before it compacts the log before ``offset``, which invalidates older
-        snapshots.
+        The log cleaner calls this before it compacts the log before ``offset``, which makes
+        snapshots that begin earlier invalid.
         """
         while hosted.index in self._under_way:
             await self._time.sleep(0.001)
@@ -239,7 +241,7 @@ class Snapshots:
             await self.write(hosted)
 
     async def write(self, hosted: HostedShard[Any]) -> bool:
-        """Writes a snapshot; logs a failure. Returns False if a snapshot can't be written now."""
+        """Writes a snapshot; logs a failure. Returns False if no snapshot was written."""
         core, partition = hosted.core, hosted.index
         if partition in self._under_way:
             return False  # another snapshot has begun since the check
@@ -312,8 +314,8 @@ class Snapshots:
         output: _Output,
         slices: Slices,
     ) -> bool:
-        """Adds all blocks to ``output`` in slices; returns False if the shard was unloaded before
-        all blocks were added."""
+        """Adds all blocks to ``output``, in slices. Returns False if the shard was unloaded before
+        the last block was added."""
         for block in blocks:
             output.add(block)
             if output.pending_bytes > PENDING_BYTES:
@@ -328,7 +330,7 @@ class Snapshots:
 
 
 class _Output:
-    """The temporary file of a snapshot, which is renamed when the snapshot is complete."""
+    """The temporary file of a snapshot. It replaces the previous snapshot when it is complete."""
 
     def __init__(self, log: PartitionLog, path: str) -> None:
         self._log = log
@@ -338,16 +340,16 @@ class _Output:
         self._pending: list[bytes] = []
         self.pending_bytes = 0
         self.size = 0
-        """The size in bytes of all blocks, including blocks that are not written yet."""
+        """The size in bytes of all blocks, written or not."""
 
     def add(self, block: bytes) -> None:
-        """Stores a block for the next write."""
+        """Adds a block, which is written later."""
         self._pending.append(block)
         self.pending_bytes += len(block)
         self.size += len(block)
 
     def write(self) -> File:
-        """Writes the stored blocks. Callable in any thread, like `finish`. Raises OSError."""
+        """Writes the added blocks. May be called in any thread, like `finish`. Raises OSError."""
         fs = self._log.fs
         if self._file is None:
             fs.remove(self._temporary)
@@ -358,15 +360,15 @@ class _Output:
         return self._file
 
     def finish(self) -> None:
-        """Writes the remaining blocks, and replaces the previous file."""
+        """Writes the remaining blocks, and replaces the previous snapshot."""
         self.write().fsync()
         self._log.fs.rename(self._temporary, self._path)
         self._log.fs.fsync_directory(self._log.directory)
 
 
 def mark_below(log: PartitionLog, offset: int) -> BatchMark | None:
-    """Returns the batch that ends right before ``offset``; None if no batch ends there, or the log
-    was compacted."""
+    """Returns the mark of the batch that ends just before ``offset``. Returns None if no batch ends
+    there, or if the log was compacted."""
     if not log.log_start_offset < offset <= log.log_end_offset:
         return None
     try:
@@ -379,7 +381,7 @@ def mark_below(log: PartitionLog, offset: int) -> BatchMark | None:
 
 
 def _bytes_from(log: PartitionLog, offset: int) -> int:
-    """Returns the number of bytes of the batches from ``offset`` on."""
+    """Returns the size in bytes of the batches from ``offset`` on."""
     segment, *later = log.segments.from_offset(offset)
     place = segment.locate(offset)
     left = 0 if place is None else segment.size - place.position
@@ -391,6 +393,6 @@ def _look_failed(error: Exception) -> None:
 
 
 def _same(hosted: HostedShard[Any], core: Any) -> bool:
-    """True if the shard still serves ``core``. Otherwise the state of ``core`` may not have been
-    written to the log."""
+    """Returns True if ``core`` is still the shard's current core. Otherwise the state of ``core``
+    may not be in the log."""
     return hosted.core is core and hosted.phase is Phase.ACTIVE

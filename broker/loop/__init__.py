@@ -1,2 +1,2 @@
-"""Code that keeps the event loop responsive and the process stable: slices, threads, the
-watchdog."""
+"""Keeps the event loop responsive: slices, threads for long work, and the watchdog. Also log lines
+and internal errors."""

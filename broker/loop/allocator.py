@@ -1,8 +1,9 @@
-"""Sets the thresholds of glibc's malloc, so that it keeps the memory of large buffers.
+"""Sets the thresholds of glibc's malloc, so that the process keeps the memory of large buffers.
 
-By default glibc returns the memory of a freed large buffer to the kernel, and the next buffer gets
-pages that the kernel must map and clear again. A broker makes such buffers for each large request:
-a Produce of 950 kB takes a third of the CPU time with these thresholds (bench/allocator.py).
+By default glibc returns the memory of a large buffer to the kernel when the buffer is freed. The
+next buffer then gets pages that the kernel must map and clear again. A broker makes such buffers
+for each large request. With these thresholds, a Produce request of 950 kB takes a third of the CPU
+time (bench/allocator.py).
 """
 
 from __future__ import annotations
@@ -17,22 +18,26 @@ ENVIRONMENT = (
     "MALLOC_TOP_PAD_",
     "MALLOC_TRIM_THRESHOLD_",
 )
-"""The environment variables that configure glibc's malloc. If one of them is set, this module does
-nothing."""
+"""The environment variables that configure glibc's malloc. If one of them is set, the thresholds
+are not changed."""
 MMAP_THRESHOLD_BYTES = 32 << 20
-"""The size from which a buffer is mapped, and unmapped when it is freed. This is glibc's maximum,
-and more than a follower's or a consumer's usual requests and responses need."""
+"""The size in bytes from which malloc maps a buffer separately, and unmaps it when it is freed.
+
+This is glibc's maximum. The usual requests and responses of followers and consumers are smaller.
+"""
 TRIM_THRESHOLD_BYTES = 32 << 20
-"""The number of free bytes at the end of a heap above which they are returned to the kernel. The
-event loop's heap of an idle broker may keep so much, and so may the heap of each other thread.
-Larger thresholds were not faster."""
+"""The number of free bytes at the end of a heap above which glibc returns them to the kernel.
+
+The event loop has one heap, and each other thread may have one. An idle broker may keep this many
+bytes in each heap. Larger thresholds were not faster.
+"""
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 
 
 def keep_large_buffers(environment: Mapping[str, str] = os.environ) -> bool:
-    """Sets the thresholds of this process; returns False, and changes nothing, if the C library is
-    not glibc, or if the environment configures it."""
+    """Sets the thresholds of this process. Returns False if they are not set: the C library is not
+    glibc, or ``environment`` configures malloc."""
     if any(name in environment for name in ENVIRONMENT):
         return False
     try:

@@ -22,7 +22,7 @@ STOP_S_MAX = 2
 
 
 class Background:
-    """The tasks and timers of one broker; only the event loop's thread may use it."""
+    """The tasks and timers of one broker. Only the event loop's thread may use this class."""
 
     def __init__(self, time: Time, watchdog: Watchdog) -> None:
         self.tasks: set[asyncio.Task[Any]] = set()
@@ -33,8 +33,8 @@ class Background:
     def spawn(
         self, work: Coroutine[Any, Any, None], name: str = "background"
     ) -> asyncio.Task[None]:
-        """Runs ``work`` as a task. ``work`` handles its own errors; ``name`` is its name in the
-        watchdog."""
+        """Runs ``work`` as a task. ``work`` must handle its own errors. The watchdog reports it
+        under ``name``."""
         task = self._watchdog.task(name, work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -48,19 +48,20 @@ class Background:
         failed: Callable[[Exception], None],
         idle_ms: Callable[[], int | None] | None = None,
     ) -> asyncio.Task[None]:
-        """Runs `repeat` as a task until the caller cancels the task; the watchdog measures the task
-        under ``name``.
+        """Runs `repeat` as a task until the caller cancels the task. The watchdog reports it under
+        ``name``.
 
-        ``idle_ms`` is for work that lets things expire. ``idle_ms`` returns the number of
-        milliseconds for which the work will have nothing to do if no event happens; None means
-        forever. Pauses of such work use the broker's time, pauses of other work use real time.
+        ``idle_ms`` is passed by work that expires groups, offsets or other state. It returns the
+        number of milliseconds for which this work has nothing to do unless an event happens; None
+        means forever. The pauses of such work use the broker's time. The pauses of other work use
+        real time.
         """
         time = self._time.real if idle_ms is None else self._time
         return self._watchdog.task(name, repeat(time, pause_s, work, failed, idle_ms))
 
     def after(self, delay_ms: int, work: Callable[[], None]) -> None:
-        """Runs ``work`` in a thread after ``delay_ms``; if the broker stops earlier, ``work`` runs
-        then."""
+        """Runs ``work`` in a thread after ``delay_ms``. If the broker stops earlier, ``work`` runs
+        during the stop."""
 
         def due() -> None:
             del self._timers[timer]
@@ -70,7 +71,8 @@ class Background:
         self._timers[timer] = work
 
     async def stop(self) -> None:
-        """Waits for the tasks, at most STOP_S_MAX, and runs delayed work immediately."""
+        """Waits for the tasks, for at most STOP_S_MAX seconds. Then runs all delayed work at
+        once."""
         if self.tasks:
             with suppress(TimeoutError):
                 async with self._time.real.within(STOP_S_MAX):
@@ -94,11 +96,11 @@ async def repeat(
     failed: Callable[[Exception], None],
     idle_ms: Callable[[], int | None] | None = None,
 ) -> NoReturn:
-    """Repeats a pause and a call of ``work``, without end. All repeated work of the broker runs in
+    """Pauses and calls ``work``, alternately, without end. All repeated work of the broker runs in
     this loop.
 
-    If ``work`` raises an exception, the loop passes the exception to ``failed`` and continues.
-    `Time.pause` describes the pauses.
+    If ``work`` raises an exception, the loop passes it to ``failed`` and continues. ``pause_s`` and
+    ``idle_ms`` are the arguments of `Time.pause`.
     """
     while True:
         await time.pause(pause_s, idle_ms)

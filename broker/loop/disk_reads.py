@@ -1,8 +1,8 @@
-"""Reads that wait for the disk, in separate threads.
+"""Runs, in separate threads, reads that wait for the disk.
 
 The event loop reads only data that is in the page cache, because a read from the disk may take a
-second. These threads are not the threads of `Time.in_thread`, which fsync logs: many disk reads
-must not delay an acknowledgement.
+second. The threads of `Time.in_thread`, which fsync logs, are not used: many reads would delay
+acknowledgements.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from broker.time import Time
 Result = TypeVar("Result")
 
 THREADS = 8
-"""The number of threads: the default of Kafka's num.io.threads."""
+"""The number of threads, which is the default of Kafka's num.io.threads."""
 
 
 class DiskReads:
-    """The threads that read from the disk; only the event loop's thread may use it."""
+    """The threads that read from the disk. Only the event loop's thread may use this class."""
 
     def __init__(self, time: Time) -> None:
         self._threads = time.real.threads(THREADS, "disk")
@@ -28,8 +28,8 @@ class DiskReads:
         """The number of reads since the process began."""
 
     def read(self, job: Callable[[], Result]) -> asyncio.Future[Result]:
-        """Runs ``job``, which reads files and changes nothing; returns its result or raises its
-        exception."""
+        """Runs ``job`` in a thread. The future gets its result or its exception. ``job`` may only
+        read files."""
         self.done += 1
         return self._threads.run(job)
 

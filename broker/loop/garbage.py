@@ -1,9 +1,9 @@
 """Makes Python's garbage collector run rarely, and measures its runs.
 
-A collection stops all threads. Reference counts free the objects of requests; only errors and the
-HTTP server leave cycles. With Python's default thresholds the collector searches all objects
-whenever their number has grown by a quarter: during a request for 20,000 groups, this stopped the
-loop for 30 to 100 ms.
+A collection stops all threads, but the broker hardly needs one. Reference counts free the objects
+of requests; only errors and the HTTP server leave cycles. With Python's default thresholds, the
+collector searches all objects each time their number has grown by a quarter. During a request for
+20,000 groups, this blocked the event loop for 30 to 100 ms.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from broker.loop.watchdog import Watchdog
 from broker.time import Time
 
 THRESHOLDS = (2_000, 5, 500)
-"""The collector's three thresholds: the number of new containers before a collection of the young
-generation; the number of young collections before one of the middle generation (about 10,000
-objects, 4 ms); the number of middle collections before a full one (about 5 million more objects).
+"""The three thresholds of `gc.set_threshold`.
+
+A collection of the young generation runs after 2,000 new containers. Every fifth also collects the
+middle generation: about 10,000 objects, 4 ms. A full collection runs after 500 middle collections,
+or about 5 million new objects.
 """
 
 
 def collect_seldom(time: Time, watchdog: Watchdog) -> Callable[[], None]:
-    """Sets the thresholds and starts to measure collections; returns a function that restores the
-    old thresholds and stops the measurement."""
+    """Sets the thresholds, and starts to report collections to the watchdog. Returns a function
+    that reverts both changes."""
     before = gc.get_threshold()
     began_ns = 0
 

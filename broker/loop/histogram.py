@@ -1,8 +1,8 @@
 """Cheap histograms for hot paths: a list of counts, one for each power of two.
 
-Values are whole numbers of a small unit (nanoseconds, records). Bucket n counts the values with n
-bits, which are less than 2**n. To add a value takes a `bit_length` and two additions. The code that
-exports a histogram chooses the exported buckets and their unit.
+Values are integers in a small unit, such as nanoseconds. Bucket n counts the values that have n
+bits, so they are less than 2**n. Adding a value costs a `bit_length` and two additions. The code
+that exports a histogram chooses which buckets it exports, and in which unit.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ class Histogram:
 
     def __init__(self) -> None:
         self.counts = [0] * BUCKETS
-        """Index n: the number of values with n bits. Hot paths increment it directly."""
+        """The number of values that have n bits, at index n. Hot paths increment it directly."""
         self.total = 0
-        """The sum of the values."""
 
     def add(self, value: int) -> None:
         """Counts one value, which is at least 0 and below 2**63."""
@@ -33,12 +32,11 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """The number of values that were counted."""
         return sum(self.counts)
 
     def cumulative(self, first_bits: int, last_bits: int) -> list[tuple[int, int]]:
-        """Returns pairs (bound, number of values below this bound), for the bounds 2**n with n from
-        ``first_bits`` to ``last_bits``."""
+        """Returns pairs of a bound and the number of values below it. The bounds are 2**n, for n
+        from ``first_bits`` to ``last_bits``."""
         below = sum(self.counts[:first_bits])
         found = []
         for bits in range(first_bits, last_bits + 1):
@@ -47,8 +45,8 @@ class Histogram:
         return found
 
     def quantiles(self, shares: Sequence[float]) -> list[float]:
-        """Returns the quantile for each share (0 to 1), interpolated linearly between the bounds of
-        a bucket."""
+        """Returns a quantile for each number in ``shares`` (0 to 1), interpolated linearly within a
+        bucket."""
         count = self.count
         found = []
         for share in shares:
@@ -67,11 +65,11 @@ class Histogram:
 
 @slotted
 class Writes:
-    """The durations and sizes of appends to the logs of one kind."""
+    """The durations and sizes of the appends to one kind of log."""
 
     append: Histogram = field(default_factory=Histogram)
     """The durations of appends in nanoseconds."""
     records: Histogram = field(default_factory=Histogram)
     """The number of records of each append."""
     fsync: Histogram = field(default_factory=Histogram)
-    """Durations of fsyncs in nanoseconds, as measured by the code that waits for the fsyncs."""
+    """The durations of fsyncs in nanoseconds, measured by the code that waits for them."""

@@ -1,8 +1,9 @@
-"""Catches exceptions that are bugs of the broker, before they affect other work.
+"""Catches exceptions from bugs of the broker before they affect other work.
 
-Code that serves many observers, replies, shards or waiters in a row catches the exceptions of each,
-reports them to this module, and continues with the next one (law 10). This module counts and logs
-the exceptions; it logs repeated exceptions less and less often.
+Some code calls many observers, replies, shards or waiters one after the other. That code catches an
+exception of one of them, reports the exception here, and continues with the next (ARCHITECTURE.md,
+law 10). This module counts and logs the exceptions. It logs repeated exceptions less and less
+often.
 """
 
 from __future__ import annotations
@@ -26,20 +27,21 @@ PLACES = (
     "stop",
     "http",
 )
-"""The parts of the code that catch exceptions; these are the label values of the metric."""
+"""The parts of the code that catch exceptions. They are the label values of the metric."""
 
 
 class InternalErrors:
-    """Counts the exceptions that a broker has caught; only the event loop's thread may use it."""
+    """Counts the exceptions that a broker has caught. Only the event loop's thread may use this
+    class."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter(dict.fromkeys(PLACES, 0))
 
     def caught(self, place: str, error: Exception, **about: object) -> None:
-        """Counts an exception that ``place`` caught, and logs the 1st, 2nd, 4th, 8th ... exception
-        of each place. Raises no exception.
+        """Counts an exception that ``place`` caught. Logs exceptions number 1, 2, 4, 8 and so on of
+        each place.
 
-        ``about`` contains additional fields of the log line.
+        Raises no exception itself. ``about`` has additional fields of the log line.
         """
         count = self.counts[place] = self.counts[place] + 1
         if count & (count - 1) == 0:
@@ -54,8 +56,8 @@ class InternalErrors:
 
     @contextmanager
     def reporting(self, what: str) -> Iterator[None]:
-        """Catches all exceptions of a block that only reports, so that the work continues (law
-        10)."""
+        """Catches and counts all exceptions of a block that only reports something
+        (ARCHITECTURE.md, law 10)."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`

@@ -1,8 +1,8 @@
-"""Log lines: configures structlog once for the whole process.
+"""Configures structlog for the whole process, and formats log lines.
 
-`--set log.format=json` writes one JSON object per line; `console` writes readable lines (coloured
-on a terminal). Both formats are written to standard error; in `muster serve` a thread writes the
-lines (broker/loop/log_writer.py). Text from peers (client ids, group ids) is escaped.
+With `--set log.format=json`, each line is a JSON object. With `console`, lines are for people, and
+coloured on a terminal. Log lines go to standard error; in `muster serve` a thread writes them
+(broker/loop/log_writer.py). Text from peers, such as client ids and group ids, is escaped.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def _escaped(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Escapes unprintable characters in every text, so that text from a peer can't break a line or
+    """Escapes unprintable characters in every field, so that text from a peer can't break a line or
     a terminal.
 
-    A traceback remains several lines, and each of the lines is escaped.
+    A traceback keeps its line breaks; each of its lines is escaped.
     """
     for key, value in event.items():
         if isinstance(value, str) and not value.isprintable():
@@ -38,8 +38,8 @@ def _printable(text: str) -> str:
 
 
 def _stamped(time: Time) -> Processor:
-    """Returns a processor that adds the wall clock's time to each line, in UTC with milliseconds.
-    The tool `muster` prints the same format."""
+    """Returns a processor that adds the wall time to each line, in UTC and with milliseconds. The
+    commands of `muster` print times in the same format."""
 
     def stamp(_logger: Any, _method: str, event: EventDict) -> EventDict:
         at = datetime.fromtimestamp(time.wall_s(), UTC)
@@ -50,8 +50,8 @@ def _stamped(time: Time) -> Processor:
 
 
 def _never_failing(processors: list[Processor]) -> Processor:
-    """Combines processors into one processor that never raises. If a text can't be rendered, only
-    its own line is lost."""
+    """Returns a processor that runs ``processors`` and never raises. If a line can't be rendered, a
+    short replacement is logged."""
 
     def render(logger: Any, method: str, event: EventDict) -> Any:
         shown: Any = event
@@ -69,8 +69,8 @@ def _never_failing(processors: list[Processor]) -> Processor:
 
 
 def configure(time: Time, log_format: str, level: str = "info") -> None:
-    """Configures structlog to write log lines to standard error; ``log_format`` is one of
-    FORMATS."""
+    """Configures structlog to write to standard error. ``log_format`` is one of FORMATS, ``level``
+    one of LEVELS."""
     renderer: Any
     if log_format == "json":
         renderer = structlog.processors.JSONRenderer(sort_keys=False)

@@ -1,14 +1,14 @@
-"""Writes log lines: a thread writes the queued lines to file descriptors.
+"""Queues log lines, which a thread writes to file descriptors.
 
-Standard error may be a file on a full disk, a pipe without a reader, or a pipe whose reader does
-not read. Writes to the first two fail; writes to the last one block. Code that logs must not be
-affected (law 10). Therefore a queue accepts the lines and a thread writes them. When the queue is
-full, the oldest lines are dropped, since the last lines contain the reason why a broker stopped.
-Lost lines are counted, and a log line reports their number.
+Standard error may be a file on a full disk, or a pipe without a reader; then writes fail. It may
+also be a pipe whose reader does not read; then writes block. Code that logs must not be affected
+(ARCHITECTURE.md, law 10), so it only adds lines to a queue. When the queue is full, the oldest
+lines are dropped, because the last lines say why a broker stopped. A log line reports the number of
+lost lines.
 
-To wake the thread and to write costs 0.1 ms, several times as much as to queue a line. The first
-line after a silence is written immediately. During a burst the thread writes every `GATHERED_S` all
-lines that are queued; only a drain or a half-full queue wakes it earlier.
+To wake the thread and write costs 0.1 ms, several times as much as to queue a line. The first line
+after a silence is written at once. During a burst, the thread writes all queued lines every
+`GATHERED_S`. Only a drain or a half-full queue wakes it earlier.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ logger = structlog.get_logger(__name__)
 QUEUED_BYTES_MAX = 1 << 20
 """The maximum number of bytes of queued lines."""
 END_WITHIN_S = 2.0
-"""The number of seconds for which an ending process waits until queued lines are written."""
+"""The maximum time in seconds for which an ending process waits until queued lines are written."""
 GATHERED_S = 0.01
-"""The number of seconds after a write during which lines are queued without waking the thread."""
+"""The time in seconds after a write during which new lines do not wake the thread."""
 _AT_ONCE_BYTES = 1 << 16
 
 
 class LogWriter:
-    """The queue of lines and the thread that writes them; the thread starts with the first line.
-    Any thread may use this object."""
+    """The queue of lines and the thread that writes them. The thread starts with the first line.
+
+    Any thread may use this class.
+    """
 
     def __init__(self, time: Time, queued_bytes_max: int = QUEUED_BYTES_MAX) -> None:
         self._time = time
@@ -56,13 +58,13 @@ class LogWriter:
         self._idle = True
         """True if the thread waits for lines; a queued line then wakes it."""
         self._drains = 0
-        """The number of callers that wait until all lines are written."""
+        """The number of calls of `drain` that are waiting."""
         self._torn: set[int] = set()
         """The descriptors whose last write stopped in the middle of a line."""
 
     def put(self, descriptor: int, line: bytes) -> None:
-        """Queues one line, which includes its line end. Does not wait for the descriptor and raises
-        no exception."""
+        """Queues one line, which includes its line end. Never waits for the descriptor, and never
+        raises."""
         with self._changed:
             self._queue.append((descriptor, line))
             self._queued_bytes += len(line)
@@ -97,7 +99,7 @@ class LogWriter:
             self._gather()
 
     def _gather(self) -> None:
-        """Waits while more lines are queued, so that one write has them all."""
+        """Waits for at most `GATHERED_S`, so that the next write has all lines of a burst."""
         with self._changed:
             self._time.wait_in_thread(
                 self._changed, lambda: self._drains > 0 or self._is_half_full(), GATHERED_S
@@ -107,8 +109,8 @@ class LogWriter:
         return self._queued_bytes * 2 >= self._max
 
     def _next(self) -> tuple[int, list[bytes]]:
-        """Waits until lines are queued; removes and returns the oldest lines that have the same
-        descriptor."""
+        """Waits until lines are queued. Removes and returns the oldest lines that go to the same
+        descriptor, and that descriptor."""
         with self._changed:
             while not self._queue:
                 self._idle = True
@@ -124,8 +126,8 @@ class LogWriter:
             return descriptor, lines
 
     def _write(self, descriptor: int, lines: list[bytes]) -> bool:
-        """Writes ``lines``; returns True if all were written. Lines that were not written are
-        counted as lost."""
+        """Writes ``lines``. Returns True if all were written; counts the lines that were not
+        written as lost."""
         # After a partial line, the next line begins with a line end.
         begin = b"\n" if descriptor in self._torn else b""
         data = memoryview(begin + b"".join(lines))
@@ -154,24 +156,23 @@ class LogWriter:
 
 
 class Stream(io.TextIOBase):
-    """Standard output or standard error of a process; a `LogWriter` writes its lines."""
+    """Standard output or standard error of a process. A `LogWriter` writes its lines."""
 
     def __init__(self, writer: LogWriter, descriptor: int, encoding: str) -> None:
         self._writer = writer
         self._descriptor = descriptor
         self._encoding = encoding
         self._begun = ""
-        """The text of a line whose line end has not been written yet."""
+        """The text after the last line end that was written to this stream."""
         self._lock = threading.RLock()
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """The encoding with which text is written."""
         return self._encoding
 
     def write(self, text: str) -> int:
-        """Queues the complete lines of ``text``; keeps an incomplete line until its line end is
-        written."""
+        """Queues the complete lines of ``text``. Keeps an incomplete line until its line end is
+        written to this stream."""
         with self._lock:
             whole, newline, self._begun = (self._begun + text).rpartition("\n")
             if newline:
@@ -183,15 +184,12 @@ class Stream(io.TextIOBase):
         """Does nothing, since no caller waits for a line to be written."""
 
     def writable(self) -> bool:
-        """Returns True."""
         return True
 
     def fileno(self) -> int:
-        """Returns the descriptor."""
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Returns True if the descriptor is a terminal."""
         return os.isatty(self._descriptor)
 
 
@@ -207,8 +205,8 @@ def lost_lines() -> int:
 def standard_streams(time: Time) -> Iterator[LogWriter]:
     """Makes a `LogWriter` write standard output and standard error within the block.
 
-    This includes log lines, and the output of Python and its libraries. When the block ends, the
-    queued lines are written, unless that takes longer than `END_WITHIN_S`.
+    It writes log lines as well as the output of Python and its libraries. At the end of the block,
+    queued lines are written for at most `END_WITHIN_S`.
     """
     _open_missing()
     writer = LogWriter(time)
@@ -227,8 +225,11 @@ def standard_streams(time: Time) -> Iterator[LogWriter]:
 
 
 def _open_missing() -> None:
-    """Opens the standard descriptors that are closed; otherwise the next file that is opened would
-    get the descriptor and receive the output."""
+    """Opens /dev/null for each standard descriptor that is closed.
+
+    Otherwise the next opened file would get this descriptor, and the output would be written into
+    the file.
+    """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)

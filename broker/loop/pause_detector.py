@@ -1,8 +1,8 @@
-"""Detects and reports pauses of the event loop, and excludes them from the broker's clock.
+"""Detects pauses of the event loop, reports them, and excludes them from the broker's clock.
 
-Ten times a second the detector extends the time up to which the clock is trusted. After a pause the
-clock does not advance until the sockets have been read once: the broker reads the requests that
-members sent during the pause before any deadline of these members can expire.
+Ten times a second, a beat extends the time up to which the clock may advance. After a pause, the
+clock does not advance until the sockets have been read once. Thus the broker reads the requests
+that members sent during the pause before the deadlines of these members can expire.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ logger = structlog.get_logger(__name__)
 
 BEAT_S = 0.1
 LOGGED_MS = 1000
-"""Pauses of at least this length are logged, in ms."""
+"""The length in ms from which a pause is logged."""
 
 
 class PauseDetector:
@@ -28,7 +28,7 @@ class PauseDetector:
         """The number of pauses that the clock has excluded."""
         self._time = time
         self._left_out_ms = 0
-        """The total time in ms that the clock had excluded at the last beat."""
+        """The total time in ms that the clock had excluded at the last periodic beat."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -37,13 +37,13 @@ class PauseDetector:
         return self._time.left_out_ms / 1000
 
     def start(self) -> None:
-        """Starts the beats (ten times a second) that let the clock advance."""
+        """Starts the periodic beats, which let the broker's clock advance."""
         self._left_out_ms = self._time.left_out_ms
         self._arm()
         self._time.loop_lives()
 
     def stop(self) -> None:
-        """Stops the beats; from then on the clock follows the system's clock."""
+        """Stops the periodic beats. Afterwards pauses are no longer excluded from the clock."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,7 +1,9 @@
-"""The names of the broker's own pieces of work, which docs/operate/metrics.md explains.
+"""The names under which the watchdog reports the broker's own work. docs/operate/metrics.md
+explains them.
 
-A request has the name of its API. When the broker starts, it exports each name with the value 0,
-because Prometheus does not count the first event of a series that begins with this event.
+The work of a request has the name of its API instead. When the broker starts, it exports each name
+with the value 0, because Prometheus does not count the first event of a series that begins with
+this event.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Long work in the loop's thread, split into slices; requests are served between the slices (law
-9).
+"""Splits long work in the event loop's thread into slices. Requests are served between the slices
+(ARCHITECTURE.md, law 9).
 
-A handler whose work may be long is a coroutine that checks ``slices.over`` after each element and
-awaits ``slices.pause()`` when ``slices.over`` is true. Even if much long work is waiting, only one
-slice runs between two reads of the sockets: the `Slicer` runs waiting work in order of arrival.
+A handler whose work may be long is a coroutine. After each element it checks ``slices.over``, and
+awaits ``slices.pause()`` if the slice is over. Between two reads of the sockets only one slice
+runs, however much long work is waiting. The `Slicer` runs waiting work in order of arrival.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ from broker.time import Time
 Result = TypeVar("Result")
 
 SLICE_NS = 4_000_000
-"""The number of nanoseconds for which one slice may block the loop."""
+"""The time in nanoseconds for which one slice may block the event loop."""
 RESUMED_NS = 100_000
-"""The total number of nanoseconds for which work that continues directly after a wait may block the
-loop: enough for one larger request or a few small ones."""
+"""The total time in nanoseconds for which work that continues directly after a wait may block the
+event loop in one iteration.
+
+This is enough for one larger request or a few small ones.
+"""
 
 
 class Slicer:
-    """Chooses the next slice for one broker; only the event loop's thread may use it."""
+    """Chooses the next slice for one broker. Only the event loop's thread may use this class."""
 
     def __init__(
         self, time: Time, watchdog: Watchdog | None = None, slice_ns: int = SLICE_NS
@@ -37,23 +40,23 @@ class Slicer:
         self.time = time
         self.watchdog = watchdog or Watchdog(time)
         self.slice_ns = slice_ns
-        """The number of nanoseconds for which one slice may block the loop by default."""
+        """The default of the time in nanoseconds for which one slice may block the event loop."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._scheduled = False
         self._direct_until_ns = 0
         self._resumed_until_ns = 0
 
     def work(self, name: str, slice_ns: int | None = None) -> Slices:
-        """Returns `Slices` for work that begins now; ``name`` is the name of the work in the
-        watchdog."""
+        """Returns `Slices` for work that begins now. The watchdog reports the slices under
+        ``name``."""
         return Slices(self, name, self.slice_ns if slice_ns is None else slice_ns)
 
     def direct_until_ns(self) -> int:
-        """Returns the time until which new requests may do work without a slice, in nanoseconds of
-        the performance counter.
+        """Returns the time until which new requests may work without a slice, in nanoseconds of the
+        performance counter.
 
-        All requests of one iteration of the loop share this time, so that a hundred small pieces of
-        work do not block the loop as long as one large piece.
+        All requests of one iteration of the event loop share this time. Otherwise a hundred small
+        requests could block the loop as long as one large request.
         """
         if not self._direct_until_ns:
             self._direct_until_ns = self.time.ticks_ns() + self.slice_ns
@@ -65,10 +68,10 @@ class Slicer:
 
     @property
     def crowded(self) -> bool:
-        """Returns True if the work that continued after waits has used up its time in this
-        iteration of the loop.
+        """True if work that continued after waits has used up `RESUMED_NS` in this iteration of the
+        event loop.
 
-        If so, further work must first let the loop read the sockets.
+        Then more such work must wait until the loop has read the sockets.
         """
         now_ns = self.time.ticks_ns()
         if not self._resumed_until_ns:
@@ -80,7 +83,7 @@ class Slicer:
         self._resumed_until_ns = 0
 
     async def turn(self) -> None:
-        """Waits for a later iteration of the loop in which no other slice runs."""
+        """Waits for a later iteration of the event loop in which no other slice runs."""
         loop = asyncio.get_running_loop()
         mine = loop.create_future()
         self._waiting.append(mine)
@@ -102,11 +105,11 @@ class Slicer:
 
 
 class Slices:
-    """The slices of one piece of work; the first slice starts when the object is made."""
+    """The slices of one piece of work. The first slice starts when the object is made."""
 
     def __init__(self, slicer: Slicer, name: str, slice_ns: int) -> None:
         self.held_s = 0.0
-        """The total time in seconds for which the completed slices have blocked the loop."""
+        """The total time in seconds for which the completed slices have blocked the event loop."""
         self._slicer = slicer
         self._name = name
         self._slice_ns = slice_ns
@@ -115,11 +118,11 @@ class Slices:
 
     @property
     def over(self) -> bool:
-        """Returns True if the time of the current slice is used up."""
+        """True if the time of the current slice is used up."""
         return self._ticks_ns() - self._since_ns > self._slice_ns
 
     def end(self) -> float:
-        """Ends the work or a part of the work; returns ``held_s``."""
+        """Ends the current slice, at the end of the work or of a part of it. Returns ``held_s``."""
         now_ns = self._ticks_ns()
         held_ns = now_ns - self._since_ns
         self._slicer.watchdog.held(self._name, held_ns)
@@ -129,14 +132,14 @@ class Slices:
 
     async def pause(self) -> None:
         """Ends the current slice and waits for the next one. A request with long work calls this
-        method first."""
+        before its first step."""
         self.end()
         await self._slicer.turn()
         self._since_ns = self._ticks_ns()
 
     async def through(self, steps: Iterator[object]) -> Any:
-        """Runs ``steps`` to the end, with pauses between the steps; returns the return value of the
-        generator, as `yield from` does."""
+        """Runs all ``steps``, and pauses between two steps when a slice is over. Returns the return
+        value of the generator."""
         while True:
             try:
                 next(steps)
@@ -146,18 +149,18 @@ class Slices:
                 await self.pause()
 
     async def resume(self) -> None:
-        """Continues after an event that ended the waits of many tasks: immediately, or in a
-        separate slice.
+        """Continues after an event that ended the waits of many tasks: at once if the loop has time
+        left, else in a new slice.
 
-        One record may end the wait of many Produce requests. Between the slices the loop reads new
-        requests, above all EndTxn.
+        For example, one stable record of the transaction coordinator may end the waits of many
+        Produce requests. Between the slices the loop reads new requests, above all EndTxn.
         """
         if self._slicer.crowded:
             await self.pause()
 
     async def beside(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Awaits ``work`` and returns its result; the time for which ``work`` waits is not counted
-        in ``held_s``."""
+        """Awaits ``work`` and returns its result. ``held_s`` includes the steps of ``work``, but
+        not its waits."""
         return await self._stepped(work)
 
     @types.coroutine
@@ -177,15 +180,15 @@ class Slices:
             self._since_ns = self._ticks_ns()
 
     async def until(self, done: asyncio.Future[Any]) -> None:
-        """Waits until ``done`` has a result or an exception; the wait is not counted in
-        ``held_s``."""
+        """Waits until ``done`` has a result or an exception. ``held_s`` does not include the
+        wait."""
         self.end()
         await asyncio.wait((done,))
         self._since_ns = self._ticks_ns()
 
     async def wait_for(self, what: Awaitable[object], at_most_s: float) -> None:
-        """Waits for ``what`` for at most ``at_most_s`` seconds; the wait is not counted in
-        ``held_s``."""
+        """Waits for ``what``, for at most ``at_most_s`` seconds. ``held_s`` does not include the
+        wait."""
         self.end()
         with suppress(TimeoutError):
             async with self._slicer.time.within(at_most_s):
@@ -199,8 +202,11 @@ def run_stepwise(
     name: str,
     steps: Iterator[None],
 ) -> None:
-    """Runs immediately what the time of the turn permits, and the remaining steps in slices.
-    ``spawn`` is `Background.spawn`; ``name`` is the name of the slices in the watchdog."""
+    """Runs the first ``steps`` now, until `Slicer.direct_until_ns`, and the remaining steps in
+    slices.
+
+    ``spawn`` is `Background.spawn`. The watchdog reports the slices under ``name``.
+    """
     ticks_ns, until_ns = slicer.time.ticks_ns, slicer.direct_until_ns()
     while ticks_ns() < until_ns:
         try:

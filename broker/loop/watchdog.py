@@ -1,9 +1,9 @@
-"""The watchdog counts, by name, pieces of work that blocked the loop for longer than law 9 allows.
+"""Counts, by name, pieces of work that blocked the event loop for longer than ARCHITECTURE.md, law
+9, allows.
 
-As long as a piece of work blocks the event loop, no other client is served. The code that runs a
-piece measures the duration and reports it to the watchdog; nothing is measured twice and nothing is
-sampled. The name of a piece is known to the operator: the name of an API, or one of
-`broker.loop.pieces`.
+While a piece of work blocks the loop, no other client is served. The code that runs a piece
+measures its duration and reports it. Nothing is measured twice, and nothing is sampled. A piece has
+a name that the operator knows: the name of an API, or one of `broker.loop.pieces`.
 """
 
 from __future__ import annotations
@@ -24,43 +24,45 @@ Result = TypeVar("Result")
 logger = structlog.get_logger(__name__)
 
 HELD_NS_MAX = 20_000_000
-"""A piece that takes longer than this number of nanoseconds is counted. Law 9 allows 10 ms; a busy
-machine doubles the measured time."""
+"""The duration in nanoseconds above which a piece is counted.
+
+Law 9 of ARCHITECTURE.md allows 10 ms. On a busy machine the measured time may be twice as long.
+"""
 LOGGED_NS = 200_000_000
-"""A piece that takes longer than this number of nanoseconds is logged."""
+"""The duration in nanoseconds above which a piece is also logged."""
 
 
 class Watchdog:
-    """Counts pieces of work that took too long; only the event loop's thread may use it."""
+    """Counts pieces of work that took too long. Only the event loop's thread may use this class."""
 
     def __init__(self, time: Time) -> None:
         self._ticks_ns = time.ticks_ns
         self.counts: defaultdict[str, int] = defaultdict(int)
-        """The number of pieces that blocked the loop for longer than `HELD_NS_MAX`, by name."""
+        """The number of pieces that blocked the event loop for longer than `HELD_NS_MAX`, by name.
+        """
         self.longest_ns: defaultdict[str, int] = defaultdict(int)
-        """The longest time in nanoseconds for which a piece blocked the loop, by name."""
+        """The longest time in nanoseconds for which a counted piece blocked the event loop, by
+        name."""
         self._counted_ns = 0
         """The time at which a piece was last counted, in nanoseconds of the performance counter."""
 
     def ended(self, name: str, began_ns: int) -> None:
-        """Reports the end of the piece ``name``, which began at ``began_ns``. If a part of the
-        piece has already been counted, the piece is not counted again."""
+        """Reports the end of the piece ``name``, which began at ``began_ns``. Ignores the piece if
+        a part of it was already counted."""
         now_ns = self._ticks_ns()
         if now_ns - began_ns > HELD_NS_MAX and self._counted_ns < began_ns:
             self.held(name, now_ns - began_ns)
 
     def task(self, name: str, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        """Creates and returns a task that runs ``work`` and that the watchdog measures.
-
-        If the task is cancelled before its first step, the task also closes ``work``.
-        """
+        """Returns a new task that runs ``work``, measured as in `watched`. If the task is cancelled
+        before its first step, ``work`` is closed."""
         task = asyncio.get_running_loop().create_task(self.watched(name, work))
         task.add_done_callback(lambda _: work.close())
         return task
 
     async def watched(self, name: str, work: Coroutine[Any, Any, Result]) -> Result:
-        """Runs ``work``; the watchdog measures each step between two waits as a piece with the name
-        ``name``."""
+        """Runs ``work``, and returns its result. Each step between two waits is measured as a piece
+        named ``name``."""
         return await self._stepped(name, work)
 
     @types.coroutine
@@ -81,8 +83,8 @@ class Watchdog:
                 step = partial(work.throw, error)
 
     def held(self, name: str, held_ns: int) -> None:
-        """Reports that the piece ``name`` blocked the loop for ``held_ns``; ignores short
-        pieces."""
+        """Reports that the piece ``name`` blocked the event loop for ``held_ns``. Ignores pieces of
+        at most `HELD_NS_MAX`."""
         if held_ns <= HELD_NS_MAX:
             return
         self.counts[name] += 1

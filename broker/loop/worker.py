@@ -1,8 +1,8 @@
-"""The worker: long pure work (decoding, decompressing, encoding) in one thread.
+"""Runs long computations (decoding, decompressing, encoding) in one thread.
 
-One thread limits the memory and the share of the GIL that such work uses, however many clients
-request it. Each client has a queue, and the thread runs one job of each queue in rotation: a client
-with thirty large batches delays another client by only one of these batches.
+One thread limits the memory and the share of the GIL that this work uses, however many clients
+request it. Each client has a queue, and the thread runs one job of each queue in rotation. A client
+with thirty large batches thus delays another client by only one batch.
 """
 
 from __future__ import annotations
@@ -17,31 +17,32 @@ from typing import Any, TypeVar
 from broker.time import Time
 
 SWITCH_S = 0.001
-"""The number of seconds for which the thread may keep the GIL when the loop needs the GIL; with
-Python's default of 5 ms the thread would delay every read of the sockets."""
+"""The time in seconds for which the thread may keep the GIL when the event loop needs it.
+
+With Python's default of 5 ms, the thread would delay every read of the sockets.
+"""
 
 Result = TypeVar("Result")
 _Job = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 
 
 class Worker:
-    """Runs jobs in one thread; only the event loop's thread may use it."""
+    """Runs jobs in one thread. Only the event loop's thread may use this class."""
 
     def __init__(self, time: Time) -> None:
         self._threads = time.threads(1, "worker")
         self._queues: dict[Hashable, deque[_Job]] = {}
         """The queues by client, in the order in which the thread serves the clients."""
         self._served: Hashable = None
-        """The client of the running job; when the job ends, the queue of this client moves to the
-        end."""
+        """The client of the running job. When the job ends, this client's queue moves to the end.
+        """
         self._running: asyncio.Future[Any] | None = None
-        """The future of the job that is running; None if no job is running."""
 
     async def run(self, client: Hashable, job: Callable[[], Result]) -> Result:
-        """Runs ``job`` and returns its result or raises its exception; jobs of one ``client`` share
-        a queue.
+        """Runs ``job`` in the thread, and returns its result or raises its exception. The jobs of
+        one ``client`` share a queue.
 
-        The job must not use anything that the loop's thread changes.
+        A job must not use any object that the event loop's thread changes.
         """
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._queues.setdefault(client, deque()).append((job, done))
@@ -50,7 +51,7 @@ class Worker:
         return await done
 
     def stop(self) -> None:
-        """Makes the thread end after its current job; cancels the waiting callers."""
+        """Makes the thread end after its current job. Cancels all waiting callers."""
         queues, self._queues = self._queues, {}
         for queue in queues.values():
             for _, done in queue:
@@ -90,7 +91,7 @@ class Worker:
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Clears the frames of an error: the frames refer to each other in cycles that only a garbage
+    """Clears the frames of an exception. They form reference cycles, which only a garbage
     collection would free."""
     while error is not None:
         clear_frames(error.__traceback__)

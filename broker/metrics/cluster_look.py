@@ -1,6 +1,6 @@
-"""Counts the replicas of this broker and the partitions that it follows, for one scrape.
+"""Counts, for one scrape, the replicas of this broker and the partitions that its fetchers follow.
 
-A standalone broker leads all its partitions, and its replicas can't be out of sync.
+A standalone broker leads all its partitions, and none of its replicas is out of sync.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from broker.cluster.replicas.followed import Followed
 
 REASONS = ("dead", "silent", "behind", "added")
-"""The reasons why a replica is out of sync: its broker is dead; the replica does not fetch; the
-replica fetches but lags; a reassignment is adding the replica."""
+"""The reasons why a replica is out of sync.
+
+"dead": its broker is not alive. "silent": it does not fetch. "behind": it fetches, but lags.
+"added": a reassignment is adding it.
+"""
 
 
 @dataclass(slots=True)
 class OutOfSync:
-    """The number of replicas that are out of sync for one reason."""
+    """The number of replicas that are out of sync for one reason, and for how long at most."""
 
     count: int = 0
     oldest_ms: int = 0
@@ -40,9 +43,9 @@ class LeaderLag:
     """The lag of this broker's replicas behind one leader."""
 
     records: int = 0
-    """The lag in records of the partition with the largest lag."""
+    """The largest lag of a partition, in records."""
     oldest_ms: int = 0
-    """The longest time in ms for which one partition has lagged."""
+    """The longest time in ms for which a partition has lagged without a break."""
 
 
 class ClusterLook(View):
@@ -52,22 +55,24 @@ class ClusterLook(View):
         self.roles: Counter[str] = Counter(dict.fromkeys([each.value for each in Role], 0))
         """The number of replicas on this broker, by role."""
         self.under_replicated = self.under_min_isr = self.at_min_isr = self.reassigning = 0
-        """Numbers of partitions that this broker leads: with fewer replicas in the ISR than
-        assigned, below min.insync.replicas, exactly at min.insync.replicas, and in reassignment."""
+        """Four numbers of partitions that this broker leads: with fewer replicas in the ISR than
+        assigned; with an ISR smaller than min.insync.replicas; with an ISR of exactly that size;
+        and in reassignment."""
         self.out_of_sync = {reason: OutOfSync() for reason in REASONS}
         self.waiting_records = 0
-        """The number of records after the high watermark, in the partitions that this broker
-        leads."""
+        """The number of records above the high watermarks of the partitions that this broker leads.
+        """
         self.stands_ms = 0
-        """The longest time for which a high watermark has been below the log end offset, in ms."""
+        """The longest time in ms for which the high watermark of a partition has been below the log
+        end offset."""
         self.behind: dict[int, LeaderLag] = {}
-        """The lag of this broker behind each leader, by the leader's broker id."""
+        """The lag of this broker's replicas behind each leader, by the leader's broker id."""
         self.fetching = self.failing = 0
-        """The number of fetchers whose last request succeeded, and the number of fetchers whose
-        last request failed."""
+        """The numbers of fetchers whose last request succeeded (``fetching``) and failed
+        (``failing``)."""
         self.stopped = 0
-        """The number of partitions that are not fetched until the controller sends a new leader
-        epoch."""
+        """The number of followed partitions that are not fetched until the controller sends a new
+        leader epoch."""
         self.followed_by: Callable[[Fetcher, Followed], None] = lambda *_: None
         """A function that is called for each partition that this broker follows."""
         self._sources = sources
@@ -76,7 +81,6 @@ class ClusterLook(View):
     # -- the replicas of this broker
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:  # noqa: ARG002
-        """Adds some partitions of a topic to the counts."""
         for each in partitions:
             if not isinstance(each, Replica):
                 self.roles[Role.LEADER.value] += 1
@@ -112,8 +116,8 @@ class ClusterLook(View):
     # -- fetchers and the controller
 
     def fetchers(self) -> Iterator[int]:
-        """Counts the partitions that the fetchers follow, then the partitions that the controller
-        manages; yields the number of partitions counted in each step."""
+        """Counts the partitions that the fetchers follow, then those that the controller manages.
+        Yields the size of each step."""
         member = self._sources.member
         if member is None:
             return
@@ -137,7 +141,7 @@ class ClusterLook(View):
 
 
 def is_under_replicated(led: LedReplicas) -> bool:
-    """Returns True if a replica is missing from the ISR; ignores replicas that a reassignment is
-    adding."""
+    """Returns True if a replica is missing from the ISR. Replicas that a reassignment is adding do
+    not count."""
     state = led.state
     return len(state.replicas) - len(state.adding) > len(state.isr)

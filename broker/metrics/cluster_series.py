@@ -1,7 +1,8 @@
-"""The series of a broker in a cluster: its replicas, fetchers, ZooKeeper session and controller.
+"""Writes the series of a broker in a cluster: its replicas, fetchers, ZooKeeper session and
+controller.
 
-A standalone broker exports none of these series. This module only writes counts of other modules;
-docs/operate/metrics.md lists names, labels and meanings.
+A standalone broker exports none of these series. This module only writes what other modules have
+counted. docs/operate/metrics.md lists the names, labels and meanings.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
     from broker.cluster.cluster_broker import ClusterBroker
 
 _REQUEST_BITS = (17, 35)
-"""The first and last histogram bound in bits: 131 us to 34 s, in nanoseconds."""
+"""The first and last exported bound are 2 to these powers, in nanoseconds: 131 us and 34 s."""
 _NANOSECONDS = 1_000_000_000
 
 
 class ClusterSeries:
-    """Writes the series that only a broker in a cluster has."""
+    """Writes the series that only a broker in a cluster exports."""
 
     def __init__(self, member: ClusterBroker, look: ClusterLook, families: Families) -> None:
         self._member = member
@@ -28,7 +29,6 @@ class ClusterSeries:
         self._families = families
 
     def write(self) -> None:
-        """Writes the series of one scrape."""
         self._replicas()
         self._followed()
         self._bytes()

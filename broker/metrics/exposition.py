@@ -1,9 +1,9 @@
-"""Writes `/metrics`: reads the families of each scrape from the shards, the logs, the server and
-the totals.
+"""Writes `/metrics`, from the numbers that the shards, the logs, the server and the totals have at
+a scrape.
 
-This module writes the series whose number does not grow with groups and topics, and orders all
-series; `broker/metrics/labelled_series.py` writes the others. No counting is done here.
-docs/operate/metrics.md lists every name with its labels and meaning.
+This module writes the series whose number does not grow with groups and topics.
+broker/metrics/labelled_series.py writes the other series. This module also orders all series, and
+counts nothing itself. docs/operate/metrics.md lists every name with its labels and meaning.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ REMOVING = (Cause.EXPIRED.value, Cause.DELETED.value)
 
 
 class BrokerCollector(Collector):
-    """Collects the families of one scrape; ``scan`` must have run before."""
+    """Collects the metric families of one scrape. ``scan`` must have run before."""
 
     def __init__(self, sources: Sources, scan: Scan, families: Families) -> None:
         self.sources = sources
@@ -63,7 +63,6 @@ class BrokerCollector(Collector):
         self.families = families
 
     def collect(self) -> Iterator[Metric]:
-        """Yields each family."""
         yield from self._requests()
         yield from rights_families(self.sources)
         yield from security_families(self.sources)
@@ -300,15 +299,15 @@ class BrokerCollector(Collector):
 
 NANOSECONDS = 1_000_000_000
 _TIME_BITS = (14, 35)
-"""The first and last histogram bound in bits: 16 us to 34 s, in nanoseconds."""
+"""The first and last exported bound are 2 to these powers, in nanoseconds: 16 us and 34 s."""
 _COUNT_BITS = (0, 13)
 _PHASE_BITS = (3, 19)
-"""The first and last histogram bound in bits: 8 ms to 9 minutes, in milliseconds."""
+"""The first and last exported bound are 2 to these powers, in milliseconds: 8 ms and 9 minutes."""
 
 
 def add_histograms(sources: Sources, families: Families) -> None:
-    """Adds the histograms of requests, turns, writes and rebalances. Omits the histogram of an API
-    that has received no requests."""
+    """Adds the histograms of requests, turns, writes and rebalances. An API that has received no
+    request has no histogram."""
     requests = families.family(
         "muster_request_seconds", "Time from the arrival of a request to its response.", "histogram"
     )
@@ -348,7 +347,8 @@ def add_histograms(sources: Sources, families: Families) -> None:
 
 
 async def render(sources: Sources) -> AsyncIterator[bytes]:
-    """Runs a scrape and yields its text in chunks, in Prometheus' text format, version 0.0.4."""
+    """Runs a scrape, and yields its text in chunks. The format is Prometheus' text format, version
+    0.0.4."""
     families = Families(sources.config["metrics.series.max"])
     native = NativeView(sources, families)
     look = ClusterLook(sources)

@@ -1,7 +1,7 @@
 """Collects the facts for a group's verdict from the group's shard, the logs and earlier scans.
 
-Each step reads at most BLOCK partitions, BLOCK members or one member's assignment. The caller can
-let other work run between steps.
+The facts are collected in steps, between which the caller can let other work run. One step reads at
+most BLOCK partitions, BLOCK members, or the assignment of one member.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from broker.metrics.share_looks import ShareLooks
 
 PAUSE_MS = 5_000
-"""If the wall clock advances by at least this many ms more than the monotonic clock between two
-scans, the process was paused."""
+"""A scan assumes that the process was paused if, since the last scan, the wall clock advanced at
+least this many ms more than the monotonic clock."""
 
 Owners = dict[str, dict[int, str]]
-"""The member id of each partition's owner, by topic and partition."""
+"""The member id of the owner of each partition, by topic and partition."""
 
 
 class GroupLooks:
-    """Collects facts about groups, and remembers the data that the next scan needs."""
+    """Collects facts about groups, and remembers what the next scan of a group needs."""
 
     def __init__(
         self,
@@ -68,13 +68,14 @@ class GroupLooks:
         self._lso_blockers = lso_blockers
         self._time = lags.time
         self._last = self._time.now()
-        """The time at which the last scan of a group started."""
+        """The time at which the last scan of any group started."""
         self._resumed_ms = 0
         """The wall time at which the broker continued after its last pause."""
 
     @cached_property
     def share(self) -> ShareLooks:
-        """The facts about share groups, whose module is imported when it is needed."""
+        """Collects the facts about share groups. Its module is imported only when it is first
+        needed."""
         from broker.metrics.share_looks import ShareLooks
 
         return ShareLooks(self._share_partitions)
@@ -82,8 +83,8 @@ class GroupLooks:
     def facts(
         self, hosted: HostedGroups, group: GroupView, lagging_ms: int
     ) -> Generator[int, None, GroupFacts]:
-        """Collects the facts about a group in steps; yields the number of elements that each step
-        read."""
+        """Collects the facts about a group in steps, and returns them. Yields the number of
+        elements that each step has read."""
         now = self._time.now()
         self._note_pause(now)
         read = self._all_read(hosted, group, lagging_ms, now)
@@ -126,19 +127,19 @@ class GroupLooks:
         return (yield from self._group(group, partitions, now))
 
     def _note_pause(self, now: Now) -> None:
-        """Records a pause of the process or its machine, during which clients could not make
-        progress (law 9)."""
+        """Detects a pause of the process or the machine. During a pause no client could make
+        progress."""
         last, self._last = self._last, now
         if (now.wall_ms - last.wall_ms) - (now.mono_ms - last.mono_ms) >= PAUSE_MS:
             self._resumed_ms = now.wall_ms
 
     def _counts_from(self, group: GroupView, now: Now) -> int | None:
-        """Returns the wall time from which the time that the group spent in its state is counted;
-        None if the whole time is counted.
+        """Returns the wall time from which the age of the group's state is counted; None if its
+        whole age is counted.
 
-        Time before the start of the broker, or before the end of the last long pause, is not
-        counted, since members need time to continue. For an empty group the whole time is counted:
-        the group is also empty when the broker does not run.
+        Time before the start of the broker, or before the end of its last long pause, is not
+        counted, since members need time to continue. The age of an empty group is counted whole,
+        since a group stays empty while the broker does not run.
         """
         if group.is_empty and group.protocol_type and group.state_timestamp_ms >= 0:
             return None
@@ -147,10 +148,10 @@ class GroupLooks:
     def _all_read(
         self, hosted: HostedGroups, group: GroupView, lagging_ms: int, now: Now
     ) -> int | None:
-        """Returns the number of the group's partitions if the group has read all records of all of
-        them and no partition has a new owner, else None.
+        """Returns the number of the group's partitions if the group has read all records and the
+        partitions and their owners are the same as at the last scan; else None.
 
-        Most scans of most groups end with this result, which costs a tenth of a whole scan.
+        Most scans end with this result. It costs a tenth of a whole scan.
         """
         offsets = hosted.core.view.offsets
         found: dict[str, Columns] = {}
@@ -174,8 +175,8 @@ class GroupLooks:
         return sum([len(partitions) for partitions, _ in found.values()])
 
     def _owners(self, group: GroupView) -> Generator[int, None, Owners]:
-        """Collects the owner of each partition; the result is empty during a rebalance of the
-        group."""
+        """Collects the owner of each partition, in steps. Returns an empty dict while the group
+        rebalances."""
         owners: Owners = {}
         if not group.is_assigned:
             return owners
@@ -192,7 +193,7 @@ class GroupLooks:
         rows: Sequence[tuple[int, int, int, int]],
         now_ms: int,
     ) -> list[PartitionFacts]:
-        """Returns the facts about partitions that have a committed offset."""
+        """Returns the facts about some partitions of a topic that have a committed offset."""
         late: list[Key] = []
         facts = []
         for partition, offset, committed_ms, _ in rows:
@@ -244,8 +245,8 @@ class GroupLooks:
         return facts
 
     def _hold(self, at: Partition, offset: int) -> HoldFacts | None:
-        """Returns the transaction that blocks a group whose committed offset equals the last stable
-        offset."""
+        """Returns the open transaction that blocks a group whose committed offset is the last
+        stable offset; None if no transaction blocks it."""
         if not at.log.producers.open_transactions or offset != at.last_stable_offset:
             return None
         blocker = self._lso_blockers.of(at)
@@ -266,8 +267,11 @@ class GroupLooks:
         )
 
     def _timestamp(self, group_id: str, key: Key, now_ms: int) -> int | None:
-        """Returns the timestamp of the first unread record. If the timestamp is unknown, returns
-        the last known timestamp of an earlier first unread record; None if both are unknown."""
+        """Returns the timestamp of the first unread record; None if it is unknown.
+
+        Until the record is looked up, returns the timestamp of the first unread record of an
+        earlier scan, if that is known.
+        """
         times = self._lags.times
         time = times.known(key)
         if time is None:
@@ -277,8 +281,8 @@ class GroupLooks:
     def _group(
         self, group: GroupView, partitions: Sequence[PartitionFacts], now: Now
     ) -> Generator[int, None, GroupFacts]:
-        """Collects, in steps, the facts about the group as a whole, and adds the facts about its
-        partitions."""
+        """Collects, in steps, the facts about the group as a whole. Returns them together with
+        ``partitions``."""
         journal = self._journal.get(group.group_id)
         losses = [
             each
@@ -317,8 +321,8 @@ class GroupLooks:
         )
 
     def refused(self, group_id: str) -> Sequence[RefusedFacts]:
-        """Returns the clients whose joins fail until a client changes a setting. The group does not
-        need to exist."""
+        """Returns the clients whose JoinGroup requests fail until one of the clients changes a
+        setting. The group need not exist."""
         journal = self._journal.get(group_id)
         kept = () if journal is None else journal.rejected
         return [

@@ -1,10 +1,11 @@
-"""Finds pending offset commits whose transaction is not open at its coordinator.
+"""Finds pending offset commits whose transaction has ended, and logs the command that drops them.
 
-A log that an earlier version of Muster wrote may contain such commits: a client of transaction
-version 1 keeps its epoch, so the earlier version accepted these commits after the end of the
-transaction (broker/cores/groups/records.py). OffsetFetch of the group returns
-UNSTABLE_OFFSET_COMMIT until the producer's next transaction, which would commit the pending
-offsets. The log line names the command that drops the pending commits.
+A log may have such commits if an earlier version of Muster wrote it. A producer of transaction
+version 1 keeps its epoch after a transaction. Therefore the earlier Muster accepted commits after
+the transaction's end (broker/cores/groups/records.py).
+
+OffsetFetch returns UNSTABLE_OFFSET_COMMIT for the group until the producer's next transaction,
+which would commit the pending offsets.
 """
 
 from __future__ import annotations
@@ -28,8 +29,7 @@ EVERY_S = 20.0
 
 
 class HangingCommits:
-    """Logs each transaction that hangs in a partition of ``__consumer_offsets``; logs it only
-    once."""
+    """Logs each hanging transaction in a partition of ``__consumer_offsets``, once."""
 
     def __init__(
         self,
@@ -45,19 +45,17 @@ class HangingCommits:
         self._internal_errors = internal_errors
         self._background = background
         self._hung: dict[int, tuple[int, int]] = {}
-        """The transaction that hung at the last check (producer id and start offset), by partition.
-        """
+        """The producer id and start offset of the transaction that hung at the last check, by
+        partition."""
         self._logged: dict[int, tuple[int, int]] = {}
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Starts the periodic check, in the running loop."""
         self._task = self._background.every(
             "hanging commits", lambda: EVERY_S, self.look, self._failed
         )
 
     def stop(self) -> None:
-        """Stops the periodic check."""
         if self._task is not None:
             self._task.cancel()
 
@@ -81,8 +79,11 @@ class HangingCommits:
         slices.end()
 
     def _look_at(self, partition: Partition, before: tuple[int, int] | None) -> None:
-        """Logs a transaction if it hangs at two consecutive checks. A transaction that began after
-        the transactional ids were collected may appear to hang at one check."""
+        """Logs the oldest open transaction of a partition if it hangs at two consecutive checks.
+
+        One check is not enough. A transaction that began after the transactional ids were collected
+        appears to hang.
+        """
         blocker = self._lso_blockers.of(partition)
         if blocker is None or not blocker.hangs:
             return

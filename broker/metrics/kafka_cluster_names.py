@@ -1,9 +1,8 @@
-"""The series of replicas, fetchers, controller and ZooKeeper under Kafka's names, according to
-jmx_exporter's usual rules.
+"""Writes the series of replicas, fetchers, controller and ZooKeeper under Kafka's names, as
+jmx_exporter's usual rules form them.
 
-A standalone broker exports the series of an Apache broker in a cluster of one broker, without the
-series of ZooKeeper and fetchers. Only the leader of a partition exports the series of the
-partition.
+A standalone broker exports the series of an Apache Kafka broker that is alone in its cluster,
+except those of ZooKeeper and fetchers. The series of a partition are exported only by its leader.
 """
 
 from __future__ import annotations
@@ -66,7 +65,6 @@ class KafkaClusterNames:
         )
 
     def partitions(self, topic: str, partitions: Sequence[Partition]) -> None:
-        """Adds the series of some partitions of a topic."""
         for each in filter(is_led, partitions):
             if not self._families.has_room(6):
                 continue
@@ -82,7 +80,6 @@ class KafkaClusterNames:
             self._stable_lag.add(at, each.high_watermark - each.last_stable_offset)
 
     def _followed(self, fetcher: Fetcher, followed: Followed) -> None:
-        """Adds the lag of a partition that this broker follows."""
         if self._families.has_room(1):
             topic, index = followed.place
             client = f"ReplicaFetcherThread-{fetcher.number}-{fetcher.leader}"
@@ -90,7 +87,7 @@ class KafkaClusterNames:
             self._lag.add(at, followed.lag)
 
     def write(self) -> None:
-        """Writes the series of the broker."""
+        """Writes the series of the broker as a whole."""
         self._replica_manager()
         self._controller()
         self._fetchers()

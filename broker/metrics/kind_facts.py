@@ -1,5 +1,5 @@
-"""The facts that depend on the type of a group: its members, the phase in which it waits for some
-of them, and the problem of a streams group with its topics."""
+"""Collects the facts that depend on a group's type: about members, about the phase in which a group
+waits for members, and about missing topics of a streams group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from verdicts.streams_rules import MISSING_INTERNAL_TOPICS, NOT_READY, StreamsFa
 
 
 def member_facts(group: GroupView, member: MemberView, now: Now) -> MemberFacts:
-    """Returns the facts about a member."""
     return MemberFacts(
         member.member_id,
         member.group_instance_id,
@@ -26,8 +25,8 @@ def member_facts(group: GroupView, member: MemberView, now: Now) -> MemberFacts:
 
 
 def awaited_facts(group: GroupView, now: Now) -> AwaitedFacts | None:
-    """Returns the phase in which the group waits, and for which members; None if it does not
-    wait."""
+    """Returns the phase in which the group waits, its end, and the members for which the group
+    waits; None if it does not wait."""
     waits = group.awaited()
     end_ms = heartbeats.phase_end_ms(group, now)
     if end_ms is None:
@@ -37,11 +36,11 @@ def awaited_facts(group: GroupView, now: Now) -> AwaitedFacts | None:
 
 
 def streams_facts(group: GroupView) -> StreamsFacts | None:
-    """Returns the problem of a streams group with its topics; None for other groups, and if all
-    topics exist.
+    """Returns the problem of a streams group with its topics; None if it has no problem or is not a
+    streams group.
 
-    A group whose members have left keeps a problem that they found. Missing internal topics are not
-    its problem: the broker creates them at the next heartbeat.
+    A problem that members have found remains when all members have left. Missing internal topics
+    are an exception: the broker creates them at the next heartbeat.
     """
     if group.type != STREAMS or not (group.is_empty or group.state.value == NOT_READY):
         return None

@@ -1,8 +1,8 @@
-"""The series with labels for group, member, topic or partition, under kafka_exporter's names and
-Muster's names.
+"""Writes the series with labels for group, member, topic or partition: kafka_exporter's series and
+Muster's own.
 
-This module only writes counts of other modules; docs/operate/metrics.md lists names, labels and
-meanings.
+This module only writes what other modules have counted. docs/operate/metrics.md lists the names,
+labels and meanings.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from protocol.now import Now
 from verdicts.spelling import plain_host
 
 PARTS = [f".{each:03d}" for each in range(1000)]
-"""The decimal part for each number of milliseconds, precomputed because formatting a float takes
-twice as long."""
+"""The decimals of a number of seconds, for each number of milliseconds. They are precomputed, since
+formatting a float takes twice as long."""
 
 
 class NativeView(View):
-    """Writes kafka_exporter's series, and Muster's additional series."""
+    """Writes the series under kafka_exporter's names and Muster's own names."""
 
     def __init__(self, sources: Sources, families: Families) -> None:
         self.sources = sources
@@ -140,7 +140,7 @@ class NativeView(View):
         self._first_expiry_ms: int | None = None
 
     def begin_group(self, seen: Seen) -> None:
-        """Adds the group's verdict, members, generation and time in its state."""
+        """Adds the group's verdict, number of members, generation and age of its state."""
         self._group = label("consumergroup", seen.group_id)
         group = seen.group
         if group is None or not self.families.has_room(5):
@@ -161,8 +161,6 @@ class NativeView(View):
         lags: Sequence[PartitionLag],
         owners: dict[TopicPartition, MemberView],  # noqa: ARG002 - other views need them
     ) -> None:
-        """Adds the committed offset, the lag in records and the lag in seconds of each
-        partition."""
         topics, partitions, offsets, starts, ends, records, ages, inexact, committed, expires = zip(
             *lags, strict=True
         )
@@ -205,7 +203,6 @@ class NativeView(View):
             )
 
     def _add_outside(self, lags: Sequence[PartitionLag]) -> None:
-        """Adds a series for each committed offset that is outside the range of its log."""
         for lag in lags:
             is_above = lag.lag is not None and lag.lag < 0
             if (is_above or lag.lost) and self.families.has_room(1):
@@ -214,7 +211,6 @@ class NativeView(View):
                 self._outside.add(f"{self._group},{at}", 1)
 
     def end_topic(self, topic: str) -> None:
-        """Adds the series that have the labels group and topic."""
         if self.families.has_room(5):
             labels = f"{self._group},{label('topic', topic)}"
             self._committed_sum.add(labels, self._sum)
@@ -229,7 +225,6 @@ class NativeView(View):
         self._reset_topic()
 
     def members(self, lags: Sequence[MemberLag]) -> None:
-        """Adds each member's lag."""
         for lag in lags:
             if not self.families.has_room(3):
                 continue
@@ -245,10 +240,9 @@ class NativeView(View):
                 self._member_seconds.add(labels, lag.seconds)
 
     def end_group(self) -> None:
-        """Does nothing, since this view has no sums of a group."""
+        """Does nothing, since this view has no series that sum up a group."""
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
-        """Adds offsets and replicas of each partition."""
         cleaned = self.sources.cleaning.checkpoint
         topic = label("topic", entry.topic.name)
         node_id, lso_blockers = self.sources.registry.node_id, self.sources.lso_blockers
@@ -279,7 +273,6 @@ class NativeView(View):
                 self._held_seconds.add(labels, seconds_between(blocker.since_ms, self.now))
 
     def topic(self, entry: TopicLogs) -> None:
-        """Adds the series that have the label topic."""
         if self.families.has_room(6):
             topic = label("topic", entry.topic.name)
             first = entry.partition(0)
@@ -295,8 +288,8 @@ class NativeView(View):
 
 
 def state_age_s(group: GroupView, now: Now) -> float | None:
-    """Returns the number of seconds for which the group has been in its state; None if the state
-    was loaded without a time."""
+    """Returns the time in seconds for which the group has been in its state; None if the log does
+    not say since when."""
     if group.state_since_ms:
         return max(0, now.mono_ms - group.state_since_ms) / 1000
     if group.state_timestamp_ms < 0:
@@ -305,17 +298,17 @@ def state_age_s(group: GroupView, now: Now) -> float | None:
 
 
 def seconds_between(wall_ms: int, now: Now) -> float:
-    """Returns the number of seconds from the wall time ``wall_ms`` to ``now``, at least 0."""
+    """Returns the time in seconds from the wall time ``wall_ms`` to ``now``; 0 if ``wall_ms`` is
+    later."""
     return max(0, now.wall_ms - wall_ms) / 1000
 
 
 def least(values: Sequence[int | None]) -> int | None:
-    """Returns the lowest value that is not None; None if all are None."""
+    """Returns the lowest number in ``values``; None if all are None."""
     return min(known(values), default=None)
 
 
 def known(values: Sequence[int | None]) -> Sequence[int]:
-    """Returns the values that are not None."""
     if None in values:
         return [value for value in values if value is not None]
     return cast(Sequence[int], values)

@@ -1,22 +1,23 @@
-"""The lag of groups in records and in seconds, by partition and by member.
+"""Computes the lag of groups in records and in seconds, by partition and by member.
 
-Lag in records is the difference of two offsets, as in Apache's tools; transaction markers also have
-offsets. A client that commits its position has no lag after a marker. A client that commits the
-offset after its last record, before a marker, has a lag of one record and 0 s.
+The lag in records is the difference of two offsets, as in Apache's tools. Transaction markers also
+have offsets. A client that commits its position has no lag after a marker. A client that commits
+the offset after its last record has a lag of one record and 0 seconds if a marker follows.
 
-Lag in records needs only the cache and the log end offsets. Lag in seconds is the age of the first
-unread record, which only the log has: broker/metrics/record_times.py looks up the record's
-timestamp, and keeps it until the committed offset moves or the log start offset passes the record.
-Before the lookup the lag in seconds is unknown, not 0. If a group commits faster than records are
-looked up, the last known age is used.
+The lag in records needs only the cache of committed offsets and the log end offsets. The lag in
+seconds is the age of the first unread record, which must be read from the log.
+broker/metrics/record_times.py looks up the record's timestamp. It keeps the timestamp until the
+committed offset moves or the log start offset passes the record. Before the lookup, the lag in
+seconds is unknown, not 0. If a group commits faster than records are looked up, the last known age
+is used.
 
-In a cluster another broker may lead the partition. If this broker has a replica in sync, its log is
-used. Otherwise the leader returns its log start and end offsets, but not the ages of its records.
-These offsets may be older than a commit: a committed offset above the end offset counts as the end
-offset until newer end offsets are known.
+In a cluster, another broker may lead the partition. If this broker has an in-sync replica, its log
+is used. Otherwise the leader is asked for its log start and end offsets, but not for the ages of
+its records. The leader's offsets may be older than a commit. A committed offset above the end
+offset then counts as the end offset, until a newer one is known.
 
-`/metrics`, `/api` and the page use this module. All code of this module runs in the loop's thread.
-Long work is an iterator, so that the caller can pause between two blocks of partitions.
+`/metrics`, `/api` and the web page use this module. Its code runs in the event loop's thread. Long
+work is an iterator, so that the caller can pause between two blocks of partitions.
 """
 
 from __future__ import annotations
@@ -45,41 +46,40 @@ BLOCK = 128
 """The maximum number of partitions whose lag one step computes."""
 
 _made: Callable[..., PartitionLag] = tuple.__new__
-"""Creates a PartitionLag in half the time that the constructor takes."""
+"""Creates a PartitionLag from a tuple, in half the time of the constructor."""
 
 _NOWHERE: Mapping[int, Partition] = {}
 
 TopicPartition = tuple[str, int]
 Commits = Iterable[tuple[int, int, int, int]]
-"""The commits in a topic: partition, offset, commit timestamp and expire timestamp of each."""
+"""The partition, offset, commit timestamp and expire timestamp of each commit."""
 ByTopic = Mapping[str, Mapping[int, "PartitionLag"]]
 """The lags of a group, by topic and partition."""
 
 
 class PartitionLag(NamedTuple):
-    """The lag of a group in one partition; unknown fields are None."""
+    """The lag of a group in one partition. Fields that are unknown are None."""
 
     topic: str
     partition: int
     offset: int
-    """The offset that the group has committed."""
     log_start_offset: int | None
-    """The log start offset; None if the partition does not exist or its leader has not responded
-    yet. The log end offset is None in the same cases."""
+    """The log start offset. This and the log end offset are None if the partition does not exist,
+    or if its leader has not yet responded."""
     log_end_offset: int | None
     records: int | None
-    """The number of records from the committed offset to the log end, at least 0; counted from the
-    log start offset if the log start offset is higher than the committed offset."""
+    """The number of records from the committed offset, or from the log start offset if that is
+    higher, to the log end offset. It is at least 0."""
     age_ms: int | None
-    """The age of the first unread record in ms; 0 if all records are read; None if the timestamp
-    has not been looked up yet."""
+    """The age of the first unread record in ms; 0 if all records are read; None if it has not been
+    looked up."""
     approximate: bool
-    """True if ``age_ms`` is the age of a large batch, not of the first unread record."""
+    """True if ``age_ms`` is the age of the large batch that contains the first unread record."""
     committed_ms: int
     """The wall time of the commit."""
     expires_ms: int | None
-    """The wall time from which the offset may expire if the group shows no further activity; None
-    if the offset does not expire."""
+    """The wall time from which the offset may expire if the group is not active until then; None if
+    it does not expire."""
 
     @property
     def lag(self) -> int | None:
@@ -91,13 +91,13 @@ class PartitionLag(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """The number of records that were deleted before the group read them, not part of lag."""
+        """The number of records that were deleted before the group read them. ``lag`` and
+        ``records`` do not include them."""
         start = self.log_start_offset
         return 0 if start is None else max(0, start - self.offset)
 
     @property
     def seconds(self) -> float | None:
-        """The value of ``age_ms`` in seconds."""
         return None if self.age_ms is None else self.age_ms / 1000
 
 
@@ -108,16 +108,15 @@ class MemberLag(NamedTuple):
     partitions: int
     """The number of partitions that are assigned to the member."""
     committed: int
-    """The number of the member's partitions that have a committed offset."""
     topics: Mapping[str, int]
     """The number of the member's partitions, by topic."""
     records: int
     seconds: float | None
-    """The largest known lag in seconds over the member's partitions; None if none is known."""
+    """The largest known lag in seconds of the member's partitions; None if no lag is known."""
 
 
 class Lags:
-    """Computes the lag of this broker's groups; only the loop's thread uses it."""
+    """Computes the lag of this broker's groups. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -126,7 +125,7 @@ class Lags:
         time: Time,
         elsewhere: RemoteEndOffsets | None = None,
     ) -> None:
-        """Creates the object; ``elsewhere`` provides the end offsets at other leaders."""
+        """``elsewhere`` has the end offsets at other leaders; None for a standalone broker."""
         self.groups = groups
         self.logs = logs
         self.time = time
@@ -139,7 +138,8 @@ class Lags:
     # -- the logs
 
     def here(self, topic: str) -> Mapping[int, Partition]:
-        """Returns the partitions of a topic whose end offset this broker's replica knows."""
+        """Returns the partitions of a topic, by index, for which this broker has a replica that
+        leads or is in sync."""
         if self._elsewhere is not None:
             return self._elsewhere.trusted(topic)
         entry = self.logs.topics.get(topic)
@@ -153,7 +153,7 @@ class Lags:
         return b"" if entry is None else entry.topic.topic_id
 
     def high_watermarks(self, topic: str) -> array[int]:
-        """Returns the high watermarks of all partitions by index; 0 if unknown."""
+        """Returns the high watermark of each partition, by index; 0 if it is unknown."""
         if self._elsewhere is not None:
             return self._elsewhere.high_watermarks(topic)
         entry = self.logs.topics.get(topic)
@@ -164,10 +164,11 @@ class Lags:
     def ends(
         self, topic: str, partition: int, at: Partition | None, offset: int, committed_ms: int
     ) -> tuple[int, int] | None:
-        """Returns the start and end offsets of the log for a commit; None if unknown.
+        """Returns the start and end offset of the log with which a commit is compared; None if
+        unknown.
 
-        ``at`` is this broker's replica, as `here` returns it. If the end offset of ``at`` is not
-        below the committed offset, the caller may use the offsets of ``at`` without this call.
+        ``at`` is this broker's replica, as `here` returns it. If its high watermark is not below
+        the committed offset, the caller may use the offsets of ``at`` without this call.
         """
         if at is not None and (self._elsewhere is None or offset <= at.high_watermark):
             return at.log.log_start_offset, at.high_watermark
@@ -188,9 +189,10 @@ class Lags:
     # -- queries
 
     def records_of(self, hosted: HostedGroups, group: GroupView) -> int | None:
-        """Returns the number of records that a group has not read: the sum over its commits.
+        """Returns the number of records that a group has not read, over all its committed offsets.
 
-        Returns None without a committed offset: only the members know where they start to read.
+        Returns None if the group has no committed offset. Only its members then know where they
+        begin to read.
         """
         fetched = hosted.core.view.offsets.fetch_all(group.group_id)
         if not fetched:
@@ -198,8 +200,8 @@ class Lags:
         return sum([self._records(each) for each in fetched])
 
     def in_topic(self, hosted: HostedGroups, group_id: str, topic: str) -> tuple[int, int] | None:
-        """Returns the number of partitions of a topic in which the group has a commit, and the
-        total lag of these partitions in records; None if the group has no commit in the topic."""
+        """Returns the number of partitions of a topic in which the group has a commit, and their
+        total lag in records; None without a commit."""
         if topic not in hosted.core.view.offsets.topics(group_id):
             return None
         for fetched in hosted.core.view.offsets.fetch_all(group_id):
@@ -221,22 +223,22 @@ class Lags:
         return behind
 
     def of_group(self, hosted: HostedGroups, group_id: str) -> Iterator[PartitionLag]:
-        """Yields the lag at every committed offset of a group, ordered by topic and partition."""
+        """Yields the lag at each committed offset of a group, by topic, then partition."""
         for topic in list(hosted.core.view.offsets.topics(group_id)):
             yield from self.of_topic(hosted, group_id, topic)
 
     def of_topic(self, hosted: HostedGroups, group_id: str, topic: str) -> Iterator[PartitionLag]:
-        """Yields the lag at every committed offset of a group in one topic."""
+        """Yields the lag at each committed offset of a group in one topic."""
         for block in self.blocks(hosted, group_id, topic):
             yield from block
 
     def blocks(
         self, hosted: HostedGroups, group_id: str, topic: str
     ) -> Iterator[list[PartitionLag]]:
-        """Yields the lags in one topic in blocks of at most BLOCK. Changes during the iteration are
-        visible in later blocks.
+        """Yields the lags in one topic in blocks of at most BLOCK partitions, and queues lookups of
+        unknown ages.
 
-        Unknown ages are queued for a lookup.
+        Later blocks include changes that happen during the iteration.
         """
         for block in self.blocks_or_none(hosted, group_id, topic, ask=True, whole=True):
             assert block is not None
@@ -245,8 +247,8 @@ class Lags:
     def blocks_or_none(
         self, hosted: HostedGroups, group_id: str, topic: str, *, ask: bool, whole: bool
     ) -> Iterator[list[PartitionLag] | None]:
-        """Yields blocks as `blocks` does. Unless ``whole`` is true, yields None at the first
-        unknown age and ends.
+        """Yields blocks as `blocks` does. If ``whole`` is false, it instead yields None and ends at
+        the first unknown age.
 
         ``ask`` is False if the caller has already queued the lookups with the method `ask`.
         """
@@ -265,10 +267,10 @@ class Lags:
                 yield block
 
     def ask(self, hosted: HostedGroups, group_id: str) -> Iterator[int]:
-        """Queues lookups of the unknown ages of a group; ``times.settled()`` waits for them.
+        """Queues lookups of the unknown ages of a group. ``times.settled()`` waits for them.
 
-        Yields the number of offsets that each step read, at most BLOCK. This method takes a fifth
-        of the time of `blocks`.
+        Yields the number of offsets of each step, at most BLOCK. This takes a fifth of the time of
+        `blocks`.
         """
         for topic in list(hosted.core.view.offsets.topics(group_id)):
             for commits in hosted.core.view.offsets.commits(group_id, topic, BLOCK):
@@ -299,9 +301,10 @@ class Lags:
     def _block(
         self, group_id: str, topic: str, commits: Commits, rule: ExpiryRule | None, whole: bool
     ) -> list[PartitionLag] | None:
-        """Returns the lags for some commits in one topic. A scrape calls this method most often.
+        """Returns the lags for some commits in one topic. This is the most frequent call of a
+        scrape.
 
-        Unless ``whole`` is true, returns None at the first unknown age.
+        If ``whole`` is false, returns None at the first unknown age.
         """
         now_ms = self.time.now().wall_ms
         retention_ms = self.groups.settings.core.offsets_retention_ms
@@ -357,10 +360,8 @@ class Lags:
         return lags
 
     def of_member(self, group: GroupView, member: MemberView, lags: ByTopic) -> MemberLag | None:
-        """Returns the lag of a member, computed from the lags of its group.
-
-        Returns None if the member's assignment does not have the consumer format.
-        """
+        """Returns the lag of a member, from the lags of its group. Returns None if the assignment
+        is not in the format of consumers."""
         owned = self.owned_by(group, member)
         if owned is None:
             return None
@@ -377,8 +378,8 @@ class Lags:
 
     @staticmethod
     def owned_by(group: GroupView, member: MemberView) -> dict[str, list[int]] | None:
-        """Returns the partitions that are assigned to a member, by topic; None if the assignment
-        does not have the consumer format."""
+        """Returns the partitions that are assigned to a member, by topic. Returns None if the
+        assignment is not in the format of consumers."""
         if group.protocol_type != CONSUMER:
             return None
         try:
@@ -388,10 +389,11 @@ class Lags:
 
 
 def readable(groups: GroupRuntime) -> list[HostedGroups]:
-    """Returns the shards whose groups can be read now."""
+    """Returns the shards of groups that are loaded."""
     return [each for each in groups.hosted_shards if each.phase in LOADED]
 
 
 def expiry_rule(group: GroupView | None) -> ExpiryRule | None:
-    """Returns the rule by which a group's offsets expire; None in a state without expiry."""
+    """Returns the rule by which a group's offsets expire; None if they do not expire in the group's
+    current state."""
     return rule_for(GroupCondition() if group is None else condition_of(group))

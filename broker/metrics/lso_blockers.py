@@ -1,16 +1,16 @@
-"""Finds the transactions that hold back a last stable offset (LSO), and the groups that these
-transactions block.
+"""Finds the transactions that hold back the last stable offset (LSO) of a partition, and the groups
+that wait for these transactions.
 
-A partition knows the producer of its oldest open transaction; the coordinator knows the
-transactional id of that producer. If no transactional id has the transaction open, the transaction
-hangs, and only an operator can end it. Muster does not report a hanging transaction if ids may be
-missing: if ids are being loaded or can't be read, or if other brokers coordinate ids. `refresh`
-collects the ids in steps; `of` reads the result of the last `refresh`.
+A partition knows the producer id of its oldest open transaction. The coordinator knows the
+transactional id of that producer. A transaction hangs if no transactional id has it open; then only
+an operator can end it. No transaction counts as hanging while ids may be missing: while ids are
+being loaded or can't be read, or if other brokers coordinate ids. `LsoBlockers.refresh` collects
+the ids in steps. `LsoBlockers.of` uses the ids of the last `refresh`.
 
-A Fetch request does not name a group. But if a group's committed offset is the LSO, and records
-exist after the LSO, the group waits for the transaction that begins at the LSO. Each scan of the
-groups, every few seconds, detects such groups; the journal of transactions records the groups and
-how long they waited.
+A Fetch request does not name a group. But if a group's committed offset is the LSO, and there are
+records after the LSO, the group waits for the transaction that begins there. Each scan of the
+groups, every few seconds, detects such groups. The journal of transactions records which groups
+waited, and for how long.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from transactions.transaction import Transaction
 from verdicts.facts import GroupFacts, HoldFacts, PartitionFacts
 
 STEP = 500
-"""The maximum number of open transactions that one step collects."""
+"""The maximum number of open transactions that one step of `LsoBlockers.refresh` collects."""
 
 
 class LsoBlocker(NamedTuple):
     """The oldest open transaction of a partition."""
 
     transactional_id: str | None
-    """The transactional id; None if this broker does not know a transactional id of this producer.
-    """
+    """The transactional id of the producer; None if this broker does not know it."""
     producer_id: int
     producer_epoch: int
     start_offset: int
-    """The first offset of the transaction, which is the last stable offset of the partition."""
+    """The offset of the transaction's first record, which is the last stable offset of the
+    partition."""
     since_ms: int
-    """The wall time at which the first partition was added to the transaction. If the id is
-    unknown: the wall time of the producer's last record."""
+    """The wall time at which the first partition was added to the transaction. If
+    ``transactional_id`` is None, the wall time of the producer's last record."""
     ends_ms: int | None
-    """The wall time at which the transaction times out; None if the outcome of the transaction is
-    decided, or if no coordinator will end the transaction."""
+    """The wall time at which the transaction times out; None if its outcome is already decided, or
+    if ``transactional_id`` is None."""
     state: str | None
-    """The state of the transaction at its coordinator; None if the id is unknown."""
+    """The state of the transaction at its coordinator; None if ``transactional_id`` is None."""
     client: Client
-    """The client that sent the last request for the transaction."""
+    """The client that sent the last request about the transaction."""
     hangs: bool = False
     """True if no transactional id has the transaction open, so that only an operator can end it."""
     is_elsewhere: bool = False
@@ -61,7 +61,7 @@ class LsoBlocker(NamedTuple):
 
 
 class LsoBlockers:
-    """Finds the transaction that holds back a partition's last stable offset."""
+    """Finds the transactions that hold back the last stable offset of partitions."""
 
     def __init__(
         self, transactions: TransactionRuntime, partition_count: Callable[[], int], time: Time
@@ -73,13 +73,13 @@ class LsoBlockers:
         self._partition_count = partition_count
         self._by_producer: dict[int, Transaction] = {}
         self._has_all = False
-        """True if this broker hosts and can read all shards; False if a shard is loading, can't be
-        read, or is on another broker."""
+        """True if this broker has loaded the shards of all partitions of ``__transaction_state``.
+        """
         self._has_others = False
         """True if other brokers lead partitions of ``__transaction_state``."""
 
     def refresh(self) -> Iterator[int]:
-        """Collects the open transactions by producer id; yields the size of each step."""
+        """Collects the open transactions by producer id, in steps. Yields the size of each step."""
         found: dict[int, Transaction] = {}
         hosted_shards = list(self._transactions.hosted_shards)
         self._has_others = len(hosted_shards) < self._partition_count()
@@ -97,13 +97,14 @@ class LsoBlockers:
         self._by_producer, self._has_all = found, has_all
 
     def transactional_id_of(self, producer_id: int) -> str | None:
-        """Returns the transactional id of a producer that had an open transaction at the last
-        refresh; None if the id is unknown."""
+        """Returns the transactional id of a producer; None if the producer had no open transaction
+        at the last refresh."""
         known = self._by_producer.get(producer_id)
         return None if known is None else known.transactional_id
 
     def of(self, partition: Partition) -> LsoBlocker | None:
-        """Returns the transaction that holds back a partition; None if no transaction does."""
+        """Returns the transaction that holds back the last stable offset of a partition; None if
+        the offset is not held back."""
         log = partition.log
         stable = partition.last_stable_offset
         if stable >= partition.high_watermark:
@@ -133,15 +134,14 @@ class LsoBlockers:
 
 
 def _has(known: Transaction, partition: Partition) -> bool:
-    """Returns True if the transaction includes the partition, so that the end of the transaction
-    writes a marker to the partition."""
+    """Returns True if the end of the transaction will write a marker to the partition."""
     return any(
         topic == partition.topic and partition.index in ids for topic, ids in known.partitions
     )
 
 
 class BlockedGroups:
-    """Finds the groups that wait for a transaction and reports them to the journal of
+    """Finds the groups that wait for a transaction, and reports them to the journal of
     transactions."""
 
     def __init__(self, transactions: TransactionRuntime, journal: Journal, time: Time) -> None:
@@ -150,7 +150,7 @@ class BlockedGroups:
         self._time = time
 
     def see(self, facts: GroupFacts) -> None:
-        """Reads the facts about a group and reports each wait for a transaction to the journal."""
+        """Reports to the journal each transaction for which a group waits."""
         if not facts.members and facts.protocol_type:
             return  # a group without members does not wait
         for each in facts.partitions:
@@ -178,8 +178,8 @@ class BlockedGroups:
 
 
 def story_of(known: Transaction) -> Story:
-    """Returns a journal entry about an open transaction, with the facts that its coordinator
-    knows."""
+    """Returns a journal entry about an open transaction, filled from the coordinator's state of the
+    transaction."""
     story = Story(0, known.producer_id, known.producer_epoch, known.client, known.start_ms)
     story.source = Source.LOG
     story.touch(known.partitions, "")

@@ -1,9 +1,9 @@
-"""Writes series under the names of other exporters, for dashboards that were made for these
-exporters (``metrics.compat``).
+"""Writes series under the names of other exporters, for dashboards that were made for them
+(``metrics.compat``).
 
-Each view writes the numbers of labelled_series.py under the names and labels of one exporter:
-KMinion, kafka-lag-exporter, or jmx_exporter with its usual rules for Kafka's JMX metrics.
-docs/operate/metrics.md lists the names that Muster writes and the names that it omits.
+Each view writes the same numbers as labelled_series.py, under the names and labels of one exporter:
+KMinion, kafka-lag-exporter, or jmx_exporter with its usual rules for Kafka. docs/operate/metrics.md
+lists the names that Muster writes, and the names that it omits.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from coordinator.read_only import MemberView
 from protocol.messages import BY_KEY
 
 LATE_MS = 300_000
-"""A transaction is late if it has been open for the maximum transaction timeout plus this number of
-ms, as in Kafka."""
+"""The number of ms that a transaction may be open in excess of transaction.max.timeout.ms before it
+counts as late, as in Kafka."""
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 
@@ -73,7 +73,6 @@ class KMinion(_View):
         self.families[f"kminion_kafka_{name}"].add(at, value)
 
     def begin_group(self, seen: Seen) -> None:
-        """Adds the group's state and members."""
         self._seen = seen
         self._group = label("group_id", seen.group_id)
         group = seen.group
@@ -96,7 +95,6 @@ class KMinion(_View):
         lags: Sequence[PartitionLag],
         owners: dict[TopicPartition, MemberView],  # noqa: ARG002 - other views need them
     ) -> None:
-        """Adds the lag of each partition."""
         self._offset_sum += sum([lag.offset for lag in lags])
         self._lag_sum += sum([lag.records or 0 for lag in lags])
         if self.families.has_room(len(lags)):
@@ -107,7 +105,6 @@ class KMinion(_View):
                     self._add("consumer_group_topic_partition_lag", each, lag.records)
 
     def end_topic(self, topic: str) -> None:
-        """Adds the total lag in the topic."""
         if self.families.has_room(2):
             at = f"{self._group},{label('topic_name', topic)}"
             self._add("consumer_group_topic_offset_sum", at, self._offset_sum)
@@ -115,7 +112,6 @@ class KMinion(_View):
         self._offset_sum = self._lag_sum = 0
 
     def members(self, lags: Sequence[MemberLag]) -> None:
-        """Counts the members' partitions by topic."""
         for lag in lags:
             if lag.partitions:
                 self._busy.add(lag.member.member_id)
@@ -124,7 +120,6 @@ class KMinion(_View):
                 self._having[topic] += 1
 
     def end_group(self) -> None:
-        """Adds the series that sum up the members."""
         group = self._seen.group
         if group is not None and self.families.has_room(1 + 2 * len(self._assigned)):
             idle = len(group.members) - len(self._busy)
@@ -138,7 +133,6 @@ class KMinion(_View):
         self._having.clear()
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
-        """Adds the start and end offset of each partition."""
         has_room = self.families.has_room(2 * len(partitions))
         topic = label("topic_name", entry.topic.name)
         for partition in partitions:
@@ -154,7 +148,6 @@ class KMinion(_View):
                 self._add("topic_partition_high_water_mark", at, high)
 
     def topic(self, entry: TopicLogs) -> None:
-        """Adds the series about the topic as a whole."""
         if self.families.has_room(3):
             topic = label("topic_name", entry.topic.name)
             self._add("topic_low_water_mark_sum", topic, self._low)
@@ -164,7 +157,6 @@ class KMinion(_View):
         self._low = self._high = self._size = 0
 
     def end(self, scan: Scan) -> None:  # noqa: ARG002
-        """Adds the series of the broker and the cluster."""
         node_id = str(self.sources.registry.node_id)
         host, port = self.sources.advertised.first
         listener = self.sources.advertised.endpoints[0].name
@@ -184,7 +176,8 @@ class KMinion(_View):
 
 
 class LagExporter(_View):
-    """Writes kafka-lag-exporter's series; ``cluster_name`` is the cluster id."""
+    """Writes kafka-lag-exporter's series. The value of the label ``cluster_name`` is the cluster
+    id."""
 
     def __init__(self, sources: Sources, families: Families) -> None:
         super().__init__(sources, families)
@@ -212,7 +205,6 @@ class LagExporter(_View):
         self._oldest: float | None = None
 
     def begin_group(self, seen: Seen) -> None:
-        """Starts the sums of a group."""
         self._group = f"{self._cluster},{label('group', seen.group_id)}"
         self._simple = "false" if seen.group is not None and seen.group.protocol_type else "true"
         self._in_group = self._most = 0
@@ -221,7 +213,6 @@ class LagExporter(_View):
     def offsets(
         self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, MemberView]
     ) -> None:
-        """Adds the offset and the lag of each partition, with its owner."""
         has_room = self.families.has_room(3 * len(lags))
         topic = label("topic", lags[0].topic)
         for lag in lags:
@@ -248,14 +239,12 @@ class LagExporter(_View):
                 self._seconds.add(at, lag.seconds)
 
     def end_topic(self, topic: str) -> None:
-        """Adds the total lag in the topic."""
         if self.families.has_room(1):
             self._topic_sum.add(f"{self._group},{label('topic', topic)}", self._in_topic)
         self._in_group += self._in_topic
         self._in_topic = 0
 
     def end_group(self) -> None:
-        """Adds the series that have only the label group."""
         if self.families.has_room(3):
             at = f'{self._group},is_simple_consumer="{self._simple}"'
             self._sum.add(self._group, self._in_group)
@@ -264,7 +253,6 @@ class LagExporter(_View):
                 self._max_seconds.add(at, self._oldest)
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
-        """Adds the start and end offset of each partition."""
         if self.families.has_room(2 * len(partitions)):
             topic = label("topic", entry.topic.name)
             for partition in filter(is_led, partitions):
@@ -273,11 +261,12 @@ class LagExporter(_View):
                 self._earliest.add(at, partition.log.log_start_offset)
 
     def end(self, scan: Scan) -> None:
-        """Does nothing, since this exporter has no series of the broker."""
+        """Does nothing, since kafka-lag-exporter has no series of a broker."""
 
 
 class Jmx(_View):
-    """Writes the series of jmx_exporter's kafka-2_0_0.yml for which this broker has numbers."""
+    """Writes the series of jmx_exporter's rules kafka-2_0_0.yml, as far as Muster has the
+    numbers."""
 
     def __init__(self, sources: Sources, families: Families, look: ClusterLook) -> None:
         super().__init__(sources, families)
@@ -288,11 +277,9 @@ class Jmx(_View):
         self._out = families.family(f"{topics}bytesout_total", "Bytes fetched.", "counter")
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
-        """Adds the series about the replicas of each partition."""
         self._cluster.partitions(label("topic", entry.topic.name), partitions)
 
     def topic(self, entry: TopicLogs) -> None:
-        """Adds the numbers of records, bytes in and bytes out of a topic."""
         if self.families.has_room(3):
             topic = label("topic", entry.topic.name)
             led = filter(is_led, entry.partitions)
@@ -301,10 +288,10 @@ class Jmx(_View):
             self._out.add(topic, entry.bytes_out)
 
     def end(self, scan: Scan) -> None:
-        """Adds the number of classic groups by state, the series of requests, and the series of the
-        cluster.
+        """Adds the series of groups, transactions, requests and the cluster.
 
-        In Kafka 4 the metrics of ``GroupMetadataManager`` do not count consumer groups either.
+        Only classic groups are counted. Kafka 4 also does not count consumer groups in the metrics
+        of ``GroupMetadataManager``.
         """
         manager = "kafka_coordinator_group_groupmetadatamanager_num"
         offsets = sum(
@@ -364,7 +351,7 @@ Compat = KMinion | LagExporter | Jmx
 
 
 def compat_views(sources: Sources, families: Families, look: ClusterLook) -> list[Compat]:
-    """Returns the views that ``metrics.compat`` names."""
+    """Returns a view for each exporter that the setting ``metrics.compat`` names."""
     wanted = [each for each in str(sources.config["metrics.compat"] or "").split(",") if each]
     made: dict[str, Callable[[], Compat]] = {
         "jmx": lambda: Jmx(sources, families, look),
@@ -375,10 +362,10 @@ def compat_views(sources: Sources, families: Families, look: ClusterLook) -> lis
 
 
 def wants_look(views: Sequence[View]) -> bool:
-    """Returns True if a view shows the counts of `ClusterLook`."""
+    """Returns True if one of the views writes the counts of `ClusterLook`."""
     return any(isinstance(view, Jmx) for view in views)
 
 
 def wants_owners(views: Sequence[View]) -> bool:
-    """Returns True if a view shows the owner of each partition."""
+    """Returns True if one of the views writes the owner of each partition."""
     return any(isinstance(view, LagExporter) for view in views)

@@ -1,13 +1,11 @@
-"""Remembers, between two scans, for how long each committed offset has not moved. The verdicts need
-this duration.
+"""Remembers for how long each committed offset has not moved. The verdicts need this duration.
 
-A commit timestamp is not enough: a stuck client may keep committing the same offset. Each scan of a
-group is therefore compared with the previous scan, partition by partition, in arrays. The first
-scan of a group, including the first scan after a start of the broker, uses the times of the commits
-in the log.
+The timestamp of a commit is not enough, since a stuck client may commit the same offset again and
+again. Therefore each scan of a group is compared with its previous scan, partition by partition, in
+arrays. The first scan of a group after a start of the broker uses the timestamps of the commits.
 
-`Arrivals` remembers the end offsets that topics had in the last minute. An unread record below an
-earlier end offset existed at the time of this end offset, which is known without a read of the log.
+`Arrivals` remembers the end offsets that topics had in about the last minute. A record below an
+earlier end offset existed at that time. So its minimum age is known without reading the log.
 """
 
 from __future__ import annotations
@@ -18,20 +16,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 PARTITIONS_MAX = 1_000_000
-"""The maximum number of remembered triples (group, topic, partition); no history is kept for
-further triples."""
+"""The maximum number of remembered partitions, counted once for each group. The progress of more
+partitions is not remembered."""
 MARKS_KEPT = 8
 MARKS_EVERY = 6
-"""The number of marks in the period after which a record is old; MARKS_KEPT is a little larger."""
+"""The number of `Mark`s that a topic gets within the time after which an unread record makes its
+group late. MARKS_KEPT is slightly larger."""
 
 Columns = tuple[list[int], list[int]]
-"""The partitions that have a commit, in ascending order, and their committed offsets."""
+"""The partitions that have a commit, in ascending order, and the committed offset of each."""
 
 _NEVER = -1
 
 
 class Place(NamedTuple):
-    """The progress of a group in one partition, as one scan has found it."""
+    """The progress of a group in one partition at one scan."""
 
     partition: int
     offset: int
@@ -39,21 +38,21 @@ class Place(NamedTuple):
     start: int
     end: int
     moved_ms: int
-    """The time at which a scan last found the committed offset changed."""
+    """The time at which a scan last found that the committed offset had changed."""
     stands_ms: int
-    """The time since when records have been waiting without a move of the committed offset; -1 if
-    no records wait."""
+    """The time since which unread records exist and the committed offset has not moved; -1 if all
+    records are read."""
     is_still: bool
-    """True if the committed offset is the same as in the previous scan."""
+    """True if the committed offset is the same as at the previous scan."""
 
     @property
     def first_unread(self) -> int:
-        """Returns the offset at which the group continues to read."""
+        """The offset at which the group continues to read."""
         return max(self.offset, self.start)
 
 
 class Standing:
-    """The remembered progress of one group in one topic, by partition in ascending order."""
+    """The remembered progress of one group in one topic. The partitions are in ascending order."""
 
     __slots__ = ("moved", "offsets", "partitions", "seen_ms", "stands", "unclaimed")
 
@@ -65,27 +64,28 @@ class Standing:
         self.seen_ms = _NEVER
         """The time of the last scan; -1 before the first scan."""
         self.unclaimed: dict[int, Unclaimed] = {}
-        """The progress of partitions without a commit that a member owns or owned, by partition."""
+        """The progress of the partitions that have no commit and have, or had, an owner, by
+        partition."""
 
     def __len__(self) -> int:
         return len(self.partitions) + len(self.unclaimed)
 
 
 class Unclaimed(NamedTuple):
-    """The remembered progress of a partition without a commit, since a member became its owner."""
+    """The remembered progress of a partition without a commit, since its owner was first seen."""
 
     owner: str
-    """The member id; for a static member the instance id, which does not change at a restart."""
+    """The owner's member id. For a static member, the group instance id, which remains after a
+    restart."""
     end: int
-    """The log end offset at the scan that first saw the owner."""
+    """The end offset of the partition when a scan first saw the owner."""
     seen_ms: int
     grown_ms: int
-    """The time at which a scan first saw records after ``end``; -1 if no scan has seen such
-    records."""
+    """The time at which a scan first saw records after ``end``; -1 if no scan has seen any."""
 
 
 class Look:
-    """One scan of a group in a topic, which is compared with the previous scan and stored for the
+    """One scan of a group in a topic. It is compared with the previous scan, and remembered for the
     next one."""
 
     def __init__(self, before: Standing | None, now_ms: int) -> None:
@@ -93,10 +93,11 @@ class Look:
         self.after = Standing()
         self.now_ms = self.after.seen_ms = now_ms
         self._next = 0
-        """The number of partitions of the previous scan that have been compared."""
+        """The index from which the next partition is searched in the previous scan."""
 
     def at(self, partition: int, offset: int, committed_ms: int, start: int, end: int) -> Place:
-        """Adds the next partition, in ascending order."""
+        """Adds a partition that has a commit, and returns its progress. The caller adds partitions
+        in ascending order."""
         before, now_ms = self.before, self.now_ms
         known, place = before.partitions, self._next
         while place < len(known) and known[place] < partition:
@@ -126,8 +127,8 @@ class Look:
 
     @staticmethod
     def all_read(standing: Standing, offsets: list[int], now_ms: int) -> None:
-        """Records a scan in which the group has read all records, in the same partitions as in the
-        previous scan."""
+        """Changes ``standing`` to a scan at which the group has read all records. Its partitions
+        are the same as before."""
         before = standing.offsets.tolist()
         if before != offsets:
             for place, (was, offset) in enumerate(zip(before, offsets, strict=True)):
@@ -138,7 +139,7 @@ class Look:
         standing.seen_ms = now_ms
 
     def without_commit(self, partition: int, owner: str, end: int) -> Unclaimed:
-        """Adds a partition in which its owner has never committed."""
+        """Adds a partition that has an owner but no commit, and returns its progress."""
         kept = self.before.unclaimed.get(partition)
         if kept is None or kept.owner != owner:
             kept = Unclaimed(owner, end, self.now_ms, _NEVER)
@@ -148,7 +149,8 @@ class Look:
         return kept
 
     def after_owner(self, partition: int, end: int) -> Unclaimed:
-        """Adds a partition that had an owner in the previous scan and has none now."""
+        """Adds a partition that has no commit and no longer has an owner, and returns its
+        progress."""
         kept = self.before.unclaimed[partition]
         if kept.grown_ms == _NEVER and end > kept.end:
             kept = kept._replace(grown_ms=self.now_ms)
@@ -157,29 +159,29 @@ class Look:
 
 
 class Progress:
-    """The remembered progress of all groups, bounded by PARTITIONS_MAX."""
+    """The remembered progress of all groups. PARTITIONS_MAX limits its size."""
 
     def __init__(self) -> None:
         self.size = 0
-        """The number of remembered partitions."""
+        """The number of remembered partitions, counted once for each group."""
         self._groups: dict[str, dict[str, Standing]] = {}
         self._generations: dict[str, int] = {}
-        """The groups in which every owned partition has a commit, with the generation in which a
-        scan found this state."""
+        """The groups whose owned partitions all had a commit at the last scan, each with its
+        generation at that scan."""
 
     def look(self, group_id: str, topic: str, now_ms: int) -> Look:
-        """Begins a scan of a group in a topic."""
+        """Returns a new scan of a group in a topic."""
         return Look(self._groups.get(group_id, {}).get(topic), now_ms)
 
     def unclaimed(self, group_id: str) -> list[str]:
-        """Returns the topics in which, at the last scan, a member owned partitions without a
+        """Returns the topics in which the last scan found partitions that have an owner but no
         commit."""
         known = self._groups.get(group_id, {})
         return [topic for topic, standing in known.items() if standing.unclaimed]
 
     def keep(self, group_id: str, looks: dict[str, Look], generation_id: int) -> None:
-        """Replaces the remembered progress of a group by the results of a scan of all its
-        topics."""
+        """Replaces the remembered progress of a group with ``looks``, the results of a scan of all
+        its topics."""
         self.forget(group_id)
         kept = {topic: look.after for topic, look in looks.items()}
         size = sum(map(len, kept.values()))
@@ -190,18 +192,18 @@ class Progress:
                 self._generations[group_id] = generation_id
 
     def forget(self, group_id: str) -> None:
-        """Removes the remembered progress of a group."""
         self.size -= sum(map(len, self._groups.pop(group_id, {}).values()))
         self._generations.pop(group_id, None)
 
     def unchanged(
         self, group_id: str, generation_id: int, offsets: Mapping[str, Columns]
     ) -> Mapping[str, Standing] | None:
-        """Returns the remembered progress of a group whose partitions with commits are the same as
-        at the last scan, else None.
+        """Returns the remembered progress of a group, by topic, if nothing but its offsets has
+        changed since the last scan; else None.
 
-        Every owned partition must have a commit. The ownership of partitions does not change within
-        a generation.
+        The generation must be the same, since the owners of partitions do not change within a
+        generation. The partitions with commits must also be the same, and every owned partition
+        must have a commit.
         """
         known = self._groups.get(group_id)
         if known is None or self._generations.get(group_id) != generation_id:
@@ -215,14 +217,14 @@ class Progress:
 
 
 class Mark(NamedTuple):
-    """The end offsets of a topic's partitions at one time; 0 if unknown."""
+    """The end offset of each partition of a topic at one time; 0 if it was unknown."""
 
     at_ms: int
     ends: array[int]
 
 
 class Arrivals:
-    """The end offsets of topics at a few points in time within about the last minute."""
+    """The end offsets that topics had at a few times in about the last minute."""
 
     def __init__(self) -> None:
         self._marks: dict[bytes, deque[Mark]] = {}
@@ -231,8 +233,11 @@ class Arrivals:
     def mark(
         self, topic_id: bytes, ends: Callable[[], array[int]], now_ms: int, old_ms: int
     ) -> Sequence[Mark]:
-        """Returns the marks of a topic, oldest first. First adds a mark if the topic has no marks,
-        or if the newest mark is at least ``old_ms`` / MARKS_EVERY old."""
+        """Returns the marks of a topic, oldest first.
+
+        First adds a new mark if the newest is at least ``old_ms`` / MARKS_EVERY old, or if there is
+        none.
+        """
         self._used.add(topic_id)
         marks = self._marks.get(topic_id)
         if marks is None:
@@ -244,23 +249,24 @@ class Arrivals:
         return marks
 
     def forget_unused(self) -> None:
-        """Removes the topics that were not used since the last call of this method."""
+        """Removes the topics for which `mark` was not called since the last call of this method."""
         for topic_id in [each for each in self._marks if each not in self._used]:
             del self._marks[topic_id]
         self._used.clear()
 
 
 def unread_since(marks: Sequence[Mark], place: Place, timestamp_ms: int | None, now_ms: int) -> int:
-    """Returns the time since when the first unread record has existed: its timestamp, limited to
-    the range of times that the marks allow.
+    """Returns the wall time since which the first unread record exists: its timestamp, limited to
+    the times that the marks allow.
 
-    If a record that has just arrived has an old timestamp, for example because it was copied from
-    another topic, its reader is not late. If a record has a timestamp in the future, its reader may
-    still be late. If the timestamp is unknown, the latest possible time of arrival is returned.
+    The limits are needed because a producer may set any timestamp. A record that has just been
+    copied from another topic may have an old timestamp; its group is not late. A record may have a
+    timestamp in the future; its group may still be late. If the timestamp is None, the latest
+    possible time is returned.
     """
     first = place.first_unread
     came_ms = now_ms
-    """An upper bound of the time at which the record arrived."""
+    """An upper bound of the time at which the record was appended."""
     for mark in reversed(marks):
         end = mark.ends[place.partition] if place.partition < len(mark.ends) else 0
         if end <= first:

@@ -1,9 +1,10 @@
-"""The timestamps of the first unread records of groups, which a thread reads from the logs.
+"""Looks up and remembers the timestamps of the first unread records of groups, for the lag in
+seconds.
 
-The position of a record is the key of its timestamp, so that all groups share the timestamp.
-Unknown timestamps are queued, and a thread looks them up log by log, with ascending offsets and
-with pauses. Until a lookup is done, the result of an earlier lookup is used if it exists. Only the
-loop's thread uses this module.
+A timestamp is remembered by topic, partition and offset, so that groups share it. Unknown
+timestamps are queued. A thread looks them up log by log, by ascending offset and with pauses. Until
+then, `RecordTimes.before` returns the result of an earlier lookup. Only the event loop's thread may
+call this module.
 """
 
 from __future__ import annotations
@@ -22,27 +23,28 @@ from log.record_time import RecordTime, TimeReader
 
 LOOKUPS_PER_STEP = 512
 STEP_NS = 2_000_000
-"""The number of nanoseconds after which the thread pauses, since the thread holds the GIL; it also
-pauses after a number of records."""
+"""The time in nanoseconds after which the thread pauses, since it holds the GIL. It also pauses
+after LOOKUPS_PER_STEP records."""
 REST = 3
-"""A pause is this many times as long as the step before the pause, so that lookups use at most a
-quarter of a core."""
+"""The length of a pause, as a multiple of the step before it. With 3, lookups use at most a quarter
+of a core."""
 WANTED_MAX = 200_000
-"""The maximum number of queued lookups; the next scrape requests further lookups again."""
+"""The maximum number of queued lookups. More lookups are not queued until the next scrape requests
+them again."""
 BEFORE_MS_MAX = 120_000
-"""The maximum time in ms for which the age from an earlier scan replaces an unknown age."""
+"""The maximum age in ms of an earlier result that replaces an unknown timestamp."""
 KEPT_MIN = 10_000
-"""The minimum of the bound on remembered timestamps; the bound is twice the number of committed
-offsets if that is larger."""
+"""The minimum of `RecordTimes._kept_max`, which otherwise is twice the number of committed offsets.
+"""
 
 NOT_KNOWN = RecordTime(-1, False)
 
 Key = tuple[bytes, int, int]
-"""The position of the first unread record: the topic id, the partition, and the offset."""
+"""The position of a first unread record: topic id, partition and offset."""
 
 
 class _Wanted(NamedTuple):
-    """The offsets in one log whose timestamps are to be looked up."""
+    """The offsets in one log whose timestamps must be looked up."""
 
     topic_id: bytes
     partition: int
@@ -51,42 +53,46 @@ class _Wanted(NamedTuple):
 
 
 class _Asked:
-    """The last requests of a group for unknown timestamps in one topic, by partition."""
+    """The last requests of a group for unknown timestamps in one topic."""
 
     __slots__ = ("before", "last")
 
     def __init__(self) -> None:
         self.last: dict[int, tuple[int, int]] = {}
-        """The first unread offset in the last request, and the wall time of that request, by
-        partition."""
+        """The first unread offset at the last request, and the wall time of the first request for
+        this offset, by partition."""
         self.before: dict[int, tuple[RecordTime, int]] = {}
-        """The timestamp from the newest earlier request whose timestamp is known, and the wall time
-        of that request, by partition."""
+        """By partition: the timestamp of an earlier first unread record, and the wall time at which
+        this timestamp was first requested. Of the records whose timestamps are known, it is the
+        newest."""
 
 
 class RecordTimes:
-    """Looks up and remembers the timestamps of records. ``live`` returns the number of committed
-    offsets, which limits the number of remembered timestamps."""
+    """Looks up and remembers the timestamps of records.
+
+    ``live`` returns the number of committed offsets, on which the maximum number of remembered
+    timestamps depends.
+    """
 
     def __init__(self, time: Time, live: Callable[[], int]) -> None:
         self._time = time
         self.lookups = 0
-        """The number of records whose timestamp was looked up since the process started."""
+        """The number of timestamps that were looked up since the process started."""
         self.unknown = 0
-        """The number of requests for a timestamp that was unknown, since the process started."""
+        """The number of requests for timestamps that were unknown, since the process started."""
         self.recent: dict[Key, RecordTime] = {}
         """The timestamps that were used recently."""
         self._older: dict[Key, RecordTime] = {}
-        """The timestamps that have not been used since ``recent`` was last full; when ``recent`` is
-        full again, they are removed."""
+        """The timestamps that were in ``recent`` when it was last full, and have not been used
+        since. They are removed when ``recent`` is full again."""
         self._live = live
         self._kept_max = KEPT_MIN
-        """The maximum size of ``recent``, of ``_older``, and of ``_places``. When a size reaches
-        this maximum, the maximum is computed again."""
+        """The maximum size of ``recent`` and of ``_older``, and the maximum of ``_places``. The
+        maximum is computed again when one of these three sizes reaches it."""
         self._asked: dict[tuple[str, bytes], _Asked] = {}
         """The last requests, by group and topic id."""
         self._places = 0
-        """The number of partitions in all entries of ``_asked``."""
+        """The number of partitions in all values of ``_asked``."""
         self._wanted: dict[tuple[bytes, int], _Wanted] = {}
         self.waiting = 0
         """The number of queued lookups."""
@@ -96,10 +102,11 @@ class RecordTimes:
     def ask(
         self, group_id: str, keys: list[Key], partitions: Mapping[int, Partition], now_ms: int
     ) -> None:
-        """Queues lookups of the unknown timestamps of one group in one topic.
+        """Queues lookups of those timestamps in ``keys`` that are unknown. The keys belong to one
+        group and one topic.
 
-        ``partitions`` contains this broker's replicas of the partitions of the keys. The keys are
-        remembered for `before`.
+        ``partitions`` has this broker's replicas, by partition. `before` uses the keys of earlier
+        calls.
         """
         topic_id = keys[0][0]
         asked = self._asked.get((group_id, topic_id))
@@ -142,12 +149,12 @@ class RecordTimes:
             self._running = asyncio.get_running_loop().create_task(self._look_up())
 
     def before(self, group_id: str, key: Key, now_ms: int) -> tuple[RecordTime, int]:
-        """Returns the record time from an earlier scan as a replacement for an unknown record time,
-        and the wall time of that scan.
+        """Returns the timestamp of an earlier first unread record in place of an unknown one, and
+        the wall time at which that timestamp was first requested.
 
-        Groups that commit faster than records are looked up need this replacement: the age is then
-        exact, but slightly out of date. Returns NOT_KNOWN if the earlier record time is also
-        unknown, or older than BEFORE_MS_MAX.
+        A group that commits faster than records are looked up needs this: its age is then exact,
+        but slightly out of date. Returns NOT_KNOWN if no earlier timestamp is known, or if it is
+        older than BEFORE_MS_MAX.
         """
         topic_id, partition, first = key
         asked = self._asked.get((group_id, topic_id))
@@ -164,7 +171,7 @@ class RecordTimes:
         return before
 
     def known(self, key: Key) -> RecordTime | None:
-        """Returns the timestamp of a record; None if the timestamp has not been looked up."""
+        """Returns the timestamp of a record; None if it has not been looked up."""
         return self.recent.get(key) or self._older.get(key)
 
     def _forget(self, key: Key) -> None:
@@ -172,20 +179,20 @@ class RecordTimes:
         self._older.pop(key, None)
 
     async def settled(self) -> None:
-        """Waits until all lookups that are queued at the time of the call are done."""
+        """Waits until no lookups are queued."""
         while (task := self._running) is not None:
             await asyncio.wait([task])
 
     async def stop(self) -> None:
-        """Stops the lookups."""
+        """Stops the lookups after the current step."""
         self._stopped = True
         await self.settled()
 
     # -- what is kept
 
     def _too_many(self, kept: int) -> bool:
-        """Returns True if ``kept`` reaches the maximum size. When it does, first computes the
-        maximum again from the number of committed offsets."""
+        """Returns True if ``kept`` reaches `_kept_max`. If it does, first computes `_kept_max`
+        again."""
         if kept < self._kept_max:
             return False
         self._kept_max = max(KEPT_MIN, 2 * self._live())
@@ -199,7 +206,7 @@ class RecordTimes:
     # -- looking up
 
     async def _look_up(self) -> None:
-        """Does the queued lookups, with pauses, until the queue is empty."""
+        """Does the queued lookups in a thread, with pauses, until none are queued."""
         try:
             while self._wanted and not self._stopped:
                 began_ns = self._time.ticks_ns()
@@ -222,8 +229,8 @@ class RecordTimes:
             self._running = None
 
     def _next_step(self) -> list[_Wanted]:
-        """Removes and returns some of the queued lookups, as many as possible from the same
-        logs."""
+        """Returns the lookups of the next step: at most LOOKUPS_PER_STEP, from as few logs as
+        possible."""
         step: list[_Wanted] = []
         room = LOOKUPS_PER_STEP
         for wanted in self._wanted.values():
@@ -238,10 +245,10 @@ class RecordTimes:
 def _look_up(
     step: list[_Wanted], ticks_ns: Callable[[], int]
 ) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
-    """Does lookups in a thread; returns the keys of the lookups that were tried, at least one, and
-    the timestamps found.
+    """Looks up timestamps in a thread. Returns the keys that were tried, at least one, and the
+    timestamps that were found.
 
-    The result has no timestamp for a record that does not exist yet or can't be read now.
+    No timestamp is found for a record that does not exist yet, or that can't be read now.
     """
     tried: list[Key] = []
     found: list[tuple[Key, RecordTime]] = []

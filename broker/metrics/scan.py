@@ -1,9 +1,9 @@
-"""One pass over all groups, their offsets and members, transactions and topics, for a scrape.
+"""Passes all groups, committed offsets, members, transactional ids and topics to views, once for
+each scrape.
 
-A broker may have hundreds of thousands of these objects, and does not handle requests during a
-step. The scan therefore works in bounded steps. The scan passes each object to views, which write
-the series: the views of labelled_series.py, and the views of other_exporters.py that the setting
-``metrics.compat`` names.
+There may be hundreds of thousands of them, and no requests are handled during a step. So the scan
+works in bounded steps. The views write the series: the view of labelled_series.py, and those of
+other_exporters.py that the setting ``metrics.compat`` names.
 """
 
 from __future__ import annotations
@@ -29,15 +29,19 @@ from transactions.states import State as TransactionState
 STEP = BLOCK
 """The maximum number of offsets, members or partitions that one step scans."""
 LOOKUP_S_MAX = 1.0
-"""The maximum number of seconds for which a scrape waits for lookups of record ages; the scrape
-omits ages that are found later."""
+"""The maximum time in seconds for which a scrape waits for lookups of record ages. It omits the
+ages that are then still unknown."""
 ASSIGNMENT_BYTES_MAX = 64 * 1024
-"""The maximum length in bytes of an assignment, enough for about 16,000 partitions; the lag of a
-member with a longer assignment is omitted."""
+"""The maximum length in bytes of an assignment that is read. It is enough for about 16,000
+partitions.
+
+The lag of a member with a longer assignment is omitted.
+"""
 
 
 class Seen(NamedTuple):
-    """A group in a scan; ``group`` is None if the group has only offsets."""
+    """A group that the scan passes to views. ``group`` is None if the group has only committed
+    offsets."""
 
     hosted: HostedGroups
     group_id: str
@@ -45,43 +49,42 @@ class Seen(NamedTuple):
 
 
 def is_led(partition: Partition) -> bool:
-    """Returns True if this broker leads the partition; only the leader exports the end offset."""
+    """Returns True if this broker leads the partition. Only the leader exports the end offset of a
+    partition."""
     return partition.serving_error(-1) == NONE
 
 
 class View:
-    """Writes the series of groups, offsets, members and topics that a scan passes to it.
-
-    A view overrides the methods whose series it writes.
-    """
+    """Writes the series of the groups and topics that a scan passes to it. A view overrides the
+    methods that it needs."""
 
     def begin_group(self, seen: Seen) -> None:
-        """Called before the offsets and members of a group are passed."""
+        """Called before the committed offsets and members of a group are passed."""
 
     def offsets(
         self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, MemberView]
     ) -> None:
-        """Called with some offsets of the group in one topic; ``owners`` is empty unless a view
-        needs the owners."""
+        """Called with some of the group's committed offsets in one topic. ``owners`` is empty
+        unless a view needs it."""
 
     def end_topic(self, topic: str) -> None:
-        """Called after all offsets of the group in this topic have been passed."""
+        """Called after all committed offsets of the group in this topic were passed."""
 
     def members(self, lags: Sequence[MemberLag]) -> None:
         """Called with some members of the group that was passed to `begin_group`."""
 
     def end_group(self) -> None:
-        """Called after all offsets and members of the group have been passed."""
+        """Called after all committed offsets and members of the group were passed."""
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
         """Called with some partitions of a topic, before the topic itself is passed."""
 
     def topic(self, entry: TopicLogs) -> None:
-        """Called with a topic, after its partitions have been passed."""
+        """Called with a topic, after all its partitions were passed."""
 
 
 class Scan:
-    """One pass over all groups and topics."""
+    """Passes all groups and topics to ``views``, and counts them."""
 
     def __init__(self, sources: Sources, views: Sequence[View], with_owners: bool = False) -> None:
         self.sources = sources
@@ -96,29 +99,30 @@ class Scan:
         self.everybody = 0
         """The number of members of all groups."""
         self.assignments_left_out = 0
-        """The number of members whose assignment was too long to read."""
+        """The number of members whose assignment was not read, because it is longer than
+        ASSIGNMENT_BYTES_MAX."""
         self.poisoned = 0
-        """The number of logs that accept no writes."""
+        """The number of poisoned logs, which accept no writes."""
         self.transactions: Counter[str] = Counter(
             {state.wire_name: 0 for state in TransactionState if state is not TransactionState.DEAD}
         )
         """The number of transactional ids by state."""
         self.oldest_open_ms: int | None = None
-        """The wall time in ms at which the oldest open transaction started; None if no transaction
-        is open."""
+        """The wall time in ms at which the oldest open transaction began; None if no transaction is
+        open."""
         self.held_since_ms: list[int] = []
-        """For each partition whose last stable offset is held back: the wall time in ms since when.
-        """
+        """For each partition whose last stable offset is held back: the wall time in ms at which
+        this began."""
         self.producers = 0
-        """The number of producer ids whose state the partitions keep."""
+        """The number of producer states in all partitions."""
         self._late: list[Seen] = []
         """The groups whose record ages are being looked up."""
 
     async def run(self) -> None:
         """Scans all groups and topics, in slices.
 
-        A change during the scan may or may not be included. If a group has committed since the last
-        scrape, lookups of its record ages are queued and the group is scanned last.
+        Changes during the scan may be included or not. If the age of a group's first unread record
+        is unknown, a lookup is queued, and the group is scanned last.
         """
         await self.in_slices(self.steps())
         if self._late:
@@ -128,19 +132,19 @@ class Scan:
             await self.in_slices(self.late_steps())
 
     async def in_slices(self, steps: Iterator[int]) -> None:
-        """Runs ``steps`` in slices."""
         slices = self.sources.slicer.work("/metrics")
         await slices.through(steps)
         slices.end()
 
     def late_steps(self) -> Iterator[int]:
-        """Passes the groups that waited for lookups to the views; omits the ages that are still
-        unknown."""
+        """Passes to the views, in steps, the groups that waited for lookups. Ages that are still
+        unknown are omitted."""
         for seen in self._late:
             yield from self._group(seen, late=True)
 
     def steps(self) -> Iterator[int]:
-        """Scans in steps; yields the size of each step: at most STEP objects, or one member."""
+        """Scans everything, in steps. Yields the size of each step, which is at most STEP elements
+        or one member."""
         for hosted in list(self.sources.groups.hosted_shards):
             alone = [
                 each

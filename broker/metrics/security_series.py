@@ -1,4 +1,5 @@
-"""The metric families about security: logins, quotas, TLS, denials and ACLs."""
+"""Makes the metric families about security: authentication, quotas, TLS, denied operations and
+ACLs."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from security.acls.model import spelled
 
 
 def security_families(sources: Sources) -> Iterator[Metric]:
-    """Yields each metric family about security."""
+    """Yields the metric families about security, except those of `rights_families`."""
     yield from _logins(sources.logins)
     yield from _quotas(sources)
     yield from _tls(sources.certificates)
@@ -86,8 +87,8 @@ def _tls(certificates: Certificates) -> Iterator[Metric]:
 
 
 def rights_families(sources: Sources) -> Iterator[Metric]:
-    """Yields the families about denials and ACLs; their values are 0 if the broker has no
-    authorizer."""
+    """Yields the metric families about denied operations and ACLs. Without an authorizer, their
+    values are 0."""
     denied = CounterMetricFamily(
         "muster_authorization_denied_total",
         "Denied operations on resources.",

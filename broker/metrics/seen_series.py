@@ -1,7 +1,7 @@
 """Removes from a scrape the series that its reader may not see.
 
-Series with a label for a group or a topic need DESCRIBE on it. Series of the broker, its clients
-and its cluster have no such label, and need DESCRIBE on the cluster.
+For a series with a label for a group or topic, the reader needs DESCRIBE permission on that group
+or topic. For any other series, the reader needs DESCRIBE permission on the cluster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ _TOPICS: Final = frozenset((b"topic", b"topic_name"))
 
 
 class Sight(NamedTuple):
-    """The rights of the reader of a scrape."""
+    """The permissions of the reader of a scrape. ``cluster`` is True if the reader may see the
+    cluster. ``group`` and ``topic`` return True if the reader may see the group or topic with the
+    given name."""
 
     cluster: bool
     group: Callable[[str], bool]
@@ -25,7 +27,7 @@ class Sight(NamedTuple):
 
 
 async def seen(scrape: AsyncIterator[bytes], sight: Sight) -> AsyncIterator[bytes]:
-    """Yields the scrape without the lines that the reader may not see, in chunks of whole lines."""
+    """Yields the lines of the scrape that the reader may see. A chunk has only whole lines."""
     verdicts: dict[tuple[bytes, bytes], bool] = {}
 
     def shows(line: bytes) -> bool:

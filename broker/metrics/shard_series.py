@@ -1,4 +1,5 @@
-"""Series about the shards of the coordinators: their phases and their loads."""
+"""Makes the metric families about the shards of all coordinators: their phases and the progress of
+their loads."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from broker.metrics.sources import Sources
 
 
 def shard_families(sources: Sources) -> Iterator[Metric]:
-    """Yields the families of the coordinators' partitions."""
+    """Yields the metric families about the shards of all coordinators."""
     hosted_shards = sources.groups.hosted_shards
     yield shards_by_phase(
         "muster_shards", "Partitions of __consumer_offsets by state.", hosted_shards
@@ -51,8 +52,8 @@ def shard_families(sources: Sources) -> Iterator[Metric]:
 
 
 def shards_by_phase(name: str, meaning: str, shards: Iterable[HostedShard[Any]]) -> Metric:
-    """Returns the family that counts the partitions of a coordinator's topic by state; the family
-    contains every state."""
+    """Returns a metric family with the number of shards in each phase, including phases without
+    shards."""
     phases = Counter({phase.value: 0 for phase in Phase})
     phases.update(hosted.phase.value for hosted in shards)
     found = GaugeMetricFamily(name, meaning, labels=["state"])

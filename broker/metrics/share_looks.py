@@ -13,27 +13,29 @@ from share.values import DeliveryState
 from verdicts.share_rules import ExpiredFacts, RepeatedFacts, ShareFacts
 
 REPEATED_AT = 3
-"""The delivery count from which a record that is not complete counts as repeated."""
+"""The delivery count from which a record that is not completed counts as delivered repeatedly."""
 REPEATED_SHOWN = 5
 
 
 class ShareLooks:
-    """The facts about share groups; only the event loop's thread may use it."""
+    """Collects the facts about share groups. Only the event loop's thread may use this class."""
 
     def __init__(self, partitions: SharePartitions) -> None:
         self._partitions = partitions
         self._stands: dict[str, tuple[int, int]] = {}
-        """The number of completed records, and the monotonic time in ms since which it has this
-        value or no record waited, by group."""
+        """The number of completed records, and the monotonic time in ms since which it has not
+        changed although records waited, by group."""
 
     def forget(self, group_id: str) -> None:
-        """Forgets a deleted group, with its counts, so that its series end."""
+        """Removes the state and the counts of a deleted group, so that its series end."""
         self._stands.pop(group_id, None)
         self._partitions.counts.forget(group_id)
 
     def facts(self, group_id: str, now: Now) -> Generator[int, None, ShareFacts]:
-        """Collects the facts about the share partitions that are in memory, in steps; yields the
-        number of elements that each step read."""
+        """Collects, in steps, the facts about those share partitions of a group that are in memory.
+
+        Yields the number of elements that each step has read.
+        """
         waiting = held = 0
         found: list[tuple[InFlightRange, LivePartition]] = []
         for live in list(self._partitions.of_group(group_id)):

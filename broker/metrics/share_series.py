@@ -1,6 +1,6 @@
-"""The series about share groups: deliveries, their outcomes, and the records in flight.
+"""Writes the series about share groups: deliveries, their outcomes, and the records in flight.
 
-The counts are those of the broker that leads the partitions. docs/operate/metrics.md lists every
+Each broker exports the counts of the partitions that it leads. docs/operate/metrics.md lists every
 name with its labels and meaning.
 """
 
@@ -15,12 +15,12 @@ from share.partition.counts import OUTCOMES
 from share.values import DeliveryState
 
 _SERIES = 2 + len(OUTCOMES) + 1 + 2
-"""The number of series of a group."""
+"""The number of series for each group."""
 _STATES = {DeliveryState.ACQUIRED: "acquired", DeliveryState.AVAILABLE: "available"}
 
 
 class ShareSeries:
-    """Writes the series of all share groups of this broker."""
+    """Writes the series of the share groups whose partitions this broker leads."""
 
     def __init__(self, sources: Sources, families: Families) -> None:
         self._partitions = sources.share_partitions
@@ -40,7 +40,7 @@ class ShareSeries:
         )
 
     def steps(self) -> Iterator[int]:
-        """Writes the series in steps; yields the number of ranges that each step read."""
+        """Writes the series in steps. Yields the number of ranges that each step has read."""
         for group_id, counts in self._partitions.counts:
             if not self._families.has_room(_SERIES):
                 continue

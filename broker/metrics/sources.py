@@ -1,7 +1,6 @@
-"""Sources: the parts of the broker that `/metrics`, `/api` and the page read without changing them.
+"""Lists the parts of the broker that `/metrics`, `/api` and the web page read, but do not change.
 
-`Sources` corresponds to `Services`, which request handlers use: the composition root creates it
-once.
+Broker start-up creates one `Sources`. Request handlers have another such list, `Services`.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
 @slotted(frozen=True)
 class Sources:
-    """The parts of the broker that `/metrics`, `/api` and the page read."""
+    """The parts of the broker that `/metrics`, `/api` and the web page read."""
 
     config: Config
     time: Time
@@ -56,51 +55,51 @@ class Sources:
     advertised: Advertised
     """The addresses at which clients reach this broker."""
     cluster: ClusterView
-    """The cluster's brokers and the leaders of its partitions; see also ``member``."""
+    """The brokers of the cluster, and the leaders of its partitions."""
     member: ClusterBroker | None
-    """The `ClusterBroker` of this broker; None for a standalone broker."""
+    """The part of this broker that belongs to a cluster; None for a standalone broker."""
     groups: GroupRuntime
-    """The group coordinator."""
+    """The group coordinator: the runtime of the shards of groups."""
     transactions: TransactionRuntime
-    """The transaction coordinator."""
+    """The transaction coordinator: the runtime of the shards of transactional ids."""
     share_states: ShareStateRuntime
-    """The share coordinator."""
+    """The share coordinator: the runtime of the shards of share state."""
     share_partitions: SharePartitions
-    """The share partitions of the logs that this broker leads."""
+    """The share partitions whose leader is this broker."""
     markers: MarkerSender
-    """The markers that are being sent."""
+    """Sends transaction markers, and knows which are being sent."""
     logs: LogManager
     server: Server
     audit: Audit
-    """The denied operations."""
+    """Counts the denied operations."""
     acls: AclChanges | None
-    """The changes of ACLs; None without an ACL authorizer."""
+    """The changes of ACLs; None if the broker has no authorizer with ACLs."""
     totals: Metrics
-    """The totals of groups and of conversions."""
+    """The totals of groups, transactions and conversions."""
     journal: Journal
-    """The journal of rebalances and their causes."""
+    """The journal of groups: their rebalances, with causes."""
     transaction_journal: TransactionJournal
-    """The journal of transactions: their clients, outcomes and blocked groups."""
+    """The journal of transactions: their clients, their outcomes, and the groups that waited for
+    them."""
     lso_blockers: LsoBlockers
     """Finds the transactions that hold back the last stable offset of partitions."""
     lags: Lags
     trends: Trends
     verdicts: Verdicts
     fatal: Callable[[], str | None]
-    """Returns the reason why the broker must stop; None if the broker can continue."""
+    """A function that returns the reason why the broker must stop; None if it can continue."""
     cleaning: Cleaning
     pause_detector: PauseDetector
     watchdog: Watchdog
     internal_errors: InternalErrors
     slicer: Slicer
-    """Decides which long work runs in the next slice."""
+    """Runs long work in slices of the event loop's time."""
     worker: Worker
-    """Runs long pure work in one thread."""
+    """Runs long computations in one thread."""
     logins: Logins
-    """The totals of logins."""
+    """The totals of authentications."""
     quotas: ClientQuotas
-    """The quotas, and the clients that the quotas throttled."""
+    """The quotas, and the clients that were throttled."""
     certificates: Certificates
-    """The certificates of listeners with TLS."""
     disk_reads: DiskReads
-    """The threads for reads that wait for the disk."""
+    """The threads that read from the disk."""

@@ -1,8 +1,8 @@
-"""Writes Prometheus' text format, version 0.0.4, without prometheus_client, which takes 18 us per
-line.
+"""Writes Prometheus' text format, version 0.0.4. The library prometheus_client is not used, because
+it takes 18 us for each line.
 
-`Family` contains the series of one name; `Families` contains all families of one scrape and limits
-the number of their series. Lines are encoded in blocks of a thousand, so that no step is long.
+A `Family` has the series of one name. `Families` has all families of one scrape, and limits the
+number of series. Lines are encoded in blocks of a thousand, so that no step takes long.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LINES_PER_CHUNK = 1000
 
 
 class Family:
-    """The series with one name."""
+    """The series of one name."""
 
     __slots__ = ("_chunks", "_lines", "name")
 
@@ -25,27 +25,28 @@ class Family:
         self._chunks: list[bytes] = []
 
     def add(self, labels: str, value: int | float) -> None:
-        """Adds a series; ``labels`` is the text between the braces."""
+        """Adds a series. ``labels`` is the text between the braces."""
         lines = self._lines
         lines.append(f"{self.name}{{{labels}}} {value}\n")
         if len(lines) >= LINES_PER_CHUNK:
             self._end_chunk()
 
     def add_lines(self, lines: Iterable[str]) -> None:
-        """Adds whole lines; each line contains the name of a series and a line end."""
+        """Adds complete lines. Each has a name, labels, a value and a line end."""
         self._lines += lines
         if len(self._lines) >= LINES_PER_CHUNK:
             self._end_chunk()
 
     def add_plain(self, value: int | float) -> None:
-        """Adds a series without labels."""
         self._lines.append(f"{self.name} {value}\n")
 
     def add_histogram(
         self, labels: str, histogram: Histogram, first_bits: int, last_bits: int, unit: int
     ) -> None:
-        """Adds the buckets from 2**first_bits to 2**last_bits. ``unit`` is the divisor that
-        converts the histogram's values to the exported unit."""
+        """Adds the series of a histogram, with the bounds 2**``first_bits`` to 2**``last_bits``.
+
+        ``unit`` is the divisor that converts values of the histogram to the exported unit.
+        """
         name = self.name
         joined = f"{labels}," if labels else ""
         for bound, below in histogram.cumulative(first_bits, last_bits):
@@ -74,28 +75,28 @@ class Families:
 
     def __init__(self, series_max: int) -> None:
         self.room = series_max
-        """The number of further series that may be written, among the series whose number grows
-        with groups and topics."""
+        """The number of series that may still be added. Only series whose number grows with groups
+        and topics are counted."""
         self.left_out = 0
-        """The number of series that were omitted because the limit was reached."""
+        """The number of series that were omitted because ``room`` was used up."""
         self._families: dict[str, Family] = {}
 
     def family(self, name: str, meaning: str, kind: str = "gauge") -> Family:
-        """Adds a family; each name may be used only once."""
+        """Adds and returns an empty family. A name can be used only once."""
         assert name not in self._families, name
         found = self._families[name] = Family(name, meaning, kind)
         return found
 
     def plain(self, name: str, meaning: str, value: float, kind: str = "gauge") -> None:
-        """Adds a family that has one series without labels."""
+        """Adds a family with one series that has no labels."""
         self.family(name, meaning, kind).add_plain(value)
 
     def __getitem__(self, name: str) -> Family:
         return self._families[name]
 
     def has_room(self, series: int) -> bool:
-        """Returns True if ``series`` further series fit; counts these series as written or as
-        omitted."""
+        """Returns True if ``series`` more series may be added, and counts them. Otherwise counts
+        them as omitted."""
         if series > self.room:
             self.left_out += series
             return False
@@ -103,18 +104,17 @@ class Families:
         return True
 
     def chunks(self) -> Iterator[bytes]:
-        """Yields all families, encoded."""
         for family in self._families.values():
             yield from family.chunks()
 
 
 def label(name: str, value: str) -> str:
-    """Returns one label, with its value escaped."""
+    """Returns the text of one label, with its value escaped."""
     if "\\" in value or "\n" in value or '"' in value:
         value = value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
     return f'{name}="{value}"'
 
 
 def labels(pairs: Mapping[str, str]) -> str:
-    """Returns several labels, separated by commas."""
+    """Returns the text of several labels, separated by commas."""
     return ",".join([label(name, value) for name, value in pairs.items()])

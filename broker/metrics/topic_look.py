@@ -1,4 +1,5 @@
-"""The state of one topic during a scan of a group, and the group's partitions without a commit."""
+"""The state of one topic while a group is scanned, and the facts about partitions without a
+commit."""
 
 from __future__ import annotations
 
@@ -10,12 +11,15 @@ from coordinator.read_only import GroupView
 from verdicts.facts import PartitionFacts
 
 LOOK_UP_EVERY_MS = 30_000
-"""The time in ms between two lookups of the first unread record of a late group whose offsets move;
-if the offsets do not move, one lookup is enough."""
+"""The time in ms after which the timestamp of the first unread record is looked up again, for a
+late group whose offsets move.
+
+If the offsets do not move, one lookup is enough.
+"""
 
 
 class TopicLook:
-    """The state of one topic during a scan of a group."""
+    """The state of one topic while a group is scanned."""
 
     __slots__ = ("here", "is_due", "look", "marks", "owners", "topic", "topic_id")
 
@@ -30,11 +34,11 @@ class TopicLook:
         self.marks: Sequence[Mark] = ()
         before_ms = look.before.seen_ms
         self.is_due = before_ms // LOOK_UP_EVERY_MS != look.now_ms // LOOK_UP_EVERY_MS
-        """True if this scan is the first in the current interval of LOOK_UP_EVERY_MS."""
+        """True if this is the group's first scan in the current interval of LOOK_UP_EVERY_MS."""
 
 
 def owned_alone(found: TopicLook) -> list[int]:
-    """Returns the partitions that a member owns and in which the group has no commit."""
+    """Returns the partitions that have an owner but no commit."""
     committed = set(found.look.after.partitions)
     return [each for each in sorted(found.owners) if each not in committed]
 
@@ -42,7 +46,7 @@ def owned_alone(found: TopicLook) -> list[int]:
 def without_commit(
     group: GroupView, found: TopicLook, partition: int, start: int, end: int
 ) -> PartitionFacts:
-    """Returns the facts about a partition in which the member that owns it has never committed."""
+    """Returns the facts about a partition that has an owner but no commit."""
     owner = found.owners[partition]
     member = group.members.get(owner)
     instance = None if member is None else member.group_instance_id
@@ -51,7 +55,7 @@ def without_commit(
 
 
 def orphaned(found: TopicLook) -> list[int]:
-    """Returns the partitions without a commit that a member owned until the group changed."""
+    """Returns the partitions without a commit that had an owner at an earlier scan."""
     committed = set(found.look.after.partitions)
     return [each for each in sorted(found.look.before.unclaimed) if each not in committed]
 
@@ -59,11 +63,12 @@ def orphaned(found: TopicLook) -> list[int]:
 def after_owner(
     group: GroupView, found: TopicLook, partition: int, start: int, end: int
 ) -> PartitionFacts | None:
-    """Returns the facts about a partition without an owner, for the finding `orphaned`; None if the
-    partition's last owner has read all records.
+    """Returns the facts about a partition that has no commit and no longer has an owner, for the
+    finding `orphaned`.
 
-    If the group has members, ``found`` records the partition, and the function returns None: after
-    the rebalance the previous owner may own the partition again.
+    Returns None if the partition is empty. Also returns None if the group has members, since a
+    rebalance may assign the partition to its previous owner again; the progress of the partition is
+    still remembered.
     """
     if group.is_empty and end <= start:
         return None

@@ -1,8 +1,8 @@
-"""Totals of the cores' events and of conversions, as plain numbers, which each scrape converts to
-series.
+"""Counts the events of cores, and conversions of records, in plain numbers. Each scrape converts
+them to series.
 
-This module does not import prometheus_client. `broker/metrics/exposition.py` reads these numbers,
-and the numbers of the server's routes, the shards and the logs.
+This module does not import prometheus_client. broker/metrics/exposition.py reads its numbers, and
+those of the server, the shards and the logs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SYNCING = State.AWAITING_SYNC.value
 STABLE = State.STABLE.value
 
 ABORTING = (Cause.CLIENT, Cause.TIMEOUT, Cause.FENCED, Cause.ADMIN)
-"""The causes for which transactions are aborted."""
+"""The causes of aborted transactions."""
 
 
 @slotted
@@ -46,16 +46,14 @@ class TransactionTotals:
     aborted: dict[Cause, int] = field(default_factory=lambda: dict.fromkeys(ABORTING, 0))
     """The number of aborted transactions by cause."""
     completion: Histogram = field(default_factory=Histogram)
-    """The number of milliseconds from the decision of a transaction's outcome to its last marker.
-    """
+    """The time in milliseconds from the decision about a transaction to its last marker."""
     refused: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """The number of rejected transactional requests, by error code."""
     verification_failures: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """The number of batches and offset commits that were rejected because their partition is not in
-    their transaction, by error code."""
+    """The number of batches and offset commits that were rejected because their partition is not
+    part of their transaction, by error code."""
 
     def observe(self, event: TransactionEvent) -> None:
-        """Counts one event of the core."""
         if isinstance(event, TransactionTransition):
             if event.since_prepare_ms >= 0:
                 self.completion.add(event.since_prepare_ms)
@@ -79,45 +77,45 @@ class Metrics:
     generations: int = 0
     """The number of join phases that ended with at least one member."""
     join_phase_ms: int = 0
-    """The total time of the join phases that ``generations`` counts, in ms."""
+    """The total duration in ms of the join phases that ``generations`` counts."""
     phases: dict[str, Histogram] = field(
         default_factory=lambda: {"join": Histogram(), "sync": Histogram()}
     )
-    """The duration in milliseconds of each phase of the rebalances that completed."""
+    """The durations in milliseconds of the two phases of completed rebalances."""
     writes: Writes = field(default_factory=Writes)
-    """Durations and sizes of producers' appends, and durations of their fsyncs."""
+    """The durations and sizes of appends by producers, and the durations of their fsyncs."""
     offsets_writes: Writes = field(default_factory=Writes)
-    """Durations and sizes of appends to ``__consumer_offsets``, and durations of their fsyncs."""
+    """The durations and sizes of appends to ``__consumer_offsets``, and the durations of their
+    fsyncs."""
     transaction_writes: Writes = field(default_factory=Writes)
-    """Durations and sizes of appends to ``__transaction_state``, and durations of their fsyncs."""
+    """The durations and sizes of appends to ``__transaction_state``, and the durations of their
+    fsyncs."""
     share_state_writes: Writes = field(default_factory=Writes)
-    """Durations and sizes of appends to ``__share_group_state``, and durations of their fsyncs."""
+    """The durations and sizes of appends to ``__share_group_state``, and the durations of their
+    fsyncs."""
     commits_rejected: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """The number of OffsetCommit requests that were rejected, wholly or because of their metadata,
-    by error code."""
+    """The number of OffsetCommit requests of which at least a part was rejected, by error code."""
     joins_refused: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """The number of rejected JoinGroup requests, by error code."""
     commits_moved_back: int = 0
     """The number of OffsetCommit requests that moved an offset back."""
     offsets_removed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """The number of committed offsets that retention or a deletion removed, by cause."""
+    """The number of committed offsets that were removed, by cause: they expired or were deleted."""
     transactional_offsets: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
-    """The number of offsets that were pending until the end of their transaction; the key is True
-    for committed transactions and False for aborted transactions."""
+    """The number of offsets that were pending in a transaction when it ended. The key is True for
+    committed and False for aborted transactions."""
     fetch_conversions: int = 0
-    """The number of records that were converted to an older format for old consumers."""
+    """The number of records that were converted to an older format for a consumer."""
     produce_conversions: int = 0
-    """The number of records that were stored in another format than the format that the producer
-    sent."""
+    """The number of records that were stored in another format than the producer had sent."""
 
     transactions: TransactionTotals = field(default_factory=TransactionTotals)
 
     _syncing: dict[str, int] = field(default_factory=dict)
-    """For each group that waits for an assignment: the monotonic time in milliseconds at which the
-    wait began."""
+    """The monotonic time in milliseconds at which the sync phase began, for each group in this
+    phase."""
 
     def observe(self, event: Event, now: Now) -> None:
-        """Counts one event of the core."""
         if isinstance(event, Transition):
             self._moved(event, now.mono_ms)
         elif isinstance(event, GenerationFormed):

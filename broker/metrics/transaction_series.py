@@ -1,7 +1,8 @@
-"""The series about transactions whose number does not grow with ids and topics.
+"""Makes the metric families about transactions whose number of series does not grow with
+transactional ids and topics.
 
-This module only writes counts of other modules. docs/operate/metrics.md lists every name with its
-labels and meaning.
+This module only writes what other modules have counted. docs/operate/metrics.md lists every name
+with its labels and meaning.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from protocol.errors import (
 )
 
 REFUSING = (INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE, PRODUCER_FENCED)
-"""The errors with which transactional requests are most often rejected."""
+"""The error codes with which transactional requests are most often rejected."""
 FAILING = (
     INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_TXN_STATE,
     TRANSACTION_ABORTABLE,
 )
-"""The errors with which a batch is rejected if it does not belong to an open transaction."""
+"""The error codes for batches that are rejected because they belong to no open transaction."""
 _COMPLETION_BITS = (0, 16)
-"""The first and last histogram bound in bits: 1 ms to 65 s."""
+"""The first and last exported bound are 2 to these powers, in milliseconds: 1 ms and 65 s."""
 
 
 def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
-    """Yields each family about transactions except the histogram."""
+    """Yields the metric families about transactions, except the histogram of `add_completion`."""
     ids = GaugeMetricFamily(
         "muster_transactional_ids", "Transactional ids by state.", labels=["state"]
     )
@@ -93,7 +94,8 @@ def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
 
 
 def by_error(name: str, meaning: str, counts: dict[int, int]) -> Metric:
-    """Returns a counter family whose label is the name of an error."""
+    """Returns a family of counters, labelled with the name of the error. ``counts`` is by error
+    code."""
     found = CounterMetricFamily(name, meaning, labels=["error"])
     for code, count in counts.items():
         found.add_metric([NAMES.get(code, str(code))], count)
@@ -118,8 +120,7 @@ def _shards(sources: Sources) -> Iterator[Metric]:
 
 
 def add_completion(sources: Sources, families: Families) -> None:
-    """Adds the histogram of the time from the decision of a transaction's outcome to its last
-    marker."""
+    """Adds the histogram of the time from the decision about a transaction to its last marker."""
     completion = families.family(
         "muster_transaction_completion_seconds",
         "Time from the decision of a transaction's outcome to its last marker.",

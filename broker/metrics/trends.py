@@ -1,8 +1,8 @@
-"""Samples of the broker and of the lag of its groups in the last ten minutes, for the page's
-charts.
+"""Samples the broker and the lag of its groups, and keeps the samples of ten minutes for the charts
+of the web page.
 
-A sample is taken every five seconds, or less often with very many groups, so that samples use at
-most half a per cent of one core. Groups beyond the first ``GROUPS_KEPT`` have no chart.
+A sample is taken every five seconds. With very many groups samples are less frequent, so that they
+use at most half a per cent of one core. Only GROUPS_KEPT groups have a chart.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ EVERY_S = 5.0
 SAMPLES_KEPT = 120
 GROUPS_KEPT = 5000
 _IDLE_PER_BUSY = 200
-"""The pause after a sample is at least this many times as long as the work for the sample."""
+"""The minimum length of the pause after a sample, as a multiple of the time that the sample took.
+"""
 _LOOK_S = 0.25
-"""The number of seconds between two measurements of the event loop's delay."""
+"""The time in seconds between two measurements of the event loop's delay."""
 
 
 class Ring:
-    """The last samples of one number, oldest first."""
+    """The last SAMPLES_KEPT samples of one number, oldest first."""
 
     __slots__ = ("values",)
 
@@ -37,14 +38,14 @@ class Ring:
         self.values = array("d")
 
     def add(self, value: float) -> None:
-        """Adds a sample; drops the oldest sample if there are SAMPLES_KEPT samples."""
+        """Adds a sample. If there are already SAMPLES_KEPT samples, removes the oldest."""
         if len(self.values) == SAMPLES_KEPT:
             del self.values[0]
         self.values.append(value)
 
 
 class Trends:
-    """Takes samples of one broker from `start` to `stop`."""
+    """Takes samples of one broker, from `start` until `stop`."""
 
     def __init__(
         self,
@@ -64,9 +65,9 @@ class Trends:
         self._time = time
         self._background = background
         self.taken = 0
-        """The number of samples that were taken since the start."""
+        """The number of samples that were taken since `start`."""
         self.lags: dict[str, Ring] = {}
-        """The samples of each group's lag, by group id."""
+        """The samples of each group's lag in records, by group id."""
         self.members = 0
         """The number of members of all groups at the last sample."""
         self.lag = 0
@@ -75,18 +76,20 @@ class Trends:
             name: Ring()
             for name in ("requests", "commits", "cpu", "memory_bytes", "connections", "delay_ms")
         }
-        """The samples of each number in the broker's charts, by name: for example, requests and
-        commits per second, CPU in cores, and the largest delay of the event loop."""
+        """The samples of the broker's numbers, by name.
+
+        "requests" and "commits" are per second, "cpu" is in cores, and "delay_ms" is the largest
+        delay of the event loop since the previous sample.
+        """
         self._last: tuple[float, int, int, float] | None = None
         self._pause_s = 0.0
-        """The number of seconds until the next sample; 0 before the first sample."""
+        """The length in seconds of the pause before the next sample; 0 before the first."""
         self._looked_s = 0.0
-        """The time at which the loop's delay was last measured, in seconds."""
+        """The monotonic time in seconds of the last measurement of the event loop's delay."""
         self._late_s = 0.0
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Starts to take samples, in the running loop."""
         every = self._background.every
         self._looked_s = self._time.monotonic_s()
         self._tasks = [
@@ -95,7 +98,6 @@ class Trends:
         ]
 
     async def stop(self) -> None:
-        """Stops taking samples."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -113,7 +115,8 @@ class Trends:
         self._internal_errors.caught("observer", error)
 
     async def sample(self) -> float:
-        """Takes one sample; returns the number of seconds for which its slices blocked the loop."""
+        """Takes one sample. Returns the time in seconds for which its slices blocked the event
+        loop."""
         self._sample_broker()
         slices = self._slicer.work("trends")
         members = total = 0
@@ -153,14 +156,14 @@ class Trends:
         self._late_s = 0.0
 
     def of_group(self, group_id: str) -> list[int]:
-        """Returns the samples of a group's lag, oldest first; an empty list before the first
-        sample."""
+        """Returns the samples of a group's lag in records, oldest first; an empty list if the group
+        has none."""
         ring = self.lags.get(group_id)
         return [] if ring is None else [int(value) for value in ring.values]
 
 
 def memory_bytes() -> int:
-    """Returns the resident memory of the process in bytes; 0 if the system does not report it."""
+    """Returns the resident memory of the process in bytes; 0 if it can't be read."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,9 +1,9 @@
-"""The verdict of each group, and the time since when the group has had this verdict.
+"""Judges each group regularly, and keeps its last verdict.
 
-Every group is judged every five seconds, or less often with very many groups, so that the
-judgements use at most two per cent of one core. Between two rounds, readers get the last verdict;
-`judged` judges one group immediately. A restart loses the remembered progress; the first scans
-after a start use the times of the commits in the log.
+Every group is judged every five seconds. With very many groups rounds are less frequent, so that
+they use at most two per cent of one core. Between two rounds, readers get the last verdict.
+`Verdicts.judged` judges one group at once. A restart loses the remembered progress; the first scans
+after a start use the timestamps of the commits.
 """
 
 from __future__ import annotations
@@ -31,10 +31,13 @@ from verdicts.thresholds import OLD_SETTINGS, SETTINGS, Thresholds
 
 EVERY_S = 5.0
 _IDLE_PER_BUSY = 50
-"""The pause after a round is at least this many times as long as the round blocked the loop."""
+"""The minimum length of the pause after a round, as a multiple of the time for which the round
+blocked the event loop."""
 PARTITIONS_AT_ONCE = 500
-"""A group with more partitions than this number is judged in a thread; `of` does not judge such a
-group."""
+"""The maximum number of partitions of a group that is judged in the event loop's thread.
+
+A larger group is judged in another thread, and never by `Verdicts.of`.
+"""
 
 
 class Held(NamedTuple):
@@ -42,15 +45,17 @@ class Held(NamedTuple):
 
     verdict: Verdict
     since_ms: int
-    """The time since when the group has had this verdict: the start that the finding contains, if
-    the finding contains one."""
+    """The wall time since which the group has had this verdict; the start time of the finding, if
+    the finding has one."""
     sentence: str
     reads_nothing_since_ms: int | None = None
-    """The time since when records have waited and no member has read; None if a member reads."""
+    """The wall time since which records have waited and no member has read; None if a member reads.
+    """
 
 
 class Verdicts:
-    """Judges the groups of one broker from `start` to `stop`; only the loop's thread uses it."""
+    """Judges the groups of one broker, from `start` until `stop`. Only the event loop's thread may
+    use this class."""
 
     def __init__(
         self,
@@ -79,17 +84,15 @@ class Verdicts:
         self._held: dict[str, Held] = {}
         """The last verdict of each group."""
         self._pause_s = 0.0
-        """The number of seconds until the next round; 0 before the first round."""
+        """The length in seconds of the pause before the next round; 0 before the first."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Starts the judging of groups, in the running loop."""
         self._task = self._background.every(
             "verdicts", lambda: self._pause_s, self._round, self._failed
         )
 
     async def stop(self) -> None:
-        """Stops the judging of groups."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -104,7 +107,7 @@ class Verdicts:
     # -- judging
 
     async def judge_all(self) -> float:
-        """Judges every group; returns the number of seconds for which the slices blocked the
+        """Judges every group. Returns the time in seconds for which the slices blocked the event
         loop."""
         slices = self._slicer.work("verdicts")
         await slices.through(self._lso_blockers.refresh())
@@ -124,7 +127,7 @@ class Verdicts:
         return slices.end()
 
     async def judged(self, hosted: HostedGroups, group: GroupView, slices: Slices) -> Judgement:
-        """Judges one group immediately."""
+        """Judges one group at once, and returns the judgement."""
         return await self._judged(hosted, group, slices, self.thresholds())
 
     async def _judged(
@@ -150,13 +153,13 @@ class Verdicts:
         return judgement
 
     def judged_without_group(self, group_id: str) -> Judgement:
-        """Returns the verdict about a group that does not exist: clients may have failed to join
-        before the group existed."""
+        """Returns the judgement of a group that does not exist. Clients may have tried to join it,
+        and failed."""
         facts = GroupFacts(group_id, DEAD, refused=self.looks.refused(group_id))
         return judge(facts, self.thresholds(), self._time.now().wall_ms)
 
     def thresholds(self) -> Thresholds:
-        """Returns the thresholds of the rules, read from the current settings."""
+        """Returns the thresholds of the rules, from the current settings."""
         return Thresholds.of({name: self._config[name] for name in (*SETTINGS, *OLD_SETTINGS)})
 
     def _hold(self, judgement: Judgement, now_ms: int) -> Held:
@@ -177,8 +180,11 @@ class Verdicts:
     # -- queries
 
     def of(self, hosted: HostedGroups, group: GroupView) -> Held:
-        """Returns the last verdict of a group; if the group has no verdict, judges the group
-        immediately."""
+        """Returns the last verdict of a group.
+
+        A group without a verdict is judged at once, unless it has more than PARTITIONS_AT_ONCE
+        partitions; then the result says that it has not been checked.
+        """
         held = self._held.get(group.group_id)
         if held is not None:
             return held
@@ -200,8 +206,8 @@ def _at_once(steps: Generator[int, None, GroupFacts]) -> GroupFacts:
 
 
 def _judged_whole(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
-    """Judges a group in a thread, and computes its sentence and the verdicts of its partitions in
-    the same thread."""
+    """Judges a group. Computes the lazy parts of the judgement too, so that they are not computed
+    in the event loop's thread."""
     judgement = judge(facts, thresholds, now_ms)
     judgement.worst  # noqa: B018 - computed here
     judgement.of_partition("", 0)

@@ -1,15 +1,16 @@
-"""One client connection: receives bytes, handles requests in order, sends replies in the same
+"""One client connection: receives bytes, handles requests in order, and sends replies in the same
 order.
 
-A connection has its own buffers with limits. The connection handles a request as soon as the
-request's last byte has arrived. A reply waits in a slot until all earlier replies are finished;
-finished replies are written together. Three conditions delay requests: a parked request, a client
-that does not read its replies, and too many requests in flight. Requests that have already been
-received then wait in a backlog; when the backlog exceeds `BACKLOG_BYTES`, the connection stops
-reading the socket.
+A connection has its own buffers with limits. It handles a request as soon as the request's last
+byte has arrived. A reply waits in a slot until all earlier replies are finished. Finished replies
+are written together.
 
-`Pieces` writes replies with parts that are still in files. `TurnWrites` collects the connections
-whose replies are written at the end of the turn.
+Three conditions delay requests: a parked request, a client that does not read its replies, and too
+many requests in flight. Delayed requests wait in a backlog. When the backlog exceeds
+`BACKLOG_BYTES`, the connection stops reading the socket.
+
+`Pieces` writes replies that contain parts of files. `TurnWrites` collects the connections whose
+replies are written at the end of the turn.
 """
 
 from __future__ import annotations
@@ -56,24 +57,24 @@ OUTPUT_BYTES = 1024 * 1024
 """The number of bytes of collected replies above which the connection passes the replies to the
 transport before the turn ends."""
 JOINED_BYTES = 64 * 1024
-"""The maximum total size in bytes of chunks that are copied into one buffer and written by one
-call."""
+"""The maximum total size in bytes of reply chunks that are copied into one buffer and written by
+one call."""
 REQUESTS_PER_TURN = 256
-"""The number of requests of one connection that are handled in a row before other connections have
-their turn."""
+"""The maximum number of requests of one connection that are handled in a row before other
+connections are served."""
 
 PUMP_NS = 4_000_000
-"""The number of nanoseconds for which requests of one connection are handled in a row before other
-connections have their turn."""
+"""The maximum number of nanoseconds for which requests of one connection are handled in a row
+before other connections are served."""
 
 _LENGTH = struct.Struct(">i")
 _HEADER = struct.Struct(">iih")
-"""The header: the API key and the version as one number, the correlation id, and the length of the
-client id."""
+"""The first fields of a request header: API key and version as one number, correlation id, and
+length of the client id."""
 _API_VERSIONS_KEY = 18
 _LEAVE_GROUP = b"\0\x0d"
-"""The API key at the start of a LeaveGroup request. The broker handles this request even after the
-connection has closed."""
+"""The API key at the start of a LeaveGroup request. The broker handles a received LeaveGroup
+request even if the connection has closed."""
 
 
 class Connection(asyncio.Protocol):
@@ -135,12 +136,10 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: Server, listener: Listener) -> None:
         self.server = server
         self.dirty = False
-        """True if the connection is in the list of connections to flush."""
         self.closed = False
-        """True if the connection is closed: no more bytes are read, handled or written."""
         self.handling: Request | None = None
-        """The request whose handler is running; when the handler returns, its reply is queued
-        without a call of `answered`."""
+        """The request whose handler is running. If the handler answers the request, `answered` is
+        not called."""
         self.requests = self.lookups = 0
         """The number of handled requests, and the number of ApiVersions, Metadata and
         FindCoordinator requests among them."""
@@ -153,55 +152,52 @@ class Connection(asyncio.Protocol):
         """
         self._parked: Request | Throttle | None = None
         self._out: list[Chunk] = []
-        """The chunks of finished replies for the next write."""
         self._out_bytes = 0
         self._out_files = 0
-        """The number of chunks in `_out` that are slices of files."""
         self._pieces: Pieces | None = None
-        """The writer for replies with parts in files; created for the first such reply."""
+        """The writer for replies that contain parts of files; None before the first such reply."""
         self.sending = False
-        """True if replies are only partly written; no request is handled until they are completely
+        """True while a reply is partly written; no request is handled until the reply is completely
         written."""
         self.muted_at_s: int | None = None
-        """The time since when the transport's buffer has been full because the peer does not read;
-        None if the buffer is not full."""
+        """The time in seconds at which the transport's buffer became full because the peer does not
+        read; None if the buffer is not full."""
         self._busy = False
-        """True if requests are being handled; their replies are written when the handling ends."""
+        """True while requests are being handled; replies are written when the handling ends."""
         self.listener = listener
-        """The listener on which the connection was accepted."""
         self.principal = ANONYMOUS
-        """The peer's principal."""
         self.login: Login | None = None
         """The login of the peer; None if the listener requires no login."""
         self.session: Session | None = None
         """The object that renews and ends the peer's login."""
         self.on_close: dict[Callable[[Connection], None], None] = {}
-        """The functions that are called once when the connection has closed; the APIs of group
-        members add them."""
+        """The functions that are called once when the connection has closed. The handlers of group
+        APIs add them."""
         self.verdicts: object | None = None
-        """The authorizer's data about `principal`; no other code reads or writes it."""
+        """Cached data of the authorizer about `principal`; no other code reads or writes this
+        attribute."""
         self.repeated: object | None = None
-        """The heartbeat that the client repeats without a change; only
-        `broker/apis/consumer_group_heartbeat.py` uses it."""
+        """The ConsumerGroupHeartbeat request that the client repeats unchanged; only
+        `broker/apis/consumer_group_heartbeat.py` uses this attribute."""
         self.authorization_cache: AuthorizationCache | None = None
-        """The names that the principal is known to be allowed to access; only
+        """The names of resources that the principal is known to be allowed to access; only
         `broker/apis/shared/authorization.py` uses this cache."""
         self.client_id = ""
         self.client_host = ""
         """The peer's address in Kafka's form, such as ``/127.0.0.1``."""
         self.peer = ""
-        """The peer's address and port, for log lines."""
         self.software = ""
-        """The client's software name and version, which ApiVersions v3 and above contain."""
+        """The client's software name and version, from ApiVersions requests of version 3 and above.
+        """
         self.opened_s = self.last_active_s = server.now_s
         self.ticks_ns = server.time.ticks_ns
         """A copy of `Time.ticks_ns`, which saves one attribute lookup per request."""
         self.read_ns: int = 0
-        """The arrival time of the last bytes, in nanoseconds of the performance counter; the
-        duration of each request is counted from this time."""
+        """The arrival time of the last bytes, in nanoseconds of the performance counter. Request
+        durations are measured from this time."""
         self.taken_bytes = 0
-        """The number of bytes of replies that the kernel had accepted when the server last checked
-        the peers that do not read."""
+        """The number of reply bytes that the kernel had accepted at the server's last check for
+        peers that do not read."""
         self._draining = False
         """True if no more requests are handled and the connection closes when all replies are
         written."""
@@ -217,7 +213,6 @@ class Connection(asyncio.Protocol):
         self._reading = True
         self._client_raw = b""
         self._route: Route | None = None
-        """The route that handled the last request."""
 
     # -- the transport's calls
 
@@ -312,15 +307,14 @@ class Connection(asyncio.Protocol):
                 self.server.internal_errors.caught("peer_gone", error, peer=self.peer)
 
     def pause_writing(self) -> None:
-        """Stops handling requests, since the peer does not read. If the peer continues not to read,
-        the server closes the connection later."""
+        """Stops handling requests, since the peer does not read. If the peer does not resume
+        reading, the server closes the connection later."""
         self.muted_at_s = self.server.now_s
         self.taken_bytes = self.bytes_out - self._transport.get_write_buffer_size()
         self.server.muted[self] = None
         self._stop_reading()
 
     def resume_writing(self) -> None:
-        """Continues to handle requests, since the peer has resumed reading."""
         slow = self.muted_at_s is not None and self.server.now_s > self.muted_at_s
         self.muted_at_s = None
         self.server.muted.pop(self, None)
@@ -337,14 +331,14 @@ class Connection(asyncio.Protocol):
         self._parked = request
 
     def throttle(self, throttle: Throttle) -> Request | None:
-        """Stops handling requests until `throttle_over` is called; returns the request that was
-        parked before, or None."""
+        """Stops handling requests until `throttle_over` is called. Returns the request that is
+        already parked, or None."""
         parked, self._parked = self._parked, throttle
         return cast("Request | None", parked)
 
     def throttle_over(self, throttle: Throttle, parked: Request | None) -> None:
-        """Continues to handle requests; if ``parked`` is still unanswered, waits for ``parked``
-        first."""
+        """Continues to handle requests. If ``parked`` is still unanswered, later requests wait
+        until it is answered."""
         if self._parked is throttle and not self.closed:
             self._parked = parked
             self.server.writes.touch(self)
@@ -373,8 +367,8 @@ class Connection(asyncio.Protocol):
             self.server.writes.touch(self)
 
     def handler_failed(self, request: Request) -> None:
-        """Sends the error response that Kafka sends if a handler raises an exception, and logs the
-        exception."""
+        """Logs the exception that a handler raised, and sends the error response that Kafka sends
+        in this case."""
         try:
             if request.reply is None and not self.closed:
                 frame = error_frame(request, UNKNOWN_SERVER_ERROR)
@@ -387,7 +381,7 @@ class Connection(asyncio.Protocol):
             report_failure(request)
 
     def refuse(self, error: ProtocolError) -> None:
-        """Closes the connection after invalid bytes, and logs one line."""
+        """Closes the connection because the peer sent invalid bytes, and logs one line."""
         if self.closed:
             return
         self.server.protocol_errors += 1
@@ -431,13 +425,13 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def abort(self) -> None:
-        """Closes the connection immediately."""
         self.closed = True
         self._transport.abort()
 
     @property
     def waits(self) -> bool:
-        """Returns True if a request or a reply is in progress; such a connection is not idle."""
+        """Returns True if a request or a reply is in progress. The server does not close such a
+        connection as idle."""
         return bool(self._slots) or self.sending or self.write_buffer_size() > 0
 
     def write_buffer_size(self) -> int:
@@ -446,37 +440,34 @@ class Connection(asyncio.Protocol):
 
     @property
     def buffered(self) -> int:
-        """Returns the number of bytes that were received of an incomplete request."""
+        """Returns the number of received bytes of the last, incomplete request."""
         return len(self._framer.partial)
 
     def peer_is_gone(self) -> bool:
-        """Returns True if the peer has disconnected. As long as the socket is not read, no event
-        reports a disconnect."""
+        """Returns True if the peer has disconnected. The server calls this method for sockets that
+        it does not read, since no event reports their disconnect."""
         return not self._reading and peer_gone(self._transport)
 
     def hold(self) -> None:
         """Stops reading until `release` is called, since the partial requests of all connections
-        are too large."""
+        together exceed their limit."""
         self._stop_reading()
 
     def release(self) -> None:
-        """Resumes reading, unless another condition forbids reading."""
+        """Resumes reading, unless the connection itself has stopped reading."""
         self._balance()
 
     # -- the calls of `Pieces`
 
     def gathered(self) -> list[Chunk]:
-        """Removes and returns the finished replies; the caller writes them in pieces."""
+        """Removes and returns the finished replies; the caller writes them."""
         out = self._out
         self._out, self._out_bytes, self._out_files = [], 0, 0
         return out
 
     def pieces_written(self, all_of_them: bool) -> None:
-        """Called when the transport is full, or when all pieces are written (then ``all_of_them``
-        is true).
-
-        When everything is written, the connection handles the delayed requests.
-        """
+        """Called when the transport is full, or when all pieces are written (``all_of_them`` is
+        then True). In the second case, handles the delayed requests."""
         self.sending = bool(self._out) or not all_of_them
         if self.sending or self.closed:
             return
@@ -488,8 +479,7 @@ class Connection(asyncio.Protocol):
     # -- bytes in
 
     def _receive(self, data: bytes) -> None:
-        """Handles the complete requests that may be handled now, and stores the rest of the
-        bytes."""
+        """Handles the complete requests that may be handled now, and stores the remaining bytes."""
         if self.closed or self._draining:
             return
         try:
@@ -543,7 +533,6 @@ class Connection(asyncio.Protocol):
         self._balance()
 
     def _balance(self) -> None:
-        """Reads the socket as long as the backlog is below its limit; otherwise stops reading."""
         if self.closed:
             return
         full = self._backlog_bytes + self.buffered > BACKLOG_BYTES
@@ -565,7 +554,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _look_at_clock(self) -> None:
-        """Reports a long turn to the watchdog, under the name of the API of the turn's last
+        """Reports a turn that took too long to the watchdog, under the API name of the turn's last
         request."""
         name = "requests" if self._route is None else self._route.served.api.name
         self.server.watchdog.ended(name, self.read_ns)
@@ -627,7 +616,7 @@ class Connection(asyncio.Protocol):
         self._client_raw = raw
 
     def _unserved(self, frame: bytes, start: int) -> None:
-        """Answers an ApiVersions request of an unknown version; closes the connection on every
+        """Answers an ApiVersions request of an unknown version. Closes the connection after any
         other unknown request."""
         key, version, correlation_id, size = struct.unpack_from(">hhih", frame, start)
         if key in BY_KEY and key != _API_VERSIONS_KEY:
@@ -671,7 +660,8 @@ class Connection(asyncio.Protocol):
             self._append(reply)
 
     def _append(self, reply: Body) -> None:
-        """Adds a reply to the next write; all earlier replies have already been added or sent."""
+        """Adds a reply to the next write. All earlier replies must already have been added or
+        sent."""
         if isinstance(reply, (bytes, bytearray, memoryview)):
             self._out.append(reply)
             self._out_bytes += len(reply)
@@ -714,11 +704,8 @@ class Connection(asyncio.Protocol):
 
 
 class TurnWrites:
-    """The connections whose replies are written at the end of a turn, with one write per
-    connection, however many replies the connection has.
-
-    Only the event loop's thread may use it.
-    """
+    """The connections whose replies are written at the end of a turn. Each connection's replies are
+    written with one write. Only the event loop's thread may use this class."""
 
     def __init__(self, time: Time, watchdog: Watchdog, internal_errors: InternalErrors) -> None:
         self._ticks_ns = time.ticks_ns

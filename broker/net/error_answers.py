@@ -1,11 +1,10 @@
-"""Builds the response of any API, in any version, that reports one error.
+"""Builds the response of any API, in any version, that reports one error. The test mode sends these
+responses on demand; handlers build their own error responses.
 
-A broker for tests sends these responses on demand. Handlers build their own error responses.
-
-The tables of `protocol/messages` are enough for nearly all APIs: a response has error codes at
-known positions, and the response's elements (topics, partitions, groups, members) are the request's
-elements. An error of the whole request is set at every position. An error that Kafka sets for
-single partitions or topics is set only in the innermost elements, where clients read it.
+The tables of `protocol/messages` are enough for nearly all APIs. They show where a response has
+error codes. The elements of a response (topics, partitions, groups, members) are the elements of
+the request. An error of the whole request is set at every position. An error of single partitions
+or topics is set only in the innermost elements, where clients read it.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ OF_ELEMENTS = frozenset(
         errors.INCONSISTENT_TOPIC_ID,
     }
 )
-"""The errors that apply to one topic or partition; the response's top-level error code is then
-NONE."""
+"""The errors that apply to single topics or partitions. With such an error, the response's
+top-level error code is NONE."""
 
 _SOURCES: Mapping[str, Sequence[str]] = {
     "responses": ("topic_data", "topics", "topic_names", "resources"),
@@ -85,8 +84,8 @@ _SOURCES: Mapping[str, Sequence[str]] = {
     "partition_result": ("partitions",),
     "transaction_states": ("transactional_ids",),
 }
-"""The array names of responses, each with the names of the request arrays from which the response
-repeats the elements."""
+"""For each array name in responses: the names of the request arrays whose elements the response
+repeats."""
 
 _IDENTITY = (
     "name", "topic", "topic_name", "topic_id", "partition", "partition_index", "index",
@@ -98,7 +97,7 @@ _IDENTITY = (
 _OTHER_NAMES = {
     "partition_index": "partition", "topic": "name", "name": "topic", "user": "name",
 }  # fmt: skip
-"""The names that these fields have in a request, if they differ from the names in the response."""
+"""The request's name of an identifying field, by the response's name, if the names differ."""
 
 _UNKNOWN = frozenset(
     {
@@ -121,7 +120,6 @@ def error_answer(
 
 
 def is_error_code(field: Field) -> bool:
-    """Returns True if a field contains an error code."""
     return field.name in ("error_code", "partition_error_code")
 
 
@@ -131,10 +129,10 @@ class _Answer:
         self._error_code = error_code
         self._text = text
         self._presents: dict[int, list[Field]] = {}
-        """The fields of a struct that exist in this version, by ``id()`` of the struct's field
-        list."""
+        """The fields of a struct that exist in the response's version, by ``id()`` of the struct's
+        field list."""
         self._errors: dict[int, bool] = {}
-        """True if a struct has an error code, by ``id()`` of the struct's field list."""
+        """Whether a struct has an error code, by ``id()`` of the struct's field list."""
 
     def whole(
         self, response: Sequence[Field], request: Sequence[Field], asked: Mapping[str, Any]
@@ -174,8 +172,8 @@ class _Answer:
     def _elements(
         self, field: Field, request: Sequence[Field], asked: Mapping[str, Any]
     ) -> list[dict[str, Any]] | None:
-        """Returns one element for each element of the request's array; None if the request has no
-        corresponding array."""
+        """Returns the elements of a response array, one for each element of the corresponding
+        request array. Returns None if the request has no such array."""
         if not isinstance(field.type, Array) or not isinstance(field.type.element, Struct):
             return None
         fields = field.type.element.fields
@@ -207,8 +205,8 @@ class _Answer:
         return answer
 
     def _naming(self, fields: Sequence[Field], source: Primitive) -> str:
-        """Returns the name of the response field for the elements of a request array that contains
-        plain values, not structs."""
+        """Returns the name of the identifying response field, for a request array whose elements
+        are plain values (such as topic names) instead of structs."""
         for field in self._present(fields):
             if field.name in _IDENTITY and (field.type is STRING) == (source is STRING):
                 return field.name

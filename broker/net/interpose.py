@@ -1,8 +1,6 @@
-"""The layer that a test may insert between a broker's sockets and its APIs.
-
-`Broker` accepts a layer when it is created, and uses the layer when it creates its server. A broker
-without a layer runs the same code as without this module, so that requests cost nothing extra.
-"""
+"""The layer that a test may insert between a broker's sockets and its APIs. `Broker` receives the
+layer when it is created, and passes the layer to its server. Without a layer, requests cost nothing
+extra."""
 
 from __future__ import annotations
 
@@ -17,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Interpose(Protocol):
-    """Replacements for the table of APIs and for the connection objects."""
+    """A layer that a test inserts. It replaces the table of APIs and the connection objects of a
+    broker."""
 
     def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
-        """Returns the rows of the table of APIs that this broker uses instead of the rows in
-        ``served``."""
+        """Returns the table of APIs that the broker uses. ``served`` is the table without the
+        layer."""
 
-    def connection(self, server: Server, listener: Listener) -> Connection:
-        """Creates the protocol object of one accepted socket."""
+    def connection(self, server: Server, listener: Listener) -> Connection: ...

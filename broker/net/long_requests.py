@@ -1,12 +1,13 @@
 """Requests that are not finished when their handler returns, because they have many elements or
 must wait.
 
-Law 9: no request blocks the loop for more than 10 ms. A handler for many elements is a generator
-that yields after each element. The generator runs immediately as long as the turn has time; the
-rest runs in slices, and the request is parked until its end. The elements of a large request are
-first counted and compared with the budget of its API (`ServedApi.elements_max`). Then the worker's
-thread decodes the request; the worker also encodes a large response. docs/operate/limits.md has a
-table of the limits.
+No request may block the event loop for more than 10 ms. Therefore a handler for many elements is a
+generator that yields after each element. The generator runs immediately while the turn has time.
+After that it runs in slices, and the request is parked until the generator ends.
+
+The broker first counts the elements of a large request and compares the count with the budget of
+the API (`ServedApi.elements_max`). A worker thread then decodes the request, and encodes a large
+response. docs/operate/limits.md has a table of the limits.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ from protocol.errors import INVALID_REQUEST, ProtocolError
 logger = structlog.get_logger(__name__)
 
 SURELY_SMALL_BYTES = 4096
-"""The maximum size in bytes of a request whose elements are not counted: to handle the elements of
-such a request takes at most a few ms."""
+"""The maximum size in bytes of a request whose elements are not counted. Handling so small a
+request takes at most a few ms."""
 DECODED_AT_ONCE = 500
-"""The maximum number of elements of a request that the loop's thread decodes, which takes about 1
-ms."""
+"""The maximum number of elements of a request that the event loop's thread decodes. Decoding so
+many takes about 1 ms."""
 BYTES_AT_ONCE = 1024 * 1024
-"""The size in bytes above which the worker decodes a request, even if the request has few elements.
+"""The size in bytes above which the worker thread decodes a request, even if it has few elements.
 """
 AT_A_TIME = 4
-"""The maximum number of large requests that are decoded and handled at the same time, which limits
-their memory."""
+"""The maximum number of large requests that are decoded and handled at the same time. The limit
+bounds their memory."""
 
 
 class LongRequests:
-    """The long requests of one broker; only the event loop's thread may use it."""
+    """The long requests of one broker; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -57,14 +58,11 @@ class LongRequests:
         self._spawn = spawn
         self._room = asyncio.Semaphore(AT_A_TIME)
         self._encoding: dict[Request, asyncio.Future[Any]] = {}
-        """The encodings that the worker is doing, by request."""
+        """The running encodings of large responses in the worker thread, by request."""
 
     def handle(self, services: object, request: Request) -> Steps | None:
-        """Handles a request: immediately if the request has few elements, otherwise with the help
-        of the worker.
-
-        Raises ProtocolError if the request is incomplete.
-        """
+        """Handles a request: immediately if it has few elements, otherwise after the worker thread
+        has decoded it. Raises ProtocolError if the request is incomplete."""
         served = request.route.served
         if served.elements_max is None:
             return request.route.handle(services, request)
@@ -85,7 +83,7 @@ class LongRequests:
         return None
 
     def work_off(self, request: Request, steps: Steps) -> None:
-        """Runs ``steps``: immediately as long as this turn has time, then in slices."""
+        """Runs ``steps``: immediately while this turn has time, then in slices."""
         if request.meter is not None:
             steps = request.meter.steps(request, steps)
         until_ns, ticks_ns = self._slicer.direct_until_ns(), self._ticks_ns
@@ -101,7 +99,8 @@ class LongRequests:
         self.answer_later(request, self._rest(request, steps))
 
     def answer(self, request: Request, frame: Callable[[], bytes], error_code: int) -> None:
-        """Ends ``request`` with a large response that the worker encodes."""
+        """Ends ``request`` with a large response, which the worker thread encodes by calling
+        ``frame``."""
 
         work = self._worker.run(request.connection, frame)
         encoding = self._encoding[request] = asyncio.ensure_future(work)
@@ -118,8 +117,8 @@ class LongRequests:
         """Runs ``work``, which answers ``request``. If ``work`` raises an exception, logs the
         exception and sends an error response.
 
-        The client's next request is handled after ``work`` ends, as in Kafka, since the next
-        request may write to the topic that ``work`` creates.
+        The connection's next request is handled after ``work`` ends, as in Kafka: the next request
+        may write to a topic that ``work`` creates.
         """
         connection = request.connection
         if connection.may_park():
@@ -192,7 +191,7 @@ class LongRequests:
 
     def _refuse(self, request: Request, error: TooManyElements) -> None:
         """Rejects a request with too many elements: sends an error response or closes the
-        connection. Writes one log line."""
+        connection, and logs one line."""
         frame = error_frame(request, INVALID_REQUEST)
         connection = request.connection
         logger.warning(

@@ -13,12 +13,9 @@ _TCP_ESTABLISHED = 1
 
 
 def java_address(address: str) -> str:
-    """Returns ``address`` in the form of Java's ``InetAddress.toString`` without a host name:
-    ``/127.0.0.1``.
-
-    An IPv6 address is uncompressed and without leading zeros; a mapped IPv4 address is shown as
-    IPv4.
-    """
+    """Returns ``address`` in the form of Java's ``InetAddress.toString`` without a host name, such
+    as ``/127.0.0.1``. An IPv6 address is written uncompressed and without leading zeros. An
+    IPv4-mapped IPv6 address is written as IPv4."""
     plain, _, scope = address.partition("%")
     try:
         parsed = ipaddress.ip_address(plain)
@@ -33,8 +30,8 @@ def java_address(address: str) -> str:
 
 
 def network_of(host: str) -> str:
-    """Returns the address that represents a host in counts: for IPv6 the host's /64 network,
-    otherwise the address itself."""
+    """Returns the address under which a host is counted: the /64 network for IPv6, otherwise the
+    address itself."""
     groups = host.split(":")
     return ":".join(groups[:4]) if len(groups) > 4 else host
 

@@ -1,9 +1,9 @@
-"""A request: its fields for a handler, and the methods that end it.
+"""A request: its fields for a handler, and the methods that end it. `ServedApi` is the row that
+each module of ``broker/apis`` adds to the table of served APIs. `Request` is the only object that
+is created per request.
 
-Contains `ServedApi`, the row that each module of ``broker/apis`` adds to the table of served APIs,
-and `Request`, the only object that is created per request. The connection decodes the header. The
-handler decodes the body: either with the reference codec (``value``), or with a generated decoder
-from ``buffer`` and ``position``.
+The connection decodes the header. The handler decodes the body, either with the reference codec
+(``value``) or with a generated decoder that reads ``buffer`` from ``position`` on.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
 
 Steps: TypeAlias = Iterator["asyncio.Future[Any] | None"]
-"""The steps of a handler for many elements. The iterator yields None when other work may run, or a
-future for which the next step must wait. The last step ends the request."""
+"""The steps of a handler for many elements. The iterator yields None where other work may run, or a
+future that must be done before the next step. The last step ends the request."""
 Handler = Callable[[Any, "Request"], Steps | None]
 """A function that is called with the broker's services and the request. The handler ends the
 request immediately or later; a handler for many elements returns its steps instead."""
@@ -37,13 +37,13 @@ ReplyEncoder = Callable[["Request", Any], None]
 
 
 ELEMENTS_MAX = 20_000
-"""The maximum number of elements in a request of most APIs: more than any cluster tool sends in one
+"""The default maximum number of elements in a request: more than any cluster tool sends in one
 request."""
 ENCODED_AT_ONCE = 500
-"""The maximum number of elements of a response that the loop's thread encodes, which takes about 1
-ms."""
+"""The maximum number of elements of a response that the event loop's thread encodes. Encoding so
+many takes about 1 ms."""
 ENCODED_AT_ONCE_BYTES = 1024 * 1024
-"""The maximum size in bytes of the response's encoded arrays, or of the request, for which the
+"""The maximum size in bytes, of the request or of the response's encoded arrays, up to which the
 loop's thread encodes the response."""
 
 
@@ -59,22 +59,22 @@ class ServedApi:
     max_version: int
     handle: Handler
     left_out: str = ""
-    """Features of Kafka in these versions that this broker does not have, as text for
+    """The features of Kafka that this broker lacks in these versions, as text for
     docs/use/coverage.md."""
     elements_max: int | None = ELEMENTS_MAX
     """The maximum number of elements in one request, summed over its arrays; None if the handler
     checks the number itself."""
     decoders: Mapping[int, Callable[[bytes, int], Any]] = field(default_factory=dict)
-    """The decoders of large bodies by version; the handler finds the result in ``context``. The
-    reference codec decodes bodies of other versions into ``value``."""
+    """The decoders of large bodies by API version. The handler finds the decoded body in
+    `Request.context`. Bodies of other versions are decoded into `Request.value` by the reference
+    codec."""
     is_offered: bool = True
     """True if ApiVersions lists the API. The broker also answers requests of APIs that it does not
     list."""
     rights: Rights = UNSAID
-    """The ACLs that requests of the API need."""
 
     def decode(self, version: int, buffer: bytes, position: int) -> Any:
-        """Counts the elements of a large body and decodes the body. Thread-safe. Raises
+        """Counts the elements of a large body, and decodes it. Thread-safe. Raises
         ProtocolError."""
         assert self.elements_max is not None
         self.api.count_elements(version, buffer, position, self.elements_max)
@@ -85,8 +85,8 @@ class ServedApi:
 
 
 class Route:
-    """One API in one version: the facts that a connection needs before it reads the body of a
-    request."""
+    """One API in one version, with the properties that a connection needs before it reads the body
+    of a request."""
 
     __slots__ = (
         "api_version",
@@ -109,57 +109,54 @@ class Route:
         self.served = served
         self.handle = served.handle
         self.new_meter: Callable[[Connection, str], Meter] | None = None
-        """A function that creates the meter of a request from the connection and client id; None
-        without quotas."""
+        """A function that creates the meter of a request from its connection and client id; None if
+        no quotas are set."""
         self.api_version = api_version
         self.flexible = flexible
         """True if the request header of this version has tagged fields."""
         self.errors = errors
-        """The number of answered requests by error code; all versions of the API share this object.
-        """
+        """The number of answered requests by error code. All versions of the API share this
+        counter."""
         self.times = times
-        """The times in nanoseconds from a request's arrival to its response; all versions of the
-        API share this object."""
+        """The times in nanoseconds from a request's arrival to its response. All versions of the
+        API share this histogram."""
 
 
 Chunk = bytes | bytearray | memoryview | Slice
-"""A part of a reply; a slice of a file is read only when it is written."""
+"""A part of a reply. A `Slice` is a range of a file, which is read when it is written to the
+socket."""
 Body = bytes | Sequence[Chunk]
 
 _LENGTH = struct.Struct(">i")
 
 
 class Meter(Protocol):
-    """Measures the usage of the client's quotas by one request; see
+    """Measures how much of the client's quotas one request uses; see
     `broker/apis/throttling/meter.py`."""
 
-    def begin(self) -> None:
-        """Starts to measure a piece of work on the request."""
+    def begin(self) -> None: ...
 
-    def end(self, is_answered: bool) -> None:
-        """Ends the measured piece of work."""
+    def end(self, is_answered: bool) -> None: ...
 
-    def steps(self, request: Request, steps: Steps) -> Steps:
-        """Wraps ``steps`` so that each step is measured."""
+    def steps(self, request: Request, steps: Steps) -> Steps: ...
 
     def coroutine(
         self, request: Request, work: Coroutine[Any, Any, None]
     ) -> Coroutine[Any, Any, None]:
-        """Wraps ``work`` so that it is measured, without the time for which it waits."""
+        """Wraps ``work`` so that its running time is measured, without the time for which it
+        waits."""
 
     def park(self, request: Request) -> bool:
-        """Returns True if the meter itself parks the request, because the connection is
-        throttled."""
+        """Returns True if the connection is throttled; the meter then parks the request itself."""
 
-    def exempt(self) -> None:
-        """Exempts the request from all quotas."""
+    def exempt(self) -> None: ...
 
     def fetched_at_most(self, asked_bytes: int) -> int:
         """Returns how many of ``asked_bytes`` requested bytes the quotas allow; see
         `Request.fetched_at_most`."""
 
     def mutations(self, version: int, strict_from: int | None) -> Mutations:
-        """Returns the client's quota of topic changes; see `Request.mutations`."""
+        """Returns the client's quota of topic changes (KIP-599); see `Request.mutations`."""
 
     def finish(self, request: Request, frame: Body, error_code: int) -> Body:
         """Returns the response to send; if the client exceeds a quota, the response contains the
@@ -206,7 +203,7 @@ class Request:
         self.api_version = route.api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
-        """The client id; if the client sends null, an empty string, as in Kafka."""
+        """The client id; an empty string if the client sent null, as in Kafka."""
         self.buffer = buffer
         """The received bytes up to the end of the request; the request's body begins at
         ``position``."""
@@ -215,24 +212,23 @@ class Request:
         """The finished reply; None before the request is finished; empty if no reply is to be sent.
         """
         self.on_disconnect: Callable[[], None] | None = None
-        """A function that is called once if the peer disconnects before the request is answered;
-        from then on the request must not be answered."""
+        """A function that is called once if the peer disconnects before the request is answered.
+        After the call, the request must not be answered."""
         self.encode: ReplyEncoder | None = None
-        """A function that encodes the coordinator's reply and ends this request; see `take`."""
+        """A function that encodes the reply of a core and ends this request; see `take`."""
         self.since_ns = connection.read_ns
         """The arrival time of the request's bytes, in nanoseconds of the performance counter."""
         self.context: Any = None
         """The body that ``ServedApi.decoders`` decoded; later, data that the handler stores for the
         reply."""
         self.meter: Meter | None = None
-        """Measures the usage of the client's quotas by this request; None without quotas."""
+        """Measures how much of the client's quotas this request uses; None if no quotas are set."""
         if route.new_meter is not None:
             self.meter = route.new_meter(connection, client_id)
             self.meter.begin()  # the connection calls `end` when the handler has returned
 
     @property
     def served(self) -> ServedApi:
-        """The row for this request in the table of served APIs."""
         return self.route.served
 
     @property
@@ -251,38 +247,35 @@ class Request:
             return self._value
 
     def check(self) -> None:
-        """Raises ProtocolError if the body is invalid, as `value` does; for a handler that reads no
-        field."""
+        """Raises ProtocolError if the body is invalid. For a handler that does not read `value`."""
         self.value  # noqa: B018 - the body is decoded
 
     def respond(self, value: dict[str, Any], error_code: int | None = None) -> None:
-        """Ends the request with ``value``, encoded by the reference codec.
-
-        The request is counted under ``error_code``. Without this argument, it is counted under the
-        top-level ``error_code`` of ``value``, or under 0 if ``value`` has none.
-        """
+        """Ends the request with ``value``, encoded by the reference codec. The request is counted
+        under ``error_code``; by default, under the top-level ``error_code`` of ``value``, or under
+        0 if that field is missing."""
         if error_code is None:
             error_code = value.get("error_code", 0)
         at_once = len(self.buffer) <= ENCODED_AT_ONCE_BYTES and not _is_large(value)
         self.complete_later(partial(self.frame, value), error_code, at_once=at_once)
 
     def array(self, *path: str) -> EncodedArray:
-        """Creates the array of the response at ``path``; its elements are encoded one by one."""
+        """Creates the response array at ``path``, whose elements are encoded one by one."""
         served = self.route.served
         return served.api.message(self.api_version, is_request=False).array(*path)
 
     def complete_later(
         self, frame: Callable[[], bytes], error_code: int, *, at_once: bool = False
     ) -> None:
-        """Ends the request with the frame that ``frame`` returns. The worker calls ``frame``,
-        unless ``at_once`` is set."""
+        """Ends the request with the frame that ``frame`` returns. The worker thread calls
+        ``frame``, unless ``at_once`` is set."""
         if at_once:
             self.complete(frame(), error_code)
         else:
             self.connection.server.long.answer(self, frame, error_code)
 
     def frame(self, value: dict[str, Any]) -> bytes:
-        """Encodes the whole frame of the response ``value``. Thread-safe."""
+        """Returns the encoded frame of the response ``value``. Thread-safe."""
         api = self.route.served.api
         version = self.api_version
         header = response_header(api.key, version, self.correlation_id)
@@ -327,14 +320,12 @@ class Request:
         self.connection.server.long.answer_later(self, work)
 
     def work_off(self, steps: Steps) -> None:
-        """Runs steps that end the request; for a handler that can't return its steps."""
+        """Runs ``steps``, which end the request. For a handler that can't return its steps."""
         self.connection.server.long.work_off(self, steps)
 
     def park(self) -> None:
-        """Delays later requests of this connection until this request is answered.
-
-        On a throttled connection the delay begins when the throttle ends.
-        """
+        """Delays later requests of this connection until this request is answered. On a throttled
+        connection, the delay begins when the throttle ends."""
         if self.meter is None or not self.meter.park(self):
             self.connection.park(self)
 
@@ -349,16 +340,15 @@ class Request:
         return asked_bytes if self.meter is None else self.meter.fetched_at_most(asked_bytes)
 
     def mutations(self, strict_from: int | None) -> Mutations:
-        """Returns the client's quota of topic changes; without a meter, the quota has no limit.
-
-        From version ``strict_from`` on, changes above the quota are rejected.
+        """Returns the client's quota of topic changes (KIP-599). Without a meter, the quota has no
+        limit. Changes above the quota are rejected if the API version is at least ``strict_from``.
         """
         meter = self.meter
         return UNBOUND if meter is None else meter.mutations(self.api_version, strict_from)
 
     def take(self, reply: Any) -> None:
-        """Ends the request with the reply of a core. The request is the ticket of the call to which
-        the core replies."""
+        """Ends the request with the reply of a core. The request is itself the ticket of its
+        call."""
         assert self.encode is not None
         if self.meter is not None:
             self.meter.begin()
@@ -370,8 +360,8 @@ class Request:
             self.meter.end(self.reply is not None)
 
     def fail(self) -> None:
-        """Ends the request when its handler has raised an exception; called within the exception's
-        handler."""
+        """Ends the request after its handler has raised an exception. Must be called in the
+        ``except`` block."""
         self.connection.handler_failed(self)
 
 

@@ -22,7 +22,7 @@ DENIED = {
     ResourceType.CLUSTER: CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-"""The error code of a denied operation, by resource type."""
+"""The error code for a denied operation, by type of the resource."""
 
 NOUNS = {
     ResourceType.TOPIC: "topic",
@@ -35,7 +35,7 @@ NOUNS = {
 
 @slotted(frozen=True)
 class RequiredAcl:
-    """An operation on the one resource that a request names, or on the cluster."""
+    """An operation on the single resource that a request names, or on the cluster."""
 
     operation: Operation
     kind: ResourceType
@@ -52,76 +52,77 @@ class AnyOf:
 
 @slotted(frozen=True)
 class Each:
-    """An operation that is required on each element of a request; only the denied elements get an
-    error."""
+    """An operation that the principal needs on each element of a request. Only denied elements get
+    an error."""
 
     operation: Operation
     kind: ResourceType
     unless: RequiredAcl | None = None
-    """An ACL that makes the ACLs on the elements unnecessary."""
+    """An ACL on another resource. A principal with this ACL does not need the ACLs on the elements.
+    """
 
     is_logged = True
 
 
 @slotted(frozen=True)
 class EachResource:
-    """The operation that is required on each resource of a DescribeConfigs or AlterConfigs request;
-    the ACL applies to the resource type of that resource."""
+    """The operation that the principal needs on each resource of a DescribeConfigs or AlterConfigs
+    request. The resource's own type determines the type of the ACL."""
 
     operation: Operation
 
 
 @slotted(frozen=True)
 class Hides:
-    """An operation that is required on the elements of a response; the response omits the elements
-    on which the principal may not perform it."""
+    """An operation that the principal needs on each element of a response. The response omits the
+    denied elements."""
 
     operation: Operation
     kind: ResourceType
     unless: RequiredAcl | None = None
-    """An ACL with which a principal sees all elements."""
+    """An ACL with which the principal sees all elements."""
 
     is_logged = False
 
 
 @slotted(frozen=True)
 class HandlerAcl:
-    """An operation that the handler checks itself, because the check happens late or only in some
-    cases."""
+    """An operation that the handler of the API checks itself, because the check happens late or
+    only in some cases."""
 
     operation: Operation
     kind: ResourceType
     of: str
-    """The resource, as text for docs/use/coverage.md."""
+    """The resource on which the operation is checked, as text for docs/use/coverage.md."""
     when: str = ""
     """The case in which the handler checks the operation, as text; "" if the handler checks it in
     every case."""
     unless: RequiredAcl | None = None
-    """An ACL that makes the operation unnecessary."""
+    """An ACL with which the principal does not need the operation."""
     is_logged: bool = True
-    """True if the audit log records a denial."""
 
 
 @slotted(frozen=True)
 class AuthorizedOperations:
-    """The operations on a resource that the principal may perform; the response lists them if the
-    request sets the field for authorized operations (KIP-430)."""
+    """The operations that the principal may perform on a resource. The response lists them if the
+    request asks for authorized operations (KIP-430)."""
 
     kind: ResourceType
     need: RequiredAcl | None = None
-    """An ACL without which the response omits the list."""
+    """An ACL that the principal needs for this list. Without the ACL, the response omits the list.
+    """
 
 
 @slotted(frozen=True)
 class Rights:
-    """The ACLs that one API checks, in the order of the checks."""
+    """The ACLs that one API checks, in order."""
 
     needs: tuple[RequiredAcl | AnyOf, ...] = ()
-    """The ACLs without which the whole request is rejected."""
+    """The ACLs that the principal needs for the request. Without one of them, the whole request is
+    rejected."""
     each: Each | EachResource | None = None
     hides: tuple[Hides, ...] = ()
     own: tuple[HandlerAcl, ...] = ()
-    """The ACLs that the handler checks itself."""
     tells: tuple[AuthorizedOperations, ...] = ()
     """The authorized operations that the response lists."""
     why_none: str = ""
@@ -129,17 +130,14 @@ class Rights:
 
 
 def group(operation: Operation) -> RequiredAcl:
-    """Returns a requirement: the operation on the request's group."""
     return RequiredAcl(operation, ResourceType.GROUP)
 
 
 def transactional_id(operation: Operation) -> RequiredAcl:
-    """Returns a requirement: the operation on the request's transactional id."""
     return RequiredAcl(operation, ResourceType.TRANSACTIONAL_ID)
 
 
 def cluster(operation: Operation, *, is_logged: bool = True) -> RequiredAcl:
-    """Returns a requirement: the operation on the cluster."""
     return RequiredAcl(operation, ResourceType.CLUSTER, is_logged)
 
 
@@ -152,8 +150,8 @@ def of_each(
 
 
 def each_shown_topic() -> HandlerAcl:
-    """Returns the requirement of DESCRIBE on each named topic, or on each returned topic if a
-    request is for all topics."""
+    """Returns the requirement of DESCRIBE on each topic that the request names, or on each returned
+    topic if the request is for all topics."""
     of = (
         "each named topic; a request for all topics returns only the topics that the principal"
         " may describe"
@@ -168,13 +166,13 @@ def cluster_action(when: str) -> HandlerAcl:
 
 
 def nothing(why: str) -> Rights:
-    """Returns the rights of an API that needs no ACL; ``why`` is the reason."""
+    """Returns the rights of an API that needs no ACL, with the reason ``why``."""
     return Rights(why_none=why)
 
 
 UNSAID = Rights()
-"""The default for a row of the table of APIs; the tests fail if a served API has this default."""
+"""The default for a row of the table of APIs. The tests fail if a served API keeps this default."""
 CLUSTER_ACTION = cluster(Operation.CLUSTER_ACTION)
-"""The ACL that the other brokers of the cluster need."""
+"""The ACL that a broker needs for requests to other brokers of its cluster."""
 AMONG_BROKERS = Rights((CLUSTER_ACTION,))
-"""The ACLs that requests between brokers need."""
+"""The ACLs of APIs that only brokers use."""

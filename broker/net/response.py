@@ -25,7 +25,7 @@ def unsupported_api_versions(correlation_id: int, minimum: int, maximum: int) ->
 
 
 def report_failure(request: Request) -> None:
-    """Logs the current exception, raised while ``request`` was handled, as an internal error."""
+    """Logs the current exception, which a handler of ``request`` raised, as an internal error."""
     logger.exception(
         "request failed: internal error",
         api=request.served.api.name,
@@ -36,10 +36,8 @@ def report_failure(request: Request) -> None:
 
 
 def error_frame(request: Request, error_code: int) -> bytes | None:
-    """Builds the frame of a response that contains only an error of the whole request.
-
-    Returns None if the API's response has no field for such an error.
-    """
+    """Returns the frame of a response that contains only an error of the whole request; None if the
+    response has no field for such an error."""
     api = request.served.api
     version = request.api_version
     value: dict[str, Any] = {"error_code": error_code}

@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 CLOSING_S_MAX = 10
-"""The number of seconds within which the peer of a closing connection must accept the last bytes.
-"""
+"""The maximum number of seconds for which a closing connection waits until its peer has accepted
+the last bytes."""
 
 
 class Server:
-    """All listeners of one broker; only the event loop's thread may use it."""
+    """All listeners of one broker; only the event loop's thread may use this class."""
 
     listener_rates: ListenerRates | None = None
     """The connection rates of the listeners; None if no listener has a limit."""
@@ -70,37 +70,34 @@ class Server:
         internal_errors: InternalErrors,
     ) -> None:
         self.services = services
-        """The services that all handlers use; the server itself does not use them."""
+        """The services that handlers use; the server only passes them on."""
         self.served = served
-        """The served APIs by API key."""
         self.limits = limits
         self.writes = writes
         """The connections to which replies are written at the end of a turn."""
         self.long = long
-        """Handles requests that do not end when their handler returns."""
+        """Handles requests that are not finished when their handler returns."""
         self.disk_reads = disk_reads
-        """Reads file data that is not in the page cache."""
         self.unsupported, self._stuck_clients = unsupported, stuck_clients
-        """The unsupported requests; the clients that are stuck without an unsupported request."""
+        """The unsupported requests; and the clients that are stuck for another reason."""
         self.time = time
         self.watchdog, self.internal_errors = watchdog, internal_errors
         self.routes: dict[int, Route] = {}
-        """The routes by one number for API key and version, as in the header of a request."""
+        """The routes, by the number that combines API key and version in the header of a request.
+        """
         self.errors: dict[int, dict[int, int]] = {}
         """The number of answered requests, by API key and error code."""
         self.times: dict[int, Histogram] = {}
         """The nanoseconds from a request's arrival to its response, by API key."""
         self.clients = Clients()
-        """The traffic of each client."""
         for key, row in served.items():
             self._add_routes(key, row)
         self.connections: dict[Connection, None] = {}
-        """The open connections in order of arrival, so that loops have a fixed order."""
         self.refused = 0  # connections closed at once because there were too many
         self.protocol_errors = 0
         """The number of connections that were closed because of invalid data."""
         self.muted: dict[Connection, None] = {}
-        """The connections whose peer does not read the replies."""
+        """The connections whose peers do not read their replies."""
         self.unread: dict[Connection, None] = {}
         """The connections whose socket the broker currently does not read."""
         self.throttles = Throttles(time)  # connections of clients that are over a quota
@@ -123,12 +120,11 @@ class Server:
             self.routes[key << 16 | version] = Route(served, version, flexible, errors, times)
 
     def configure(self, limits: Limits) -> None:
-        """Applies ``limits``: to new connections immediately, to existing connections at the next
-        check."""
+        """Applies ``limits`` to new connections immediately, and to existing connections at the
+        next check."""
         self.limits = limits
 
     def limit_rates(self, rates: ListenerRates) -> None:
-        """Limits the rate of new connections."""
         self.listener_rates = rates
 
     def answered(self) -> int:
@@ -178,9 +174,7 @@ class Server:
 
     def drop(self) -> None:
         """Stops accepting connections and aborts every connection without writing finished replies.
-
-        The effect is the same as when the process is killed; tests kill a broker with this method.
-        """
+        Tests use this method to simulate a killed process."""
         self._accept_no_more()
         self._cut_off()
 
@@ -223,11 +217,9 @@ class Server:
         return False
 
     def _made_room(self, listener: Listener) -> bool:
-        """Makes room for a broker's connection at the limit: closes the connection of another
-        listener that has been idle longest.
-
-        Returns False if no such connection exists.
-        """
+        """Makes room for a connection of another broker when the limit is reached: closes the
+        longest idle connection of the other listeners. Returns False if no connection can be
+        closed."""
         others = [each for each in self.connections if each.listener is not listener]
         if not listener.is_inter_broker or not others:
             return False
@@ -239,7 +231,6 @@ class Server:
         return True
 
     def unserved(self, connection: Connection, key: int, version: int, frame: Buffer) -> None:
-        """Records a request for an API or version that this broker does not support."""
         self.protocol_errors += 1
         row = self.served.get(key)
         if row is None:
@@ -252,7 +243,6 @@ class Server:
             self._stuck_clients.sent(connection, frame)
 
     def forget(self, connection: Connection) -> None:
-        """Removes a closed connection."""
         if connection not in self.connections:
             return
         del self.connections[connection]
@@ -279,7 +269,8 @@ class Server:
         self.watchdog.ended("connections", began_ns)
 
     def look_around(self) -> None:
-        """Closes connections that are idle, do not read, have disconnected, or are stalled."""
+        """Runs the checks of every second. Closes connections that are idle, do not read, have
+        disconnected, or stall a partial request."""
         now_s = self.now_s
         self.handshakes.look()
         self._look_for_unread(now_s)
@@ -301,10 +292,8 @@ class Server:
 
     def _look_for_unread(self, now_s: int) -> None:
         """Closes the connections of peers that read no byte of their replies during the idle time.
-
-        A peer that reads, however slowly, gets its whole reply, as in Apache Kafka; until then the
-        reply occupies the buffer of the peer's transport.
-        """
+        A peer that reads slowly gets its whole reply, as in Apache Kafka; until then, the reply
+        uses the memory of the transport's buffer."""
         idle_ms = self.limits.idle_ms
         for connection in list(self.muted):
             taken = connection.bytes_out - connection.write_buffer_size()

@@ -1,4 +1,4 @@
-"""The interface of a peer's login session that the connection calls;
+"""The interface through which a connection calls the login session of its peer.
 `broker/authentication/session.py` implements this interface."""
 
 from __future__ import annotations
@@ -22,5 +22,4 @@ class Session(Protocol):
     def late(self, request: Request) -> None:
         """Answers a request after the session has expired."""
 
-    def ended(self) -> None:
-        """Ends the session when its connection closes."""
+    def ended(self) -> None: ...

@@ -1,9 +1,9 @@
-"""The sockets on which a broker listens. The broker binds all of them before it opens its data.
+"""The sockets on which a broker listens.
 
-A bound socket reserves its address and refuses connections until the socket listens, so that no
-client waits while the broker reads its logs. If an address is in use, usually the bind fails. But
-if another process has bound the same address and listens first, the error occurs only when the
-broker starts to listen.
+The broker binds all sockets before it opens its data. A bound socket reserves its address, and
+refuses connections until it listens. Thus no client waits while the broker reads its logs. An
+address in use normally causes an error at the bind. If another process has bound the same address
+and listens first, the error occurs when the broker starts to listen.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger = structlog.get_logger(__name__)
 
 
 class CannotListen(Exception):
-    """Raised if an address is not available; the exception's text is a sentence for the
+    """Raised if an address is not available. The exception's text is a sentence for the
     operator."""
 
 
@@ -95,8 +95,8 @@ class Sockets:
             self._without_http(where, error)
 
     def addresses(self) -> list[tuple[str, int]]:
-        """Returns the host and bound port of each listener; if port 0 is configured, the port that
-        the system chose."""
+        """Returns the host and bound port of each listener. For a configured port 0, the port is
+        the one that the system chose."""
         return [each.getsockname()[:2] for each in self.listeners]
 
     def http_address(self) -> str | None:
@@ -125,8 +125,9 @@ class Sockets:
                 self._without_http(where, error)
 
     def _without_http(self, where: str, error: OSError) -> None:
-        """Continues without HTTP and logs this, unless ``http.listener`` is set. With default
-        settings, a second broker on the same machine runs without HTTP."""
+        """Writes a log line that the broker runs without HTTP; raises CannotListen if
+        ``http.listener`` is set. With default settings, the second broker on a machine runs without
+        HTTP."""
         refused = taken(where, error, _ADVICE_HTTP)
         if self._config.is_given("http.listener"):
             raise refused from None

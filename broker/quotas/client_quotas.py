@@ -1,10 +1,11 @@
 """Client quotas: the quota of each client, its usage, and the throttle time (KIP-13, KIP-124,
 KIP-599).
 
-All clients and connections that a quota covers share the quota: for example, the quota of a user
-covers all clients of that user together, and one bucket counts their usage. Usage without a quota
-is not counted, and a broker without quotas never calls this module: see `watch`. Source: Kafka 3.9
-``ClientQuotaManager``, ``ClientRequestQuotaManager``.
+All clients and connections that a quota covers share it. For example, one bucket counts the usage
+of all clients of a user. Usage without a quota is not counted. A broker without quotas never calls
+this module: see `watch`.
+
+Source: Kafka 3.9 ``ClientQuotaManager``, ``ClientRequestQuotaManager``.
 """
 
 from __future__ import annotations
@@ -31,18 +32,19 @@ from security.quotas.sampled_rate import ClientRate
 from security.quotas.token_bucket import TokenBucket
 
 KEPT_MAX: Final = 10_000
-"""The maximum number of buckets, and of client names with cached shares. Both numbers need a limit,
+"""The maximum number of buckets, and of client names with cached shares. A limit is necessary,
 since clients choose their ids."""
 NAME_KEPT_MAX: Final = 256
-"""The maximum length of a name in a key, in characters; a client id may have 32,767 characters."""
+"""The maximum number of characters of a user name or client id in a key; a client id may have
+32,767 characters."""
 UNUSED_MS: Final = 3_600_000
-"""The number of milliseconds after its last use after which a bucket is removed, as in Kafka."""
+"""The number of milliseconds without use after which a bucket is removed, as in Kafka."""
 LOGGED_USERS_MAX: Final = 100
 """The maximum number of users that throttling metrics count by name; all other users are counted
 together."""
 OTHERS: Final = "(others)"
 WAIT_MS_MAX: Final = (1 << 31) - 1
-"""The largest throttle_time_ms (int32) of a response."""
+"""The largest throttle time in milliseconds that fits into a response (int32)."""
 
 Values = Mapping[str, float]
 """The quotas of one entity by quota key, in bytes per second, percent, or mutations per second."""
@@ -66,12 +68,11 @@ KEYS: Final = {
     Kind.REQUEST: REQUEST_PERCENTAGE,
     Kind.MUTATION: CONTROLLER_MUTATION_RATE,
 }
-"""The quota key of each type of client quota."""
 
 
 @slotted(eq=False)
 class Bucket:
-    """The total usage of all clients that share one quota."""
+    """Counts the usage of all clients that share one quota."""
 
     rate: ClientRate
     used_ms: int
@@ -79,14 +80,14 @@ class Bucket:
 
 @slotted(eq=False)
 class MutationBucket:
-    """The token bucket that all clients of one quota of topic changes share."""
+    """The token bucket that counts the topic changes of all clients that share one quota."""
 
     tokens: TokenBucket
     used_ms: int
 
 
 class Share:
-    """The quota that covers one client, and the bucket that counts the usage."""
+    """The quota that covers one client, with the bucket that counts the usage."""
 
     __slots__ = ("allowed", "bucket", "wait_ms_max", "windows_ms")
 
@@ -98,8 +99,8 @@ class Share:
 
     @property
     def at_once(self) -> int:
-        """The usage that is allowed in a burst after a pause: the quota of all windows except
-        one."""
+        """The amount of usage that the quota allows at once after a pause: the quota of all windows
+        except one."""
         return int(min(self.allowed * self.windows_ms / 1000, WAIT_MS_MAX))
 
     def is_within(self, now_ms: int) -> bool:
@@ -107,19 +108,21 @@ class Share:
         return self.bucket.rate.wait_ms(self.allowed, now_ms) == 0
 
     def use(self, amount: float, now_ms: int) -> int:
-        """Records usage; returns the throttle time in milliseconds."""
+        """Records usage. Returns the throttle time in milliseconds."""
         bucket = self.bucket
         bucket.used_ms = now_ms
         bucket.rate.record(amount, now_ms)
         return min(bucket.rate.wait_ms(self.allowed, now_ms), self.wait_ms_max)
 
     def take_back(self, amount: float, now_ms: int) -> None:
-        """Subtracts recorded usage that did not happen, such as bytes that were not sent."""
+        """Subtracts recorded usage that did not happen, such as the size of bytes that were not
+        sent."""
         self.bucket.rate.take_back(amount, now_ms)
 
 
 class MutationShare:
-    """The quota of topic changes that covers one client, and the bucket that counts the changes."""
+    """The quota of topic changes that covers one client, with the bucket that counts the
+    changes."""
 
     __slots__ = ("allowed", "bucket")
 
@@ -130,7 +133,8 @@ class MutationShare:
 
 @slotted(eq=False)
 class Shares:
-    """The quotas that cover one client of one user; a type without a quota is None."""
+    """The quotas that cover one client of one user, by type of quota. None for a type without a
+    quota."""
 
     produce: Share | None = None
     fetch: Share | None = None
@@ -138,8 +142,8 @@ class Shares:
     mutation: MutationShare | None = None
 
     def allowed(self, kind: Kind) -> float | None:
-        """Returns the quota of the type ``kind`` in the unit of that type, per second; None without
-        a quota."""
+        """Returns the limit of the quota of type ``kind``, in the unit of that type; None without a
+        quota."""
         share: Share | MutationShare | None = None
         if kind is Kind.PRODUCE:
             share = self.produce
@@ -160,31 +164,28 @@ class Throttled:
     ms: int = 0
 
     def add(self, wait_ms: int) -> None:
-        """Counts one throttled response."""
         self.times += 1
         self.ms += wait_ms
 
 
 class ClientQuotas:
-    """The client quotas of one broker; only the event loop's thread may use it."""
+    """The client quotas of one broker; only the event loop's thread may use this class."""
 
     def __init__(self, config: Config, time: Time) -> None:
         self.time = time
         self.values: dict[Entity, Values] = {}
-        """The configured quotas, by entity."""
         self.throttled = {kind: Throttled() for kind in Kind}
         self.throttled_users = {OTHERS: Throttled()}
-        """The throttling of up to `LOGGED_USERS_MAX` users by name, and of all other users
-        together."""
+        """The counters of throttled responses: one for each of up to `LOGGED_USERS_MAX` users, and
+        one for all other users."""
         self._windows = config["quota.window.num"]
         self._window_ms = config["quota.window.size.seconds"] * 1000
         self._mutation_windows = config["controller.quota.window.num"]
         self._mutation_window_ms = config["controller.quota.window.size.seconds"] * 1000
         self._shares: dict[tuple[str, str], Shares] = {}
-        """The cached shares by user and client id."""
         self._buckets: dict[tuple[Kind, str, str], Bucket] = {}
-        """The buckets by type of quota, and by user and client id of the entity whose clients share
-        the bucket."""
+        """The buckets. The key has the type of quota, and the user and client id of the quota's
+        entity."""
         self._mutations: dict[tuple[str, str], MutationBucket] = {}
         self._watching: list[Callable[[], object]] = []
 
@@ -195,19 +196,19 @@ class ClientQuotas:
 
     @property
     def bound_clients(self) -> bool:
-        """Returns True if any client quota is configured."""
+        """Returns True if any quota for users or clients is configured."""
         return any(entity.ip == ABSENT and values for entity, values in self.values.items())
 
     @property
     def bound_addresses(self) -> bool:
-        """Returns True if any quota of an address is configured."""
+        """Returns True if any quota for addresses is configured."""
         return any(entity.ip != ABSENT and values for entity, values in self.values.items())
 
     # -- configuration
 
     def change(self, changed: Mapping[Entity, Values]) -> None:
-        """Replaces the quotas of the entities in ``changed``; an entity with empty values then has
-        no quotas."""
+        """Replaces the quotas of the entities in ``changed``. Empty values remove the quotas of an
+        entity."""
         for entity, values in changed.items():
             if values:
                 self.values[entity] = dict(values)
@@ -220,7 +221,6 @@ class ClientQuotas:
     # -- lookups
 
     def shares_of(self, user: str, client_id: str) -> Shares:
-        """Returns the quotas that cover a client of a user."""
         place = user, client_id
         if len(client_id) > NAME_KEPT_MAX or len(user) > NAME_KEPT_MAX:
             place = _kept(user, client_id)
@@ -273,11 +273,11 @@ class ClientQuotas:
         return shares
 
     def _make_room(self, now_ms: int) -> None:
-        """Removes unused buckets. Called before a lookup, so that no returned share loses its
-        bucket.
+        """Removes unused buckets, and then all cached shares.
 
-        Also removes all cached shares. Otherwise known clients would continue with a removed
-        bucket, but new clients of the same quota would get another bucket.
+        Without the second step, known clients would keep a removed bucket, while new clients of the
+        same quota would get another bucket. Called before a lookup, so that no returned share loses
+        its bucket.
         """
         dropped = _drop_unused(self._buckets, now_ms)
         if _drop_unused(self._mutations, now_ms) or dropped:
@@ -301,8 +301,8 @@ class ClientQuotas:
 
 
 def _kept(user: str, client_id: str) -> tuple[str, str]:
-    """Returns the names for a key. A long name is truncated and followed by its digest, so that
-    keys are unique."""
+    """Returns the user name and client id for a key. A long name is truncated and followed by its
+    digest, so that keys are unique."""
     return _name_kept(user), _name_kept(client_id)
 
 
@@ -314,10 +314,7 @@ def _name_kept(name: str) -> str:
 
 def _drop_unused(buckets: dict[Place, AnyBucket], now_ms: int) -> bool:
     """If there are `KEPT_MAX` buckets, removes the buckets that were not used for `UNUSED_MS`, and
-    at least the older half of all.
-
-    Returns True if any bucket was removed.
-    """
+    at least the older half of all. Returns True if any bucket was removed."""
     if len(buckets) < KEPT_MAX:
         return False
     by_use: Iterable[Place] = sorted(buckets, key=lambda place: buckets[place].used_ms)

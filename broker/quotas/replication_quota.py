@@ -23,8 +23,8 @@ ALL: Final = "*"
 
 
 class ReplicationQuota:
-    """The throttle of the leaders, or of the followers, on one broker; only the event loop's thread
-    may use it."""
+    """The throttle of the leaders on one broker, or of its followers. Only the event loop's thread
+    may use this class."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class ReplicationQuota:
         rate: SampledRate,
         time: Time,
     ) -> None:
-        """Creates the throttle. ``replicas`` returns a topic's list of throttled replicas,
+        """Creates the throttle. ``replicas`` returns a topic's list of throttled replicas.
         ``bytes_per_second`` returns the current limit."""
         self._node_id = node_id
         self._replicas = replicas
@@ -42,8 +42,8 @@ class ReplicationQuota:
         self._rate = rate
         self._time = time
         self.throttled_bytes = 0
-        """The number of bytes that were sent to throttled replicas, or that throttled replicas
-        fetched, since the process started."""
+        """The number of bytes sent to or fetched by throttled replicas since the process started.
+        """
 
     def is_throttled(self, topic: str, index: int) -> bool:
         """Returns True if the topic's list of throttled replicas contains this broker's replica of
@@ -54,8 +54,8 @@ class ReplicationQuota:
         return replicas == ALL or index in _partitions(replicas, self._node_id)
 
     def holds_back(self, topic: str, index: int) -> bool:
-        """Returns True if a replica of the partition ``index`` that is not in sync currently gets
-        no records."""
+        """Returns True if out-of-sync replicas of the partition ``index`` currently get no
+        records."""
         return self.is_throttled(topic, index) and self.bytes_per_second > self._allowed()
 
     def count(self, topic: str, index: int, size_bytes: int) -> None:
@@ -67,7 +67,7 @@ class ReplicationQuota:
 
     @property
     def bytes_per_second(self) -> float:
-        """The measured rate of the throttled replicas over the last windows."""
+        """The measured rate of all throttled replicas over the last windows."""
         return self._rate.per_second(self._time.now().mono_ms)
 
 
@@ -106,7 +106,6 @@ def replication_quotas(
 
 @lru_cache(maxsize=1024)
 def _partitions(replicas: str, node_id: int) -> frozenset[int]:
-    """Returns the partitions of which the list ``replicas`` contains the replica on broker
-    ``node_id``."""
+    """Returns the partitions whose replica on broker ``node_id`` is in the list ``replicas``."""
     pairs = (each.split(":") for each in replicas.split(","))
     return frozenset(int(partition) for partition, broker in pairs if int(broker) == node_id)

@@ -1,4 +1,4 @@
-"""The events for the journal about records that were archived."""
+"""Journal events about archived records of share groups."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from share.partition.values import Outcome
 
 REPORTED_MAX = 128
-"""The maximum number of ranges of one change that are reported, which are the last ones: the
-journal keeps no more for a group."""
+"""The maximum number of archived ranges that one change reports. The last ranges are reported,
+since the journal keeps no more for a group."""
 
 
 def archived_events(
     live: LivePartition, outcomes: Sequence[Outcome], groups: GroupRuntime
 ) -> Iterator[RecordsArchived]:
-    """Yields an event for the last delivery of each range of records that was archived."""
+    """Yields an event for each range of records that was archived. The event describes the range's
+    last delivery."""
     group_id, topic_id, partition = live.key
     for each in outcomes[-REPORTED_MAX:]:
         client_id, host = _client(groups, group_id, each.member_id)

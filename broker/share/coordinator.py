@@ -1,5 +1,5 @@
-"""The share coordinator of this broker, which this broker's persister and, in a cluster, the
-persisters of all brokers call."""
+"""The share coordinator of this broker. The persister of this broker calls it; in a cluster, the
+persisters of other brokers call it too."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from share.values import SharePartitionKey
 
 
 class ShareCoordinators(Protocol):
-    """Passes calls to the share coordinators of their share partitions."""
+    """Passes each call to the share coordinator of the call's share partition."""
 
     @property
     def are_started(self) -> bool:
         """Returns True if ``__share_group_state`` exists and its partition count is known."""
 
     def submit(self, call: Call) -> None:
-        """Submits a call, whose ticket gets one `StateReply`, possibly before this method
+        """Submits a call. The call's ticket gets one `StateReply`, possibly before this method
         returns."""
 
 
@@ -32,7 +32,7 @@ class ShareCoordinator:
     def __init__(
         self, states: ShareStateRuntime, registry: Registry, lacks_topics: Callable[[], bool]
     ) -> None:
-        """``lacks_topics`` returns True while this broker has not received all topics of its
+        """``lacks_topics`` returns True until this broker has received all topics of its
         cluster."""
         self._states = states
         self._registry = registry
@@ -40,7 +40,6 @@ class ShareCoordinator:
 
     @property
     def are_started(self) -> bool:
-        """Implements `ShareCoordinators.are_started`."""
         return self._states.is_started
 
     @property
@@ -49,11 +48,10 @@ class ShareCoordinator:
         return self._states.life.partitions
 
     def coordinates(self, key: SharePartitionKey) -> bool:
-        """Returns True if this broker coordinates a share partition."""
         return self._states.hosted_for(coordinator_key(key)) is not None
 
     def submit(self, call: Call) -> None:
-        """Implements `ShareCoordinators.submit`; the reply is NOT_COORDINATOR if another broker is
+        """Implements `ShareCoordinators.submit`. The reply is NOT_COORDINATOR if another broker is
         the coordinator."""
         key = call.key
         topic = self._registry.topic_by_id(key.topic_id)

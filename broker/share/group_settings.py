@@ -16,12 +16,13 @@ from protocol.slotted import slotted
 from share.partition.settings import ShareSettings
 
 _KEPT: Final = 1000
-"""The maximum number of groups whose settings are kept."""
+"""The maximum number of groups whose settings are cached."""
 
 
 @slotted(frozen=True)
 class DeliverySettings:
-    """The settings of one group: its own values, otherwise those of the broker."""
+    """The settings with which records are delivered to one group. A setting of the group overrides
+    the broker's setting."""
 
     limits: ShareSettings = ShareSettings()
     auto_offset_reset: str = "latest"
@@ -33,7 +34,8 @@ class DeliverySettings:
 
 
 def delivery_settings(config: Config, own: Mapping[str, str]) -> DeliverySettings:
-    """Returns the settings in effect for a group that has the settings ``own``, as text."""
+    """Returns the effective settings of a group. ``own`` contains the group's own settings as
+    text."""
     values = values_in_effect(config, own)
     return DeliverySettings(
         ShareSettings(
@@ -48,22 +50,22 @@ def delivery_settings(config: Config, own: Mapping[str, str]) -> DeliverySetting
 
 
 class DeliverySettingsOfGroups:
-    """The settings of each group, which are computed again when settings have changed."""
+    """The cached effective settings of each group. They are computed again after settings have
+    changed."""
 
     def __init__(
         self, config: Config, group_configs: Callable[[], Mapping[str, Mapping[str, str]]]
     ) -> None:
-        """``group_configs`` returns the own settings of all groups: another object after each
+        """``group_configs`` returns the own settings of all groups, as a new object after each
         change."""
         self._config = config
         self._group_configs = group_configs
         self._made_from: tuple[object, object] = None, None
-        """The objects that changes replace: the broker's settings that were changed at run time,
-        and the own settings of all groups."""
+        """The objects from which the cache was computed: the broker's dynamic settings, and the own
+        settings of all groups. A change replaces one of them by a new object."""
         self._found: dict[str, DeliverySettings] = {}
 
     def of(self, group_id: str) -> DeliverySettings:
-        """Returns the settings in effect for a group."""
         changed, configs = self._config.dynamic_own, self._group_configs()
         changed_before, configs_before = self._made_from
         if changed is not changed_before or configs is not configs_before:

@@ -1,4 +1,5 @@
-"""The first offset that a share group reads in a partition: share.auto.offset.reset."""
+"""The first offset that a share group reads in a partition, according to
+share.auto.offset.reset."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def duration_ms(text: str) -> int | None:
 async def initial_offset(partition: Partition, strategy: str, time: Time) -> int:
     """Returns the offset at which a share group begins to read a partition.
 
-    ``strategy`` is ``latest``, ``earliest``, or for example ``by_duration:PT1H``, the first record
+    ``strategy`` is ``latest``, ``earliest``, or for example ``by_duration:PT1H``: the first record
     that is at most one hour old. The log is read in another thread. Raises CorruptLog and OSError.
     """
     end = partition.high_watermark

@@ -1,4 +1,4 @@
-"""The share partitions of logs that this broker leads, in memory."""
+"""The share partitions in memory, for logs that this broker leads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class LivePartition:
-    """A share partition: its state once it is loaded, and the requests that wait for it."""
+    """A share partition in memory: its state once it is loaded, and the requests that wait for
+    records."""
 
     __slots__ = (
         "deleted", "due_ms", "error_code", "error_message", "is_contended", "is_dropped",
@@ -29,51 +30,52 @@ class LivePartition:
     def __init__(self, key: SharePartitionKey, partition: Partition, now: Now) -> None:
         self.key = key
         self.partition = partition
-        """The log partition."""
         self.leader_epoch = partition.leader_epoch
         self.limits: ShareSettings | None = None
-        """The settings that the state uses."""
+        """The delivery settings in effect; None before the state is loaded."""
         self.share: SharePartition | None = None
-        """The state; None before it is loaded."""
+        """The state of the share partition; None before it is loaded."""
         self.error_code = NONE
-        """The reason why the state can't be loaded."""
+        """The error code with which the load failed; NONE unless the load has failed."""
         self.error_message: str | None = None
         self.loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when ``share`` or ``error_code`` is set."""
+        """A future that is done when ``share`` or ``error_code`` is set."""
         self.is_reading = False
-        """True while a ShareFetch reads the log; other requests wait, since they would acquire the
-        same records."""
+        """True while a ShareFetch request reads the log. Other ShareFetch requests wait, since they
+        would acquire the same records."""
         self.is_contended = False
-        """True if another request has found the share partition locked."""
+        """True if another ShareFetch request arrived while ``is_reading`` was True."""
         self.waiting: dict[Waiter, None] = {}
-        """The requests that wait for records of this share partition."""
         self.writes = 0
-        """The number of changes that are not stored yet."""
+        """The number of changes that have been sent to the share coordinator but are not stable
+        yet."""
         self.due_ms = NEVER
-        """The time (monotonic ms) at which locks are checked next."""
+        """The monotonic time in ms of the next check for expired acquisition locks."""
         self.retry_ms = 0
-        """After a failed write, the time before which locks are not checked."""
+        """After a failed write, the monotonic time in ms before which acquisition locks are not
+        checked."""
         self.loaded_ms = now.wall_ms
-        """The wall time at which the load began; earlier deliveries are not known."""
+        """The wall time in ms at which the load began. Deliveries before this time are unknown."""
         self.deleted: tuple[int, int] | None = None
-        """The offsets that the last move of the log start offset has dropped, both included."""
+        """The first and last offset that the latest move of the log start offset dropped; None
+        before the first move."""
         self.used_ms = now.mono_ms
-        """The time (monotonic ms) of the last request."""
+        """The monotonic time in ms of the last request."""
         self.is_dropped = False
-        """True if the object is not in use any more: another object may have the same key."""
+        """True after the object was removed from `LivePartitions`. Another object may then have the
+        same key."""
 
     @property
     def ready(self) -> SharePartition:
-        """Returns the state of a loaded share partition."""
         assert self.share is not None
         return self.share
 
     def follow_leader_epoch(self, partition: Partition | None) -> bool:
-        """Adopts the leader epoch of the log, which is now ``partition``; returns False if the
-        state in memory may be outdated.
+        """Adopts the leader epoch of ``partition``. Returns False if the state in memory may be
+        outdated.
 
-        A controller that does not change the leader, for example when a replica fails, raises the
-        epoch by 1. After a greater step another broker may have been the leader.
+        A controller that keeps the leader, for example after the failure of a replica, raises the
+        epoch by 1. After a larger step, another broker may have been the leader in the meantime.
         """
         if partition is not self.partition or partition.serving_error(-1) != NONE:
             return False
@@ -84,8 +86,8 @@ class LivePartition:
         return True
 
     def is_idle(self, before_ms: int) -> bool:
-        """Returns whether no request has used the share partition since ``before_ms``, and nothing
-        in memory would be lost."""
+        """Returns True if the share partition was not used since ``before_ms`` and can be dropped
+        without loss."""
         return (
             self.used_ms < before_ms
             and self.share is not None
@@ -94,30 +96,29 @@ class LivePartition:
         )
 
     def follow_log_start(self) -> None:
-        """Drops the records that retention or DeleteRecords has deleted."""
+        """Drops records that retention or DeleteRecords has deleted."""
         log_start_offset = self.partition.log.log_start_offset
         if log_start_offset > self.ready.start_offset:
             self.deleted = (self.ready.start_offset, log_start_offset - 1)
             self.ready.log_start_moved(log_start_offset)
 
     def configure(self, limits: ShareSettings) -> None:
-        """Applies the current settings of the group."""
         if limits != self.limits:
             self.limits = limits
             self.ready.configure(limits)
 
     def wake(self, long_polls: LongPolls) -> None:
-        """Makes the waiting requests read again at the end of the turn."""
+        """Makes waiting requests read the log again at the end of the turn."""
         for waiter in self.waiting:
             long_polls.wake(waiter)
 
 
 _Log = tuple[str, int]
-"""The topic and the index of a log partition."""
+"""A log partition: topic and partition index."""
 
 
 class LivePartitions:
-    """A collection of share partitions, at most one for each key."""
+    """The share partitions in memory, at most one for each key."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[SharePartitionKey, LivePartition]] = {}
@@ -135,20 +136,16 @@ class LivePartitions:
         return self._by_group.get(key.group_id, {}).get(key)
 
     def of_group(self, group_id: str) -> Collection[LivePartition]:
-        """Returns the share partitions of a group."""
         return self._by_group.get(group_id, {}).values()
 
     def of_log(self, topic: str, index: int) -> list[LivePartition]:
-        """Returns the share partitions of a log."""
         return list(self._by_log.get((topic, index), ()))
 
     def add(self, live: LivePartition) -> None:
-        """Adds a share partition, whose key is new."""
         self._by_group.setdefault(live.key.group_id, {})[live.key] = live
         self._by_log.setdefault(_log_of(live), {})[live] = None
 
     def remove(self, live: LivePartition) -> None:
-        """Removes a share partition, if it is in the collection."""
         if self.get(live.key) is not live:
             return
         of_group = self._by_group[live.key.group_id]

@@ -17,21 +17,21 @@ class LockTimer:
     """Calls ``expire`` with each share partition whose earliest acquisition lock has ended."""
 
     def __init__(self, time: Time, expire: Callable[[LivePartition, int], None]) -> None:
-        """``expire`` gets the time in monotonic ms; afterwards it calls `arm` again."""
+        """``expire`` gets a share partition and the monotonic time in ms. It must call `arm` when
+        it has finished."""
         self._time = time
         self._expire = expire
         self._heap: list[tuple[int, int, LivePartition]] = []
-        """The times in ``due_ms`` of the share partitions; an entry with another time is stale."""
+        """The times at which share partitions are due, as a heap. An entry is stale if its time
+        differs from the share partition's ``due_ms``."""
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER
 
     def arm(self, live: LivePartition) -> None:
-        """Sets the time at which the locks of a share partition are checked; called after every
-        operation that sets a lock.
-
-        A check that is set for an earlier time remains: checks without effect are cheap.
-        """
+        """Sets the time of a share partition's next check. Must be called after every operation
+        that sets an acquisition lock. An earlier check remains set: a check without effect is
+        cheap."""
         if live.is_dropped:
             return
         deadline_ms = live.ready.next_deadline()
@@ -44,8 +44,8 @@ class LockTimer:
             self._set_timer()
 
     def tick(self) -> None:
-        """Checks the share partitions that are due, for one slice; the rest follows in the next
-        turn."""
+        """Checks the due share partitions for the length of one slice. The next turn checks the
+        remaining ones."""
         self._timer, self._timer_ms = None, NEVER
         heap, ticks_ns = self._heap, self._time.ticks_ns
         now_ms, began_ns = self._time.now().mono_ms, ticks_ns()
@@ -57,7 +57,6 @@ class LockTimer:
         self._set_timer()
 
     def stop(self) -> None:
-        """Cancels the timer."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -1,13 +1,15 @@
 """The share partitions of the logs that this broker leads.
 
-A share partition is loaded by the first request that names it: the share coordinator returns its
-state (`share/persister/`), and a state without a start offset gets one by share.auto.offset.reset.
-This offset is stored before records are delivered, so that a restart does not skip records that are
-delivered but not acknowledged. Every change of a share partition is stored, and takes effect when
-it is stored (law 2); if it can't be stored, the records are as before.
+The first request that names a share partition loads it. The share coordinator returns its state
+(`share/persister/`). If the state has no start offset, share.auto.offset.reset determines the start
+offset. The start offset is stored before records are delivered, so that a restart does not skip
+records that were delivered but not acknowledged.
+
+Every change of a share partition is stored, and takes effect only when it is stable. If a change
+can't be stored, the records stay as they were.
 
 One timer serves all acquisition locks. A share partition that no request has used for `IDLE_MS` and
-that has no acquired records is dropped, and loaded again when it is needed.
+that has no acquired records is dropped from memory. The next request loads it again.
 
 Source: Kafka 4.3.1 ``SharePartitionManager``, ``SharePartition``.
 """
@@ -62,24 +64,24 @@ logger = structlog.get_logger(__name__)
 IDLE_MS: Final = 600_000
 """The time in ms after which an unused share partition is dropped from memory."""
 SWEEP_MS: Final = 60_000
-"""The interval in ms at which unused share partitions are searched."""
+"""The interval in ms between searches for unused share partitions."""
 RETRY_MS: Final = 500
-"""The time in ms after which a load or an expiry is tried again if the share coordinator is not
-available."""
+"""The time in ms before a load or lock expiry is retried if the share coordinator is unavailable.
+"""
 
 Code = tuple[int, str | None]
-"""An error code and its message."""
+"""An error code and its error message."""
 
 
 class Persister(Protocol):
     """Passes calls to the share coordinator."""
 
     def submit(self, call: Call) -> None:
-        """Submits a call; its ticket gets a `StateReply`."""
+        """Submits a call, whose ticket gets a `StateReply`."""
 
 
 class _Ticket:
-    """The ticket of a call; passes the reply to a function."""
+    """A ticket that passes the reply to a function."""
 
     __slots__ = ("_done",)
 
@@ -91,7 +93,7 @@ class _Ticket:
 
 
 class SharePartitions:
-    """The share partitions of one broker; only the event loop's thread may use it."""
+    """The share partitions of one broker; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -106,8 +108,8 @@ class SharePartitions:
         internal_errors: InternalErrors,
         archived: Callable[[LivePartition, Sequence[Outcome]], None],
     ) -> None:
-        """``settings_of`` returns the settings of a group; ``archived`` is called with the outcomes
-        of records that were archived."""
+        """``settings_of`` returns the settings of a group. ``archived`` is called with the outcomes
+        of archived records."""
         self.settings_of = settings_of
         self.counts = GroupCounts()
         self._persister = persister
@@ -123,12 +125,11 @@ class SharePartitions:
         self._loads: set[asyncio.Task[None]] = set()
         self._locks = LockTimer(time, self._expire)
         self.arm = self._locks.arm
-        """A function that is called after every operation that sets an acquisition lock."""
         self._sweeper: asyncio.TimerHandle | None = None
 
     @cached_property
     def releases(self) -> Releases:
-        """The releases of members whose share sessions have ended."""
+        """Releases the records of members whose share sessions have ended."""
         from broker.share.releases import Releases
 
         run = partial(run_stepwise, self._slicer, self._background.spawn, "share release")
@@ -138,14 +139,13 @@ class SharePartitions:
         return len(self._lives)
 
     def of_group(self, group_id: str) -> Iterable[LivePartition]:
-        """Returns the share partitions of a group that are in memory."""
         return self._lives.of_group(group_id)
 
     # -- loading
 
     def get(self, group_id: str, topic_id: bytes, topic: str, index: int) -> LivePartition | int:
-        """Returns a share partition, whose load begins if it is not in memory; or the error code if
-        this broker does not lead the log."""
+        """Returns a share partition, and begins to load it if it is not in memory. Returns an error
+        code if this broker does not lead the log."""
         key = SharePartitionKey(group_id, topic_id, index)
         live = self._lives.get(key)
         partition = self._logs.get(topic, index)
@@ -167,7 +167,7 @@ class SharePartitions:
         return live
 
     async def _load(self, live: LivePartition) -> None:
-        """Loads the state of a share partition, again and again while the share coordinator is not
+        """Loads the state of a share partition. Retries while the share coordinator is not
         available."""
         try:
             if self._slicer.crowded:
@@ -192,7 +192,7 @@ class SharePartitions:
         live.wake(self._long_polls)
 
     async def _loaded(self, live: LivePartition) -> Code:
-        """Loads the state once; returns an error code and its message."""
+        """Tries once to load the state. Returns an error code and its message."""
         from share.partition.loading import loading
         from share.partition.share_partition import SharePartition
 
@@ -233,8 +233,8 @@ class SharePartitions:
         live.wake(self._long_polls)
 
     def submit(self, call: Call) -> None:
-        """Implements `Persister.submit` for the group coordinator and administrators: when a call
-        has replaced or deleted a state, the share partition is dropped."""
+        """Implements `Persister.submit` for the group coordinator and for administrators. After a
+        call has replaced or deleted a state, drops the share partition from memory."""
         if isinstance(call, InitializeState | DeleteState):
             call.ticket = _Ticket(partial(self._replaced, call.key, call.ticket))
         self._persister.submit(call)
@@ -246,17 +246,19 @@ class SharePartitions:
         ticket.take(reply)
 
     def leadership_changed(self, topic: str, index: int) -> None:
-        """Drops the share partitions of a log that this broker does not lead any more. The new
-        leader reads the stored states, in which no record is acquired."""
+        """Drops the share partitions of a log that this broker no longer leads. The new leader
+        loads the stored states, in which no record is acquired."""
         partition = self._logs.get(topic, index)
         for live in self._lives.of_log(topic, index):
             if not live.follow_leader_epoch(partition):
                 self.drop(live)
 
     def forget_idle(self, group_id: str) -> None:
-        """Drops the share partitions of a group that have nothing in flight. Called in a cluster
-        before the first share session of the group: an administrator may have set the start
-        offsets at another broker while the group was empty."""
+        """Drops the share partitions of a group that have no acquired records.
+
+        Called in a cluster before the group's first share session on this broker: an administrator
+        may have changed the start offsets through another broker while the group was empty.
+        """
         for live in list(self.of_group(group_id)):
             if live.is_idle(NEVER):
                 self.drop(live)
@@ -272,8 +274,6 @@ class SharePartitions:
         *,
         is_renew: bool,
     ) -> None:
-        """Acknowledges records of a loaded share partition; calls ``done`` when the result is
-        stored."""
         found = self.begin_acknowledging(live, member_id, batches, is_renew=is_renew)
         if found.change is not None:
             self.store(live, found.change, done)
@@ -283,9 +283,12 @@ class SharePartitions:
     def begin_acknowledging(
         self, live: LivePartition, member_id: str, batches: list[AckBatch], *, is_renew: bool
     ) -> Acknowledged:
-        """Acknowledges records without storing the change; `store` follows, or for a part of a
-        large request `store_begun` or `take_back`. Until then, no other request may acknowledge the
-        records."""
+        """Acknowledges records without storing the change. Until the change is stored or undone, no
+        other request may acknowledge the records.
+
+        The caller then calls `store`. For a part of a large request, the caller calls `store_begun`
+        or `take_back`.
+        """
         now = self._time.now()
         live.used_ms = now.mono_ms
         live.follow_log_start()
@@ -294,12 +297,10 @@ class SharePartitions:
         return found
 
     def store_begun(self, live: LivePartition, change: Change, done: OnDone) -> None:
-        """Stores a part of a large request."""
         live.ready.refresh(change)
         self.store(live, change, done)
 
     def take_back(self, live: LivePartition, change: Change) -> None:
-        """Undoes a part of a large request that is refused."""
         live.ready.failed(change, self._time.now())
         self.arm(live)
         live.wake(self._long_polls)
@@ -307,11 +308,11 @@ class SharePartitions:
     def release_member(
         self, group_id: str, member_id: str, done: Callable[[], None] | None = None
     ) -> None:
-        """Releases the records that a member holds; see `Releases.begin`."""
+        """Releases the records that a member has acquired; see `Releases.begin`."""
         self.releases.begin((group_id, member_id), done)
 
     def store(self, live: LivePartition, change: Change, done: OnDone | None) -> None:
-        """Stores a change, which takes effect when it is stored."""
+        """Stores a change, which takes effect only when it is stable."""
         live.writes += 1
         self._persister.submit(
             WriteState(
@@ -329,7 +330,8 @@ class SharePartitions:
     def _stored(
         self, live: LivePartition, change: Change, done: OnDone | None, reply: StateReply
     ) -> None:
-        """Ends a change when the share coordinator has replied."""
+        """Called when the share coordinator has replied to a change. Applies the change, or undoes
+        it after an error."""
         live.writes -= 1
         now = self._time.now()
         if reply.error_code == NONE:
@@ -356,7 +358,6 @@ class SharePartitions:
     # -- time
 
     def tick(self) -> None:
-        """Releases the records whose acquisition locks have ended."""
         self._locks.tick()
 
     def _expire(self, live: LivePartition, now_ms: int) -> None:
@@ -366,7 +367,8 @@ class SharePartitions:
         self.arm(live)
 
     def _sweep_later(self) -> None:
-        """Searches for unused share partitions in `SWEEP_MS`, as long as there are any."""
+        """Schedules the next search for unused share partitions, if any share partition is in
+        memory."""
         if self._sweeper is None and len(self._lives):
             self._sweeper = self._time.call_later(SWEEP_MS / 1000, self._begin_sweep)
 
@@ -374,7 +376,7 @@ class SharePartitions:
         self._background.spawn(self.sweep(), "share sweep")
 
     async def sweep(self) -> None:
-        """Drops unused share partitions and those of deleted topics, in slices."""
+        """Drops unused share partitions, and share partitions of deleted topics, in slices."""
         before_ms = self._time.now().mono_ms - IDLE_MS
         slices = self._slicer.work("share sweep")
         for live in list(self._lives):
@@ -391,7 +393,6 @@ class SharePartitions:
         self._sweep_later()
 
     def stop(self) -> None:
-        """Stops the timer and the loads; the next start reads the stored states."""
         self._locks.stop()
         if self._sweeper is not None:
             self._sweeper.cancel()

@@ -1,10 +1,12 @@
 """The persister: reads and writes the states of share partitions through the share coordinator.
 
 The coordinator of a share partition is the broker that leads its partition of
-``__share_group_state``. The persister repeats calls while this broker can't be found, is being
-replaced, or loads the states. The persister of a standalone broker calls its own shards directly;
-in a cluster, `broker/cluster/coordinators/remote_share_states.py` sends the calls of other brokers'
-shards. Source: Kafka 4.3.1 ``PersisterStateManager``.
+``__share_group_state``. The persister retries a call while the coordinator can't be found, is being
+replaced, or loads its states. On a standalone broker, the persister calls the broker's own shards.
+In a cluster, `broker/cluster/coordinators/remote_share_states.py` sends the calls to the
+coordinators on other brokers.
+
+Source: Kafka 4.3.1 ``PersisterStateManager``.
 """
 
 from __future__ import annotations
@@ -49,14 +51,14 @@ RETRIED = (
     NETWORK_EXCEPTION,
     NOT_COORDINATOR,
 )
-"""The errors after which the persister repeats a call, as in Kafka. A call that was stored may be
-repeated: it does not change the state again."""
+"""The errors after which the persister retries a call, as in Kafka. A retry of a call that was
+already stored does not change the state again."""
 RETRIES = 5
 RETRIES_IN_CLUSTER = 18
-"""30 s in total, as in Kafka: a broker that was killed is replaced when its ZooKeeper session
-ends."""
+"""The maximum number of retries in a cluster. They take 30 s in total, as in Kafka: a killed broker
+is replaced only after its ZooKeeper session has ended."""
 CALLS_MAX = 100_000
-"""The maximum number of calls without a reply, which need about 100 MB."""
+"""The maximum number of calls without a reply. So many calls need about 100 MB."""
 RETRY_MS_FIRST = 100
 RETRY_MS_MAX = 2000
 _ANSWERED: Final = object()
@@ -65,12 +67,12 @@ _UNKNOWN_TOPIC = "This server does not host this topic-partition."
 Done = Callable[[StateReply], None]
 """A function that receives the reply to one call."""
 AllDone = Callable[[dict[SharePartitionKey, StateReply]], None]
-"""A function that receives the replies to the calls for several share partitions."""
+"""A function that receives the replies for several share partitions."""
 
 
 class SharePersister:
-    """Only the event loop's thread may use this class. The functions of the callers are called in a
-    later step of the loop or immediately."""
+    """Reads and writes the states of share partitions. Only the event loop's thread may use this
+    class. Callbacks run immediately or in a later turn."""
 
     def __init__(
         self,
@@ -81,31 +83,29 @@ class SharePersister:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         retries: int = RETRIES,
     ) -> None:
-        """``time`` is real time: the waits before retries end although a test stops the clock.
-        ``spawn`` is `Background.spawn`."""
+        """``time`` is real time, so that the waits before retries end even if a test freezes the
+        clock. ``spawn`` is `Background.spawn`."""
         self._coordinators = coordinators
         self.retries = retries
-        """The number of times that a call is repeated."""
+        """The maximum number of retries of a call."""
         self._registry = registry
         self._topics = topics
         self._time = time
         self._spawn = spawn
         self._waiting: list[Call] = []
-        """The calls that wait until ``__share_group_state`` is created."""
+        """The calls that wait for the creation of ``__share_group_state``."""
         self._retries: dict[_Retried, TimerHandle] = {}
-        """The calls that are repeated later, each with its timer."""
+        """The calls that wait for their next retry, each with its timer."""
         self._open: dict[_Retried, None] = {}
-        """The calls without a reply."""
         self._is_stopped = False
 
     def submit(self, call: Call) -> None:
-        """Passes a call to the share coordinator. The call's ticket gets one `StateReply`, when the
+        """Passes a call to the share coordinator. The call's ticket gets one `StateReply` when the
         call's record is stable.
 
-        Creates ``__share_group_state`` for the first call. A call that the coordinator can't serve
-        now is repeated. A call for a topic-partition that does not exist gets
-        UNKNOWN_TOPIC_OR_PARTITION, except `DeleteState`. If `CALLS_MAX` calls have no reply, the
-        reply is COORDINATOR_NOT_AVAILABLE.
+        The first call creates ``__share_group_state``. A call is retried after a temporary error. A
+        call for a partition that does not exist gets UNKNOWN_TOPIC_OR_PARTITION, except
+        `DeleteState`. A call above `CALLS_MAX` gets COORDINATOR_NOT_AVAILABLE.
         """
         if type(call) is not DeleteState and not self.is_known(call.key):
             call.ticket.take(StateReply(UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN_TOPIC))
@@ -118,16 +118,17 @@ class SharePersister:
         self._dispatch(call)
 
     def is_known(self, key: SharePartitionKey) -> bool:
-        """Returns True if the topic-partition exists."""
+        """Returns True if the topic partition of ``key`` exists."""
         topic = self._registry.topic_by_id(key.topic_id)
         return topic is not None and 0 <= key.partition < topic.partitions
 
     def ends(self, ticket: _Retried) -> bool:
-        """Forgets a call that gets its last reply; returns False if `stop` has answered it."""
+        """Removes a call that gets its last reply. Returns False if `stop` has already answered the
+        call."""
         return self._open.pop(ticket, _ANSWERED) is None
 
     def stop(self) -> None:
-        """Answers the calls that have no reply with COORDINATOR_NOT_AVAILABLE."""
+        """Answers all unanswered calls with COORDINATOR_NOT_AVAILABLE."""
         self._is_stopped = True
         self._waiting.clear()
         retries, self._retries = self._retries, {}
@@ -139,7 +140,6 @@ class SharePersister:
     # -- calls of one share partition
 
     def read(self, key: SharePartitionKey, leader_epoch: int, done: Done) -> None:
-        """Reads the state for the leader of the partition; see `ReadState`."""
         self.submit(ReadState(_Ticket(done), key, leader_epoch))
 
     def write(
@@ -152,7 +152,7 @@ class SharePersister:
         batches: Sequence[StateBatch],
         done: Done,
     ) -> None:
-        """Stores a change of the state; see `WriteState`."""
+        """Stores a change of a share partition's state; see `WriteState`."""
         self.submit(
             WriteState(
                 _Ticket(done),
@@ -180,11 +180,9 @@ class SharePersister:
         )
 
     def delete(self, keys: Collection[SharePartitionKey], done: AllDone) -> None:
-        """Deletes the states of share partitions; see `DeleteState`."""
         self._submit_each(keys, DeleteState, done)
 
     def summary(self, keys: Collection[SharePartitionKey], done: AllDone) -> None:
-        """Reads the states of share partitions without their batches; see `ReadStateSummary`."""
         self._submit_each(keys, lambda ticket, key: ReadStateSummary(ticket, key, -1), done)
 
     def _submit_each(
@@ -209,7 +207,7 @@ class SharePersister:
     # -- waiting calls
 
     def _dispatch(self, call: Call) -> None:
-        """Passes a call to its coordinator, or lets it wait until the coordinators exist."""
+        """Passes a call to the coordinator, or queues it until ``__share_group_state`` exists."""
         if self._coordinators.are_started:
             self._coordinators.submit(call)
             return
@@ -231,7 +229,7 @@ class SharePersister:
                 call.ticket.take(StateReply(COORDINATOR_NOT_AVAILABLE))
 
     def retry(self, ticket: _Retried, delay_ms: int) -> bool:
-        """Repeats a call after a delay; returns False if the persister is stopped."""
+        """Retries a call after a delay. Returns False if the persister has been stopped."""
         if self._is_stopped:
             return False
 
@@ -244,7 +242,7 @@ class SharePersister:
 
 
 class _Ticket:
-    """The ticket that passes its reply to a function."""
+    """A ticket that passes the reply to a function."""
 
     __slots__ = ("take",)
 
@@ -253,7 +251,7 @@ class _Ticket:
 
 
 class _Retried:
-    """The ticket of a call that is repeated after a temporary error."""
+    """The ticket of a call that is retried after a temporary error."""
 
     __slots__ = ("_attempts", "_persister", "_ticket", "call")
 
@@ -264,7 +262,6 @@ class _Retried:
         self.call = call
 
     def take(self, reply: StateReply) -> None:
-        """Implements `Ticket.take`."""
         if self._attempts < self._persister.retries and self._is_temporary(reply.error_code):
             delay_ms = min(RETRY_MS_FIRST << self._attempts, RETRY_MS_MAX)
             self._attempts += 1
@@ -273,8 +270,8 @@ class _Retried:
         self.end(reply)
 
     def _is_temporary(self, error_code: int) -> bool:
-        """Returns True if the call may succeed later. The coordinator may get the metadata of a
-        new topic later than this broker."""
+        """Returns True if a retry may succeed. The coordinator may receive the metadata of a new
+        topic later than this broker."""
         if error_code == UNKNOWN_TOPIC_OR_PARTITION:
             return self._persister.is_known(self.call.key)
         return error_code in RETRIED

@@ -1,7 +1,5 @@
-"""The errors of the share coordinator, and the errors that clients get for them.
-
-Source: Kafka 4.3.1 ``SharePartition.fetchPersisterError``.
-"""
+"""The errors of the share coordinator, and the corresponding errors for clients. Source: Kafka
+4.3.1 ``SharePartition.fetchPersisterError``."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from protocol.errors import (
 TEMPORARY = frozenset({NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS})
 """Errors after which the same call may succeed later."""
 FENCED = frozenset({FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH, INVALID_REQUEST, GROUP_ID_NOT_FOUND})
-"""Errors of a write after which the state in memory is not the stored state any more."""
+"""The errors of a write that show that the state in memory differs from the stored state."""
 _SHOWN = {
     NOT_COORDINATOR: COORDINATOR_NOT_AVAILABLE,
     COORDINATOR_LOAD_IN_PROGRESS: COORDINATOR_NOT_AVAILABLE,
@@ -40,7 +38,8 @@ _UNCHANGED = frozenset(
 
 
 def shown(error_code: int) -> int:
-    """Returns the error that a client gets for an error of the share coordinator."""
+    """Returns the error code for clients that corresponds to an error code of the share
+    coordinator."""
     if error_code in _UNCHANGED:
         return error_code
     return _SHOWN.get(error_code, UNKNOWN_SERVER_ERROR)

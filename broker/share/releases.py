@@ -1,9 +1,7 @@
-"""Releases the records of members whose share sessions have ended, in slices.
-
-One closed connection may end thousands of sessions, and a member may hold thousands of ranges of
-records. The releases are queued; a member whose release is not stored can't open a session, so
-that a late release never takes records of a later session.
-"""
+"""Releases the records of members whose share sessions have ended, in slices. One closed connection
+may end thousands of sessions, and a member may have acquired thousands of ranges of records. A
+member can't open a new session before its release is stored; otherwise the release could affect
+records of the new session."""
 
 from __future__ import annotations
 
@@ -20,13 +18,12 @@ if TYPE_CHECKING:
     from share.partition.values import Change
 
 MemberKey = tuple[str, str]
-"""The group id and the member id."""
 OnDone = Callable[[int, str | None], None]
 """A function that is called with the error code and message of a change."""
 
 
 class Releases:
-    """The releases of one broker that are not stored yet."""
+    """The queued and unfinished releases of one broker."""
 
     def __init__(
         self,
@@ -35,8 +32,8 @@ class Releases:
         run: Callable[[Iterator[None]], None],
         internal_errors: InternalErrors,
     ) -> None:
-        """``lives_of`` returns the share partitions of a group; ``write`` stores a change; ``run``
-        runs steps, some of them later."""
+        """``lives_of`` returns the share partitions of a group. ``write`` stores a change. ``run``
+        runs steps, some of them in later turns."""
         self._lives_of = lives_of
         self._write = write
         self._run = run
@@ -49,8 +46,8 @@ class Releases:
         return len(self._pending)
 
     def begin(self, key: MemberKey, done: Callable[[], None] | None = None) -> None:
-        """Releases the records of a member; calls ``done`` when this is stored or has failed.
-        Records of a failed release stay locked until their acquisition locks end."""
+        """Releases the records of a member. Calls ``done`` when the release is stored or has
+        failed. After a failure, records stay locked until their acquisition locks expire."""
         release = self._pending.get(key)
         if release is None:
             release = self._pending[key] = _Release(key, self._end)
@@ -62,14 +59,14 @@ class Releases:
             self._run(self._steps())
 
     async def until_stored(self, slices: Slices, key: MemberKey) -> None:
-        """Waits until no release of a member is pending."""
+        """Waits until all releases of a member are finished."""
         while (release := self._pending.get(key)) is not None:
             stored = asyncio.get_running_loop().create_future()
             release.on_done.append(lambda stored=stored: stored.set_result(None))  # type: ignore[misc]
             await slices.until(stored)
 
     def _steps(self) -> Iterator[None]:
-        """Begins all queued releases; yields after each share partition and each change."""
+        """Begins all queued releases. Yields after each share partition and each change."""
         try:
             while self._queue:
                 release = self._queue.popleft()
@@ -101,20 +98,19 @@ class Releases:
 
 
 class _Release:
-    """The release of the records of one member. It ends when all its changes are stored or have
-    failed; failures were logged before."""
+    """The release of one member's records. It ends when each of its changes is stored or has
+    failed."""
 
     __slots__ = ("_end", "key", "left", "on_done")
 
     def __init__(self, key: MemberKey, end: Callable[[_Release], None]) -> None:
         self.key = key
         self.left = 1
-        """The number of changes that are not stored, and 1 for those that have not begun."""
+        """The number of unfinished changes, plus 1 until all changes have begun."""
         self.on_done: list[Callable[[], None]] = []
         self._end = end
 
     def one_done(self, _code: int, _message: str | None) -> None:
-        """Counts a change that was stored or has failed."""
         self.left -= 1
         if not self.left:
             self._end(self)

@@ -1,11 +1,13 @@
 """Share sessions: the partitions that one member of a share group fetches from this broker.
 
-A session is opened with epoch 0 and continued with epochs 1, 2, ...; its requests need not repeat
-the partitions. A session belongs to the principal that opened it (law 12): to other principals it
-does not exist, and they can't replace it. A session ends when the member closes it with epoch -1,
-when its connection closes, or when the group removes the member. Then the records that the member
-holds are released. The number of sessions is bounded by ``group.share.max.share.sessions``, and the
-partitions of all sessions together by `PARTITIONS_MAX`.
+A request with epoch 0 opens a session. Requests with epochs 1, 2, ... continue it and need not
+repeat the partitions. A session belongs to the principal that opened it; other principals can
+neither use nor replace it.
+
+A session ends when the member closes it with epoch -1, when its connection closes, or when the
+group removes the member. Then the records that the member has acquired are released.
+``group.share.max.share.sessions`` limits the number of sessions. `PARTITIONS_MAX` limits the number
+of partitions in all sessions together.
 
 Source: Kafka 4.3.1 ``SharePartitionManager.newContext``, ``ShareSessionCache``.
 """
@@ -26,17 +28,19 @@ from security.principal import Principal
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 PARTITIONS_MAX = 500_000
-"""The maximum number of partitions in all sessions together, which need about 100 MB."""
+"""The maximum number of partitions in all sessions together. So many partitions need about 100 MB.
+"""
 _INT_MAX = 2**31 - 1
 
 Place = tuple[bytes, int]
-"""A partition: the topic id and the index."""
+"""A partition: topic id and partition index."""
 MemberKey = tuple[str, str]
-"""A member: the group id and the member id."""
+"""A member: group id and member id."""
 
 
 class ShareSessionError(Exception):
-    """The request does not match its session; ``error_code`` is the error for the response."""
+    """Raised if a request does not match its session; ``error_code`` is the error code for the
+    response."""
 
     def __init__(self, error_code: int) -> None:
         super().__init__(error_code)
@@ -44,7 +48,7 @@ class ShareSessionError(Exception):
 
 
 class ShareSession:
-    """The session of one member with this broker."""
+    """The share session of one member on this broker."""
 
     __slots__ = (
         "connection",
@@ -65,15 +69,14 @@ class ShareSession:
         self.connection = connection
         """The connection of the last request; the session ends when this connection closes."""
         self.epoch = 1
-        """The epoch that the next request must have."""
+        """The epoch that the session's next request must have."""
         self.partitions: dict[Place, None] = {}
         """The partitions in the order in which they are read."""
         self.on_end: Callable[[], None] | None = None
-        """A function that notifies the waiting request when the session has ended."""
+        """A function that is called when the session has ended; set by a request that waits."""
 
     @property
     def key(self) -> MemberKey:
-        """Returns the group id and the member id."""
         return self.group_id, self.member_id
 
     def gave_records(self, place: Place) -> None:
@@ -85,7 +88,7 @@ class ShareSession:
 
 
 class ShareSessions:
-    """The share sessions of one broker; only the event loop's thread may use it."""
+    """The share sessions of one broker; only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -95,19 +98,16 @@ class ShareSessions:
         run: Callable[[Iterator[None]], object] = list,
     ) -> None:
         """``slots`` returns the maximum number of sessions. ``on_ended`` is called with the group
-        id and the member id of a session that has ended, and ``on_first`` with the group id before
-        a group without sessions gets its first session. ``run`` runs steps, some of them
-        later."""
+        id and member id of an ended session. ``on_first`` is called with the group id before the
+        first session of a group opens. ``run`` runs steps, some of them in later turns."""
         self._slots = slots
         self._on_ended = on_ended
         self._run = run
         self._on_first = on_first
         self._of_group: Counter[str] = Counter()
-        """The number of sessions of each group."""
         self._sessions: dict[MemberKey, ShareSession] = {}
         self._by_connection: dict[Hashable, dict[MemberKey, None]] = {}
         self._partitions = 0
-        """The number of partitions in all sessions."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -117,7 +117,7 @@ class ShareSessions:
         return self._sessions.get((group_id, member_id))
 
     def is_open(self, session: ShareSession) -> bool:
-        """Returns whether a session has neither ended nor been replaced."""
+        """Returns True if the session has neither ended nor been replaced."""
         return self._sessions.get(session.key) is session
 
     # -- requests
@@ -125,11 +125,9 @@ class ShareSessions:
     def open(
         self, group_id: str, member_id: str, principal: Principal, connection: Hashable
     ) -> ShareSession:
-        """Opens a session, for a request with epoch 0; replaces the member's earlier session.
-
-        The member keeps the records that it holds from the earlier session, as in Kafka. Raises
-        ShareSessionError.
-        """
+        """Opens a session for a request with epoch 0, and replaces the member's earlier session.
+        The member keeps the records that it acquired in the earlier session, as in Kafka. Raises
+        ShareSessionError."""
         key = group_id, member_id
         earlier = self._sessions.get(key)
         if earlier is not None:
@@ -153,10 +151,9 @@ class ShareSessions:
         connection: Hashable,
         epoch: int,
     ) -> ShareSession:
-        """Returns the session of a request with an epoch other than 0, and expects the next epoch.
-
-        With epoch -1 the session stays open until `close` is called. Raises ShareSessionError.
-        """
+        """Returns the session for a request with an epoch other than 0, and increments the
+        session's expected epoch. With epoch -1, the session stays open until `close` is called.
+        Raises ShareSessionError."""
         key = group_id, member_id
         session = self._sessions.get(key)
         if session is None or session.principal != principal:
@@ -175,8 +172,8 @@ class ShareSessions:
     def update(
         self, session: ShareSession, added: Iterable[Place], forgotten: Iterable[Place]
     ) -> None:
-        """Adds and removes partitions of a session. Raises ShareSessionError if all sessions have
-        too many partitions; then nothing is added."""
+        """Adds and removes partitions of a session. Raises ShareSessionError, and adds nothing, if
+        all sessions together would exceed `PARTITIONS_MAX`."""
         partitions = session.partitions
         before = len(partitions)
         for place in forgotten:
@@ -193,14 +190,14 @@ class ShareSessions:
     # -- the ends of sessions
 
     def close(self, session: ShareSession) -> None:
-        """Ends a session, unless it has ended or been replaced."""
+        """Ends a session; does nothing if it has ended or been replaced."""
         if self.is_open(session):
             self._remove(session)
             self._on_ended(session.group_id, session.member_id)
 
     def connection_closed(self, connection: Hashable) -> None:
-        """Ends the sessions of a closed connection. A session that its member continues on another
-        connection before it is ended stays open."""
+        """Ends the sessions of a closed connection, in steps. A session stays open if its member
+        continues it on another connection before its step."""
         self._run(self._ends(connection))
 
     def _ends(self, connection: Hashable) -> Iterator[None]:
@@ -209,7 +206,6 @@ class ShareSessions:
             yield
 
     def member_removed(self, group_id: str, member_id: str) -> None:
-        """Ends the session of a member that is not in its group any more."""
         session = self._sessions.get((group_id, member_id))
         if session is not None:
             self.close(session)

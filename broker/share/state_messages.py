@@ -1,8 +1,6 @@
-"""The calls of the share coordinator as messages: the APIs 83 to 87, whose requests and responses
-have the same form.
-
-A request has a group and, by topic id, entries of partitions; the response has a result for each.
-"""
+"""Converts calls of the share coordinator to requests, and responses to replies. The APIs 83 to 87
+have the same form: a request has a group and, by topic id, entries of partitions; the response has
+one result for each entry."""
 
 from __future__ import annotations
 
@@ -34,30 +32,30 @@ Entry = Mapping[str, Any]
 """The fields of one partition in a request or a response."""
 UNKNOWN_EPOCH = -1
 _NOTHING = StoredState(0, 0, 0, UNKNOWN_COUNT)
-"""The fields of a result with an error."""
+"""The state whose fields fill a result with an error."""
 
 
 class Form(NamedTuple):
-    """The messages of one type of calls."""
+    """The message format of one type of call."""
 
     api: Api
     request: Callable[[Any], dict[str, Any]]
-    """Returns the fields of a call's partition."""
+    """Returns the request entry for the partition of a call."""
     call: Callable[[Ticket, SharePartitionKey, Entry], Call]
-    """Returns the call for the fields of a partition."""
+    """Returns the call for a request entry."""
     result: Callable[[StoredState], dict[str, Any]]
-    """Returns the fields that a response has in addition to the error."""
+    """Returns the fields of a result for a state, without the partition and the error."""
     state: Callable[[Entry], StoredState] | None = None
-    """Returns the state that a result without an error contains; None if results have no state."""
+    """Returns the state in a result without an error; None if results contain no state."""
 
     def reply(self, entry: Entry) -> StateReply:
-        """Returns the reply that a result means."""
+        """Returns the reply for a response entry."""
         error_code = entry["error_code"]
         state = None if error_code or self.state is None else self.state(entry)
         return StateReply(error_code, entry["error_message"], state)
 
     def entry(self, partition: int, reply: StateReply) -> dict[str, Any]:
-        """Returns the result of a reply."""
+        """Returns the response entry for a reply."""
         return {
             "partition": partition,
             "error_code": reply.error_code,
@@ -109,8 +107,8 @@ def _read(state: StoredState) -> dict[str, Any]:
 
 
 def _read_state(entry: Entry) -> StoredState:
-    """The response has neither the leader epoch nor the count of final records, which the leader
-    does not need."""
+    """Returns the state in a ReadShareGroupState result. The result lacks the leader epoch and the
+    delivery complete count, which the leader does not need."""
     batches = tuple([StateBatch(**each) for each in entry["state_batches"]])
     return StoredState(
         entry["state_epoch"], UNKNOWN_EPOCH, entry["start_offset"], UNKNOWN_COUNT, batches
@@ -170,4 +168,4 @@ FORMS: Mapping[type, Form] = {
         _summarized,
     ),
 }
-"""The messages by type of call."""
+"""The message format of each type of call."""

@@ -2,7 +2,7 @@
 
 Where to change:
 
-- readers over HTTP, and what they may not see: in `broker/web/readers/`: `authentication.py`,
+- readers over HTTP, and their rights: in `broker/web/readers/`: `authentication.py`,
   `users.py`; `reader.py`, `redaction.py`. Then docs/use/http-api.md,
   `tests/broker/web/readers/test_readers.py`.
 - the page: in `broker/web/page/`: `place.js` for the address, `dom.js` for durations and charts,

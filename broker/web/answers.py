@@ -1,4 +1,4 @@
-"""Responses that all HTTP handlers share."""
+"""Responses that several HTTP handlers use."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def refused(status: int, sentence: str) -> Response:
 
 
 def unreadable(what: str, hosted: HostedShard[Any] | None) -> Response | None:
-    """Returns the error response about ``what`` if its shard can't be read; None if the shard can
-    be read."""
+    """Returns an error response about ``what`` if its shard can't be read; None if it can be
+    read."""
     if hosted is not None and hosted.phase is Phase.LOADING:
         return refused(503, f"{what}: the coordinator partition is loading; try again")
     if hosted is not None and hosted.log.unreadable is not None:
@@ -36,7 +36,7 @@ def unreadable(what: str, hosted: HostedShard[Any] | None) -> Response | None:
 def forbidden(
     reader: Reader, kind: ResourceType, name: str, operation: Operation = Operation.DESCRIBE
 ) -> Response:
-    """Returns the response to a reader without permission. The response is the same whether the
+    """Returns the response for a reader who lacks the right. The response is the same whether the
     resource exists or not."""
     return refused(403, reader.denied(operation, kind, name))
 
@@ -48,24 +48,22 @@ def for_cluster(request: Request) -> Response | None:
 
 
 def path_parts(raw: bytes, prefix: bytes) -> list[str]:
-    """Returns the segments of a path after ``prefix``, decoded; an id may contain an encoded
-    slash."""
+    """Returns the decoded segments of a path after ``prefix``. A segment, such as a group id, may
+    contain an encoded slash."""
     return [unquote(part) for part in raw.removeprefix(prefix).decode("latin-1").split("/")]
 
 
 def whole_number(text: str) -> int | None:
-    """Returns the number, at least 0, that ``text`` contains; None for other texts, or if the text
-    has more digits than an offset."""
+    """Returns the number in ``text``; None unless it is a whole number of at least 0 with no more
+    digits than an offset."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 32 else None
 
 
 def listing(
     slicer: Slicer, head: dict[str, Any], **lists: Iterator[dict[str, Any] | None]
 ) -> Response:
-    """Returns a JSON object with the fields of ``head``, and with a list of rows for each keyword
-    argument.
-
-    The rows are created in slices as the response is sent. A None among the rows is skipped.
+    """Returns a JSON object with the fields in ``head`` and, for each keyword argument, a list of
+    rows. The rows are created in slices while the response is sent. None among the rows is skipped.
     """
 
     async def body() -> AsyncIterator[str]:

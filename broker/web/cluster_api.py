@@ -1,8 +1,6 @@
-"""`/api/cluster...`: the cluster as this broker knows it, with causes.
-
-Each broker reports its own observations: the controller knows why leaders changed, a leader knows
-why a replica is out of sync. All responses have a maximum size. A standalone broker returns 404.
-"""
+"""`/api/cluster...`: the cluster as this broker knows it, and the causes of changes. Each broker
+reports what it knows: the controller knows why leaders changed, a leader knows why a replica is out
+of sync. The size of each response is limited. A standalone broker returns 404."""
 
 from __future__ import annotations
 
@@ -41,12 +39,10 @@ _PREFIX = b"/api/cluster/"
 STRAYS_MAX = 100
 NOT_FOLLOWED_MAX = 100
 PARTITIONS_MAX = 1000
-"""The maximum number of partitions with problems that are listed; further partitions are only
-counted."""
+"""The maximum number of partitions with problems that are listed. Further ones are only counted."""
 
 
 def routes(sources: Sources) -> list[Route]:
-    """Returns the routes of the API."""
     api = ClusterApi(sources)
     return [
         Route("/api/cluster", api.cluster),
@@ -56,16 +52,16 @@ def routes(sources: Sources) -> list[Route]:
 
 
 class ClusterApi:
-    """The handlers for the cluster; each handler reads in the loop's thread, in slices."""
+    """The handlers for `/api/cluster...`. Each handler reads in the loop's thread, in slices."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._looking = Lock()
-        """A lock that lets only one check at a time read ZooKeeper."""
+        """A lock under which only one check at a time reads ZooKeeper."""
 
     async def cluster(self, request: Request) -> Response:
-        """Returns the cluster: the brokers, the controller with its pending and waiting work, and
-        the problems."""
+        """Returns the brokers, the controller with its pending and waiting work, and the problems
+        of the cluster."""
         if (answer := for_cluster(request)) is not None:
             return answer
         member = self.sources.member
@@ -80,7 +76,7 @@ class ClusterApi:
         return JSONResponse(redacted(reader_of(request.scope), view))
 
     async def _first(self, rows: Iterator[View | None], at_most: int) -> tuple[list[View], int]:
-        """Returns the first ``at_most`` rows, and the number of further rows; a None is not counted
+        """Returns the first ``at_most`` rows, and the number of further rows. None is not counted
         as a row."""
         found, more = list[View](), 0
         slices = self.sources.slicer.work("/api")
@@ -95,8 +91,8 @@ class ClusterApi:
         return found, more
 
     async def check(self, request: Request) -> Response:
-        """Returns the problems that only this broker can detect; the query ``nodes=true`` also
-        checks the nodes in ZooKeeper."""
+        """Returns the problems that only this broker can detect. With the query ``nodes=true``,
+        also checks the nodes in ZooKeeper."""
         if (answer := for_cluster(request)) is not None:
             return answer
         member = self.sources.member
@@ -125,7 +121,7 @@ class ClusterApi:
         return JSONResponse(redacted(reader_of(request.scope), view))
 
     async def one(self, request: Request) -> Response:
-        """Returns one partition or one broker, with its journal."""
+        """Returns one partition or one broker, with its journal entries."""
         if (answer := for_cluster(request)) is not None:
             return answer
         member = self.sources.member

@@ -1,10 +1,7 @@
-"""Compresses responses with gzip if the client accepts gzip; the compressed scrape of many groups
-has a tenth of the size.
-
-A thread compresses, since compression would block the loop for longer than the creation of the
-response. Only text and JSON are compressed, not the events of `/api/live`, which must be sent
-immediately.
-"""
+"""Compresses responses with gzip if the client accepts gzip. A compressed scrape of many groups has
+a tenth of the size. A thread compresses, since compressing would block the loop for longer than
+creating the response. Only text and JSON are compressed. The events of `/api/live` are not
+compressed, since they must be sent immediately."""
 
 from __future__ import annotations
 
@@ -16,10 +13,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from broker.time import Time
 
 SMALL_BYTES = 1024
-"""The size in bytes up to which responses are not compressed."""
+"""The maximum size in bytes of responses that are not compressed."""
 AT_ONCE_BYTES = 4096
-"""The size in bytes up to which bodies are compressed in the loop's thread: this takes 0.05 ms,
-less than the use of another thread."""
+"""The maximum size in bytes of bodies that the loop's thread compresses. This takes 0.05 ms, less
+than using another thread."""
 
 _LEVEL = 1
 """The compression level. For a scrape of 2,000 groups (6.5 MB), level 1 returns 0.48 MB and uses 17
@@ -29,15 +26,13 @@ _TYPES = ("text/plain", "application/json")
 
 
 class Compressed:
-    """An ASGI application that compresses the responses of ``inner`` for clients that accept
-    gzip."""
+    """An ASGI application that compresses the responses of the application ``inner``."""
 
     def __init__(self, inner: ASGIApp, time: Time) -> None:
         self._inner = inner
         self._time = time
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
         wanted = accepts_gzip(Headers(scope=scope).getlist("accept-encoding"))
         await self._inner(scope, receive, _Answer(send, wanted, self._time).send)
 

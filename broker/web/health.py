@@ -11,10 +11,10 @@ from broker.metrics.sources import Sources
 
 
 def health(sources: Sources) -> dict[str, Any]:
-    """Returns ``state`` (loading, ready or poisoned), and further fields with the progress or the
+    """Returns the field ``state`` (loading, ready or poisoned), and fields with the progress or the
     reason.
 
-    The fields also name partitions that can't be cleaned or read. Such partitions do not change the
+    Other fields name partitions that can't be cleaned or read. Such partitions do not change the
     state: a restart would not help, and the broker serves all other partitions.
     """
     beside: dict[str, Any] = {}
@@ -42,14 +42,13 @@ def health(sources: Sources) -> dict[str, Any]:
 
 
 def is_loading(sources: Sources) -> bool:
-    """Returns True if a coordinator is still loading partitions."""
     runtimes = (sources.groups, sources.transactions, sources.share_states)
     return any(runtime.life.loading for runtime in runtimes)
 
 
 def load_progress(sources: Sources) -> dict[str, Any]:
-    """Returns the progress of loading groups; the fields ``transactions`` and ``share_states``
-    contain the progress of loading transactional ids and share partitions."""
+    """Returns the progress of loading groups. The fields ``transactions`` and ``share_states``
+    contain the progress for transactional ids and share partitions."""
     others: dict[str, Sequence[HostedShard[Any]]] = {
         "transactions": sources.transactions.hosted_shards,
         "share_states": sources.share_states.hosted_shards,

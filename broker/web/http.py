@@ -1,9 +1,7 @@
-"""The HTTP server, and `/metrics` for Prometheus.
-
-The server is starlette on uvicorn, in the broker's event loop. The broker, not uvicorn, handles
-signals and logging. The module is imported only after the broker listens, since the import takes
-longer than the start of a broker. Connections that arrive before the end of the import wait.
-"""
+"""The HTTP server, and `/metrics` for Prometheus. The server is starlette on uvicorn, in the
+broker's event loop. The broker, not uvicorn, handles signals and logging. This module is imported
+only after the broker listens, since its import takes longer than the start of a broker. Earlier
+connections wait until the import is complete."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ from broker.web.readers.reader import reader_of
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 GRACE_S = 1
-"""The number of seconds for which a stop waits for unfinished responses."""
+"""The number of seconds for which stopping the server waits for unfinished responses."""
 
 Render = Callable[[], AsyncIterator[bytes]]
 
@@ -44,7 +42,7 @@ def _layered(
 
 
 class _QuietServer(uvicorn.Server):
-    """A uvicorn server that does not handle SIGTERM and SIGINT, which the broker handles."""
+    """A uvicorn server that leaves SIGTERM and SIGINT to the broker."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -52,8 +50,8 @@ class _QuietServer(uvicorn.Server):
 
 
 def timed(application: ASGIApp, watchdog: Watchdog) -> ASGIApp:
-    """Returns an application that runs ``application`` and whose pieces of work for each request
-    the watchdog measures."""
+    """Returns an application that runs ``application``. The watchdog measures each piece of work
+    for a request."""
 
     async def measured(scope: Scope, receive: Receive, send: Send) -> None:
         async def answer() -> None:
@@ -65,7 +63,7 @@ def timed(application: ASGIApp, watchdog: Watchdog) -> ASGIApp:
 
 
 def scrapes(render: Render) -> Route:
-    """Returns the route of `/metrics`, whose text ``render`` yields."""
+    """Returns the route of `/metrics`; ``render`` yields its text."""
 
     async def metrics(request: Request) -> Response:
         reader, scrape = reader_of(request.scope), render()
@@ -78,7 +76,7 @@ def scrapes(render: Render) -> Route:
 
 
 class HttpServer:
-    """The HTTP server of one broker on a bound socket, from `start` to `stop`."""
+    """The HTTP server of one broker on a bound socket."""
 
     def __init__(
         self,
@@ -91,8 +89,9 @@ class HttpServer:
         with_verbs: bool = False,
         layer: Layer | None = None,
     ) -> None:
-        """Creates the server. If ``with_verbs`` is true, the server handles /test, whose requests
-        have bodies. ``layer`` creates the layer between a socket and a connection, such as TLS."""
+        """Creates the server. If ``with_verbs`` is True, the server also accepts requests with
+        bodies, for /test. ``layer`` creates the layer between a socket and a connection, such as
+        TLS."""
         self._socket = bound
         connection = partial(BoundedConnection, limits=limits, time=time)
         protocol = connection if layer is None else partial(_layered, layer, connection)
@@ -113,14 +112,13 @@ class HttpServer:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begins to accept connections, in the running loop."""
         self._task = asyncio.get_running_loop().create_task(
             self._server.serve(sockets=[self._socket])
         )
 
     async def stop(self) -> None:
-        """Closes the socket and its connections; unfinished scrapes have GRACE_S seconds to
-        finish."""
+        """Closes the socket and its connections. Waits up to GRACE_S seconds for unfinished
+        responses."""
         self._server.should_exit = True
         if self._task is not None:
             await self._task

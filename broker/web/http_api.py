@@ -1,9 +1,7 @@
-"""`/api/...`: groups, topics and the broker as JSON; docs/use/http-api.md describes the fields.
-
-All requests only read data, and a broker returns only the groups that it coordinates. Long
-responses are created in slices, so that a list of all groups does not delay other requests. A group
-id is one segment of the path, percent encoded.
-"""
+"""`/api/...`: groups, topics and the broker as JSON. docs/use/http-api.md describes the fields. All
+requests only read data. A broker returns only the groups that it coordinates. Long responses are
+created in slices, so that a list of all groups does not delay other requests. A group id is one
+percent-encoded segment of the path."""
 
 from __future__ import annotations
 
@@ -60,11 +58,12 @@ _PREFIX = b"/api/groups/"
 _TOPICS = b"/api/topics/"
 
 Parts = tuple[dict[str, Any], dict[str, Iterator[dict[str, Any]]]]
-"""A response: its fields, and its lists of rows, which are created as the response is sent."""
+"""The parts of a response: its fields, and its lists of rows. The rows are created while the
+response is sent."""
 
 
 class WholePath(PathConvertor):
-    """A path converter that matches the rest of a path, including line ends, which a group id may
+    """A path converter that matches the remaining path, including line ends, which a group id may
     contain."""
 
     regex = "(?s:.*)"
@@ -74,7 +73,6 @@ register_url_convertor("whole", WholePath())
 
 
 def routes(sources: Sources) -> list[Route]:
-    """Returns the routes of the API."""
     api = GroupsApi(sources)
     return [
         Route("/api/groups", api.groups),
@@ -89,7 +87,7 @@ def routes(sources: Sources) -> list[Route]:
 
 
 class GroupsApi:
-    """The handlers for groups, topics and the broker; each handler reads the shards in the loop's
+    """The handlers for groups, topics and the broker. Each handler reads the shards in the loop's
     thread."""
 
     def __init__(self, sources: Sources) -> None:
@@ -97,7 +95,6 @@ class GroupsApi:
         self._peek = Peek(sources)
 
     async def groups(self, request: Request) -> Response:
-        """Returns the summary of every group."""
         reader = reader_of(request.scope)
 
         def rows() -> Iterator[dict[str, Any] | None]:
@@ -180,7 +177,8 @@ class GroupsApi:
         return judgement
 
     async def expiring(self, request: Request) -> Response:
-        """Returns the offsets that retention will soon remove, with the reason."""
+        """Returns the committed offsets whose records retention will soon remove, with the
+        reason."""
         try:
             within_ms = int(request.query_params.get("within_ms", DAY_MS))
         except ValueError:
@@ -220,7 +218,6 @@ class GroupsApi:
         return listing(self.sources.slicer, head, offsets=rows())
 
     async def topics(self, request: Request) -> Response:
-        """Returns the summary of every topic."""
         reader = reader_of(request.scope)
         entries = list(self.sources.logs.topics.values())
         rows = (
@@ -257,8 +254,8 @@ class GroupsApi:
         return listing(self.sources.slicer, view, **lists)
 
     async def of_broker(self, request: Request) -> Response:
-        """Returns the state of the broker; if the reader does not have DESCRIBE on the cluster,
-        only its id and state."""
+        """Returns the state of the broker. Returns only its id and state if the reader lacks
+        DESCRIBE on the cluster."""
         sources = self.sources
         if not reader_of(request.scope).sees_cluster:
             return JSONResponse(which_broker(sources))
@@ -266,13 +263,11 @@ class GroupsApi:
         return JSONResponse({**broker_view(sources), **beside})
 
     async def clients(self, request: Request) -> Response:
-        """Returns the traffic of each client."""
         if (answer := for_cluster(request)) is not None:
             return answer
         return listing(self.sources.slicer, {}, clients=iter(client_rows(self.sources)))
 
     async def denials(self, request: Request) -> Response:
-        """Returns the denied operations, newest first."""
         if (answer := for_cluster(request)) is not None:
             return answer
         reader = reader_of(request.scope)

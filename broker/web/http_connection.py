@@ -1,9 +1,9 @@
-"""An HTTP connection of uvicorn with limits on unfinished requests and unread responses.
+"""An HTTP connection of uvicorn, with limits on unfinished requests and unread responses.
 
-uvicorn waits without limit for the rest of a request, and for a peer to read a response. With this
-class, a request must be complete within a time limit, a response that the peer does not read is
-dropped, and the number of connections has a limit. Therefore HTTP does not use up the file
-descriptors that Kafka's listeners need.
+uvicorn waits forever for the end of a request, and for a peer to read a response. This class adds
+three limits: a time limit for a complete request, a time limit for reading a response, and a
+maximum number of connections. Therefore HTTP can't use up the file descriptors that Kafka's
+listeners need.
 """
 
 from __future__ import annotations
@@ -22,23 +22,22 @@ _AWAITED = (h11.IDLE, h11.SEND_BODY, h11.ERROR)
 
 
 CERTIFIED = "muster.certified"
-"""The key in the state of a request under which the principal in the connection's certificate is
-stored."""
+"""The key in a request's state for the principal in the connection's certificate."""
 
 
 class HttpLimits(NamedTuple):
     """The limits of HTTP connections."""
 
     connections: int = 128
-    """The maximum number of simultaneous connections; at most 32 of these connections may be to
-    `/api/live`."""
+    """The maximum number of simultaneous connections. At most 32 of them may be to `/api/live`."""
     request_s: float = 10.0
-    """The maximum number of seconds from the start of the connection, or from the last response, to
-    the end of a request."""
+    """The maximum number of seconds for receiving a complete request, counted from the start of the
+    connection or from the last response."""
     idle_s: int = 5
     """The number of seconds without a request after which a connection is closed."""
     unread_s: float = 30.0
-    """The number of seconds within which a peer must read ``unread_bytes``, or all waiting data."""
+    """The number of seconds in which a peer must read ``unread_bytes`` bytes, or all waiting data
+    if that is less."""
     unread_bytes: int = 16384
     head_bytes: int = 16384
     """The maximum size in bytes of the request line and the headers."""
@@ -48,29 +47,26 @@ HTTP_LIMITS = HttpLimits()
 
 
 class BoundedConnection(H11Protocol):
-    """A connection of uvicorn that enforces ``limits``.
-
-    One timer runs as long as the peer must send data, another timer runs as long as the peer must
-    read data.
-    """
+    """A connection of uvicorn that enforces ``limits``. One timer runs while the peer must send
+    data. Another timer runs while the peer must read data."""
 
     def __init__(self, *args: Any, limits: HttpLimits, time: Time, **more: Any) -> None:
         super().__init__(*args, **more)
         self._limits = limits
         self._time = time
         self._late: asyncio.TimerHandle | None = None
-        """The timer for the rest of a request; set as long as the connection waits for a request.
+        """The timer for the completion of a request; set while the connection waits for a request.
         """
         self._unread: asyncio.TimerHandle | None = None
-        """The timer for reading; set as long as much data, or the end of the last response, waits
-        for the peer to read it."""
+        """The timer for reading; set while much data, or the end of the last response, waits for
+        the peer to read it."""
         self._since_s = 0.0
-        """The time at which the broker began to wait for data from the peer, in seconds."""
+        """The time in seconds at which the broker began to wait for data from the peer."""
         self._left = 0
-        """The number of bytes that the peer had not yet read at the last check."""
+        """The number of bytes that were unread at the last check."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accepts a connection; if there are too many connections, closes the connection that has
+        """Accepts a connection. If there are too many connections, closes the connection that has
         waited longest."""
         super().connection_made(transport)
         self._await_request()
@@ -84,7 +80,7 @@ class BoundedConnection(H11Protocol):
 
     @property
     def principal(self) -> Principal | None:
-        """The principal that the peer's certificate contains; None without a certificate."""
+        """The principal in the peer's certificate; None without a certificate."""
         found = self.app_state.get(CERTIFIED)
         assert found is None or isinstance(found, Principal)
         return found
@@ -95,22 +91,20 @@ class BoundedConnection(H11Protocol):
 
     @property
     def client_host(self) -> str:
-        """The peer's address, in the same form as for Kafka connections."""
+        """The peer's address in Kafka's form, such as ``/127.0.0.1``."""
         return f"/{self.client[0]}" if self.client else "/"
 
     @property
     def peer(self) -> str:
-        """The peer's address and port."""
         return ":".join(map(str, self.client or ()))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops the timers."""
         self._stop_waiting()
         self._stop_looking()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Continues a request; the timer runs until the request is complete."""
+        """Continues a request. The timer runs until the request is complete."""
         super().data_received(data)
         if self.conn.their_state not in _AWAITED:
             self._stop_waiting()
@@ -118,7 +112,8 @@ class BoundedConnection(H11Protocol):
             self._await_request()
 
     def on_response_complete(self) -> None:
-        """Waits for the next request, or until the peer has read the end of the response."""
+        """Starts to wait for the next request, or until the peer has read the end of the
+        response."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._await_reading()
@@ -126,7 +121,7 @@ class BoundedConnection(H11Protocol):
             self._await_request()
 
     def pause_writing(self) -> None:
-        """Starts the timer for reading, since much data waits for the peer."""
+        """Starts the timer for reading, since much data waits for the peer to read it."""
         super().pause_writing()
         self._await_reading()
 

@@ -1,13 +1,14 @@
 """Rejects requests that a browser sends on behalf of web pages of other sites.
 
-Without authentication, a page that a developer opens must not be able to read data of a broker on
-the developer's loopback interface or private network. Browsers isolate pages by the host names in
-their addresses, but an attacker can make a name resolve to this machine (DNS rebinding). Therefore
-a name in ``Host`` must be an allowed name; an IP address can't be rebound. Responses do not allow
-other origins (CORS). Requests from pages of other sites are also rejected, since they would cost
-work or a connection of ``/api/live``. Requests have no body, since the API only reads data; only
-the verbs under ``/test`` of a broker that runs with ``--test`` change data, and web pages may not
-use these verbs.
+Suppose that a developer opens a malicious page and that authentication is off. The page must not be
+able to read data of a broker on the developer's loopback interface or private network. Browsers
+isolate pages by host name, but an attacker can make a name resolve to this machine (DNS rebinding).
+Therefore a name in ``Host`` must be an allowed name; an IP address can't be rebound. Responses do
+not allow other origins (CORS).
+
+Requests from pages of other sites are also rejected, since they would cost work or a connection of
+``/api/live``. Requests have no body, since the API only reads data. Only the verbs under ``/test``
+of a broker with ``--test`` change data, and web pages may not use these verbs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from broker.config.http_settings import is_loopback
 
 _HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::\d*)?")
 _LOGGED_MAX = 20
-"""The maximum number of rejected host names that are logged, each of them once."""
+"""The maximum number of distinct rejected host names that are logged."""
 _SHOWN_MAX = 100
 _VERBS = "/test"
 WITHOUT_TEST = "this broker runs without --test: only `muster serve --test` serves /test"
@@ -33,10 +34,10 @@ logger = structlog.get_logger(__name__)
 
 
 class Hosts:
-    """The host names under which HTTP is available; ``allowed`` is the setting
+    """The host names under which HTTP is available. ``allowed`` is the setting
     ``http.allowed.hosts``.
 
-    If the listener is not on loopback, a name without a dot is accepted: sites on the internet do
+    If the listener is not on loopback, names without a dot are accepted: sites on the internet do
     not have such names, but containers and machines in the same network often do.
     """
 
@@ -63,8 +64,8 @@ class Hosts:
 
 
 class Guard:
-    """An ASGI application that passes requests to ``inner``, except requests from pages of other
-    sites, which it rejects."""
+    """An ASGI application that passes requests to the application ``inner``, but rejects requests
+    from pages of other sites."""
 
     def __init__(self, inner: ASGIApp, hosts: Hosts, *, with_verbs: bool = False) -> None:
         self._inner = inner
@@ -73,7 +74,6 @@ class Guard:
         self._logged: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles or rejects one request."""
         refused = self._refusal(scope["path"], dict(scope["headers"]))
         if refused is None:
             await self._inner(scope, receive, send)
@@ -114,8 +114,8 @@ class Guard:
 
 
 def _is_foreign(headers: dict[bytes, bytes]) -> bool:
-    """Returns True if a page of another site sends the request; a link that a user follows is not
-    such a request."""
+    """Returns True if a page of another site sent the request. Following a link on such a page does
+    not count."""
     return (
         headers.get(b"sec-fetch-site") == b"cross-site"
         and headers.get(b"sec-fetch-mode") != b"navigate"

@@ -1,9 +1,9 @@
-"""The HTTP part of a broker: takes samples and verdicts from the start on, and runs a server from
-the first connection on.
+"""The HTTP part of a broker. Samples and verdicts are taken from the start on. The HTTP server runs
+from the first connection on.
 
-The import of the HTTP libraries takes as long as the start of a broker, and a quarter of the memory
-of a broker. A thread therefore imports the libraries when the first connection arrives; the loop
-serves Kafka's clients at the same time.
+Importing the HTTP libraries takes as long as the start of a broker, and a quarter of its memory.
+Therefore a thread imports them when the first connection arrives. During the import, the event loop
+serves Kafka's clients.
 """
 
 from __future__ import annotations
@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 
 
 class HttpSide:
-    """The HTTP part of one broker on a listening socket, from `start` to `stop`.
-
-    ``host`` is the host of ``http.listener``; ``opened`` is called with the pages when they have
-    been created.
-    """
+    """The HTTP part of one broker on a listening socket. ``host`` is the host of ``http.listener``.
+    ``opened`` is called with the pages when they have been created."""
 
     def __init__(
         self,
@@ -45,14 +42,14 @@ class HttpSide:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Starts to take samples, to judge groups, and to wait for a connection, in the running
-        loop."""
+        """Starts to take samples, to determine verdicts of groups, and to wait for a connection."""
         self._sources.trends.start()
         self._sources.verdicts.start()
         self._task = self._sources.watchdog.task("http", self._open())
 
     async def stop(self) -> None:
-        """Stops waiting for a connection, or stops the server and its connections."""
+        """Stops waiting for a connection. If the server runs, stops the server and its
+        connections."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -72,7 +69,7 @@ class HttpSide:
         site.start()
 
     def _make(self) -> Site:
-        """Creates the site in a thread; the constructor reads only parts of the broker that never
+        """Creates the site in a thread. The constructor reads only parts of the broker that never
         change."""
         from broker.web.site import Site
 

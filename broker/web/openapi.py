@@ -1,8 +1,6 @@
-"""`/api/openapi.json`: the description of the HTTP API, in OpenAPI 3.1.
-
-The file is written by hand. `tests/broker/web/test_openapi.py` compares the file with the routes,
-and the tests in `tests/broker/web` check every response against the schemas in the file.
-"""
+"""`/api/openapi.json`: the description of the HTTP API in OpenAPI 3.1. The file is written by hand.
+`tests/broker/web/test_openapi.py` compares it with the routes. The tests in `tests/broker/web`
+check every response against its schemas."""
 
 from __future__ import annotations
 
@@ -15,7 +13,6 @@ from starlette.routing import Route
 
 
 def routes() -> list[Route]:
-    """Returns the route of `/api/openapi.json`."""
     return [Route("/api/openapi.json", _description)]
 
 

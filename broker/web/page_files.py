@@ -1,8 +1,8 @@
 """The files of the page, which are read once, and response headers that prevent a browser from
 running other code.
 
-The files in broker/web/page/ are plain HTML, CSS and JavaScript without a build step. The page gets
-names of groups and clients as JSON and inserts the names as text, never as markup; the
+The files in broker/web/page/ are plain HTML, CSS and JavaScript without a build step. The page
+receives names of groups and clients as JSON, and inserts them as text, never as markup. The
 Content-Security-Policy is a second protection.
 """
 
@@ -74,11 +74,10 @@ class PageFiles:
         self._packed = {name: gzip.compress(data, mtime=0) for name, data in self._files.items()}
 
     def routes(self) -> list[Route]:
-        """Returns the routes of `/` and `/page/FILE`."""
         return [Route("/", self.index), Route("/page/{name}", self.file)]
 
     async def index(self, request: Request) -> Response:
-        """Returns the page to browsers, and a list of paths to other clients."""
+        """Returns the page for a browser, and a list of paths for any other client."""
         if "text/html" not in request.headers.get("accept", ""):
             return PlainTextResponse(_PLAIN, headers={"vary": "accept"})
         answer = self._answer(request, "index.html")
@@ -86,7 +85,6 @@ class PageFiles:
         return answer
 
     async def file(self, request: Request) -> Response:
-        """Returns one file of the page."""
         return self._answer(request, request.path_params["name"])
 
     def _answer(self, request: Request, name: str) -> Response:

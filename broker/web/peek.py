@@ -1,10 +1,10 @@
 """Returns one record of a topic in readable form, for example the record at which a consumer is
 stuck.
 
-`GET /api/topics/TOPIC/PARTITION/record?offset=N` returns the record at offset N; if the cleaner
-removed that record or N is a marker, it returns the next record. A disk thread reads the batch and
-the worker decodes it, one batch at a time for all clients: a batch may decompress to 100 MiB. The
-response contains up to 4 KiB of the key, of the value and of each header.
+`GET /api/topics/TOPIC/PARTITION/record?offset=N` returns the record at offset N. If the cleaner
+removed that record, or if N is a marker, it returns the next record. A disk thread reads the batch,
+and the worker thread decodes it, one batch at a time for all clients: a batch may decompress to 100
+MiB. The response contains up to 4 KiB of the key, of the value and of each header.
 """
 
 from __future__ import annotations
@@ -33,28 +33,27 @@ from protocol.records.find import Found, find_record
 from protocol.records.stored import read_stored, validate_stored
 
 SHOWN_BYTES = 4096
-"""The maximum number of bytes that are shown of a key, a value, a header's name or a header's
-value."""
+"""The maximum number of bytes shown of a key, a value, a header name or a header value."""
 HEADERS_SHOWN = 32
 BATCHES_PASSED = 1000
-"""The maximum number of batches without a record (markers, or batches that the cleaner emptied)
-that one request skips."""
+"""The maximum number of batches without a record that one request skips: markers, and batches that
+the cleaner emptied."""
 _INTEGER_MAX = 2**53 - 1
-"""The largest integer up to which JavaScript and many other languages represent every integer
+"""The largest integer up to which JavaScript and many other languages represent each integer
 exactly."""
 
 View = dict[str, Any]
 
 
 class Peek:
-    """Reads single records; only the event loop's thread may use it."""
+    """Reads single records. Only the event loop's thread may use this class."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._one = asyncio.Lock()
 
     async def answer(self, topic: str, partition: str, offset: str | None) -> Response:
-        """Returns the record, or an error with the reason why a record can't be returned."""
+        """Returns the record, or an error with the reason why no record can be returned."""
         if topic in INTERNAL_TOPICS:
             return refused(
                 403,
@@ -103,7 +102,8 @@ class Peek:
         return JSONResponse(view, headers={"cache-control": "no-store"})
 
     async def _next(self, partition: Partition, offset: int) -> View | None:
-        """Returns the first record at or after ``offset``; None if such a record does not exist."""
+        """Returns the view of the first record at or after ``offset``; None if no such record
+        exists."""
         disk, worker = self._sources.disk_reads, self._sources.worker
         wanted = offset
         for _ in range(BATCHES_PASSED):
@@ -131,15 +131,15 @@ def _read(partition: Partition, offset: int, end_offset: int) -> bytes:
 
 
 def _look(data: bytes, header: BatchHeader, offset: int) -> View | None:
-    """Returns the view of the record at or after ``offset`` in a batch; None if such a record does
-    not exist. Runs in a thread."""
+    """Returns the view of the first record at or after ``offset`` in the batch; None if no such
+    record exists. Runs in a thread."""
     validate_stored(data, header)
     found = find_record(data, header, offset, HEADERS_SHOWN)
     return None if found is None else record_view(found)
 
 
 def record_view(found: Found) -> View:
-    """Returns the view of a record; long keys, values and headers are shortened."""
+    """Returns the view of a record. Long keys, values and headers are shortened."""
     return {
         "offset": found.offset,
         "timestamp_ms": found.timestamp if found.timestamp >= 0 else None,
@@ -158,7 +158,7 @@ def record_view(found: Found) -> View:
 
 
 def bytes_view(data: Buffer | None) -> View | None:
-    """Returns bytes as text, as JSON and as hex, if they can be converted; None for null."""
+    """Returns bytes as text, as JSON and as hex, as far as they can be converted; None for null."""
     if data is None:
         return None
     shown = bytes(data[:SHOWN_BYTES])
@@ -174,8 +174,8 @@ def bytes_view(data: Buffer | None) -> View | None:
 
 
 def _text(shown: bytes, is_whole: bool) -> str | None:
-    """Returns the text if ``shown`` is valid UTF-8 without control characters, else None. Omits an
-    incomplete character at the end."""
+    """Returns ``shown`` as text, without an incomplete character at the end; None if it is not
+    valid UTF-8 or contains control characters."""
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(shown, final=is_whole)
     except UnicodeDecodeError:
@@ -184,8 +184,8 @@ def _text(shown: bytes, is_whole: bool) -> str | None:
 
 
 def _json(text: str) -> Any:
-    """Returns the text parsed as JSON; None if the text is not JSON, or if clients may read other
-    values from this JSON."""
+    """Returns the parsed JSON; None if ``text`` is not JSON, or if clients might read other values
+    from it."""
     try:
         return json.loads(
             text,
@@ -228,7 +228,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _transaction(partition: Partition, header: BatchHeader, offset: int) -> str | None:
-    """Returns the state of the record's transaction; None if the record does not belong to a
+    """Returns the state of the transaction to which the record belongs; None if it belongs to no
     transaction."""
     if header.magic != 2 or not header.is_transactional:
         return None

@@ -1,10 +1,11 @@
-"""`/runbooks`: the instructions for each alert of `dashboards/prometheus/rules.yml`.
+"""`/runbooks`: the instructions for each alert of `dashboards/prometheus/rules.yml`. The files are
+in broker/web/runbooks/.
 
-The files are in broker/web/runbooks/. The link in an alert leads to the broker that caused the
-alert. Commands can be copied as shown: GROUP is replaced by the group in the query ``?group=`` of
-the link, BOOTSTRAP by the address at which clients reach this broker, and http://HTTP by the
-address of the request. If TLS or a login is needed, the commands have the necessary options, and a
-paragraph lists the words that the user must replace.
+The link in an alert leads to the broker that caused the alert. The commands on the page are
+complete. The group in the link's query ``?group=`` replaces GROUP. The address at which clients
+reach this broker replaces BOOTSTRAP. The address of the request replaces http://HTTP. If TLS or a
+login is needed, the commands contain the necessary options, and a paragraph lists the words that
+the user must replace.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from broker.metrics.sources import Sources
 from broker.web.page_files import HEADERS
 
 _PLAIN_WORD = re.compile(r"[\w.@:/+-]+", re.ASCII)
-"""Matches a value that needs no quotes in a shell, and that can't end a command or a code block."""
+"""Matches a value that needs no quotes in a shell and can't end a command or a code block."""
 _PLACEHOLDER = re.compile(r"\b(GROUP|BOOTSTRAP|http://HTTP)\b")
 _COMMAND = re.compile(r"^ {4,}\S.*$", re.MULTILINE)
 _OPTION = "--command-config"
 _OPTION_ELSE = {"kafka-leader-election.sh": "--admin.config"}
-"""The options of tools whose options had other names before Kafka 4.2; Kafka 4.2 still accepts the
-old names."""
+"""For tools whose configuration option had another name before Kafka 4.2: the old name, which Kafka
+4.2 still accepts."""
 _FILLED_IN = {
     "client.properties": "`client.properties` has the settings of your client",
     "ca.pem": "`ca.pem` has the certificate of the broker's certificate authority",
     "YOUR_NAME": "`YOUR_NAME` is your user name",
     "you.pem": "`you.pem` has your certificate and its key",
 }
-"""Explanations of option values that the broker does not know."""
+"""Explanations of the option values that the broker does not know."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -68,16 +69,13 @@ class Runbooks:
         }
 
     def routes(self) -> list[Route]:
-        """Returns the routes of `/runbooks` and `/runbooks/ALERT`."""
         return [Route("/runbooks", self.index), Route("/runbooks/{name}", self.one)]
 
     async def index(self, request: Request) -> Response:
-        """Returns the list of runbooks."""
         lines = [f"- [{name}](/runbooks/{name})" for name in sorted(self._texts)]
         return await self._answer(request, "Runbooks", "\n".join(["# Runbooks", "", *lines, ""]))
 
     async def one(self, request: Request) -> Response:
-        """Returns the runbook of one alert."""
         name = request.path_params["name"]
         if name not in self._texts:
             return PlainTextResponse(
@@ -94,7 +92,8 @@ class Runbooks:
         return HTMLResponse(page, headers={**HEADERS, "vary": "accept"})
 
     def _filled(self, text: str, request: Request) -> str:
-        """Returns the text with the values that the broker knows inserted into the commands."""
+        """Returns the text of a runbook. Values that the broker knows are inserted into the
+        commands."""
         host, port = self._sources.advertised.first
         words = {
             "GROUP": request.query_params.get("group", ""),
@@ -119,7 +118,7 @@ class Runbooks:
         return "https" if self._sources.config["http.security.protocol"] == HTTPS else "http"
 
     def _with_options(self, line: str) -> str:
-        """Returns a command with the options that TLS and login require."""
+        """Returns the command with the options that TLS and login require."""
         if self._sources.advertised.endpoints[0].protocol != "PLAINTEXT":
             option = _OPTION_ELSE.get(line.split(maxsplit=1)[0], _OPTION)
             line = line.replace("BOOTSTRAP", f"BOOTSTRAP {option} client.properties")

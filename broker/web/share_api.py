@@ -1,5 +1,5 @@
-"""`/api/share/GROUP`: the share partitions of a share group, which members hold which records, and
-the deliveries of records that were delivered again or archived."""
+"""`/api/share/GROUP`: the share partitions of a share group, the members that hold records, and the
+deliveries of records that were delivered again or archived."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ _PREFIX = b"/api/share/"
 
 
 def routes(sources: Sources) -> list[Route]:
-    """Returns the routes of the API."""
     return [Route("/api/share/{rest:whole}", ShareApi(sources).group)]
 
 
 class ShareApi:
-    """The handler for share groups, which reads the shards and the share partitions in the loop's
+    """The handler for share groups. It reads the shards and the share partitions in the loop's
     thread."""
 
     def __init__(self, sources: Sources) -> None:
@@ -78,7 +77,7 @@ class ShareApi:
 
 
 def _wanted(request: Request) -> Wanted | str:
-    """Returns the part of the group that the query asks for, or an error."""
+    """Returns the part of the share group that the query selects, or the text of an error."""
     topic = request.query_params.get("topic")
     numbers: dict[str, int | None] = {}
     for name, needs in (("partition", topic), ("offset", request.query_params.get("partition"))):

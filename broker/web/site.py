@@ -1,8 +1,6 @@
-"""Composes the HTTP part of a broker: routes, authentication, live events and the server.
-
-The module is imported only after the broker listens, since the import takes longer than the start
-of a broker.
-"""
+"""Composes the HTTP part of a broker: routes, authentication, live events and the server. This
+module is imported only after the broker listens, since its import takes longer than the start of a
+broker."""
 
 from __future__ import annotations
 
@@ -47,15 +45,15 @@ if TYPE_CHECKING:
 
 
 class Pages:
-    """The page, /metrics, the probes and /api of one broker, for an HTTP server."""
+    """The page, /metrics, the probes and /api of one broker."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self.live = Live(partial(find, sources), sources.time.real, sources.slicer)
 
     def routes(self) -> list[Route]:
-        """Returns all routes. The handlers of routes with restricted data check the rights of the
-        reader from `reader_of`."""
+        """Returns all routes. Handlers of restricted data check the rights of the reader that
+        `reader_of` returns."""
         sources = self._sources
         return [
             scrapes(lambda: render(sources)),
@@ -71,19 +69,17 @@ class Pages:
         ]
 
     def application(self) -> ASGIApp:
-        """Returns the ASGI application of all routes."""
         sources = self._sources
         served = Starlette(routes=self.routes())
         return timed(Compressed(served, sources.time), sources.watchdog)
 
     async def stop(self) -> None:
-        """Disconnects the clients of /api/live."""
         await self.live.stop()
 
 
 @cache
 def _page_files() -> PageFiles:
-    """Returns the page's files, which all brokers of a process share, since their compression takes
+    """Returns the page's files. All brokers of a process share them, since compressing them takes
     40 ms."""
     return PageFiles()
 
@@ -111,10 +107,8 @@ def _encrypted(
 
 
 class Site:
-    """The pages of one broker on a bound socket.
-
-    ``host`` is the host of ``http.listener``.
-    """
+    """The pages of one broker, served on a bound socket. ``host`` is the host of
+    ``http.listener``."""
 
     def __init__(self, bound: socket.socket, host: str, sources: Sources, secured: Secured) -> None:
         self.pages = Pages(sources)
@@ -128,24 +122,25 @@ class Site:
         self._server = HttpServer(bound, application, hosts, sources.time.real, layer=layer)
 
     def start(self) -> None:
-        """Begins to accept connections, in the running loop."""
         self._server.start()
 
     async def stop(self) -> None:
-        """Stops the server and its connections; the caller must disconnect the clients of /api/live
-        first."""
+        """Stops the server and its connections. The caller must first disconnect the clients of
+        /api/live."""
         await self._server.stop()
 
 
 def probes(sources: Sources) -> list[Route]:
-    """Returns the routes of `/livez` (must the broker be restarted?), `/readyz` (can clients use
-    the broker?) and `/healthz` (the reason).
+    """Returns the routes of the probes:
 
-    A broker that is loading is live but not ready: a restart would begin the load again. If a log
-    accepts no writes, the broker is live and ready: it probes that log, and serves reads,
-    heartbeats and all other logs; `/healthz` returns 503. A broker that can't continue and is
-    stopping is not live. If authentication is enabled, anonymous readers get the state without the
-    reason.
+    - `/livez`: must the broker be restarted?
+    - `/readyz`: can clients use the broker?
+    - `/healthz`: the state and its reason.
+
+    A loading broker is live but not ready: a restart would begin the load again. A broker with a
+    log that accepts no writes is live and ready, since it still serves reads, heartbeats and all
+    other logs; `/healthz` then returns 503. A broker that stops because it can't continue is not
+    live. If authentication is enabled, anonymous readers get the state without the reason.
     """
 
     async def livez(request: Request) -> Response:

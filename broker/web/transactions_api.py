@@ -1,5 +1,5 @@
-"""`/api/transactions...` and `/api/held`: transactions, their histories, and the partitions whose
-last stable offset they hold back."""
+"""`/api/transactions...`: transactions and their histories. `/api/held`: the partitions whose last
+stable offset a transaction holds back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ _PREFIX = b"/api/transactions/"
 
 
 def routes(sources: Sources) -> list[Route]:
-    """Returns the routes of the API."""
     api = TransactionsApi(sources)
     return [
         Route("/api/transactions", api.transactions),
@@ -43,13 +42,12 @@ def routes(sources: Sources) -> list[Route]:
 
 
 class TransactionsApi:
-    """The handlers for transactions; each handler reads the shards in the loop's thread."""
+    """The handlers for transactions. Each handler reads the shards in the loop's thread."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
 
     async def transactions(self, request: Request) -> Response:
-        """Returns the summary of every transactional id."""
         reader = reader_of(request.scope)
         head = listing_head(self.sources)
         rows = (
@@ -59,7 +57,7 @@ class TransactionsApi:
         return listing(self.sources.slicer, head, transactions=rows)
 
     async def transaction(self, request: Request) -> Response:
-        """Returns one transactional id with its partitions and recorded transactions."""
+        """Returns one transactional id, with its partitions and its recorded transactions."""
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
         parts = path_parts(raw, _PREFIX)
         if len(parts) != 1 or not parts[0]:
@@ -84,8 +82,9 @@ class TransactionsApi:
         return listing(self.sources.slicer, redacted(reader, view), partition_list=rows)
 
     async def held(self, request: Request) -> Response:
-        """Returns the partitions whose last stable offset a transaction holds back; for one
-        partition, returns the transaction, if any."""
+        """Returns the partitions whose last stable offset is held back by a transaction. If the
+        query names a partition, returns only the transaction that holds back this partition, if
+        any."""
         sources = self.sources
         topic, index = request.query_params.get("topic"), request.query_params.get("partition")
         reader = reader_of(request.scope)

@@ -1,1 +1,1 @@
-"""The kind of core for groups: its records, its duties and its log lines."""
+"""Groups as a kind of core: their records, duties and log lines."""

@@ -1,11 +1,11 @@
-"""The committed offsets of deleted topics: every shard drops them, immediately or before it serves
+"""Drops the committed offsets of deleted topics in every shard, at once or before the shard serves
 again.
 
-A topic's entry in the registry remains until its offsets are dropped: after any kind of stop, the
-next process knows which shards must still drop them. Each shard drops only offsets below a bound in
-its log: the log end offset at a time when no client could commit for the topic. Thus a new topic of
-the same name loses no offsets. The new topic also gets no old offsets: a shard whose log is
-poisoned rejects fetches of these offsets with COORDINATOR_LOAD_IN_PROGRESS.
+A topic's entry in the registry remains until its offsets are dropped. Thus, after any kind of stop,
+the next process knows which shards must still drop them. A shard drops only offsets that were
+committed before a bound in its log: the log end offset at a time when no client could commit for
+the topic. Thus a new topic of the same name loses no offsets. It also gets no old offsets: a shard
+whose log is poisoned rejects fetches of old offsets with COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from protocol.errors import NONE
 from protocol.slotted import slotted
 
 ITEMS_PER_PIECE = 100
-"""The budget of one call of `GroupShard.sweep`: about 4 ms."""
+"""The budget of one call of `GroupShard.sweep`. Such a call takes about 4 ms."""
 _RETRY_S = 1.0
 
 
 @slotted(eq=False)
 class _Dropping:
-    """The ticket that gets a reply when the tombstones of one shard are stable."""
+    """The ticket of one shard's deletions. It gets a reply when the tombstones are stable."""
 
     dropped_offsets: DroppedOffsets
     hosted: HostedShard[GroupShard]
@@ -39,12 +39,11 @@ class _Dropping:
     done: asyncio.Future[None] | None
 
     def take(self, error_code: int) -> None:
-        """Implements `Ticket.take`."""
         self.dropped_offsets.answered(self.hosted, self.topics, self.done, error_code)
 
 
 class DroppedOffsets:
-    """The duties of groups: the shards of this broker drop the offsets of deleted topics.
+    """The duties of groups: to drop the offsets of deleted topics in all shards of this broker.
 
     ``work`` handles the outcome of steps that no call caused. ``on_dropped`` is called with each
     topic whose offsets all shards have dropped.
@@ -58,18 +57,18 @@ class DroppedOffsets:
         on_dropped: Callable[[str], None],
     ) -> None:
         self.gone: defaultdict[int, dict[str, int]] = defaultdict(dict)
-        """The deleted topics whose offsets must still be dropped, by partition; each has the log
-        offset below which its offsets were written."""
+        """By partition of the shard: the deleted topics whose offsets must still be dropped. The
+        value is the bound: only offsets that were committed before this log offset are dropped."""
         self._hosted_shards = hosted_shards
         self._time = time
         self._work = work
         self._on_dropped = on_dropped
 
     def resume(self, unfinished: Mapping[str, Mapping[int, int] | None] | None) -> None:
-        """Resumes the work of the last process. ``unfinished`` has the bounds of each topic, by
+        """Resumes the work of the previous process. ``unfinished`` has a bound for each deleted
         topic and partition.
 
-        None in place of the bounds selects all offsets of the topic, in every shard.
+        If a topic has None in place of bounds, all its offsets are dropped, in every shard.
         """
         for name, bounds in (unfinished or {}).items():
             for hosted in self._hosted_shards:
@@ -81,18 +80,19 @@ class DroppedOffsets:
                     )
 
     def restarted(self, hosted: HostedShard[GroupShard]) -> None:
-        """Lowers the bounds to the log end offset: higher log offsets belonged to lost records and
-        are used again."""
+        """Lowers the bounds to the log end offset. Higher log offsets belonged to records that are
+        lost, and will be used again."""
         gone, end = self.gone[hosted.index], hosted.log.log_end_offset
         self.gone[hosted.index] = {topic: min(below, end) for topic, below in gone.items()}
 
     def resigned(self, hosted: HostedShard[GroupShard]) -> None:
-        """Removes the work of a shard, since the partition's new leader also gets the deletions
-        from the controller."""
+        """Forgets the work of a shard. The partition's new leader also learns the deletions from
+        the controller."""
         self.gone.pop(hosted.index, None)
 
     def left(self, topic: str) -> dict[int, int]:
-        """Returns the partitions that must still drop offsets of a topic, each with its bound."""
+        """Returns the bound for ``topic`` in each shard that must still drop offsets, by
+        partition."""
         return {
             hosted.index: self.gone[hosted.index][topic]
             for hosted in self._hosted_shards
@@ -100,7 +100,7 @@ class DroppedOffsets:
         }
 
     async def drop(self, topics: Iterable[str], slices: Slices) -> None:
-        """Drops the offsets of topics for which no client can commit any more; returns when the
+        """Drops the offsets of topics for which clients can no longer commit. Returns when the
         offsets are dropped.
 
         Does not wait for shards that do not serve now: they drop the offsets before they serve
@@ -122,12 +122,12 @@ class DroppedOffsets:
             await asyncio.wait(waiting)
 
     def catch_up(self, hosted: HostedShard[GroupShard]) -> None:
-        """Starts the remaining work of a shard that starts to serve calls."""
+        """Starts to drop the remaining offsets in a shard that begins to serve calls."""
         if self.gone[hosted.index] and hosted.phase is Phase.ACTIVE:
             self._begin(hosted, None)
 
     async def before_serving(self, hosted: HostedShard[GroupShard]) -> None:
-        """Drops all remaining offsets before the shard serves calls that need a record.
+        """Drops all remaining offsets in a shard, before it serves calls that need a record.
 
         Raises Superseded.
         """
@@ -150,7 +150,7 @@ class DroppedOffsets:
             raise Superseded
 
     def holds_back(self, hosted: HostedShard[GroupShard], call: Call) -> bool:
-        """True if a call would read an offset that must still be dropped."""
+        """Returns True if a call would read an offset that must still be dropped."""
         gone = self.gone[hosted.index]
         if not gone or not isinstance(call, OffsetFetch):
             return False
@@ -180,7 +180,8 @@ class DroppedOffsets:
         done: asyncio.Future[None] | None,
         error_code: int,
     ) -> None:
-        """Handles that a shard's tombstones are stable; after an error, the shard tries again."""
+        """Called when the tombstones of a shard are stable. After an error, the shard tries
+        again."""
         if error_code == NONE:
             for name, below in topics.items():
                 if self.gone[hosted.index].get(name) == below:

@@ -1,8 +1,8 @@
-"""Checks the records that a client, such as Kafka's admin client, produces to
-``__consumer_offsets``.
+"""Checks records that a client, such as Kafka's admin client, produces to ``__consumer_offsets``.
 
-The loader's code reads the records before they are appended. If a load could not read a record, the
-broker would reject all requests for the groups of the partition after every start.
+The records are read by the same code that loads groups, before they are appended. If a load could
+not read a record, the broker would reject all requests for the groups of the partition after every
+start.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from protocol.records.stored import iter_stored
 
 
 def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, now: Now) -> None:
-    """Rejects batches that a load of ``partition`` could not read. The offsets of the batches start
-    at 0.
+    """Raises CorruptRecords if a load of ``partition`` could not read the batches. The offsets in
+    ``data`` start at 0.
 
-    Raises CorruptRecords, whose text names the record. The function is pure and takes as long as a
-    load of the batches, so it must run in a thread.
+    The exception's text names the record. The function is pure and takes as long as a load of the
+    batches, so it must run in a thread.
     """
     shard = GroupShard(config)
     reader = GroupReader(shard, partition, partitions)
@@ -45,8 +45,8 @@ def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, no
 
 
 def _check_members(run: Run, offset: int) -> None:
-    """Rejects a group with two members of the same id, since a load would retain only the first
-    member."""
+    """Raises CorruptRecord if a group has two members with the same id. A load would keep only the
+    first one."""
     if not isinstance(run, GroupRun) or run.value is None:
         return
     members = run.value.members

@@ -1,4 +1,5 @@
-"""Groups as a kind of core: the offsets topic, its records, and the replies of the coordinator."""
+"""Groups as a kind of core: the topic ``__consumer_offsets``, its records, and the replies of the
+coordinator."""
 
 from __future__ import annotations
 
@@ -41,20 +42,21 @@ from offsets.snapshot_image import (
 )
 
 IMAGE = "groups.image"
-"""The file name of snapshots; docs/formats/groups-image.md describes the format."""
+"""The file name of snapshots. docs/formats/groups-image.md describes the format."""
 TOMBSTONES_PER_RUN = 1000
-"""Maximum number of tombstones in a run. More tombstones of one step are split into several runs,
-which may be in several batches."""
+"""The maximum number of tombstones in a run. If one step has more tombstones, they are split into
+several runs, which may be in several batches."""
 _READS = (OffsetFetch, DescribeGroup, ListGroups)
 
 
 def not_stable(reply: Reply, error: Exception) -> Reply:
-    """Returns the reply to send instead of a reply whose records did not become stable."""
+    """Returns the reply to send in place of a reply whose records did not become stable."""
     return timed_out(reply) if isinstance(error, NotYetStable) else write_failed(reply)
 
 
 def note_producer(producers: AcceptedProducers, run: OwnBatch, offset: int) -> None:
-    """Records the producer of a transactional commit or marker that is accepted at ``offset``."""
+    """Stores the producer of a transactional commit or marker that was accepted with log offset
+    ``offset``."""
     if isinstance(run, MarkerRun):
         marker = Marker(run.producer_id, run.producer_epoch, run.coordinator_epoch, run.committed)
         producers.end(marker, offset)
@@ -74,10 +76,10 @@ def pieces(run: OffsetTombstones) -> Sequence[OffsetTombstones]:
 def blocks_of(
     shard: GroupShard, writer: ImageWriter, head: ImageHead, over: Callable[[], bool]
 ) -> Iterator[bytes]:
-    """Yields all blocks of a snapshot except the last, each with the shard's state at the time of
-    the block.
+    """Yields all blocks of a snapshot except the last. Each block has the shard's state at the time
+    of the block.
 
-    A block ends when ``over`` returns True, since the current slice has ended.
+    A block ends when ``over`` returns True, because the current slice has ended.
     """
     yield writer.head(head)
     yield from _pending_blocks(shard, writer, head.begin_offset, over)
@@ -112,10 +114,10 @@ def blocks_of(
 def _state_blocks(
     writer: ImageWriter, kind: int, groups: Mapping[str, Any], over: Callable[[], bool]
 ) -> Iterator[bytes]:
-    """Yields the records of consumer, share or streams groups.
+    """Yields blocks with the records of consumer, share or streams groups.
 
-    A group that was converted after the blocks of classic groups is in both parts of the snapshot;
-    the later entry counts.
+    A group that was converted after the blocks of classic groups were made is in the snapshot
+    twice; the later entry counts.
     """
     encoded: list[bytes] = []
     for group in list(groups.values()):
@@ -131,8 +133,11 @@ def _state_blocks(
 def _pending_blocks(
     shard: GroupShard, writer: ImageWriter, begin_offset: int, over: Callable[[], bool]
 ) -> Iterator[bytes]:
-    """Yields the pending offsets of transactions below ``begin_offset``, before any record that may
-    change these offsets."""
+    """Yields blocks with the pending offsets of transactions that were committed before log offset
+    ``begin_offset``.
+
+    A load restores them before it replays any record that may change them.
+    """
     encoded: list[bytes] = []
     offsets = 0
     for producer_id, epoch, group_id, topic, columns in shard.view.all_pending():
@@ -148,7 +153,7 @@ def _pending_blocks(
 
 
 def restore(shard: GroupShard, image: Image, partition: int, partitions: int) -> Iterator[None]:
-    """Restores a snapshot; each step is one group, or one topic or record of a group."""
+    """Restores a snapshot. Each step restores one topic of a group, or one record of a group."""
     for producer_id, epoch, group_id, topic, columns in image.pending():
         check_owner(group_id, image.head.begin_offset, partition, partitions)
         shard.restore_pending(producer_id, epoch, group_id, topic, columns)

@@ -1,4 +1,4 @@
-"""Log lines about groups: one line for each event of the core that operators need."""
+"""Log lines about groups: one line for each event that operators need."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ from journal.texts import cut
 from protocol.errors import NAMES
 
 _NAMED, _REGEX_CHARACTERS = 3, 200
-"""The most regexes in a log line, and the most characters of each regex."""
+"""The maximum number of regexes in a log line, and the maximum number of characters of each regex.
+"""
 
 logger = structlog.get_logger()
 
 
 def observe(event: Event) -> None:
-    """Writes the log line of an event; some events have no log line."""
+    """Writes the log line of an event. Some events have no log line."""
     if isinstance(event, Transition):
         waits: dict[str, Any] = {}
         if event.awaited:  # the members that the group waits for, and until when

@@ -1,4 +1,5 @@
-"""Executes test commands on a shard; `coordinator/on_command.py` lists the commands."""
+"""Executes commands of tests on a shard of groups; `coordinator/on_command.py` lists the
+commands."""
 
 from __future__ import annotations
 
@@ -7,5 +8,5 @@ from coordinator.on_command import OnStep
 
 
 def do(groups: GroupRuntime, hosted: HostedGroups, work: OnStep) -> None:
-    """Queues ``work`` for an active shard, which executes the work as it does a request."""
+    """Makes an active shard execute ``work``, as it executes a request."""
     groups.life.work(hosted, lambda: hosted.core.do(work, groups.time.now()))

@@ -1,12 +1,13 @@
-"""Reads `__consumer_offsets`: decodes batches of any magic into runs, and replays runs into a
+"""Reads `__consumer_offsets`: decodes batches of any magic into runs, and replays the runs into a
 shard.
 
 A transactional batch becomes one run with its producer, and so does a transaction marker: the core
-stores pending offsets in the same way live and during a load. A load ignores a commit after a
-marker of its producer with a higher epoch, because the commit's transaction has ended. Earlier
-versions of Muster could accept such a commit, and the producer's next marker would commit it. If
-the client uses transaction.version 1, its epoch does not change, so that such a commit looks like
-the first commit of the next transaction, and is retained.
+stores pending offsets in the same way after a call and during a load.
+
+A load ignores an offset commit after a marker of its producer with a higher epoch, because the
+commit's transaction has ended. Earlier versions of Muster could accept such a commit, and the
+producer's next marker would commit it. If the client uses transaction.version 1, its epoch does not
+change. Such a commit then looks like the first commit of the next transaction, and is kept.
 """
 
 from __future__ import annotations
@@ -34,27 +35,29 @@ logger = structlog.get_logger(__name__)
 
 
 class GroupReader:
-    """Reads batches into a shard, for a load and for checks of foreign records."""
+    """Reads batches into a shard of groups, for a load or for the check of a client's records."""
 
     def __init__(
         self, shard: GroupShard, partition: int, partitions: int, pass_over: PassOver | None = None
     ) -> None:
         self.skipped: Counter[int] = Counter()
-        """The number of skipped records, by unknown record type."""
+        """The number of records with an unknown type that were skipped, by type."""
         self._replay = shard.replay
         self._partition = partition
         self._partitions = partitions
         self._pass_over = pass_over
         self._at_home: set[str] = set()
-        """The groups that were checked and belong to this partition."""
+        """The groups that were found to belong to this partition."""
         self._ended: dict[int, int] = {}
-        """The highest producer epoch of the markers read so far, by producer id."""
+        """By producer id: the highest producer epoch of the transaction markers that were read so
+        far."""
         self._late: set[int] = set()
-        """The producers with a commit after the end of the commit's transaction. Each producer is
+        """The producers with a commit after the end of its transaction. Each of these producers is
         logged once."""
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Run | OwnBatch]]:
-        """Yields the runs of a batch, each with its base offset. Raises CorruptRecord."""
+        """Returns the runs of a batch, each with the offset of its first record. Raises
+        CorruptRecord."""
         if header.is_control:
             if self._pass_over is not None and self._pass_over.takes(header):
                 return ()
@@ -65,7 +68,8 @@ class GroupReader:
         return self._of_producer(header, runs)
 
     def _marker(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, OwnBatch]]:
-        """Yields the marker of a transaction; yields nothing if a cleaner has emptied the batch."""
+        """Yields the transaction marker in a control batch. Yields nothing if the log cleaner has
+        emptied the batch."""
         try:
             marker = transaction_end(data, header)
         except CorruptRecords as error:
@@ -80,8 +84,8 @@ class GroupReader:
     def _of_producer(
         self, header: BatchHeader, runs: Iterable[BasedRun]
     ) -> Iterator[tuple[int, Run | OwnBatch]]:
-        """Yields the runs of a transactional batch. Only committed offsets become pending; all
-        other records apply at once."""
+        """Yields the runs of a transactional batch. Only committed offsets become pending; other
+        records apply at once."""
         is_late = header.producer_epoch < self._ended.get(header.producer_id, -1)
         for offset, run in runs:
             if not isinstance(run, OffsetRun):
@@ -104,7 +108,7 @@ class GroupReader:
             )
 
     def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
-        """Replays one run. Raises CorruptRecord for any defect."""
+        """Replays a run into the shard. Raises CorruptRecord if this fails."""
         if not isinstance(run, MarkerRun):
             each = run.runs[0] if isinstance(run, TransactionalRun) else run
             self._check_home(each.group_id, base_offset)
@@ -120,8 +124,8 @@ class GroupReader:
 
 
 def check_owner(group_id: str, log_offset: int, partition: int, partitions: int) -> None:
-    """Raises CorruptRecord if the record's group does not belong to ``partition`` of ``partitions``
-    partitions."""
+    """Raises CorruptRecord if the group belongs to another partition than ``partition`` (of
+    ``partitions`` partitions)."""
     why = misplaced("group", group_id, partition, partitions)
     if why is not None:
         raise CorruptRecord(log_offset, why)
@@ -133,9 +137,9 @@ def runs_of_batch(
     skipped: Counter[int],
     pass_over: PassOver | None = None,
 ) -> Iterator[BasedRun]:
-    """Yields the runs of a batch of any magic, without the skipped records.
+    """Yields the runs of a batch of any magic, without the records to skip.
 
-    Raises CorruptRecord for any defect, in some cases after the first runs.
+    Raises CorruptRecord if the batch can't be read, possibly after the first runs.
     """
     try:
         if pass_over is not None and pass_over.concerns(header):

@@ -1,4 +1,4 @@
-"""The runtime of groups: its types, and the function that makes it."""
+"""The runtime of groups: the function that makes it, and its image of the topics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from protocol.schema import ZERO_UUID
 
 GroupRuntime = Runtime[GroupShard, DroppedOffsets]
 HostedGroups = HostedShard[GroupShard]
-"""The shard for the groups of one partition of the offsets topic."""
+"""A shard of groups: the groups of one partition of ``__consumer_offsets``."""
 
 
 def _ignore(_: str) -> None:
@@ -39,10 +39,10 @@ def group_runtime(
     on_dropped: Callable[[str], None] = _ignore,
     topics: TopicsImage | None = None,
 ) -> GroupRuntime:
-    """Makes a runtime without shards.
+    """Returns a runtime of groups without shards.
 
     ``on_dropped`` is called with each deleted topic whose offsets all shards have dropped.
-    ``topics`` is the image of the cluster's topics, which all shards share.
+    ``topics`` is an image of the cluster's topics that all shards share.
     """
     duties = partial(DroppedOffsets, on_dropped=on_dropped)
     kind = replace(GROUPS, new_core=partial(GroupShard, topics=topics))
@@ -50,12 +50,13 @@ def group_runtime(
 
 
 class TopicsOfGroups:
-    """Keeps the coordinator's image of the topics equal to the registry."""
+    """Keeps the group coordinator's image of the topics up to date with the registry."""
 
     def __init__(
         self, registry: Registry, lacks_topics: Callable[[], bool] = lambda: False
     ) -> None:
-        """``lacks_topics`` returns True while the registry does not have all topics yet."""
+        """``lacks_topics`` returns True while the registry does not have all topics of the cluster
+        yet."""
         topics = [each for each in registry.topics.values() if each.topic_id != ZERO_UUID]
         self.image = TopicsImage(map(_as_seen, topics))
         self.image.is_complete = not lacks_topics()
@@ -64,12 +65,13 @@ class TopicsOfGroups:
         self._groups: GroupRuntime
 
     def follow(self, groups: GroupRuntime) -> None:
-        """Starts to pass each change of a topic on to all loaded shards."""
+        """Starts to pass each change of a topic to all loaded shards of ``groups``."""
         self._groups = groups
         self._registry.on_changed = self._changed
 
     def received(self) -> None:
-        """Lets the shards drop the states of deleted topics, once all existing topics are known."""
+        """Called after changes of the registry. Once all topics of the cluster are known, the
+        shards may drop their states of deleted topics."""
         if not self.image.is_complete and not self._lacks_topics():
             self.image.is_complete = True
             for hosted in self._groups.hosted_shards:

@@ -1,4 +1,5 @@
-"""The settings of the runtime of groups and of its cores, from the configuration."""
+"""Derives the settings of the runtime of groups, and of its cores, from the broker's
+configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _NO_SETTINGS: Mapping[str, Mapping[str, str]] = {}
 def group_config(
     config: Config, groups: Mapping[str, Mapping[str, str]] = _NO_SETTINGS
 ) -> GroupConfig:
-    """Returns the settings of the core; ``groups`` has the own settings of groups, by id."""
+    """Returns the settings of the cores. ``groups`` has the groups' own settings, by group id."""
     return GroupConfig(
         min_session_timeout_ms=config["group.min.session.timeout.ms"],
         max_session_timeout_ms=config["group.max.session.timeout.ms"],
@@ -55,8 +56,11 @@ def runtime_settings(
     offsets_topic: Mapping[str, Any] | None = None,
     own_settings: Mapping[str, Mapping[str, str]] = _NO_SETTINGS,
 ) -> RuntimeSettings:
-    """Returns the settings of the runtime; ``offsets_topic`` has the topic's settings once the
-    topic exists, and ``own_settings`` has the settings of groups."""
+    """Returns the settings of the runtime of groups.
+
+    ``offsets_topic`` has the settings of ``__consumer_offsets``; None before the topic exists.
+    ``own_settings`` has the groups' own settings, by group id.
+    """
     groups = group_config(config, own_settings)
     codec: int | None = None
     level: int | None = None

@@ -1,7 +1,7 @@
 """Reads, sets and deletes the start offsets of share groups, for administrators.
 
-The group coordinator decides first, and its record is stable before the share coordinator is
-called: so a state is never deleted that the group's log still has as initialized. Then the group
+The group coordinator first writes a record. When that record is stable, this module calls the share
+coordinator. Thus no state is deleted that the group's log still has as initialized. Then the group
 coordinator gets the result.
 """
 
@@ -29,31 +29,32 @@ from share.values import SharePartitionKey
 
 
 class Persister(Protocol):
-    """The share coordinator, as this module uses it."""
+    """The share coordinator, with the only method that this module calls."""
 
     def submit(self, call: Call) -> None:
-        """Submits a call, whose ticket gets a `StateReply`, possibly before this method returns."""
+        """Submits a call. Its ticket gets a `StateReply`, possibly before this method returns."""
 
 
 Replies = dict[SharePartitionKey, StateReply]
 
 
 class ShareOffsets:
-    """The start offsets of share groups; only the event loop's thread may use it."""
+    """Reads and changes the start offsets of share groups. Only the event loop's thread may use
+    this class."""
 
     def __init__(self, persister: Persister, groups: GroupRuntime) -> None:
         self._persister = persister
         self._groups = groups
 
     def summarize(self, keys: Collection[SharePartitionKey]) -> asyncio.Future[Replies]:
-        """Reads the states of share partitions without their batches."""
+        """Returns the states of share partitions, without their state batches."""
         return self._each(keys, lambda ticket, key: ReadStateSummary(ticket, key, -1))
 
     def initialize(
         self, group_id: str, state_epoch: int, offsets: Mapping[SharePartitionKey, int]
     ) -> asyncio.Future[Replies]:
-        """Sets the start offsets of a group's share partitions, and reports to the group the share
-        partitions whose state is now initialized."""
+        """Sets the start offsets of a group's share partitions. Then reports to the group which
+        states are initialized."""
 
         def make(ticket: _Ticket, key: SharePartitionKey) -> Call:
             return InitializeState(ticket, key, state_epoch, offsets[key])
@@ -64,8 +65,8 @@ class ShareOffsets:
         return self._each(offsets, make, partial(self._report, group_id, report))
 
     def delete(self, group_id: str, keys: Collection[SharePartitionKey]) -> asyncio.Future[Replies]:
-        """Deletes the states of a group's share partitions, and reports to the group the topics
-        whose states are all deleted."""
+        """Deletes the states of a group's share partitions. Then reports to the group the topics of
+        which all states are deleted."""
 
         def report(core: GroupShard, topics: dict[bytes, tuple[int, ...]], now: Now) -> Outcome:
             return core.share_state_deleted(group_id, topics.keys(), now)
@@ -83,8 +84,8 @@ class ShareOffsets:
         make: Callable[[_Ticket, SharePartitionKey], Call],
         done: Callable[[Replies], None] | None = None,
     ) -> asyncio.Future[Replies]:
-        """Makes a call for each share partition; the result has all replies. ``done`` gets the
-        replies first."""
+        """Makes one call for each share partition. The future has all replies. ``done``, if given,
+        gets the replies first."""
         future: asyncio.Future[Replies] = asyncio.get_running_loop().create_future()
         replies: Replies = {}
         wanted = len(keys)
@@ -112,8 +113,11 @@ class ShareOffsets:
         report: Callable[[GroupShard, dict[bytes, tuple[int, ...]], Now], Outcome],
         replies: Replies,
     ) -> None:
-        """Reports successful calls to the group's shard. A shard that was loaded again, or accepts
-        no writes now, initializes or deletes the states again."""
+        """Reports the successful calls to the group's shard.
+
+        A shard that is not active is not informed; it initializes or deletes the states again
+        later.
+        """
         topics: dict[bytes, tuple[int, ...]] = {}
         for key, reply in replies.items():
             if reply.error_code == NONE:
@@ -125,7 +129,7 @@ class ShareOffsets:
 
 
 class _Ticket:
-    """The ticket of a call; passes the reply to a function."""
+    """A ticket that passes its reply to a function."""
 
     __slots__ = ("take",)
 

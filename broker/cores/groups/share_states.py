@@ -1,8 +1,8 @@
-"""Initializes and deletes the delivery states of share groups' partitions at the share coordinator
-(KIP-932), when the shard of a group requests it by an event.
+"""Initializes and deletes the delivery states of share partitions at the share coordinator
+(KIP-932), when a shard of groups requests it by an event.
 
-A shard requests it in a step that writes a record. The share coordinator is called when this record
-is stable, so that a state is never deleted that the group's log still has as initialized.
+A shard requests it in a step that writes a record. The share coordinator is called only when this
+record is stable. Thus no state is deleted that the group's log still has as initialized.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ if TYPE_CHECKING:
     from broker.cores.groups.runtime import GroupRuntime, HostedGroups
 
 NewCall = Callable[[Awaited[StateReply], SharePartitionKey], Call]
-"""Returns the call for a share partition, with this ticket."""
+"""A function that returns the call for a share partition. Its arguments are the ticket and the
+share partition."""
 _AGAIN_S = 1
-"""The delay in seconds before a shard that accepts no writes is checked again."""
+"""The delay in seconds before the next check of a shard that accepts no writes."""
 
 
 class Persister(Protocol):
-    """The share coordinator, as this module uses it."""
+    """The share coordinator, with the only method that this module calls."""
 
     def submit(self, call: Call) -> None:
-        """Submits a call, whose ticket gets a `StateReply`, possibly before this method returns."""
+        """Submits a call. Its ticket gets a `StateReply`, possibly before this method returns."""
 
 
 class ShareStates:
-    """Calls the share coordinator for the shards of this broker."""
+    """Calls the share coordinator when shards of groups on this broker request it."""
 
     def __init__(
         self,
@@ -54,12 +55,12 @@ class ShareStates:
         self._groups: GroupRuntime
 
     def follow(self, groups: GroupRuntime) -> None:
-        """Sets the runtime whose shards request initializations and deletions."""
+        """Sets the runtime of groups, whose shards request changes of share-partition states."""
         self._groups = groups
 
     def initialize(self, event: ShareStateWanted) -> None:
-        """Starts to initialize states; the first fetch of a share partition chooses its start
-        offset."""
+        """Starts to initialize states without a start offset. The first fetch of a share partition
+        chooses the start offset."""
 
         def call(ticket: Awaited[StateReply], key: SharePartitionKey) -> Call:
             return InitializeState(ticket, key, event.state_epoch, UNINITIALIZED_OFFSET)
@@ -71,7 +72,6 @@ class ShareStates:
         self._begin(event.group_id, event.topics, call, tell)
 
     def delete(self, event: ShareStateDeletion) -> None:
-        """Starts to delete states."""
 
         def tell(hosted: HostedGroups, now: Now, error_code: int) -> Outcome:
             topics = event.topics.keys()
@@ -121,7 +121,8 @@ class ShareStates:
             self._groups.life.work(hosted, partial(tell, hosted, now, error_code))
 
     async def _call(self, call: NewCall, keys: Sequence[SharePartitionKey]) -> int:
-        """Returns the error of the last call that failed, or NONE."""
+        """Makes one call for each share partition. Returns the error code of the last call that
+        failed, or NONE."""
         tickets: list[Awaited[StateReply]] = []
         for key in keys:
             tickets.append(Awaited())

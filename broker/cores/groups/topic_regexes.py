@@ -1,8 +1,9 @@
 """The regexes by which members of consumer groups subscribe (KIP-848), in RE2's syntax.
 
-RE2 matches in time that is linear in the length of the name. Patterns are compiled with a bound on
-memory, and cached. A shard requests the topics of its groups' regexes by an event; `RegexResolver`
-matches all names in slices and passes the topics back to the shard.
+RE2 matches in time that is linear in the length of the name. The memory of a compiled pattern is
+limited, and compiled patterns are cached. A shard emits an event to request the topics that match
+the regexes of its groups. `RegexResolver` then matches all topic names in slices, and passes the
+topics to the shard.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ if TYPE_CHECKING:
     from broker.cores.groups.runtime import GroupRuntime
 
 PATTERN_BYTES_MAX = 1 << 20
-"""The maximum memory in bytes of one compiled pattern."""
+"""The maximum memory of one compiled pattern, in bytes."""
 _PATTERNS_KEPT = 64
 _AGAIN_S = 1
-"""The delay in seconds before a shard that accepts no writes is checked again."""
+"""The delay in seconds before the next check of a shard that accepts no writes."""
 
 
 class TopicRegexes:
-    """Compiles regexes and caches the most recently used patterns."""
+    """Compiles regexes, and caches the patterns that were used most recently."""
 
     def __init__(self) -> None:
         self._compiled: OrderedDict[str, re2._Regexp | str] = OrderedDict()
-        """The compiled pattern, or the reason why the regex can't be compiled, by regex."""
+        """By regex: its compiled pattern, or the reason why it can't be compiled."""
 
     def error(self, regex: str) -> str | None:
         """Returns the reason, in Kafka's words, why the regex can't be compiled; None if it can be
@@ -61,9 +62,9 @@ class TopicRegexes:
 
 
 class _Authorizer(Protocol):
-    """The methods of `broker.authorizer.authorizer.Authorizer` that the resolver calls.
+    """The methods of `broker.authorizer.authorizer.Authorizer` that `RegexResolver` calls.
 
-    The cores do not import `broker.authorizer`, which is a layer above them.
+    The code of the cores must not import `broker.authorizer`, which is a layer above.
     """
 
     @property
@@ -82,7 +83,7 @@ class _Authorizer(Protocol):
 
 
 class RegexResolver:
-    """Resolves regexes to the topics that the sender of the heartbeat may describe."""
+    """Finds the topics that match a regex, and that the sender of the heartbeat may describe."""
 
     def __init__(
         self,
@@ -102,11 +103,11 @@ class RegexResolver:
         self._groups: GroupRuntime
 
     def follow(self, groups: GroupRuntime) -> None:
-        """Sets the runtime whose shards request resolutions."""
+        """Sets the runtime of groups, whose shards request matches of regexes."""
         self._groups = groups
 
     def observe(self, event: RegexesWanted) -> None:
-        """Starts the resolution of the requested regexes."""
+        """Starts to match the regexes that a shard has requested."""
         self._spawn(self._resolve(event), "regexes of groups")
 
     async def _resolve(self, event: RegexesWanted) -> None:
@@ -127,7 +128,7 @@ class RegexResolver:
             self._groups.life.work(hosted, work)
 
     async def _match(self, event: RegexesWanted) -> dict[str, tuple[str, ...]]:
-        """Returns the matching topics of each regex, which may include a topic that was deleted
+        """Returns the matching topics of each regex. They may include a topic that was deleted
         during the match."""
         slices = self._slicer.work("regexes of groups")
         found: dict[str, tuple[str, ...]] = {}

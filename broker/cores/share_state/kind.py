@@ -1,5 +1,5 @@
-"""The states of share partitions as a kind of core: the topic, its records, and the replies of the
-share coordinator."""
+"""The states of share partitions as a kind of core: the topic ``__share_group_state``, its records,
+and the replies of the share coordinator."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ Reply = StateReply | RedundantReply
 
 
 def refusal(call: Call | FindRedundant, error_code: int) -> Reply:
-    """Returns a reply to the call that has only an error."""
+    """Returns a reply to ``call`` with only an error code."""
     return RedundantReply(error_code) if type(call) is FindRedundant else StateReply(error_code)
 
 
 def loading_error(call: Call | FindRedundant) -> int:  # noqa: ARG001
-    """Returns the error of every call that arrives during the load of the shard."""
+    """Returns the error code for calls that arrive while their shard is being loaded."""
     return COORDINATOR_LOAD_IN_PROGRESS
 
 
 def write_failed(reply: Reply) -> Reply:
-    """Returns the reply to a call whose records could not be appended. Its error is
-    NOT_COORDINATOR, to which Kafka maps KAFKA_STORAGE_ERROR.
+    """Returns the reply to send in place of a reply whose records could not be appended.
 
-    Source: Kafka 4.3.1 ``CoordinatorOperationExceptionHelper``.
+    The error code is NOT_COORDINATOR, to which Kafka maps KAFKA_STORAGE_ERROR. Source: Kafka 4.3.1
+    ``CoordinatorOperationExceptionHelper``.
     """
     return type(reply)(NOT_COORDINATOR)
 
 
 def not_stable(reply: Any, error: Exception) -> Reply:
-    """Returns the reply to send instead of a reply whose record did not become stable. For a
-    timeout the error is COORDINATOR_NOT_AVAILABLE, as in Kafka."""
+    """Returns the reply to send in place of a reply whose record did not become stable. After a
+    timeout, the error code is COORDINATOR_NOT_AVAILABLE, as in Kafka."""
     if isinstance(error, NotYetStable):
         return type(reply)(COORDINATOR_NOT_AVAILABLE)  # type: ignore[no-any-return]
     return write_failed(reply)

@@ -1,4 +1,4 @@
-"""The log lines of the share coordinator's events."""
+"""Writes log lines about the events of the share coordinator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ _SHOWN = 10
 
 
 def observe(event: Any) -> None:
-    """Logs an event."""
     if isinstance(event, SnapshotsMissing):
         logger.warning(
             "updates of share partitions without their snapshot ignored",

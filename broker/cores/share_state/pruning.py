@@ -1,7 +1,7 @@
 """Deletes redundant records of ``__share_group_state``, and the states of deleted topics.
 
-The topic is not compacted, since each update adds to the updates before it. Instead, the records
-before the oldest snapshot that a load needs are deleted. Source: Kafka 4.3.1
+The topic is not compacted, because each update record builds on the records before it. Instead, the
+records before the oldest snapshot record that a load needs are deleted. Source: Kafka 4.3.1
 ``ShareCoordinatorService.setupRecordPruning`` and ``maybeCleanupShareState``.
 """
 
@@ -25,7 +25,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Pruning:
-    """The recurring work on the logs of share partitions' states."""
+    """The periodic deletion of redundant records and states."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Pruning:
         slicer: Slicer,
         background: Background,
     ) -> None:
-        """``topic_exists`` returns True if a topic with this id exists."""
+        """``topic_exists`` returns True if a topic with the given id exists."""
         self._runtime = runtime
         self._interval_ms = interval_ms
         self._topic_exists = topic_exists
@@ -44,18 +44,16 @@ class Pruning:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Starts the recurring work."""
         self._task = self._background.every(
             "share pruning", lambda: self._interval_ms() / 1000, self.run, _failed
         )
 
     def stop(self) -> None:
-        """Stops the recurring work."""
         if self._task is not None:
             self._task.cancel()
 
     async def run(self) -> None:
-        """Deletes states and records of all shards that serve calls."""
+        """Deletes the states of deleted topics, and redundant records, in all active shards."""
         slices = self._slicer.work("share pruning")
         for hosted in list(self._runtime.hosted_shards):
             if slices.over:
@@ -66,7 +64,7 @@ class Pruning:
         slices.end()
 
     async def delete_states_of_deleted_topics(self) -> None:
-        """Deletes the states of topics that do not exist any more."""
+        """Deletes the states of topics that no longer exist."""
         slices = self._slicer.work("share pruning")
         for hosted in list(self._runtime.hosted_shards):
             if hosted.phase is Phase.ACTIVE:
@@ -89,8 +87,9 @@ class Pruning:
     async def _prune(self, hosted: HostedShareStates) -> None:
         """Deletes the redundant records of a shard.
 
-        The reply arrives when the newer snapshots are stable. They are also flushed, so that a
-        power failure can't lose them after the segments with the older snapshots were deleted.
+        The deletion waits until newer snapshot records are stable. They are also flushed. Otherwise
+        a power failure could lose them after the segments with the older snapshot records were
+        deleted.
         """
         found = Awaited[RedundantReply]()
         self._runtime.submit(hosted, FindRedundant(found))
@@ -107,10 +106,9 @@ class Pruning:
 
 
 class _Unawaited:
-    """A ticket whose reply is dropped: the next run repeats a failed deletion."""
+    """A ticket that ignores its reply. The next run repeats a failed deletion."""
 
-    def take(self, reply: StateReply) -> None:
-        """Implements `Ticket.take`."""
+    def take(self, reply: StateReply) -> None: ...
 
 
 def _failed(error: Exception) -> None:

@@ -1,6 +1,6 @@
-"""Reads `__share_group_state`: decodes batches into runs, and replays runs into a shard.
+"""Reads `__share_group_state`: decodes batches into runs, and replays the runs into a shard.
 
-The records are in batches without transactions; control batches are ignored.
+The topic has no transactional batches; control batches are ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from share.persister.values import ShareStateRun, coordinator_key
 
 
 class ShareStateReader:
-    """Reads batches into a shard; each load has its own reader."""
+    """Reads batches into a shard of share-partition states. Each load has its own reader."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class ShareStateReader:
         pass_over: PassOver | None = None,
     ) -> None:
         self.skipped: Counter[int] = Counter()
-        """The number of records of unknown types, by type."""
+        """The number of records with an unknown type that were skipped, by type."""
         self._replay = shard.replay
         self._known = shard.view.known_keys
         self._partition = partition
@@ -38,7 +38,8 @@ class ShareStateReader:
         self._pass_over = pass_over
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterator[tuple[int, ShareStateRun]]:
-        """Yields a run for each record that is not skipped. Raises CorruptShareRecord."""
+        """Yields a run for each record of a batch, except for records to skip. Raises
+        CorruptShareRecord."""
         if header.is_control:
             return
         try:
@@ -52,7 +53,7 @@ class ShareStateReader:
         yield from runs_of_records(records, self.skipped)
 
     def replay(self, run: ShareStateRun, base_offset: int) -> None:
-        """Replays one run. Raises CorruptShareRecord for any defect."""
+        """Replays a run into the shard. Raises CorruptShareRecord if this fails."""
         if run.key not in self._known:
             name = coordinator_key(run.key)
             why = misplaced("share partition", name, self._partition, self._partitions)

@@ -1,4 +1,4 @@
-"""The runtime of share partitions' states: its types, and the function that makes it."""
+"""The runtime of share-partition states: its types, and the function that makes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from share.persister.shard import ShareStateShard
 
 ShareStateRuntime = Runtime[ShareStateShard, NoDuties]
 HostedShareStates = HostedShard[ShareStateShard]
-"""The shard for the share partitions of one partition of ``__share_group_state``."""
+"""The shard for the share-partition states in one partition of ``__share_group_state``, with its
+log."""
 
 
 def share_state_runtime(
@@ -25,5 +26,4 @@ def share_state_runtime(
     errors: InternalErrors | None = None,
     hooks: Hooks = Hooks(),  # noqa: B008 - it is frozen
 ) -> ShareStateRuntime:
-    """Makes a runtime without shards."""
     return Runtime(SHARE_STATES, NoDuties, settings, time, slicer, errors, hooks)

@@ -1,5 +1,5 @@
-"""The settings of the runtime of share partitions' states and of its cores, from the
-configuration."""
+"""Derives the settings of the runtime of share-partition states, and of its cores, from the
+broker's configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from share.persister.config import ShareStateConfig
 
 
 def share_state_config(config: Config, max_record_bytes: int) -> ShareStateConfig:
-    """Returns the settings of the core of the share coordinator."""
     return ShareStateConfig(
         updates_per_snapshot=config["share.coordinator.snapshot.update.records.per.snapshot"],
         cold_snapshot_interval_ms=config["share.coordinator.cold.partition.snapshot.interval.ms"],
@@ -23,10 +22,10 @@ def share_state_config(config: Config, max_record_bytes: int) -> ShareStateConfi
 
 
 def runtime_settings(config: Config, topic: Mapping[str, Any] | None = None) -> RuntimeSettings:
-    """Returns the settings of the runtime. ``topic`` has the settings of ``__share_group_state``;
-    None before the topic exists.
+    """Returns the settings of the runtime of share-partition states.
 
-    The topic's compression.type ``producer`` leaves the codec to the broker's setting.
+    ``topic`` has the settings of ``__share_group_state``; None before the topic exists. If the
+    topic's compression.type is ``producer``, the broker's setting determines the codec.
     """
     codec: int | None = None
     level: int | None = None

@@ -1,1 +1,2 @@
-"""Transactional ids as a kind of core: their topic, their records and their markers."""
+"""Transactional ids as a kind of core: their topic, their records, and the markers of their
+transactions."""

@@ -1,11 +1,12 @@
-"""The duties of the shards of transactional ids: each load starts a leader epoch.
+"""The duties of the shards of transactional ids: each load begins a new leader epoch.
 
-The leader epoch of a partition of ``__transaction_state`` is the coordinator epoch of its markers:
-after a marker of this load, a partition rejects late markers of older loads
-(TRANSACTION_COORDINATOR_FENCED). A partition may have a marker of a higher epoch whose coordinator
-no longer exists: the partition's data is from a Kafka cluster, ``__transaction_state`` is from a
-backup, or an operator wrote the marker. Then the shard starts an even higher epoch, in which its
-transactions end.
+The leader epoch of a partition of ``__transaction_state`` is the coordinator epoch of its
+transaction markers. After a marker of this load, a partition rejects late markers of earlier loads
+(TRANSACTION_COORDINATOR_FENCED).
+
+A partition may have a marker of a higher epoch whose coordinator no longer exists. Its data may
+come from a Kafka cluster, ``__transaction_state`` may come from a backup, or an operator may have
+written the marker. Then the shard begins an even higher epoch, in which its transactions end.
 """
 
 from __future__ import annotations
@@ -24,30 +25,28 @@ logger = structlog.get_logger(__name__)
 
 
 class TransactionDuties:
-    """The duties of transactional ids; `markers.py` sends their markers."""
+    """The duties of the shards of transactional ids. `markers.py` sends the markers."""
 
     others_coordinate = False
-    """True if another broker may have the later coordinator epoch; False in a standalone broker."""
+    """True if another broker may have a higher coordinator epoch; False in a standalone broker."""
 
     def __init__(self, _: Sequence[HostedShard[Any]], time: Time, __: Work) -> None:
         self._time = time
         self._above: dict[int, int] = {}
-        """The coordinator epoch that the partition's next epoch must exceed, by partition."""
+        """By partition of ``__transaction_state``: a coordinator epoch that the next leader epoch
+        must exceed."""
 
-    def resume(self, unfinished: Any) -> None:
-        """Does nothing, since the log has all unfinished work."""
+    def resume(self, unfinished: Any) -> None: ...
 
-    def restarted(self, hosted: HostedShard[Any]) -> None:
-        """Does nothing, since only the core has state."""
+    def restarted(self, hosted: HostedShard[Any]) -> None: ...
 
-    def resigned(self, hosted: HostedShard[Any]) -> None:
-        """Does nothing, since only the core has state."""
+    def resigned(self, hosted: HostedShard[Any]) -> None: ...
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
-        """Starts a leader epoch, which is first written to disk. Raises Superseded.
+        """Begins a new leader epoch, which is first written to disk. Raises Superseded.
 
-        If the epoch can't be written, the log accepts no writes: the next record fails, the shard
-        is loaded again, and this load starts the epoch before the shard serves.
+        If the epoch can't be written, the log accepts no writes. The next record then fails and the
+        shard is loaded again. That load begins the epoch before the shard serves.
         """
         core = hosted.core
         above = self._above.get(hosted.index, -1)
@@ -60,11 +59,11 @@ class TransactionDuties:
         hosted.write_in_epoch()
 
     def outranks(self, hosted: HostedShard[Any], coordinator_epoch: int) -> bool:
-        """True if a shard must start an epoch above ``coordinator_epoch``, since a partition has
-        markers of that epoch.
+        """Returns True if the shard must begin an epoch above ``coordinator_epoch``, because a
+        partition has markers of that epoch.
 
-        In a standalone broker the coordinator of the later epoch no longer exists. In a cluster
-        another broker may have that epoch.
+        In a standalone broker, the coordinator of that epoch no longer exists. In a cluster, it may
+        be on another broker.
         """
         if coordinator_epoch <= hosted.leader_epoch:
             return False  # the shard has already begun a higher epoch
@@ -79,8 +78,6 @@ class TransactionDuties:
         return True
 
     def holds_back(self, hosted: HostedShard[Any], call: Any) -> bool:  # noqa: ARG002
-        """Returns False, since no call waits for a record of another call."""
         return False
 
-    def catch_up(self, hosted: HostedShard[Any]) -> None:
-        """Does nothing, since the core has requested the missing markers."""
+    def catch_up(self, hosted: HostedShard[Any]) -> None: ...

@@ -1,4 +1,5 @@
-"""Transactional ids as a kind of core: the topic, its records, and the coordinator's replies."""
+"""Transactional ids as a kind of core: the topic ``__transaction_state``, its records, and the
+coordinator's replies."""
 
 from __future__ import annotations
 
@@ -26,14 +27,14 @@ _READS = (VerifyPartitions, DescribeTransaction, ListTransactions)
 
 @slotted(frozen=True)
 class StableLater:
-    """The reply that replaces `SendMarkers` if the Prepare record is in the log but is not stable
-    in time."""
+    """The reply that replaces `SendMarkers` if the Prepare record of the transaction is in the log,
+    but not stable in time."""
 
     markers: SendMarkers
 
 
 def not_stable(reply: Any, error: Exception) -> Any:
-    """Returns the reply to send instead of a reply whose record did not become stable."""
+    """Returns the reply to send in place of a reply whose record did not become stable."""
     if not isinstance(error, NotYetStable):
         return write_failed(reply)
     return StableLater(reply) if isinstance(reply, SendMarkers) else timed_out(reply)

@@ -1,7 +1,7 @@
 """Writes transaction markers to the partitions that this broker leads.
 
-In a partition of the offsets topic the group shard writes the marker, so that the pending offsets
-become visible together with the marker. Other partitions append the marker immediately. The
+In a partition of ``__consumer_offsets``, the shard of groups writes the marker, so that pending
+offsets become visible together with the marker. Other partitions append the marker immediately. The
 marker's ticket gets an error code once the marker is stable.
 """
 
@@ -41,7 +41,7 @@ _NOT_SERVED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COOR
 
 
 class LocalMarkers:
-    """Implements `Destination` for partitions that this broker leads; only the event loop's thread
+    """Implements `Destination` for partitions that this broker leads. Only the event loop's thread
     may use this class."""
 
     def __init__(
@@ -53,7 +53,7 @@ class LocalMarkers:
         errors: InternalErrors,
         timeout_ms: int = NEVER,
     ) -> None:
-        """``timeout_ms`` is the maximum time in ms for which a marker waits for other in-sync
+        """``timeout_ms`` is the maximum time in ms that a marker waits for other in-sync
         replicas."""
         self._registry = registry
         self._logs = logs
@@ -104,14 +104,14 @@ class LocalMarkers:
             ticket.take(UNKNOWN_SERVER_ERROR)
 
     def coordinator_epoch(self, topic: str, partition: int, producer_id: int) -> int:
-        """Returns the highest coordinator epoch of a producer's markers; -1 if no epoch is
-        known."""
+        """Returns the highest coordinator epoch in a producer's markers in the partition; -1 if
+        unknown."""
         found = self._logs.get(topic, partition)
         producer = None if found is None else found.producers_of(producer_id).get(producer_id)
         return -1 if producer is None else producer.coordinator_epoch
 
     def _end_offsets(self, partition: Partition, marker: Marker, ticket: Ticket) -> None:
-        """Writes a marker through the group shard, which is the only writer of the partition's
+        """Writes a marker through the shard of groups, which is the only writer of the partition's
         log."""
         hosted: HostedGroups | None = self._groups.life.by_partition.get(partition.index)
         if hosted is None:
@@ -133,8 +133,8 @@ class LocalMarkers:
 
 
 class _OffsetsEnded:
-    """The ticket of a marker in a group shard, which maps the shard's error codes to a partition's
-    error codes."""
+    """The ticket of a marker that a shard of groups writes. It translates the shard's error codes
+    to those of a partition."""
 
     __slots__ = ("_ticket",)
 
@@ -142,7 +142,6 @@ class _OffsetsEnded:
         self._ticket = ticket
 
     def take(self, error_code: int) -> None:
-        """Implements `Ticket.take`."""
         self._ticket.take(NOT_LEADER_OR_FOLLOWER if error_code in _NOT_SERVED else error_code)
 
 

@@ -1,9 +1,9 @@
 """Log lines about transactions: one line for each change of a transactional id, with its cause.
 
-Healthy transactions are frequent; their lines have the level ``debug``. Lines that an operator may
-need have the level ``info``: a new id, a fenced producer, and the end of a transaction that was
-open for a long time. A transaction that ends without a request of its producer has the level
-``warning``.
+The lines of successful transactions are frequent, and have the level ``debug``. Lines that an
+operator may need have the level ``info``: a new id, a fenced producer, and the end of a transaction
+that was open for a long time. A transaction that ends without a request of its producer has the
+level ``warning``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ _ABORTS = (Cause.TIMEOUT, Cause.ADMIN)
 
 
 def observe(event: Event) -> None:
-    """Writes the log line of an event."""
     if isinstance(event, Transition):
         _moved(event)
     elif isinstance(event, PartitionsAdded):
@@ -88,7 +87,7 @@ def observe(event: Event) -> None:
 
 
 def _first(partitions: Partitions) -> str:
-    """Returns the names of the first partitions of the first topics."""
+    """Returns the names of the first partitions in ``partitions``, as text."""
     return ", ".join([f"{topic}-{ids[0]}" for topic, ids in partitions if ids][:_NAMED])
 
 
@@ -119,7 +118,7 @@ def _moved(event: Transition) -> None:
 
 
 def _whose(client: Client) -> dict[str, str]:
-    """Returns the log fields of a client; an empty dict for the broker itself."""
+    """Returns the log fields that identify a client; an empty dict for the broker itself."""
     return {} if client == BROKER else {"client": client.client_id, "host": client.host}
 
 

@@ -1,18 +1,19 @@
 """Sends the markers of ending transactions, repeatedly, until each partition has its marker.
 
-`MarkerSender` is the ticket that gets a `SendMarkers` once the Prepare record of the transaction is
-stable. When all partitions have the marker, the sender notifies the shard, which completes the
-transaction. A partition whose log is poisoned delays only the transactions with this partition. If
-the producer has a newer epoch in a partition, another writer has ended the transaction there; the
-other partitions still get their markers, since no other writer would send them.
+`MarkerSender` is the ticket that gets a `SendMarkers` reply once the Prepare record of a
+transaction is stable. When all partitions have the marker, the sender notifies the shard, which
+completes the transaction. A partition whose log is poisoned delays only transactions with this
+partition. If the producer has a newer epoch in a partition, another writer has ended the
+transaction there. The other partitions still get their markers, since no other writer would send
+them.
 
-A partition that has had a marker of a later coordinator epoch rejects the marker. In a standalone
-broker the shard begins a higher epoch and sends the marker again (duties.py). In a cluster another
-broker coordinates and ends the transaction: this broker sends no more markers and does not complete
-the transaction, unless this broker is elected again.
+A partition rejects a marker if it has had a marker of a higher coordinator epoch. In a standalone
+broker, the shard then begins a higher epoch and sends the marker again (duties.py). In a cluster,
+another broker coordinates and ends the transaction. Then this broker sends no more markers, and
+does not complete the transaction, unless it is elected again.
 
-Nothing is stored on disk: after a load the shard requests all markers again, and a second marker in
-a partition does no harm.
+Nothing is stored on disk. After a load the shard requests all markers again; a second marker in a
+partition does no harm.
 """
 
 from __future__ import annotations
@@ -49,17 +50,17 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 AT_ONCE = 16
-"""Maximum number of markers of one transaction that are sent before the markers of another
-transaction; a marker takes about 50 us."""
+"""The number of markers of one transaction that are sent before markers of another transaction; a
+marker takes about 50 us."""
 RETRY_MS_FIRST = 50
 RETRY_MS_MAX = 1000
-"""The longest pause in ms before a partition that rejected its marker is sent the marker again."""
+"""The maximum pause in ms before a marker is sent again to a partition that has rejected it."""
 REPORT_AFTER = 5
-"""The number of failed rounds after which a log line reports the transaction; these rounds take
+"""The number of failed rounds after which a log line reports the transaction. These rounds take
 some seconds."""
 
 _DONE = (NONE, UNKNOWN_TOPIC_OR_PARTITION)
-"""Error codes after which the marker is not sent again: the marker is written, or the partition no
+"""The error codes after which a marker is not sent again: it was written, or the partition no
 longer exists."""
 
 
@@ -70,11 +71,11 @@ class _Ticket:
 
     def __init__(self, take: Callable[[int], None]) -> None:
         self.take = take
-        """The sender's method that gets the reply; implements `Ticket.take`."""
+        """The method of `MarkerSender` that gets the reply."""
 
 
 class MarkerSender:
-    """Sends markers; only the event loop's thread may use this class."""
+    """Sends the markers of transactions. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -84,7 +85,8 @@ class MarkerSender:
         time: Time,
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
     ) -> None:
-        """``transactions`` returns the runtime, which is made later than this object."""
+        """``transactions`` returns the runtime of transactional ids, which is made later than this
+        object."""
         self._transactions = transactions
         self._destination_of = destination_of
         self._slicer = slicer
@@ -92,7 +94,7 @@ class MarkerSender:
         self._spawn = spawn
         self._sendings: dict[str, Sending] = {}
         self._queue: deque[Sending] = deque()
-        """The transactions whose next markers can be sent now."""
+        """The transactions of which some markers can be sent now."""
         self._is_due = False
         """True if `ask_due` is scheduled for the next turn of the event loop."""
         self._worker: Task[None] | None = None
@@ -100,17 +102,17 @@ class MarkerSender:
 
     @property
     def sendings(self) -> Mapping[str, Sending]:
-        """Returns the transactions whose markers are being sent, by transactional id."""
+        """The transactions whose markers are being sent, by transactional id."""
         return self._sendings
 
     def late(self, transactional_id: str) -> tuple[Place, ...]:
-        """Returns the partitions that rejected the marker of a transaction in the last round."""
+        """Returns the partitions that rejected the transaction's marker in the last round."""
         sending = self._sendings.get(transactional_id)
         return () if sending is None else sending.late
 
     def take(self, reply: SendMarkers | StableLater | int) -> None:
-        """Sends the markers of a Prepare record that is stable, or waits until the record is
-        stable.
+        """Sends the markers of a transaction whose Prepare record is stable. For StableLater, waits
+        until the record is stable.
 
         If ``reply`` is an error code, the record is not in the log, and no markers are sent.
         """
@@ -134,17 +136,16 @@ class MarkerSender:
     def _await_stable(
         self, markers: SendMarkers, hosted: HostedTransactions, core: TransactionShard
     ) -> None:
-        """Waits until the Prepare record is stable, for as long as a slow disk takes.
+        """Waits until the Prepare record is stable, however long the disk takes.
 
-        If the shard was reloaded during the wait and the record is in its log, the shard has
-        requested the record's markers again.
+        If the shard is reloaded during the wait and the record is in its log, the shard requests
+        the markers again.
         """
         if hosted.core is core and hosted.phase is not Phase.UNLOADED and not self._stopped:
             hosted.partition.when_stable(hosted.accepted, [(self, markers)], not_stable)
 
     async def wait(self, transactional_id: str, at_most_s: float) -> None:
-        """Waits until the transaction's markers are sent and the transaction is complete, for at
-        most ``at_most_s``."""
+        """Waits until the transaction is complete, for at most ``at_most_s``."""
         sending = self._sendings.get(transactional_id)
         if sending is None:
             await self._time.sleep(at_most_s)
@@ -154,7 +155,7 @@ class MarkerSender:
                 await sending.over.wait()
 
     def stop(self) -> None:
-        """Stops sending markers; after the next start the shards request the markers again."""
+        """Stops sending markers. After the next start, the shards request the markers again."""
         self._stopped = True
         for sending in self._sendings.values():
             if sending.timer is not None:
@@ -165,18 +166,18 @@ class MarkerSender:
     # -- a round: one marker to each partition
 
     def _ask(self, sending: Sending) -> None:
-        """Schedules a round of markers after this turn's replies, at the latest in the next
-        turn."""
+        """Schedules a round, in which each partition gets one marker. It starts after this turn's
+        replies, at the latest in the next turn."""
         self._queue.append(sending)
         if self._worker is None and not self._is_due:
             self._is_due = True
             get_running_loop().call_soon(self.ask_due)
 
     def ask_due(self) -> None:
-        """Starts the due rounds: directly within the turn's time allowance, and the remaining
-        rounds in slices.
+        """Starts the scheduled rounds: at once within the turn's time, and the remaining rounds in
+        slices.
 
-        The turn calls this after its replies are sent. Therefore EndTxn is answered before its
+        The turn calls this after it has sent its replies. Thus EndTxn is answered before its
         markers are written, but the markers are written before the client's next request arrives.
         """
         if not self._is_due:
@@ -202,8 +203,8 @@ class MarkerSender:
             self._worker = None
 
     def _ask_some(self, sending: Sending) -> None:
-        """Sends the next `AT_ONCE` markers of a transaction, and then moves the transaction to the
-        end of the queue."""
+        """Sends the next `AT_ONCE` markers of a transaction. If more are left, moves the
+        transaction to the end of the queue."""
         if self._is_outdated(sending):
             return
         todo = sending.todo
@@ -219,7 +220,7 @@ class MarkerSender:
             self._queue.append(sending)
 
     def _answered(self, sending: Sending, place: Place, error_code: int) -> None:
-        """Handles the error code of a partition's marker."""
+        """Handles the error code that a partition returned for a marker."""
         sending.waiting -= 1
         if error_code == INVALID_PRODUCER_EPOCH:
             sending.refused = error_code
@@ -254,11 +255,10 @@ class MarkerSender:
             self._later(sending, self._ask_again)
 
     def _give_way(self, sending: Sending) -> None:
-        """Stops sending a transaction's markers, since a partition has a marker of another broker
-        with a later coordinator epoch.
+        """Stops sending a transaction's markers, because a partition has a marker of another broker
+        with a higher coordinator epoch.
 
-        If this broker is elected again, its epoch is higher than that epoch, and it sends the
-        markers again.
+        If this broker is elected again, its epoch is higher, and it sends the markers again.
         """
         if sending.hosted.leader_epoch > sending.marker.coordinator_epoch:
             self._ask_again(sending)
@@ -274,8 +274,8 @@ class MarkerSender:
         self._later(sending, self._give_way)
 
     def _outrank(self, sending: Sending) -> None:
-        """Makes the shard start an epoch above the epochs of the partitions that fenced its
-        markers."""
+        """Makes the shard begin an epoch above the coordinator epochs of the partitions that
+        rejected its markers."""
         producer_id = sending.markers.producer_id
         known = [
             self._destination_of(*place).coordinator_epoch(*place, producer_id)
@@ -306,7 +306,7 @@ class MarkerSender:
     # -- the end
 
     def _submit_result(self, sending: Sending) -> None:
-        """Reports the result of the markers to the shard."""
+        """Reports to the shard that all markers were written, or that a marker was refused."""
         markers = sending.markers
         names = (markers.transactional_id, markers.producer_id, markers.producer_epoch)
         ticket = _Ticket(partial(self._completed, sending))
@@ -318,11 +318,12 @@ class MarkerSender:
         self._transactions().submit(markers.transactional_id, call)
 
     def _completed(self, sending: Sending, error_code: int) -> None:
-        """Handles the shard's reply to the reported result.
+        """Handles the shard's reply to `_submit_result`.
 
         A shard that is loaded again requests the markers again. A shard whose log is poisoned does
         not, so the result is reported again. If the shard's record is only slow to become stable,
-        nothing is repeated: the record is in the log, and the next transaction may have started.
+        nothing is repeated. The record is then in the log, and the next transaction may have
+        started.
         """
         if self._is_outdated(sending):
             return
@@ -334,7 +335,7 @@ class MarkerSender:
             sending.over.set()
 
     def _is_outdated(self, sending: Sending) -> bool:
-        """True if the shard has requested the markers again, or was unloaded."""
+        """Returns True if the shard has requested the same markers again, or was unloaded."""
         transactional_id = sending.markers.transactional_id
         if self._sendings.get(transactional_id) is not sending:
             return True

@@ -1,6 +1,6 @@
-"""Reads `__transaction_state`: decodes batches into runs, and replays runs into a shard.
+"""Reads `__transaction_state`: decodes batches into runs, and replays the runs into a shard.
 
-The records are in batches without transactions; control batches are ignored.
+No batch of this topic belongs to a transaction. Control batches are ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BasedRun = tuple[int, TransactionRun]
 
 
 class TransactionReader:
-    """Reads batches into a shard; each load has its own reader."""
+    """Reads the batches of a log into a shard. Each load has its own reader."""
 
     def __init__(
         self,
@@ -44,13 +44,15 @@ class TransactionReader:
         self._pass_over = pass_over
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterator[BasedRun]:
-        """Yields a run for each record that is not skipped. Raises CorruptTransactionRecord."""
+        """Yields a run for each record that is not skipped. Raises CorruptTransactionRecord if the
+        batch can't be decoded."""
         if header.is_control:
             return
         yield from _runs_of_batch(data, header, self.skipped, self._pass_over)
 
     def replay(self, run: TransactionRun, base_offset: int) -> None:
-        """Replays one run. Raises CorruptTransactionRecord for any defect."""
+        """Replays one run. Raises CorruptTransactionRecord if this fails, or if the transactional
+        id belongs to another partition."""
         if run.transactional_id not in self._known:
             name = run.transactional_id
             why = misplaced("transactional id", name, self._partition, self._partitions)
@@ -66,7 +68,7 @@ class TransactionReader:
 def highest_producer_id(log: PartitionLog) -> int:
     """Returns the highest producer id in the records of a log; -1 if the log has none.
 
-    Skips unreadable records, since the load reports them.
+    Stops at the first corrupt batch. It raises no error, since the load reports the corrupt batch.
     """
     highest = -1
     with suppress(CorruptLog, CorruptTransactionRecord):

@@ -15,7 +15,7 @@ from transactions.shard import TransactionShard
 
 TransactionRuntime = Runtime[TransactionShard, TransactionDuties]
 HostedTransactions = HostedShard[TransactionShard]
-"""The shard for the transactional ids of one partition of ``__transaction_state``."""
+"""The shard for the transactional ids of one partition of ``__transaction_state``, with its log."""
 
 
 def transaction_runtime(
@@ -26,5 +26,5 @@ def transaction_runtime(
     hooks: Hooks = Hooks(),  # noqa: B008 - it is frozen
     duties: type[TransactionDuties] = TransactionDuties,
 ) -> TransactionRuntime:
-    """Makes a runtime without shards; in a cluster ``duties`` is `ClusterTransactionDuties`."""
+    """Returns a runtime without shards. In a cluster, ``duties`` is `ClusterTransactionDuties`."""
     return Runtime(TRANSACTIONS, duties, settings, time, slicer, errors, hooks)

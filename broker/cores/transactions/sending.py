@@ -1,4 +1,5 @@
-"""The state of markers that are being sent, and their destinations."""
+"""The state of the markers of a transaction while they are sent, and the interface of their
+destinations."""
 
 from __future__ import annotations
 
@@ -22,18 +23,19 @@ Place = tuple[str, int]
 
 
 class Destination(Protocol):
-    """Writes markers to the partitions of one leader: this broker or another broker."""
+    """Writes markers to partitions that this broker or one other broker leads."""
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
-        """Writes a marker; ``ticket`` gets the partition's error code, immediately or later."""
+        """Writes a marker. ``ticket`` gets the partition's error code, during this call or
+        later."""
 
     def coordinator_epoch(self, topic: str, partition: int, producer_id: int) -> int:
-        """Returns the highest coordinator epoch of a producer's markers; -1 if no epoch is
-        known."""
+        """Returns the highest coordinator epoch of the markers of a producer in a partition; -1 if
+        it is unknown."""
 
 
 class Sending:
-    """The markers of one transaction that are being sent."""
+    """The state of one transaction whose markers are being sent."""
 
     __slots__ = (
         "again",
@@ -52,7 +54,6 @@ class Sending:
     def __init__(self, markers: SendMarkers, hosted: HostedTransactions) -> None:
         self.markers = markers
         self.hosted = hosted
-        """The shard of the transactional id."""
         self.marker = Marker(
             markers.producer_id,
             markers.producer_epoch,
@@ -61,22 +62,22 @@ class Sending:
             markers.rules,
         )
         self.todo: deque[Place] = deque()
-        """The partitions to which a marker is sent in this round; partitions of the offsets topic
-        are first."""
+        """The partitions to which this round has not yet sent a marker. The partitions of
+        ``__consumer_offsets`` come first."""
         self.waiting = 0
-        """The number of markers that were sent and have no reply yet."""
+        """The number of markers that were sent and have not been answered."""
         self.again: dict[Place, int] = {}
-        """The partitions that failed in this round, with their error codes."""
+        """The partitions that rejected their marker in this round, with their error codes."""
         self.late: tuple[Place, ...] = ()
-        """The partitions that failed in the last round."""
+        """The partitions that rejected their marker in the previous round."""
         self.refused = NONE
         """INVALID_PRODUCER_EPOCH if a partition has a newer producer epoch than the marker;
         otherwise NONE."""
         self.rounds = 0
-        """The number of failed rounds."""
+        """The number of rounds in which a partition rejected its marker."""
         self.timer: TimerHandle | None = None
         self.over = Event()
-        """An event that is set when the transaction is complete."""
+        """An event that is set when the transaction is complete and no more markers are sent."""
         for topic, partitions in markers.partitions:
             places = [(topic, partition) for partition in partitions]
             if topic == OFFSETS_TOPIC:

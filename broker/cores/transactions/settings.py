@@ -1,4 +1,5 @@
-"""The settings of the runtime of transactional ids and of its cores, from the configuration."""
+"""Reads the settings of the runtime of transactional ids, and of its cores, from the
+configuration."""
 
 from __future__ import annotations
 
@@ -14,15 +15,16 @@ from transactions.config import TransactionConfig
 from transactions.producer_ids import ProducerIds
 
 LOADS_AT_ONCE: Final = 10
-"""The number of concurrent loads. Each load writes a leader epoch to disk (duties.py), and
-concurrent loads share the flushes: 50 partitions took 340 ms one after the other, and 25 ms
-concurrently."""
+"""The maximum number of concurrent loads.
+
+Each load writes a leader epoch to disk (duties.py), and concurrent loads share the flushes. The
+loads of 50 partitions took 340 ms one after the other, and 25 ms concurrently.
+"""
 
 
 def transaction_config(
     config: Config, marker_sender: Ticket, producer_ids: ProducerIds, max_record_bytes: int
 ) -> TransactionConfig:
-    """Returns the settings of the transaction core."""
     return TransactionConfig(
         marker_sender=marker_sender,
         producer_ids=producer_ids,
@@ -44,7 +46,7 @@ def runtime_settings(
     """Returns the settings of the runtime. ``topic`` has the settings of ``__transaction_state``;
     None before the topic exists.
 
-    The topic's batches are never compressed, as in Kafka.
+    The batches of this topic are never compressed, as in Kafka.
     """
     most = config["message.max.bytes"] if topic is None else topic["max.message.bytes"]
     return RuntimeSettings(

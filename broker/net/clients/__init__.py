@@ -1,1 +1,2 @@
-"""Facts about clients: the traffic of each client, and its unsupported requests."""
+"""Facts about clients: the traffic of each client, requests that Muster does not support, and
+failures to connect."""

@@ -1,5 +1,5 @@
-"""Log lines about peers that fail to connect: one line per minute, address and reason, with a
-count."""
+"""Logs failures of peers to connect: at most one line per minute for each address and reason, with
+a count."""
 
 from __future__ import annotations
 
@@ -17,30 +17,35 @@ logger = structlog.get_logger(__name__)
 
 AGAIN_MS: Final = 60_000
 KINDS_MAX: Final = 1000
-"""The maximum number of remembered pairs of address and reason; the pairs that were logged longest
-ago are dropped first."""
+"""The maximum number of remembered pairs of address and reason. The pair that was logged longest
+ago is dropped first."""
 ADDRESS_LINES_MAX: Final = 10
-"""The maximum number of lines per minute about one address. This limit is needed because each
-failure of a peer may have another reason."""
+"""The maximum number of lines per minute about one address.
+
+This limit is needed because each failure of a peer may have a different reason.
+"""
 REASON_SHOWN: Final = 300
-"""The maximum number of characters of a reason that are logged and remembered; a reason may contain
-a name that the peer chose."""
+"""The maximum number of characters of a reason that are logged and remembered.
+
+A reason may contain a long name that the peer chose.
+"""
 
 
 class FailureLines:
-    """Logs failures of peers to connect, for all listeners of one broker."""
+    """Logs failures of peers to connect, on all listeners of one broker."""
 
     def __init__(self, time: Time) -> None:
         self._time = time
         self._logged: OrderedDict[tuple[str, str], list[int]] = OrderedDict()
-        """The time of the last line, and the number of failures since then, by address and reason.
-        """
+        """The monotonic time in ms of the last line, and the number of failures since then, by
+        address and reason."""
         self._lines: OrderedDict[str, list[int]] = OrderedDict()
-        """The start of the current minute, and the number of lines in this minute, by address."""
+        """The monotonic time in ms at which the current minute began, and the number of lines in
+        it, by address."""
 
     def report(self, event: str, address: str, reason: str, **about: Any) -> None:
-        """Logs the failure, unless a line about the same address and reason was logged within the
-        last minute."""
+        """Logs a failure. If the last minute already has a line about this address and reason,
+        counts the failure without a new line."""
         now_ms = self._time.now().mono_ms
         reason = reason[:REASON_SHOWN]
         logged = self._logged.get((address, reason))
@@ -60,10 +65,11 @@ class FailureLines:
         logger.info(event, reason=reason, **about, **more)
 
     def _line_of(self, address: str, now_ms: int) -> int | None:
-        """Counts a line for an address; returns the number of lines that were omitted in the
-        previous minute.
+        """Counts a line about an address. Returns None if the address has reached its limit in this
+        minute.
 
-        Returns None if the address has reached its limit of lines in this minute.
+        Otherwise returns the number of lines that were omitted in the previous minute; 0 if the
+        current minute has had a line.
         """
         since = self._lines.get(address)
         if since is None or now_ms - since[0] >= AGAIN_MS:
@@ -77,13 +83,13 @@ class FailureLines:
 
 
 class RefusedJoinLines:
-    """Logs rejected joins of all groups, if the cause is one that a user must fix."""
+    """Logs rejected JoinGroup requests of all groups, if the cause remains until a setting is
+    changed."""
 
     def __init__(self, time: Time) -> None:
         self._lines = FailureLines(time)
 
     def observe(self, event: JoinRefused) -> None:
-        """Logs a rejected join."""
         if event.error_code in LASTING:
             error = NAMES[event.error_code]
             self._lines.report(

@@ -1,18 +1,18 @@
 """Detects clients that look up the coordinator of a group and then send no request for the group.
 
-Three kinds of clients behave so: a consumer with ``group.protocol=consumer`` (KIP-848), a share
-consumer, and a Streams client of KIP-1071. Such a client reads in the ApiVersions response that the
-broker does not support its protocol, and then sends no request of that protocol. Java clients raise
-an error. librdkafka (2.16) sends FindCoordinator three times within 100 ms and then nothing more,
-and its application gets no error.
+Three kinds of clients do so: a consumer with ``group.protocol=consumer`` (KIP-848), a share
+consumer, and a Kafka Streams client of KIP-1071. Such a client learns from the ApiVersions response
+that the broker does not support its protocol, and sends no request of that protocol. Java clients
+raise an error. librdkafka 2.16 sends FindCoordinator three times within 100 ms and then nothing
+more, and the application gets no error.
 
-The broker recognizes such a client by these facts: a new connection sent FindCoordinator and is
-still open half a minute later; since then the client has sent only lookups on all its new
-connections; and the client is not a member of the group. A consumer of the classic protocol would
-have joined or fetched; a tool would have sent its own request. As long as the client is stuck, the
-group's journal records the client again every `AGAIN_S`.
+A client counts as stuck if all of these conditions are met. It sent FindCoordinator on a new
+connection, which is still open half a minute later. Since then it has sent only lookups, on all its
+new connections. It is not a member of the group. A consumer of the classic protocol would have sent
+JoinGroup or Fetch, and a tool would have sent its own request. While a client is stuck, it is
+recorded in the group's journal again every `AGAIN_S`.
 
-A client that sends ConsumerGroupHeartbeat without first reading ApiVersions is also reported.
+A client that sends ConsumerGroupHeartbeat without reading ApiVersions first is also reported.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from protocol.headers import decode_request_header
 from protocol.wire import read_compact_string
 
 NEW_S = 10
-"""A connection is new if it sends FindCoordinator within this number of seconds after it opened."""
+"""The age in seconds up to which a connection counts as new when it sends FindCoordinator."""
 PATIENCE_S = 30
 AGAIN_S = 300
-"""The number of seconds between two journal entries for a client that is still stuck. The interval
-is shorter than the default of `group.verdict.refused.ms`, after which the problem of a rejected
-client counts as resolved."""
+"""The time in seconds between two journal entries about the same stuck client.
+
+It is shorter than the default of `group.verdict.refused.ms`, after which the problem of a rejected
+client counts as solved.
+"""
 SEEKERS_MAX = 1000
 
 KEY, API = 68, "ConsumerGroupHeartbeat"
@@ -45,11 +47,10 @@ _ADVICE = (
 
 _Client = tuple[str, str]
 HasMember = Callable[[str, str, str], bool]
-"""Returns True if a group has a member with this client id and host; the arguments are group id,
-client id and host."""
+"""A function that returns True if a group has a member of a client. Arguments: group id, client id
+and client host."""
 OnRefused = Callable[[Any, str], None]
-"""A function that is called with the connection of a client that uses the new group protocol, and
-with the group id."""
+"""A function that is called for each stuck client. Arguments: its connection and the group id."""
 
 
 class Seeking(Protocol):
@@ -61,23 +62,22 @@ class Seeking(Protocol):
     opened_s: int
     last_active_s: int
     requests: int
-    """The number of requests of the connection that were handled."""
+    """The number of requests that were handled on this connection."""
     lookups: int
-    """The number of handled requests that only look something up: ApiVersions, Metadata and
-    FindCoordinator requests."""
+    """The number of handled requests that were ApiVersions, Metadata or FindCoordinator."""
 
 
 class _StuckClient(NamedTuple):
     connection: Seeking
     group_id: str
     at_s: int
-    """The time at which the client sent FindCoordinator, in seconds."""
+    """The time in seconds at which the client sent FindCoordinator."""
     due_s: int
-    """The time at which the client is next checked."""
+    """The time in seconds of the next check of this client."""
 
 
 class StuckClients:
-    """Clients that sent FindCoordinator for a group and may be stuck."""
+    """Checks clients that sent FindCoordinator for a group, and reports those that are stuck."""
 
     def __init__(
         self, unsupported: Unsupported, has_member: HasMember, on_refused: OnRefused
@@ -86,13 +86,13 @@ class StuckClients:
         self._has_member = has_member
         self._on_refused = on_refused
         self._stuck_clients: deque[_StuckClient] = deque()
-        """The clients that have not been reported, in the order of their FindCoordinator requests.
-        """
+        """The clients that have not been checked yet, in the order of their FindCoordinator
+        requests."""
         self._again: deque[_StuckClient] = deque()
-        """The reported clients that are still stuck, in the order of their next check."""
+        """The clients that were reported as stuck, in the order of their next check."""
 
     def asked(self, connection: Seeking, group_id: str) -> None:
-        """Records a FindCoordinator request for a group."""
+        """Remembers a client that sent FindCoordinator for a group on a new connection."""
         now_s = connection.last_active_s
         if now_s - connection.opened_s <= NEW_S and len(self._stuck_clients) < SEEKERS_MAX:
             self._stuck_clients.append(
@@ -100,8 +100,8 @@ class StuckClients:
             )
 
     def sent(self, connection: Seeking, frame: Buffer) -> None:
-        """Reports a client that sent ConsumerGroupHeartbeat although ApiVersions does not list this
-        API."""
+        """Reports a client that sent ConsumerGroupHeartbeat, although the broker's ApiVersions
+        response does not have it."""
         try:
             group_id, _ = read_compact_string(frame, decode_request_header(frame).position)
         except (ProtocolError, IndexError, UnicodeDecodeError):
@@ -109,8 +109,8 @@ class StuckClients:
         self._on_refused(connection, group_id)
 
     def look(self, connections: Iterable[Seeking], now_s: int) -> None:
-        """Reports the clients that have been stuck for `PATIENCE_S`; ``connections`` contains the
-        open connections."""
+        """Reports the clients that are due for a check and are stuck. ``connections`` are all open
+        connections."""
         due = [*_due(self._stuck_clients, now_s), *_due(self._again, now_s)]
         if not due:
             return
@@ -145,7 +145,7 @@ class StuckClients:
 
 
 def _due(stuck_clients: deque[_StuckClient], now_s: int) -> Iterator[_StuckClient]:
-    """Removes and yields the clients whose time for the next check has been reached."""
+    """Removes and yields the clients that are due for a check."""
     while stuck_clients and stuck_clients[0].due_s <= now_s:
         yield stuck_clients.popleft()
 

@@ -1,7 +1,7 @@
-"""Requests and bytes by client id and host, for `muster top` and `/api/clients`.
+"""Counts requests and bytes by client id and client host, for `muster top` and `/api/clients`.
 
-Each connection has separate counters, as plain numbers. The sums are computed on demand; the sums
-of closed connections are kept for a limited number of clients.
+Each connection has its own counters. The sums by client are computed on demand. The sums of closed
+connections are kept for a limited number of clients.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from broker.net.peer import display_client_id
 from protocol.slotted import slotted
 
 GONE_MAX = 1000
-"""The maximum number of remembered clients without an open connection; the clients that closed
-earliest are dropped first."""
+"""The maximum number of clients for which sums of closed connections are kept. The client whose
+last close is longest ago is dropped first."""
 SHOWN_MAX = 5000
-"""The maximum number of clients in a list; one more row without a name contains the sum of all
-other clients."""
+"""The maximum number of clients in a list. One more row, without a name, has the sum of all other
+clients."""
 
 Client = tuple[str, str]
 """The client id, escaped as in log lines, and the client host."""
@@ -35,7 +35,7 @@ class Counted(Protocol):
 
 @slotted
 class Traffic:
-    """The traffic of one client in both directions, over all its connections."""
+    """The requests and bytes of one client, or of all clients."""
 
     connections: int = 0
     """The number of open connections."""
@@ -44,7 +44,7 @@ class Traffic:
     bytes_out: int = 0
 
     def add(self, other: Traffic | Counted) -> None:
-        """Adds the requests and bytes of ``other``; does not change the number of connections."""
+        """Adds the requests and bytes of ``other``. Leaves ``connections`` unchanged."""
         self.requests += other.requests
         self.bytes_in += other.bytes_in
         self.bytes_out += other.bytes_out
@@ -55,13 +55,13 @@ class Clients:
 
     def __init__(self) -> None:
         self.gone: dict[Client, Traffic] = {}
-        """The sums over closed connections by client, ordered by the time at which the client last
-        closed a connection."""
+        """The sums of closed connections, by client. The client that closed a connection last is at
+        the end."""
         self.total = Traffic()
-        """The sum over all closed connections."""
+        """The sum of all closed connections."""
 
     def closed(self, connection: Counted) -> None:
-        """Adds a closed connection's traffic to the sums."""
+        """Adds the traffic of a connection that was closed."""
         client = _client(connection)
         traffic = self.gone.pop(client, None) or Traffic()
         traffic.add(connection)
@@ -71,8 +71,8 @@ class Clients:
             del self.gone[next(iter(self.gone))]
 
     def all(self, connections: Iterable[Counted]) -> Traffic:
-        """Returns the total traffic of ``connections``, which are the open ones, and of all closed
-        connections."""
+        """Returns the total traffic of all closed connections and of ``connections``, which are all
+        open connections."""
         total = Traffic()
         total.add(self.total)
         for connection in connections:
@@ -81,8 +81,11 @@ class Clients:
         return total
 
     def by_client(self, connections: Iterable[Counted]) -> dict[Client, Traffic]:
-        """Returns the traffic by client; the key ``("", "")`` has the sum of the clients beyond
-        SHOWN_MAX."""
+        """Returns the traffic by client. The key ``("", "")`` has the sum of the clients beyond
+        SHOWN_MAX.
+
+        ``connections`` are all open connections.
+        """
         found: dict[Client, Traffic] = {}
         for connection in connections:
             traffic = _of(found, _client(connection))

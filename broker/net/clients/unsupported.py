@@ -18,8 +18,8 @@ from protocol.slotted import slotted
 
 SAID_EVERY_MS = 3_600_000
 CLIENTS_MAX = 1000
-"""The maximum number of remembered pairs of client and API; the least recent pairs are dropped
-first."""
+"""The maximum number of remembered pairs of client and API. Above the maximum, the pair with the
+oldest last request is dropped."""
 
 logger = structlog.get_logger(__name__)
 
@@ -57,13 +57,12 @@ class Unsupported:
     def __init__(self, time: Time) -> None:
         self._time = time
         self.counts = Counter[str]()
-        """The number of unsupported requests by API. An API has an entry only after a request:
-        entries for all APIs would require the import of all API tables."""
+        """The number of unsupported requests by API. An API has an entry only after an unsupported
+        request, since entries for all APIs would require the import of all API tables."""
         self._wanted: dict[tuple[str, str, str], Wanted] = {}
-        """The remembered requests by API, client id and host; the most recent entry is last."""
 
     def asked(self, connection: Asking, api: str, advice: str) -> None:
-        """Records an unsupported request of the API ``api``; ``advice`` names the unsupported part
+        """Counts an unsupported request of the API ``api``; ``advice`` names the unsupported part
         and the fix."""
         self.counts[api] += 1
         now = self._time.now()

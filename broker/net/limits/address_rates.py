@@ -31,13 +31,13 @@ class AddressRates:
         self.held = 0
 
     def protocol(self, make: Made) -> asyncio.Protocol:
-        """Returns the first protocol of a new socket; ``make`` creates the listener's protocol if
-        the socket is accepted."""
+        """Returns the asyncio protocol for a new socket. If the socket is accepted, the protocol
+        that ``make`` creates takes over."""
         return _Entering(self, make)
 
     def wait_ms(self, host: str) -> int:
-        """Returns the number of milliseconds after which a new connection is to be closed; 0 if the
-        connection is accepted."""
+        """Returns the number of milliseconds for which a new connection is kept open before it is
+        closed; 0 if the connection is accepted."""
         try:
             share = self._quotas.share_of_address(address_of(java_address(host).removeprefix("/")))
         except ValueError:  # not an IP address, such as a local socket's
@@ -73,7 +73,6 @@ class _Entering(asyncio.Protocol):
         self._make = make
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accepts the connection, or delays its close."""
         entering = cast(asyncio.Transport, transport)
         host, *_ = entering.get_extra_info("peername") or ("",)
         wait_ms = self._rates.wait_ms(str(host))

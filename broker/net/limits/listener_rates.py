@@ -1,10 +1,12 @@
 """The rate of new connections: ``max.connection.creation.rate`` of the broker and of a listener.
 
-A connection above the rate is not read until the rate allows it, in order of arrival; the TLS
-handshake begins and the connection limits apply only then. In Kafka the acceptor thread waits, and
-connections queue in the system's backlog; Muster queues and counts the connections itself, and
-closes connections above `WAITING_MAX`. A connection to the inter-broker listener waits only for the
-rate of that listener. Source: KIP-612, Kafka 3.9 ``ConnectionQuotas``.
+A connection above the rate waits in a queue, and is not read. When the rate allows it, its TLS
+handshake begins, and the limits on the number of connections apply. In Kafka the acceptor thread
+waits, and connections wait in the system's backlog. Muster has its own queue, which it can count,
+and closes connections above `WAITING_MAX`.
+
+A connection to the inter-broker listener waits only for the rate of that listener. Source: KIP-612,
+Kafka 3.9 ``ConnectionQuotas``.
 """
 
 from __future__ import annotations
@@ -45,7 +47,6 @@ class ListenerRates:
 
     @property
     def waiting(self) -> int:
-        """The number of connections that wait to be accepted."""
         return sum(len(rate.waiting) for rate in self._by_listener.values())
 
     def of(self, listener: Listener) -> ListenerRate | None:
@@ -58,8 +59,8 @@ class ListenerRates:
         return self._by_listener[listener]
 
     def allowed(self, listener: Listener) -> list[tuple[float, ClientRate | None]]:
-        """Returns the limits in effect, each with the measured rate that it limits; the rate is
-        None for the listener's own rate."""
+        """Returns the limits that apply to a listener. Each limit is paired with the measured rate
+        that it limits, or with None if it is the listener's own limit."""
         own = self._config.of_listener(listener.name).own(SETTING)
         limits: list[tuple[float, ClientRate | None]] = []
         if own is not None and own != NO_LIMIT:
@@ -69,8 +70,8 @@ class ListenerRates:
         return limits
 
     def is_exempt(self, listener: Listener) -> bool:
-        """Returns True if the broker-wide limit does not apply to the listener: an inter-broker
-        listener that clients do not use."""
+        """Returns True if the broker-wide limit does not apply to the listener: it is an
+        inter-broker listener without clients."""
         return listener.is_inter_broker and len(self._config.listeners) > 1
 
     def came(self) -> None:
@@ -78,7 +79,6 @@ class ListenerRates:
         self._rate.record(1, self.time.now().mono_ms)
 
     def stop(self) -> None:
-        """Closes all waiting connections."""
         for rate in self._by_listener.values():
             rate.stop()
 
@@ -101,8 +101,8 @@ class ListenerRate:
         self._said_ms: int | None = None
 
     def protocol(self, make: Made) -> asyncio.Protocol:
-        """Returns the first protocol of a new socket; ``make`` creates the listener's protocol when
-        the socket is accepted."""
+        """Returns the asyncio protocol for a new socket. When the socket is accepted, the protocol
+        that ``make`` creates takes over."""
         return _Waiting(self, make)
 
     def came(self, waiting: _Waiting) -> None:
@@ -130,7 +130,6 @@ class ListenerRate:
             )
 
     def stop(self) -> None:
-        """Closes the waiting connections."""
         while self.waiting:
             self.waiting.popleft().close()
         if self._timer is not None:
@@ -178,13 +177,12 @@ class _Waiting(asyncio.Protocol):
         self.is_gone = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accepts the connection, or adds it to the queue."""
         self._transport = cast(asyncio.Transport, transport)
         self._listener_rate.came(self)
 
     def data_received(self, data: bytes) -> None:
-        """Stores early bytes: asyncio may read once even if `connection_made` has paused the
-        transport."""
+        """Stores bytes that arrive before the connection is accepted: asyncio may read once even if
+        `connection_made` has paused the transport."""
         self._early.append(data)
         # The transport is marked as paused but still reads; only resuming and pausing again stops
         # it.
@@ -192,11 +190,9 @@ class _Waiting(asyncio.Protocol):
         self._transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Removes from the queue a peer that has disconnected."""
         self.is_gone = True
 
     def hold(self) -> None:
-        """Stops reading the socket."""
         self._is_held = True
         self._transport.pause_reading()
 
@@ -211,5 +207,4 @@ class _Waiting(asyncio.Protocol):
                 cast(asyncio.Protocol, protocol).data_received(data)
 
     def close(self) -> None:
-        """Closes the connection, which was not accepted."""
         self._transport.abort()

@@ -1,10 +1,8 @@
-"""``max.connections.per.ip.overrides``: connection limits of single addresses.
-
-A host name means all addresses to which it resolves when the broker starts or when the setting
-changes; as in Apache Kafka, the name is not resolved again later. Wherever an error can be
-reported, a host name that can't be resolved is an error, since a limit without an address has no
-effect.
-"""
+"""``max.connections.per.ip.overrides``: connection limits of single addresses. A host name means
+all addresses to which it resolves when the broker starts or when the setting changes; as in Apache
+Kafka, the name is not resolved again later. A host name that can't be resolved is an error at the
+start of the broker and in a request that changes the setting, since a limit without an address has
+no effect."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ class Found(NamedTuple):
     text: str
     by_address: Mapping[str, int]
     unknown: Mapping[str, str]
-    """The host names that can't be resolved, each with the reason."""
+    """The reason for each host name that can't be resolved."""
 
 
 class Overrides:
@@ -45,7 +43,7 @@ class Overrides:
         self._config = config
         self._time = time
         self._text = ""
-        """The value of the setting that was last resolved, or that is being resolved."""
+        """The text of the setting that was resolved last or is being resolved."""
         self.by_address: dict[str, int] = {}
         """The limits by the peer's address in Java's form. Changes update this dict object; it is
         never replaced."""
@@ -61,8 +59,7 @@ class Overrides:
         self.use(found)
 
     async def start(self) -> None:
-        """Resolves a value that a dynamic config has set, and logs host names that can't be
-        resolved."""
+        """Resolves a value from the dynamic config, and logs host names that can't be resolved."""
         if self._config[SETTING] != self._text:
             await self._follow()
 
@@ -79,7 +76,6 @@ class Overrides:
         return found
 
     def use(self, found: Found | None) -> None:
-        """Applies a resolved value to new connections."""
         if found is not None:
             self._text = found.text
             self.by_address.clear()

@@ -1,9 +1,7 @@
-"""The limit on the total size of all partly received requests (``queued.max.request.bytes``).
-
-Above the limit, only the connection with the oldest partial request is read, so that one request
-always completes; the other connections wait until the total is below the limit. If that connection
-sends nothing while others wait, the connection is closed.
-"""
+"""The limit on the total size of all partly received requests (``queued.max.request.bytes``). Above
+the limit, the broker reads only the connection with the oldest partial request, so that one request
+always completes. The other connections wait until the total is below the limit. If the oldest
+connection sends nothing for `STALLED_S_MAX` seconds while others wait, the broker closes it."""
 
 from __future__ import annotations
 
@@ -18,21 +16,18 @@ class Reader(Protocol):
     """The methods of a connection that this module uses."""
 
     last_active_s: int
-    """The time at which the connection last received bytes."""
 
-    def hold(self) -> None:
-        """Stops reading until `release` is called."""
+    def hold(self) -> None: ...
 
-    def release(self) -> None:
-        """Resumes reading, unless another condition forbids reading."""
+    def release(self) -> None: ...
 
 
 AnyReader = TypeVar("AnyReader", bound=Reader)
 
 
 class PartialRequests(Generic[AnyReader]):
-    """Counts the received bytes of partial requests. The lengths that the requests declare are not
-    counted."""
+    """Counts the bytes that have been received of partial requests. The lengths in the length
+    prefixes do not count."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -43,8 +38,8 @@ class PartialRequests(Generic[AnyReader]):
         self._held: dict[AnyReader, None] = {}
 
     def note(self, connection: AnyReader, size: int) -> None:
-        """Records that ``connection`` has received ``size`` bytes of a partial request; 0 if it has
-        no partial request."""
+        """Sets the number of bytes that ``connection`` has received of a partial request; 0 means
+        that it has no partial request."""
         before = self._sizes.get(connection, 0)
         self._total += size - before
         if size:
@@ -55,7 +50,6 @@ class PartialRequests(Generic[AnyReader]):
             self._settle()
 
     def forget(self, connection: AnyReader) -> None:
-        """Removes a closed connection."""
         self._held.pop(connection, None)
         self.note(connection, 0)
 
@@ -72,8 +66,8 @@ class PartialRequests(Generic[AnyReader]):
         return oldest if now_s - oldest.last_active_s >= STALLED_S_MAX else None
 
     def _settle(self) -> None:
-        """Stops reading all connections except the oldest as long as the total exceeds the limit;
-        otherwise reads all of them."""
+        """Stops reading all connections except the oldest while the total exceeds the limit.
+        Otherwise reads all connections."""
         rest = list(self._sizes)[1:] if self._total > self.bytes_max else ()
         held, self._held = self._held, dict.fromkeys(rest)
         for connection in rest:

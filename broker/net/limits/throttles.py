@@ -25,9 +25,7 @@ class Throttle:
 
     def __init__(self, kind: str, allowed: float) -> None:
         self.kind = kind
-        """The type of the quota that the client exceeded."""
         self.allowed = allowed
-        """The limit of the quota that the client exceeded."""
         self.before: Request | None = None
         """The request that was parked when the throttle began; None if no request was parked."""
         self.until_ms = 0
@@ -71,11 +69,8 @@ class Throttles:
         throttle.timer = self._time.call_later(wait_ms / 1000, self._over, connection)
 
     def park(self, request: Request) -> bool:
-        """If the connection is throttled, parks ``request`` from the end of the throttle on and
-        returns True.
-
-        Returns False if the connection is not throttled.
-        """
+        """If the connection is throttled, stores ``request`` to be parked when the throttle ends,
+        and returns True. Otherwise returns False."""
         throttle = self._throttled.get(request.connection)
         if throttle is None:
             return False
@@ -83,14 +78,13 @@ class Throttles:
         return True
 
     def forget(self, connection: Connection) -> None:
-        """Removes a closed connection."""
         throttle = self._throttled.pop(connection, None)
         if throttle is not None and throttle.timer is not None:
             throttle.timer.cancel()
 
     def look_again(self, allowed: Callable[[Connection, str], float | None]) -> None:
-        """Releases the connections whose quota was removed or raised; ``allowed`` returns the
-        current limit."""
+        """Ends the throttles whose quota was removed or raised; ``allowed`` returns the current
+        limit."""
         for connection, throttle in list(self._throttled.items()):
             now = allowed(connection, throttle.kind)
             if now is None or now > throttle.allowed:

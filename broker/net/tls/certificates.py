@@ -1,9 +1,9 @@
 """The certificates of a broker's listeners, read when the broker starts and whenever they change.
 
-Certificates change by AlterConfigs, by SIGHUP, or on disk; the files are checked once per minute. A
-thread reads and validates changed certificates. If they are valid, new connections use them;
-otherwise the old certificates remain in use, and the error is logged. One log line per day warns of
-a certificate that expires soon.
+Certificates change by AlterConfigs, by SIGHUP, or on disk; the broker checks the files once per
+minute. A thread reads and validates changed certificates. If they are valid, new connections use
+them. Otherwise the old certificates remain in use, and the error is logged. The broker logs one
+line per day about a certificate that expires soon.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ logger = structlog.get_logger(__name__)
 LOOK_S = 60
 """The number of seconds between two checks of the files."""
 WARN_DAYS = 30
-"""The number of days before the expiry of a certificate from which the broker logs warnings."""
+"""The broker logs warnings if a certificate expires within this number of days."""
 _DAY_MS = 86_400_000
 
 
 class Made(NamedTuple):
-    """The TLS context of a listener, with the settings and the file stamps from which the context
-    was created."""
+    """The TLS context of a listener, with the settings and file stamps from which it was
+    created."""
 
     tls: ListenerTls
     settings: TlsSettings
@@ -97,7 +97,7 @@ class Certificates:
             )
 
     async def start(self, background: Background) -> None:
-        """Applies settings that dynamic configs have changed, and starts the periodic check of the
+        """Applies TLS settings from the dynamic config, and starts the periodic check of the
         files."""
         if not self._made:
             return
@@ -105,7 +105,6 @@ class Certificates:
         self._looking = background.every("certificates", lambda: LOOK_S, self.look, _failed)
 
     def stop(self) -> None:
-        """Stops the periodic check of the files."""
         if self._looking is not None:
             self._looking.cancel()
 
@@ -113,17 +112,14 @@ class Certificates:
 
     async def prepared(self, config: Config) -> Mapping[Listener, Made]:
         """Returns new TLS contexts for the listeners whose settings in ``config`` or whose files
-        have changed.
-
-        Raises BadValue if the TLS settings of any listener are invalid; `use` applies the result.
-        """
+        have changed; `use` applies them. Raises BadValue if the TLS settings of any listener are
+        invalid."""
         fresh = {}
         for listener, settings, stamps in self._differing(config):
             fresh[listener] = await self._tried(config, listener, settings, stamps)
         return fresh
 
     def use(self, fresh: Mapping[Listener, Made]) -> None:
-        """Applies the new certificates in ``fresh`` to new connections."""
         for listener, made in fresh.items():
             assert listener.tls is not None
             listener.tls.made = made.tls
@@ -144,7 +140,8 @@ class Certificates:
         await self._look(is_start=False)
 
     async def _look(self, *, is_start: bool) -> None:
-        """Applies changed files, unless the settings changed during the read."""
+        """Applies changed files. Drops the result if the settings changed while the files were
+        read."""
         for listener, settings, stamps in list(self._differing(self._config)):
             if self._refused.get(listener) == stamps:
                 continue
@@ -173,7 +170,6 @@ class Certificates:
                 yield listener, settings, stamps
 
     def _is_wanted(self, made: Made, listener: Listener) -> bool:
-        """Returns True if ``made`` was created from the current settings."""
         from broker.net.tls.settings import tls_settings
 
         of_listener = self._config.of_listener(listener.name)
@@ -188,10 +184,8 @@ class Certificates:
         *,
         may_be_other: bool = False,
     ) -> Made:
-        """Reads new TLS settings and checks that they may replace the current settings.
-
-        Runs in a thread, since reading the keys and the handshakes take time. Raises BadValue.
-        """
+        """Reads new TLS settings and checks that they may replace the current settings. Runs in a
+        thread, since reading keys and testing handshakes takes time. Raises BadValue."""
         from broker.net.tls.context import TlsError, check_change, listener_tls
 
         of_listener = config.of_listener(listener.name)
@@ -220,7 +214,6 @@ class Certificates:
     # -- expiry
 
     def listeners(self) -> list[TlsListener]:
-        """Returns the TLS objects of the listeners that use TLS."""
         return [listener.tls for listener in self._made if listener.tls is not None]
 
     def seconds_left(self) -> dict[str, float]:

@@ -1,10 +1,7 @@
-"""The TLS context for new connections of a listener, validated before use.
-
-A context never changes. When settings or files change, a new context is created and must first
-complete a handshake with itself in memory; existing connections keep the old context. Thus an
-incomplete change, such as a certificate without its key, never takes effect. Source: KIP-226, 651,
-684, 978.
-"""
+"""The TLS context for new connections of a listener, validated before use. A context never changes.
+When settings or files change, a new context is created and must first complete a handshake in
+memory; existing connections keep the old context. Thus an incomplete change, such as a certificate
+without its key, never takes effect. Source: KIP-226, 651, 684, 978."""
 
 from __future__ import annotations
 
@@ -64,7 +61,8 @@ class TlsSettings:
     cipher_suites: tuple[str, ...] = ()
 
     def stamps(self) -> Stamps:
-        """Reads from the disk and returns stamps that change when one of the files changes."""
+        """Returns a stamp of each file, read from the disk. A stamp changes when its file
+        changes."""
         found: list[tuple[int, int, int] | None] = []
         for file in filter(None, (self.keystore_location, self.truststore_location)):
             try:
@@ -82,7 +80,6 @@ class Certificate:
     subject: str
     """The subject in the format of RFC 4514."""
     names: frozenset[str]
-    """The subject alternative names that the certificate contains."""
     serial: str
     expires: datetime
 
@@ -93,17 +90,18 @@ class Certificate:
 
 @dataclass(frozen=True)
 class ListenerTls:
-    """A server context with its certificate, and a client context with which a change is
-    checked."""
+    """The server context of a listener and its certificate, and the client context for testing a
+    change."""
 
     context: ssl.SSLContext
     certificate: Certificate
     as_client: ssl.SSLContext | None
-    """The context with which another broker would connect; None without a truststore."""
+    """The context with which another broker would connect to this listener; None without a
+    truststore."""
 
 
 def listener_tls(settings: TlsSettings) -> ListenerTls:
-    """Reads files, creates a new context and completes a handshake with it. Raises TlsError."""
+    """Reads the files, creates a context, and completes a handshake with it. Raises TlsError."""
     key, chain = _own(settings)
     trusted = _trusted(settings)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -169,10 +167,8 @@ def check_change(
 
 def peer_context(settings: TlsSettings, *, checks_names: bool) -> ssl.SSLContext:
     """Returns the context for connections to other brokers, whose listeners have the same settings.
-
-    The context sends this broker's certificate if the peer requests a certificate. Reads files;
-    raises TlsError.
-    """
+    The context presents this broker's certificate if the other broker requests one. Reads files;
+    raises TlsError."""
     key, chain = _own(settings)
     return _client_context(settings, key, chain, _trusted(settings), checks_names=checks_names)
 
@@ -192,7 +188,6 @@ def _client_context(
 
 
 def certificate_of(chain: str) -> Certificate:
-    """Parses the first certificate of a PEM text."""
     first = x509.load_pem_x509_certificates(chain.encode())[0]
     try:
         found = first.extensions.get_extension_for_class(x509.SubjectAlternativeName)
@@ -326,12 +321,9 @@ def _load_own(context: ssl.SSLContext, key: str, chain: str, settings: TlsSettin
 
 @contextmanager
 def _file_of(text: str) -> Iterator[str]:
-    """Yields the path of a temporary file that only this process can read; OpenSSL loads keys only
-    from files.
-
-    If the system supports it, the file exists only in memory, so that a killed process leaves no
-    key on the disk.
-    """
+    """Yields the path of a temporary file that contains ``text`` and that only this process can
+    read: OpenSSL loads keys only from files. If the system supports it, the file exists only in
+    memory, so that a killed process leaves no key on the disk."""
     if sys.platform == "linux" and os.path.isdir("/proc/self/fd"):
         with os.fdopen(os.memfd_create("muster-key"), "w") as file:
             file.write(text)
@@ -352,8 +344,8 @@ def _trust(context: ssl.SSLContext, trusted: str) -> None:
 
 
 def _try(context: ssl.SSLContext) -> None:
-    """Completes a handshake in memory between the context and a client; the client does not check
-    trust."""
+    """Completes a handshake in memory between the context and a client that does not verify
+    certificates. Raises TlsError."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
     client.verify_mode = ssl.CERT_NONE

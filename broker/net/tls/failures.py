@@ -13,7 +13,7 @@ class Failure(Exception):
 
 
 def reason_of(error: ssl.SSLError | Failure) -> str:
-    """Returns the reason of a failed handshake, without OpenSSL's error numbers and file names."""
+    """Returns the reason why a handshake failed, without OpenSSL's error numbers and file names."""
     if isinstance(error, Failure):
         return str(error)
     if isinstance(error, ssl.SSLCertVerificationError):

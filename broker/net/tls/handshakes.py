@@ -1,11 +1,13 @@
 """Schedules the TLS handshakes of a broker, and aborts handshakes that take too long.
 
-A step takes 1 to 2 ms of computation. Therefore an iteration of the loop runs only one step of one
-handshake, and established connections are served between the steps. The addresses take turns: if a
-thousand clients connect at once from one address, their handshakes run one after the other, and a
-client from another address waits for one step, not for a thousand. A peer that sends nothing uses
-only memory, for ten seconds. If more than `OPEN_MAX` handshakes are open, the oldest handshake of
-the address with the most handshakes is aborted.
+A handshake step computes for 1 to 2 ms. Therefore each iteration of the event loop runs only one
+step, and established connections are served between the steps. The peers' addresses take turns: if
+a thousand clients connect at once from one address, a client from another address waits only for
+one step.
+
+A peer that sends nothing uses only memory, for at most `HANDSHAKE_S_MAX` seconds. If more than
+`OPEN_MAX` handshakes are open, the oldest handshake of the address with the most handshakes is
+aborted.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from broker.loop.watchdog import Watchdog
 from broker.time import Time
 
 HANDSHAKE_S_MAX = 10
-"""The number of seconds after the start of a connection within which the handshake must finish."""
+"""The number of seconds after the connection's start within which its handshake must finish."""
 OPEN_MAX = 2000
 """The number of open handshakes above which the oldest handshake of the address with the most
 handshakes is aborted."""
@@ -32,27 +34,25 @@ class Handshake(Protocol):
     """The address of the peer, under which the handshake is counted."""
 
     @property
-    def awaits_peer(self) -> bool:
-        """Returns True if the peer must send the next message of the handshake."""
+    def awaits_peer(self) -> bool: ...
 
-    def give_up(self, reason: str) -> None:
-        """Aborts the handshake and closes the connection."""
+    def give_up(self, reason: str) -> None: ...
 
 
 class Handshakes:
-    """The handshakes of all listeners of one broker; only the event loop's thread may use it."""
+    """The handshakes of all listeners of one broker; only the event loop's thread may use this
+    class."""
 
     def __init__(self, time: Time, watchdog: Watchdog, now_s: Callable[[], int]) -> None:
-        """Creates the object; ``now_s`` returns the monotonic clock in whole seconds, which gives
-        the start time of a handshake."""
+        """Creates the object. ``now_s`` returns the monotonic clock in whole seconds."""
         self._ticks_ns = time.ticks_ns
         self._watchdog = watchdog
         self._now_s = now_s
         self._waiting: OrderedDict[str, deque[Callable[[], bool]]] = OrderedDict()
-        """The queued steps by address; the first address is the next whose step runs."""
+        """The queued steps by peer address. The next step comes from the first address."""
         self._scheduled = False
         self._open: dict[str, dict[Handshake, int]] = {}
-        """The open handshakes by address, oldest first, each with the second in which it started.
+        """The open handshakes by peer address, oldest first, each with its start time in seconds.
         """
         self._count = 0
 
@@ -60,7 +60,6 @@ class Handshakes:
         return self._count
 
     def begun(self, handshake: Handshake) -> None:
-        """Adds a handshake that has begun."""
         self._open.setdefault(handshake.address, {})[handshake] = self._now_s()
         self._count += 1
         if self._count > OPEN_MAX:
@@ -69,7 +68,6 @@ class Handshakes:
             oldest.give_up(f"more than {OPEN_MAX} TLS handshakes are in progress")
 
     def over(self, handshake: Handshake) -> None:
-        """Removes a handshake that succeeded, failed or was aborted."""
         mates = self._open.get(handshake.address, {})
         if mates.pop(handshake, None) is not None:
             self._count -= 1
@@ -100,7 +98,7 @@ class Handshakes:
             asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:
-        """Runs one step of the next address; the watchdog counts the step if it takes too long."""
+        """Runs one step of the next address. The watchdog counts a step that takes too long."""
         self._scheduled = False
         began_ns = self._ticks_ns()
         try:

@@ -1,10 +1,12 @@
-"""TLS between the transport of a socket and the connection that speaks the Kafka protocol over it.
+"""TLS between a socket's transport and the Kafka connection.
 
-For the transport the layer is a protocol; for the connection the layer is a transport. The
-connection object is created, admitted and counted before the first byte of the handshake. The event
-loop runs handshakes step by step (`Handshakes`), each with a deadline; a failure causes one log
-line. OpenSSL works on buffers in memory. Therefore the layer can read the first bytes and
-distinguish a client without TLS from a client with broken TLS.
+To the transport, the layer is a protocol; to the connection, the layer is a transport. The
+connection object is created and counted before the first byte of the handshake. The event loop runs
+handshakes step by step (`Handshakes`), each with a deadline. A failed handshake causes one log
+line.
+
+OpenSSL works on buffers in memory. Therefore the layer can inspect the first bytes, and distinguish
+a client without TLS from a client with broken TLS.
 """
 
 from __future__ import annotations
@@ -25,21 +27,25 @@ if TYPE_CHECKING:
     from broker.net.tls.wrapped import Wrapped
 
 RECORD_BYTES_MAX = 16 * 1024
-"""The maximum size in bytes of a record (RFC 8446, 5.1); OpenSSL decrypts one at a time."""
+"""The maximum size in bytes of a TLS record (RFC 8446, 5.1). OpenSSL decrypts one record at a time.
+"""
 RECEIVED_BYTES_MAX = 64 * 1024
-"""The received bytes above which, during a handshake, the socket waits for the next step."""
+"""The number of received bytes during a handshake above which the socket is not read until the next
+step."""
 AT_ONCE_BYTES = 64 * 1024
 """The maximum number of bytes that one write encrypts immediately; larger writes are queued."""
 TURN_BYTES = 512 * 1024
-"""The maximum number of bytes that one turn encrypts; 16 MB blocked the loop for 69 ms."""
+"""The maximum number of bytes of one connection that are encrypted in one turn. Encrypting 16 MB at
+once blocked the loop for 69 ms."""
 HANDSHAKE_RECORD = 0x16
-"""The first byte that a TLS client sends (RFC 8446, section 5.1)."""
+"""The first byte that a TLS client sends: the content type of a handshake record (RFC 8446, 5.1).
+"""
 _NO_TLS = b"\x15\x03\x03\x00\x02\x02\x0a"
 """The TLS alert "unexpected message", which is sent to a client that does not use TLS."""
 
 
 class TlsLayer(asyncio.Protocol, asyncio.Transport):
-    """The TLS of one connection."""
+    """The TLS layer of one connection."""
 
     def __init__(
         self,
@@ -49,55 +55,51 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         on_ready: Callable[[ssl.SSLObject], None],
         on_failure: Callable[[Failure], None],
     ) -> None:
-        """Creates the layer. ``on_ready`` is called after the handshake, and may raise `Failure` to
-        reject the peer. ``on_failure`` is called after a failed handshake, before the close."""
+        """Creates the layer. ``on_ready`` is called after a successful handshake, and may raise
+        `Failure` to reject the peer. ``on_failure`` is called after a failed handshake, before the
+        socket is closed."""
         self._wrapped = wrapped
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._context = context
         self._tls: ssl.SSLObject
-        """The TLS session, created when the first bytes arrive: a silent peer costs little."""
+        """The TLS session. It is created when the first bytes arrive, so that a silent peer costs
+        little."""
         self._handshakes = handshakes
         self._on_ready = on_ready
         self._on_failure = on_failure
         self._transport: asyncio.Transport
         self._has_begun = False
-        """True if the peer has sent at least one byte."""
         self.is_ready = False
-        """True if the handshake is done."""
         self.address = ""
-        """The address of the peer, under which the handshake is counted."""
         self._is_queued = False
-        """True if a step of the handshake is in the queue."""
         self._has_answered = False
-        """True if a step of the handshake has run."""
         self._peer_has_left = False
-        """True if the peer closed during the handshake and its last bytes have not been read."""
+        """True if the peer closed the socket during the handshake and its last bytes have not been
+        read."""
         self._has_ended = False
-        """True if the peer or the layer has ended the TLS session; nothing more is read."""
+        """True if the peer or the layer has ended the TLS session. Later bytes are not read."""
         self._last: ssl.SSLError | None = None
-        """The error after the last decrypted bytes: the peer's TLS close, or invalid data."""
+        """The error that ended decryption: the peer's TLS close, or invalid data. None while
+        decryption continues."""
         self._is_paused = False
-        """True if the connection has paused reading."""
         self._is_direct = False
-        """True if writes are encrypted and sent immediately, since no earlier write is queued."""
+        """True if a write is encrypted and sent immediately, because no earlier write is queued."""
         self._unsent = Unsent()
-        """The queued writes."""
         self._turn_bytes = 0
         """The number of bytes of queued writes that were encrypted in this turn."""
         self._has_turn = False
-        """True if the next turn is scheduled."""
         self._is_full = False
-        """True if the transport has paused writing."""
+        """True if the transport has paused the layer's writing."""
         self._has_held = False
-        """True if the layer has paused the writes of the connection."""
+        """True if the layer has paused the connection's writing."""
         self._is_leaving = False
-        """True if the connection has closed but its queued writes are still being sent."""
+        """True if the connection has closed the layer while queued writes are still being sent."""
 
     # -- the transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Passes the new connection to the wrapped protocol, which may reject the connection."""
+        """Passes the new connection to the wrapped protocol, which may reject it."""
         # uvloop's transport is not a subclass of asyncio.Transport.
         self._transport = cast(asyncio.Transport, transport)
         host, *_ = transport.get_extra_info("peername") or ("",)
@@ -131,7 +133,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
                 self._handshakes.step(self.address, self._shake)
 
     def eof_received(self) -> bool | None:
-        """Ends the session. Many peers close without a TLS close, as this peer did."""
+        """Ends the TLS session. Many peers close the socket without a TLS close."""
         if self.is_ready:
             stays = self._wrapped.eof_received()
             if self._unsent and not stays:
@@ -149,26 +151,23 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends the session, since the peer has disconnected."""
         self._end()
         self._handshakes.over(self)
         self._wrapped.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Stops encrypting, since the peer does not read."""
         self._is_full = True
         self._settle_pace()
 
     def resume_writing(self) -> None:
-        """Encrypts queued writes, since the peer has resumed reading."""
         self._is_full = False
         self._encrypt()
 
     # -- the connection's calls
 
     def write(self, data: Buffer) -> None:
-        """Encrypts and sends data, over several turns if the data is large; ignores data after the
-        end of the session."""
+        """Encrypts and sends data; large data takes several turns. Ignores data after the end of
+        the session."""
         if not self._is_direct or not 0 < len(data) <= AT_ONCE_BYTES:
             self.writelines((data,))
             return
@@ -180,15 +179,15 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._send()
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
-        """Encrypts and sends the buffers in order, over several turns if they are large."""
+        """Encrypts and sends the buffers in order; large buffers take several turns."""
         if not self.is_ready or self._has_ended:
             return
         self._unsent.add(list_of_data)
         self._encrypt()
 
     def close(self) -> None:
-        """Sends a TLS close and closes the socket after everything is written, without waiting for
-        the peer's TLS close."""
+        """Sends a TLS close and closes the socket after all data is written. Does not wait for the
+        peer's TLS close."""
         if self._unsent:
             self._is_leaving = self._has_ended = True
             return
@@ -198,12 +197,10 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._transport.close()
 
     def abort(self) -> None:
-        """Closes the socket immediately."""
         self._end()
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """Returns True if the socket is being closed."""
         return self._is_leaving or self._transport.is_closing()
 
     def pause_reading(self) -> None:
@@ -212,14 +209,14 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Resumes passing bytes to the connection, first the bytes received during the pause."""
+        """Passes the bytes received during the pause to the connection, and then continues with new
+        bytes."""
         self._is_paused = False
         self._transport.resume_reading()
         if self.is_ready and (self._last or self._incoming.pending or self._tls.pending()):
             asyncio.get_running_loop().call_soon(self._read)
 
     def is_reading(self) -> bool:
-        """Returns True if the connection receives bytes."""
         return not self._is_paused
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -227,8 +224,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._transport.set_write_buffer_limits(high, low)
 
     def get_write_buffer_size(self) -> int:
-        """Returns the number of bytes that the kernel has not accepted yet; most of these bytes are
-        encrypted."""
+        """Returns the number of bytes that the kernel has not accepted yet. Most of these bytes are
+        already encrypted."""
         return self._transport.get_write_buffer_size() + self._unsent.size_bytes
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
@@ -238,29 +235,25 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         return self._transport.get_extra_info(name, default)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Passes later bytes to ``protocol``."""
         self._wrapped = cast("Wrapped", protocol)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Returns the protocol that uses the layer."""
         return cast(asyncio.BaseProtocol, self._wrapped)
 
     # -- the calls of `Handshakes`
 
     @property
     def awaits_peer(self) -> bool:
-        """Returns True if the peer must send the next message of the handshake."""
         return not self._is_queued
 
     def give_up(self, reason: str) -> None:
-        """Aborts a handshake that takes too long."""
         self._fail(reason)
         self._transport.abort()
 
     # -- the session
 
     def _shake(self) -> bool:
-        """Runs one step of the handshake; returns False if the handshake has already ended."""
+        """Runs one step of the handshake. Returns False if the handshake has already ended."""
         self._is_queued = False
         if self._has_ended:
             return False
@@ -289,8 +282,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         return True
 
     def _read(self) -> None:
-        """Passes decrypted bytes to the connection, and then the end of the stream, unless reading
-        is paused."""
+        """Passes decrypted bytes, and then the end of the stream, to the connection; does nothing
+        while reading is paused."""
         if self._is_paused or self._has_ended:
             return
         data = self._decrypted()
@@ -324,8 +317,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _encrypt(self) -> None:
-        """Encrypts queued writes up to the limit of this turn; later turns continue as long as the
-        peer reads."""
+        """Encrypts queued writes up to the limit of this turn. Later turns continue while the peer
+        reads."""
         unsent = self._unsent
         before_bytes = self._turn_bytes
         try:
@@ -355,7 +348,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             self._encrypt()
 
     def _settle_pace(self) -> None:
-        """Pauses the connection's writing as long as writes are queued in the layer or in the
+        """Pauses the connection's writing while writes are queued in the layer or in the
         transport."""
         holds = self._is_full or bool(self._unsent)
         if holds != self._has_held:
@@ -372,7 +365,6 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._send()
 
     def _end(self) -> None:
-        """Stops reading and writing."""
         self._has_ended = True
         self._is_direct = False
         self._is_leaving = False

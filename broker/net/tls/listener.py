@@ -23,17 +23,15 @@ if TYPE_CHECKING:
 
 
 class TlsListener:
-    """The TLS of one listener; only the event loop's thread may use it."""
+    """The TLS of one listener; only the event loop's thread may use this class."""
 
     def __init__(
         self, endpoint: Endpoint, made: ListenerTls, rules: MappingRules, lines: FailureLines
     ) -> None:
         self.endpoint = endpoint
         self.made = made
-        """The TLS context of new connections; existing connections keep the context with which they
-        were created."""
+        """The TLS context for new connections; existing connections keep their context."""
         self.done = self.failed = 0
-        """The number of handshakes that succeeded, and the number of handshakes that failed."""
         self._rules = rules
         self._lines = lines
 

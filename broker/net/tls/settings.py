@@ -17,7 +17,6 @@ def open_tls(endpoint: Endpoint, settings: ListenerSettings, lines: FailureLines
 
 
 def tls_settings(endpoint: Endpoint, settings: ListenerSettings) -> TlsSettings:
-    """Returns the ``ssl.*`` settings of a listener."""
     return TlsSettings(
         keystore_location=settings["ssl.keystore.location"] or "",
         keystore_password=settings["ssl.keystore.password"] or "",
@@ -34,10 +33,8 @@ def tls_settings(endpoint: Endpoint, settings: ListenerSettings) -> TlsSettings:
 
 
 def client_auth(endpoint: Endpoint, settings: ListenerSettings) -> str:
-    """Returns the value of ssl.client.auth, which says whether clients must send a certificate.
-
-    On a SASL listener only the listener's own setting has an effect (KIP-684).
-    """
+    """Returns the value of ssl.client.auth. On a SASL listener, only the listener's own setting has
+    an effect (KIP-684)."""
     if endpoint.has_sasl:
         return settings.own("ssl.client.auth") or "none"
     return str(settings["ssl.client.auth"])

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from protocol.buffer import Buffer
 
 RECORD_BYTES = 16 * 1024
-"""The number of bytes of content in a record. Writes of 500 bytes cost three times as much if each
-write has its own record."""
+"""The maximum number of payload bytes in a TLS record. Writes of 500 bytes cost three times as much
+if each write has its own record."""
 
 
 class Unsent:
@@ -41,6 +41,5 @@ class Unsent:
         return chunk
 
     def clear(self) -> None:
-        """Removes all writes."""
         self._chunks.clear()
         self.size_bytes = 0

@@ -1,4 +1,4 @@
-"""The interface of a connection that the TLS layer calls."""
+"""The interface through which the TLS layer calls the connection that it wraps."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ class Wrapped(Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called when the socket is accepted, before any byte arrives."""
 
-    def data_received(self, data: bytes) -> None:
-        """Called with decrypted bytes from the peer."""
+    def data_received(self, data: bytes) -> None: ...
 
     def eof_received(self) -> bool | None:
         """Called when the peer has closed its half of the connection."""
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Called when the connection is closed."""
+    def connection_lost(self, exc: Exception | None) -> None: ...
 
     def pause_writing(self) -> None:
         """Called when the peer does not read the bytes that were sent."""

@@ -1,1 +1,1 @@
-"""Live events: the rows that clients watch, and the changes of these rows."""
+"""Live events: the rows that clients watch, and their changes."""

@@ -1,4 +1,4 @@
-"""The head and the rows of the channel of `/api/live` for the broker."""
+"""The live channel "broker" of `/api/live`: its head and its rows."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from verdicts.spelling import plain_host
 
 CLIENTS_SHOWN = 100
 CONNECTIONS_READ = 2_000
-"""The maximum number of connections that one update reads for the sessions of clients."""
+"""The maximum number of connections that one update reads to list the sessions of clients."""
 DENIALS_SHOWN = 20
 
 
 class TheBroker(Source):
-    """The data about the broker: tables ``api``, ``client`` (connected clients) and ``denial`` (the
-    last denials)."""
+    """The live data about the broker, with the tables ``api``, ``client`` (connected clients) and
+    ``denial`` (the last denials)."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._numbers = count()
         self._denials: dict[tuple[str, ...], int] = {}
-        """The number in the row key of each denial at the last update. Row keys are numbers, since
-        a key must not contain a name that the reader may not see."""
+        """The number that serves as row key of each denial, as of the last update. A row key must
+        not contain a name that the reader may not see."""
 
     def head(self) -> View:
-        """Returns the data about the broker without its tables."""
         return broker_view(self.sources)
 
     def rows(self) -> Iterator[Row | None]:

@@ -1,4 +1,4 @@
-"""The live view of a cluster: leaders, replicas that are out of sync, and the controller's waits,
+"""The live data about a cluster: leaders, out-of-sync replicas, and the controller's pending waits,
 with their causes."""
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 View = dict[str, Any]
 
 PARTITIONS_MAX = 5000
-"""The maximum number of partitions that are shown; partitions with problems are shown even beyond
-this number."""
+"""The maximum number of partitions that are shown. Partitions with problems are always shown."""
 
 
 class TheCluster(Source):
-    """The data about the cluster: tables ``broker``, ``partition``, ``wait`` and ``entry``."""
+    """The live data about the cluster, with the tables ``broker``, ``partition``, ``wait`` and
+    ``entry``."""
 
     def __init__(self, sources: Sources, member: ClusterBroker) -> None:
         self.sources = sources
         self.member = member
 
     def head(self) -> View:
-        """Returns the data about the cluster without its tables, and without values that change
+        """Returns the data about the cluster without the tables, and without values that change
         only because time passes."""
         view = cluster_view(self.sources, self.member)
         for each in ("now_ms", "brokers", "journal"):
@@ -50,8 +50,8 @@ class TheCluster(Source):
         return view
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields a row for each broker, partition and wait of the controller, and for the last
-        entries of the journal."""
+        """Yields a row for each broker, each partition, each wait of the controller, and each of
+        the last journal entries."""
         view = cluster_view(self.sources, self.member)
         for each in view["brokers"]:
             yield Row("broker", str(each["broker"]), None, partial(dict, each))

@@ -1,10 +1,10 @@
-"""`/api/live`: server-sent events; docs/use/http-api.md describes their format.
+"""`/api/live`: server-sent events. docs/use/http-api.md describes their format.
 
-A *channel* consists of a head and rows of named tables, which broker/web/live/rows.py creates. One
-task for each channel reads the channel's source in slices, at most once per ``TICK_S``, and less
-often if the reads would use more than a twentieth of a core. Changes are encoded once for all
-clients. A client that reads too slowly gets the full state again when it has read its queued
-events.
+A *channel* consists of a head and of rows in named tables, which broker/web/live/rows.py creates.
+One task for each channel reads the channel's source in slices. It reads at most once per
+``TICK_S``, and less often if reading would use more than a twentieth of a CPU core. Changes are
+encoded once for all clients. A client that reads too slowly gets the full state again when it has
+read its queued events.
 """
 
 from __future__ import annotations
@@ -31,28 +31,27 @@ SOONEST_S = 0.2
 """The minimum number of seconds between two updates after an event."""
 CLIENTS_MAX = 32
 EVENTS_QUEUED_MAX = 64
-"""The maximum number of queued events of a client; a client that exceeds this number is `behind`.
-"""
+"""The maximum number of queued events of a client. A client above this number is `behind`."""
 ROWS_PER_EVENT = 500
 PING_S = 5.0
 SEND_S_MAX = 30.0
-"""The maximum number of seconds that a client may take to read one event before it is disconnected.
-"""
+"""The maximum number of seconds for which a client may take to read one event. Then it is
+disconnected."""
 STANDS_S = 10.0
-"""The number of seconds between two checks of a reader's login."""
+"""The number of seconds between two checks whether a reader's login is still valid."""
 _IDLE_PER_BUSY = 20
 
 logger = structlog.get_logger(__name__)
 
 Watched = tuple[str, object]
-"""The value of the query parameter ``watch``, and a key that is equal for readers with the same
+"""The value of the query parameter ``watch``, and a key that is equal for all readers with the same
 rights."""
 Place = tuple[str, str]
-"""The position of a row: the name of the table, and the key of the row in the table."""
+"""The position of a row: table name and row key."""
 
 
 class Row(NamedTuple):
-    """A row of a channel. The function ``make`` creates the row's data if ``token`` has changed or
+    """A row of a channel. ``make`` creates the row's data; it is called if ``token`` has changed or
     is None."""
 
     table: str
@@ -62,33 +61,32 @@ class Row(NamedTuple):
 
 
 class Source(Protocol):
-    """The data of a channel; only the loop's thread reads it."""
+    """The data of a channel. Only the loop's thread reads it."""
 
     @property
     def epoch(self) -> int:
-        """A number that changes when the rights of the source's reader may have changed."""
+        """A number that changes when the rights of the reader may have changed."""
         return 0
 
     async def prepare(self, slices: Slices) -> None:
-        """Prepares data that takes long to read before an update; most sources do not need this
-        method."""
+        """Prepares data that takes long to read, before an update. Most sources do nothing."""
         del slices
 
     def head(self) -> dict[str, Any]:
-        """Returns the small part of the data that is sent with each update."""
+        """Returns the head: the small part of the data that each update sends."""
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields the rows of the tables, and None where a slice may end."""
+        """Yields the rows of the tables. Yields None where a slice may end."""
 
     def topics_named(self, row: Row | None) -> Iterable[str]:
-        """Returns the topics that the texts of a row may name, in addition to the row's fields; the
-        texts of the head if ``row`` is None."""
+        """Returns the topics that the texts of a row may name, besides the topics in the row's
+        fields. If ``row`` is None, returns the topics for the texts of the head."""
         del row
         return ()
 
 
 class Client:
-    """One connection, and the events that are queued for it."""
+    """One connection to `/api/live`, and the events that are queued for it."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[bytes] = asyncio.Queue(EVENTS_QUEUED_MAX)
@@ -96,7 +94,7 @@ class Client:
         """True if the client needs the full state, because events were dropped."""
 
     def offer(self, event: bytes) -> None:
-        """Adds an event to the queue, unless too many events are queued."""
+        """Queues an event. If the queue is full, drops the event and sets `behind`."""
         try:
             self.queue.put_nowait(event)
         except asyncio.QueueFull:
@@ -104,28 +102,26 @@ class Client:
 
 
 class Channel:
-    """The data at the last update as JSON texts, and the clients that watch the channel."""
+    """The data at the last update as JSON texts, and the clients that watch it."""
 
     def __init__(self, source: Source, time: Time, slicer: Slicer) -> None:
         self.source = source
         self.clients: set[Client] = set()
         self.read = asyncio.Event()
-        """An event that is set after the first update."""
         self.wake = asyncio.Event()
         """An event that is set when the channel should be updated soon."""
         self.task: asyncio.Task[None] | None = None
         self._time = time
         self._slicer = slicer
         self._pause_s = 0.0
-        """The minimum number of seconds until the next update; 0 before the first update."""
+        """The minimum number of seconds before the next update; 0 before the first update."""
         self._epoch = 0
-        """The epoch of the source at the beginning of the last update."""
+        """The source's epoch when the last update began."""
         self._head = ""
         self._rows: dict[Place, tuple[object, str]] = {}
-        """The token and the encoded data of each row, by table and row key."""
+        """The token and the JSON text of each row, by table and row key."""
 
     async def run(self) -> None:
-        """Updates the channel repeatedly until the task is cancelled."""
         await repeat(self._time, lambda: self._pause_s, self._look_again, _look_failed)
 
     async def _look_again(self) -> None:
@@ -139,7 +135,7 @@ class Channel:
         self.read.set()
 
     async def look(self) -> float:
-        """Reads the source and sends the changes; returns the number of seconds for which this
+        """Reads the source and sends the changes. Returns the number of seconds for which this
         blocked the loop."""
         slices = self._slicer.work("/api/live")
         self._epoch = self.source.epoch
@@ -173,7 +169,7 @@ class Channel:
         return slices.end()
 
     async def looked(self) -> None:
-        """Waits for the first update; if rights have changed, waits for an update that began after
+        """Waits for the first update. If rights have changed, waits for an update that began after
         the change."""
         await self.read.wait()
         while self._epoch != self.source.epoch:
@@ -182,7 +178,6 @@ class Channel:
             await self.read.wait()
 
     def everything(self) -> Iterator[bytes]:
-        """Yields events that contain the full current state."""
         return self._events([text for _, text in self._rows.values()], reset=True)
 
     def _events(self, rows: list[str], *, reset: bool) -> Iterator[bytes]:
@@ -197,7 +192,7 @@ class Channel:
 
 
 class Live:
-    """The ASGI application of `/api/live`, which manages all channels of a broker."""
+    """The ASGI application of `/api/live`. It manages all channels of a broker."""
 
     def __init__(
         self, find: Callable[[str, Reader], Source | None], time: Time, slicer: Slicer
@@ -211,12 +206,11 @@ class Live:
         self._open: set[asyncio.Task[Any]] = set()
 
     def happened(self) -> None:
-        """Makes every channel update soon, since an event has happened."""
+        """Called after an event. Makes every channel update soon."""
         for channel in self.channels.values():
             channel.wake.set()
 
     async def stop(self) -> None:
-        """Disconnects every client."""
         tasks = list(self._open)
         for task in tasks:
             task.cancel()
@@ -224,7 +218,6 @@ class Live:
             await asyncio.wait(tasks)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends events to one client until the client disconnects."""
         asked = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
         watch = asked.get("watch", ["groups"])[0]
         reader = reader_of(scope)
@@ -279,7 +272,8 @@ class Live:
 
 
 async def _write(time: Time, channel: Channel, client: Client, reader: Reader, send: Send) -> None:
-    """Writes the channel's events to one client as long as the login of its reader is valid."""
+    """Sends the channel's events to one client, until the login of the client's reader is no longer
+    valid."""
     headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     # Sent at once: the client learns that it is connected, and how soon to reconnect.
@@ -338,6 +332,6 @@ def _flag(value: bool) -> str:
 
 
 def steady(wall_ms: int) -> int:
-    """Returns the time rounded to 100 ms, since the difference between two clocks in whole
-    milliseconds varies by 1 ms."""
+    """Returns ``wall_ms`` rounded to 100 ms. Without rounding, a time that is computed from two
+    clocks would vary by 1 ms."""
     return wall_ms // 100 * 100

@@ -1,8 +1,9 @@
-"""The heads and the rows of `/api/live` for groups, topics and the broker.
+"""The heads and rows of `/api/live` for groups, topics and the broker.
 
 Each row has a token, which contains everything on which the row depends. A row is created again
-only if its token has changed. Values are the same as in the rest of the API, except that the rows
-contain points in time instead of durations, so that a row does not change only because time passes.
+only if its token has changed. The values are the same as in the responses of all other `/api`
+paths, except that rows contain points in time instead of durations. Therefore a row does not change
+only because time passes.
 """
 
 from __future__ import annotations
@@ -47,15 +48,15 @@ from verdicts.names import Verdict
 
 REBALANCES_SHOWN = 24
 LOOKUP_S_MAX = 0.2
-"""The maximum number of seconds for which an update waits for lookups of record ages; ages that are
+"""The maximum number of seconds that an update waits for the ages of unread records. Ages that are
 found later are in the next update."""
 JUDGED_EVERY_S = 5.0
-"""The number of seconds between two judgements of the watched group, whose sentences contain times
-that change."""
+"""The number of seconds between two verdicts on the watched group. The sentences of a verdict
+contain times that change."""
 
 
 def find(sources: Sources, watch: str, reader: Reader) -> Source | None:
-    """Returns the source of ``watch``, restricted to the reader's rights; None if ``watch`` is
+    """Returns the source for ``watch``, restricted to the reader's rights; None if ``watch`` is
     unknown."""
     source = _found(sources, watch)
     if source is None or reader.sees_everything:
@@ -64,10 +65,10 @@ def find(sources: Sources, watch: str, reader: Reader) -> Source | None:
 
 
 def _found(sources: Sources, watch: str) -> Source | None:
-    """Returns the source of ``watch``; None if ``watch`` is unknown.
+    """Returns the source for ``watch``; None if ``watch`` is unknown.
 
     ``watch`` is groups, groups/GROUP, transactions, transactions/ID, topics, topics/TOPIC, or
-    broker; in a cluster it may also be cluster.
+    broker. In a cluster it may also be cluster.
     """
     kind, slash, name = watch.partition("/")
     if kind == "groups":
@@ -82,15 +83,15 @@ def _found(sources: Sources, watch: str) -> Source | None:
 
 
 class Groups(Source):
-    """The data about all groups: table ``group`` has the summary of each group."""
+    """The live data about all groups. The table ``group`` contains the summary of each group."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._unread: dict[str, tuple[Any, int | None]] = {}
-        """For each group: the wall time of its oldest unread record, and the pair (lag, sample) for
-        which this time was found."""
+        """By group id: the lag and the sample for which the age of the oldest unread record was
+        found, and the wall time of that record."""
         self._stale: dict[str, tuple[HostedGroups, Any]] | None = None
-        """The groups whose lag changed at the last update; None before the first update."""
+        """The groups whose lag changed in the last update; None before the first update."""
 
     async def prepare(self, slices: Slices) -> None:
         """Finds the age of the oldest unread record for each group whose lag has changed."""
@@ -107,8 +108,8 @@ class Groups(Source):
             await self._look(slices, group_id, *found)
 
     async def _look(self, slices: Slices, group_id: str, hosted: HostedGroups, stamp: Any) -> None:
-        """Finds the time of a group's oldest unread record; if an age is unknown, the group remains
-        stale."""
+        """Finds the time of a group's oldest unread record. If it can't be found now, the group
+        remains stale."""
         lags = self.sources.lags
         unknown = lags.times.unknown
         since_ms: list[int] = []
@@ -124,12 +125,11 @@ class Groups(Source):
         self._unread[group_id] = (stamp if is_known else None, oldest_ms)
 
     def head(self) -> View:
-        """Returns a head that says whether groups may be missing from the list."""
+        """Returns a head that states whether groups may be missing from the list."""
         runtime = self.sources.groups
         return {"loading": runtime.life.loading, "unreadable": runtime.life.unreadable()}
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields one row for each group."""
         sources = self.sources
         trends = sources.trends
         before, self._unread = self._unread, {}
@@ -161,7 +161,6 @@ class Groups(Source):
                 yield Row("group", group.group_id, token, make)
 
     def topics_named(self, row: Row | None) -> Iterable[str]:
-        """Returns the topics of the group in the row."""
         return () if row is None else _topics_named(self.sources, row.key)
 
     def _row(
@@ -174,8 +173,8 @@ class Groups(Source):
 
 
 class OneGroup(Source):
-    """The data of one group: tables ``member``, ``offset``, ``rebalance`` and, for a share group,
-    ``share``; and ``journal``, which has one row."""
+    """The live data about one group, with the tables ``member``, ``offset`` and ``rebalance``, and
+    ``share`` for a share group. The table ``journal`` has one row."""
 
     def __init__(self, sources: Sources, group_id: str) -> None:
         self.sources = sources
@@ -183,14 +182,13 @@ class OneGroup(Source):
         self._judgement: Judgement | None = None
         self._judged_s = 0.0
         self._judged_in: tuple[object, int] | None = None
-        """The state and the generation in which the group was judged; if either changes, the
-        judgement is obsolete."""
+        """The state and generation of the group at its last verdict. If either changes, the verdict
+        is obsolete."""
 
     async def prepare(self, slices: Slices) -> None:
-        """Judges the group, and looks up the ages of the first unread records.
-
-        The ages of a busy group always change; the group is judged only every few seconds.
-        """
+        """Determines the group's verdict, and looks up the ages of the first unread records. These
+        ages always change in a busy group; its verdict is therefore determined only every few
+        seconds."""
         found = self._group()
         if found is None:
             self._judgement = None
@@ -213,7 +211,7 @@ class OneGroup(Source):
         return None if hosted is None or group is None else (hosted, group)
 
     def head(self) -> View:
-        """Returns the data about the group without its tables; ``exists`` is false if the group
+        """Returns the data about the group without the tables. ``exists`` is False if the group
         does not exist."""
         found, hosted = self._group(), self._hosted()
         head: View = {
@@ -237,7 +235,7 @@ class OneGroup(Source):
         return head
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields a row for each member, offset and rebalance, and a row for the rest of the
+        """Yields a row for each member, offset and rebalance, and one row for the other data of the
         journal."""
         found = self._group()
         journal = journal_head(self.sources, self._hosted(), self.group_id)
@@ -255,7 +253,6 @@ class OneGroup(Source):
             yield Row("rebalance", str(entry.number), token, partial(_rebalance, make))
 
     def topics_named(self, row: Row | None) -> Iterable[str]:
-        """Returns the topics of the group."""
         del row
         return _topics_named(self.sources, self.group_id)
 
@@ -312,7 +309,7 @@ def _rebalance(make: Callable[[], View]) -> View:
 
 
 def _without_spans(awaited: list[View]) -> None:
-    """Removes the texts about awaited members, since these texts contain durations."""
+    """Removes the texts about awaited members, since they contain durations."""
     for each in awaited:
         del each["words"]
         if each["last_heard_ms"] is not None:
@@ -326,45 +323,42 @@ def _offset(
 
 
 def _with_point(row: View, since_ms: int | None) -> View:
-    """Replaces the duration in a row, which increases as time passes, by a point in time."""
+    """Replaces the duration in a row by a point in time, which does not change as time passes."""
     del row["lag_seconds"]
     row["unread_since_ms"] = since_ms
     return row
 
 
 class Topics(Source):
-    """The data about all topics: table ``topic`` has the summary of each topic."""
+    """The live data about all topics. The table ``topic`` contains the summary of each topic."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
 
     def head(self) -> View:
-        """Returns an empty head."""
         return {}
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields one row for each topic."""
         for name, entry in list(self.sources.logs.topics.items()):
             yield Row("topic", name, None, partial(topic_summary, entry))
 
 
 class OneTopic(Source):
-    """The data of one topic: tables ``partition``, ``setting`` and ``group`` (groups with offsets
-    in the topic)."""
+    """The live data about one topic, with the tables ``partition``, ``setting`` and ``group``
+    (groups with committed offsets in the topic)."""
 
     def __init__(self, sources: Sources, name: str) -> None:
         self.sources = sources
         self.name = name
 
     def head(self) -> View:
-        """Returns the summary of the topic; ``exists`` is false if the topic does not exist."""
+        """Returns the summary of the topic. ``exists`` is False if the topic does not exist."""
         entry = self.sources.logs.topics.get(self.name)
         if entry is None:
             return {"topic": self.name, "exists": False}
         return {**topic_summary(entry), "exists": True}
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields a row for each partition, setting and group."""
         entry = self.sources.logs.topics.get(self.name)
         if entry is None:
             return

@@ -1,8 +1,8 @@
-"""`/api/live` for a reader with restricted rights, which are checked at each update.
+"""`/api/live` for a reader with restricted rights.
 
-Rows that the reader may not see are omitted, so that a row disappears when the right is revoked.
-When rights may have changed, all rows are created again. Keys are not redacted: if the key of a row
-contains a name that the reader may not see, the row is omitted.
+The rights are checked at each update. Rows that the reader may not see are omitted, so that a row
+disappears when a right is revoked. When rights may have changed, all rows are created again. Row
+keys are not redacted: if the key contains a name that the reader may not see, the row is omitted.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _FIELD_OF = {"groups": "group", "transactions": "id", "topics": "topic"}
 
 
 class SeenBy(Source):
-    """A source that returns the data of ``inner``, the source of ``watch``, without the data that
-    ``reader`` may not see."""
+    """A source that returns the data of the source ``inner`` without the data that ``reader`` may
+    not see."""
 
     def __init__(self, inner: Source, watch: str, reader: Reader) -> None:
         self._inner = inner
@@ -38,16 +38,15 @@ class SeenBy(Source):
 
     @property
     def epoch(self) -> int:
-        """The epoch of the reader's rights."""
+        """A number that changes when the reader's rights may have changed."""
         return self._reader.epoch
 
     async def prepare(self, slices: Slices) -> None:
-        """Prepares ``inner`` for the next update."""
         await self._inner.prepare(slices)
 
     def _may(self) -> bool:
-        """Returns True if the reader may see the watched object. Every reader may see lists, since
-        their rows are filtered."""
+        """Returns True if the reader may see the watched object. All readers may watch lists, since
+        the rows of lists are filtered."""
         if self._kind not in _KINDS:
             return self._reader.sees_cluster
         return not self._of_one or self._sees(self._kind, self._name)
@@ -59,8 +58,7 @@ class SeenBy(Source):
         return reader.sees_topic(name) if kind == "topics" else reader.sees_transactional_id(name)
 
     def head(self) -> View:
-        """Returns the head; if the reader does not have permission, ``denied`` names the missing
-        right."""
+        """Returns the head. If the reader lacks a right, the field ``denied`` names it."""
         reader = self._reader
         if self._may():
             found: View = redacted(reader, self._inner.head(), self._inner.topics_named(None))
@@ -73,7 +71,8 @@ class SeenBy(Source):
         return head
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields the rows that the reader may see, without names that the reader may not see."""
+        """Yields the rows that the reader may see. Names that the reader may not see are removed
+        from them."""
         if not self._may():
             return
         epoch = self._reader.epoch
@@ -93,7 +92,7 @@ class SeenBy(Source):
         return redaction.of(row.make())
 
     def _sees_row(self, row: Row) -> bool:
-        """Returns True if the reader may see the object that the row's key names."""
+        """Returns True if the reader may see the object that the row key names."""
         reader = self._reader
         match row.table:
             case "group":

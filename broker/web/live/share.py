@@ -1,8 +1,5 @@
-"""The rows of `/api/live` for the share partitions of a share group.
-
-As in broker/web/live/rows.py, times are rounded, so that a row does not change only because time
-passes.
-"""
+"""The rows of `/api/live` for the share partitions of a share group. Times are rounded, so that a
+row does not change only because time passes."""
 
 from __future__ import annotations
 
@@ -20,15 +17,15 @@ _TIMES = ("known_since_ms", "since_ms", "until_ms", "at_ms")
 
 
 def share_settings(sources: Sources, group: GroupView) -> View | None:
-    """Returns the settings of the deliveries of a share group; None for another group."""
+    """Returns the delivery settings of a share group; None for a group of another type."""
     if not isinstance(group, ShareGroupView):
         return None
     return delivery_limits(sources, group.group_id)
 
 
 def share_rows(sources: Sources, group: GroupView) -> Iterator[Row | None]:
-    """Yields a row for each share partition of a share group, in the table ``share``; None after
-    each step of the work."""
+    """Yields a row of the table ``share`` for each share partition of a share group. Yields None
+    where a slice may end."""
     if isinstance(group, ShareGroupView):
         for place in share_places(sources, group):
             key = f"{place.topic}-{place.partition}"
@@ -37,7 +34,7 @@ def share_rows(sources: Sources, group: GroupView) -> Iterator[Row | None]:
 
 
 def _steadied(value: Any) -> Any:
-    """Returns the value with rounded times, at every depth."""
+    """Returns ``value`` with all times in it rounded, at every depth."""
     if isinstance(value, Mapping):
         return {
             name: steady(each) if name in _TIMES and each is not None else _steadied(each)

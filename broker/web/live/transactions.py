@@ -1,8 +1,6 @@
-"""The heads and the rows of `/api/live` for transactions.
-
-As in broker/web/live/rows.py, a row is created again only if its token has changed. Rows contain
-timestamps instead of durations, so that a row does not change only because time passes.
-"""
+"""The heads and rows of `/api/live` for transactions. A row is created again only if its token has
+changed. Rows contain points in time instead of durations, so that a row does not change only
+because time passes."""
 
 from __future__ import annotations
 
@@ -29,28 +27,27 @@ from broker.web.views.transactions import (
 from transactions.transaction import Transaction
 
 HELD_MS = 1_000
-"""The minimum number of ms for which a partition's last stable offset must be held back before the
-partition is shown: most transactions end earlier."""
+"""The minimum number of ms for which a transaction must hold back a partition's last stable offset
+before the partition is shown. Most transactions end earlier."""
 
 
 class Transactions(Source):
-    """All transactions: table ``transaction`` has a row per transactional id, and table ``held``
-    has a row per partition whose last stable offset is held back."""
+    """The live data about all transactions. The table ``transaction`` has a row for each
+    transactional id. The table ``held`` has a row for each partition whose last stable offset is
+    held back."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
 
     async def prepare(self, slices: Slices) -> None:
-        """Finds the transactional ids of the producers of open transactions."""
+        """Finds the transactional ids that belong to the producer ids of open transactions."""
         await slices.through(self.sources.lso_blockers.refresh())
 
     def head(self) -> View:
-        """Returns a head that says whether ids may be missing from the list."""
+        """Returns a head that states whether transactional ids may be missing from the list."""
         return listing_head(self.sources)
 
     def rows(self) -> Iterator[Row | None]:
-        """Yields a row for each transactional id, and a row for each partition whose last stable
-        offset is held back."""
         for hosted in readable(self.sources):
             for known in list(hosted.core.view.transactions.values()):
                 token = (known.value, known.client)
@@ -77,7 +74,8 @@ class Transactions(Source):
 
 
 class OneTransaction(Source):
-    """One transactional id: tables ``partition``, ``story`` and ``refused``."""
+    """The live data about one transactional id, with the tables ``partition``, ``story`` (recorded
+    transactions) and ``refused`` (errors of rejected requests)."""
 
     def __init__(self, sources: Sources, transactional_id: str) -> None:
         self.sources = sources
@@ -88,7 +86,7 @@ class OneTransaction(Source):
         return None if hosted is None else hosted.core.view.get(self.transactional_id)
 
     def head(self) -> View:
-        """Returns the summary of the transactional id; ``exists`` is false if the id is unknown."""
+        """Returns the summary of the transactional id. ``exists`` is False if the id is unknown."""
         known = self._known()
         hosted = self.sources.transactions.hosted_for(self.transactional_id)
         journal = self.sources.transaction_journal.get(self.transactional_id)

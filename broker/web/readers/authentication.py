@@ -1,16 +1,16 @@
-"""Authentication over HTTP, if it is enabled; it happens before any response is created.
+"""Authentication over HTTP, if it is enabled. It happens before any response is created.
 
 /healthz, /livez and /readyz are public, and show an anonymous reader only the broker's state. The
-token of /metrics gives access only to /metrics. All other paths need a principal, either from a
-client certificate, or from a name and password. A browser prompts for the name and password, and
-sends them again with each request. Muster sets no cookies, so that a page of another site can't
-send requests in the name of the reader (`broker/web/http_guard.py` rejects such requests with a
-browser's credentials).
+token of /metrics gives access only to /metrics. All other paths need a principal, from a client
+certificate or from a name and password. A browser prompts for the name and password, and sends them
+again with each request. Muster sets no cookies, so that a page of another site can't use a reader's
+login. `broker/web/http_guard.py` rejects requests that such a page sends with a browser's
+credentials.
 
-Guesses are limited together with logins at Kafka's listeners: the response to a failed login is
-delayed. After a few failures of a user from an address, further passwords of that user are checked
-one by one, with pauses. Tokens are limited in the same way. A scraper that recently sent the right
-token does not wait.
+Password guesses over HTTP and at Kafka's listeners are limited together: the response to a failed
+login is delayed. After a few failures of a user from an address, later passwords of this user are
+checked one by one, with pauses. Tokens are limited in the same way. A scraper that recently sent
+the right token does not wait.
 """
 
 from __future__ import annotations
@@ -42,25 +42,28 @@ OPEN: Final = frozenset(("/healthz", "/livez", "/readyz"))
 METRICS: Final = "/metrics"
 TOKEN: Final = "token"
 _TOKENS_NAME: Final = "\0token of /metrics"
-"""The user name under which failures of tokens are counted. No real user can have this name, since
-names in PLAIN can't contain its first byte."""
+"""The user name under which failed tokens are counted. No real user can have this name, since names
+in PLAIN can't contain its first byte."""
 _CHECKS_MAX: Final = 64
-"""The maximum number of passwords that are checked at the same time; further requests are rejected.
+"""The maximum number of passwords that are checked at the same time. Further requests are rejected.
 """
 _WAITING_MAX: Final = 8
 """The maximum number of requests from one address that wait for a check, out of 128 connections in
-total; further requests that would have to wait are rejected."""
+total. Further requests that would have to wait are rejected."""
 _KNOWN_S: Final = 600.0
-"""The number of seconds for which the right token is accepted from an address without a wait, after
-it was accepted from this address once. From another address the right token waits, so that a guess
-is not confirmed immediately. (A token is long and random, but a password may not be. Therefore a
-right password always waits if checks of its user's passwords are failing.)"""
+"""The number of seconds for which an address that has sent the right token may send it again
+without a wait.
+
+From any other address, even the right token waits, so that a guess is not confirmed immediately.
+Passwords have no such exception, since they may be short: while checks of a user's passwords fail,
+the right password waits too.
+"""
 _KNOWN_MAX: Final = 1000
 """The maximum number of remembered addresses that have sent the right token."""
 
 
 class HttpAccess(NamedTuple):
-    """The configuration of the authentication of readers. The repr omits the token."""
+    """The configuration of the authentication over HTTP. The repr omits the token."""
 
     ways: frozenset[str]
     token: str | None
@@ -69,7 +72,7 @@ class HttpAccess(NamedTuple):
     authorizer: Callable[[], Authorizer]
     failure_delay_ms: int
     logins: Logins
-    """Counts logins and limits guesses, together with logins at Kafka's listeners."""
+    """Counts logins and limits guesses, together for HTTP and Kafka's listeners."""
 
     def __repr__(self) -> str:
         return f"HttpAccess({sorted(self.ways)})"
@@ -82,7 +85,8 @@ class _Refused(Exception):
 
 
 class Authenticated:
-    """An ASGI application that passes requests of authenticated readers to ``inner``."""
+    """An ASGI application that passes requests of authenticated readers to the application
+    ``inner``."""
 
     def __init__(self, inner: ASGIApp, access: HttpAccess, time: Time) -> None:
         self._inner = inner
@@ -94,10 +98,9 @@ class Authenticated:
         self._waiting = Counter[str]()
         """The number of requests that wait for a check, by address."""
         self._token_right_s: OrderedDict[str, float] = OrderedDict()
-        """The time at which the right token was last received from each address."""
+        """The time in seconds at which each address last sent the right token."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles or rejects one request."""
         try:
             reader = await self._reader(scope)
         except _Refused as refused:
@@ -199,7 +202,8 @@ class Authenticated:
         return principal
 
     async def _turn(self, host: str, name: str) -> None:
-        """Waits until a password or token for ``name`` from the address ``host`` may be checked."""
+        """Waits until a password or token that the address ``host`` has sent for ``name`` may be
+        checked."""
         network = network_of(host)
         wait_ms = self._guesses.wait_ms(
             network,
@@ -232,8 +236,8 @@ async def _always() -> bool:
 
 
 def _authorization(scope: Scope) -> tuple[str, str] | None:
-    """Returns the scheme, in lower case, and the rest of the Authorization header; None if the
-    header is missing."""
+    """Returns the two parts of the Authorization header: the scheme in lower case, and the
+    credentials. Returns None if the header is missing."""
     for name, value in scope["headers"]:
         if name == b"authorization":
             scheme, _, rest = value.decode("latin-1").strip().partition(" ")

@@ -29,10 +29,10 @@ _READER: Final = "muster.reader"
 
 
 class Reader:
-    """A reader with all rights; subclasses restrict the rights."""
+    """A reader with all rights. Subclasses restrict the rights."""
 
     is_stranger = False
-    """True for an anonymous reader, who sees only the broker's state."""
+    """True for an anonymous reader, which sees only the broker's state."""
     key: object = None
     """A key that is equal for readers with the same rights."""
 
@@ -47,16 +47,15 @@ class Reader:
         return True
 
     async def stands(self) -> bool:
-        """Returns True if the reader's login is still valid."""
+        """Returns True while the reader's login is valid."""
         return True
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """Returns True if the reader may perform the operation on the resource."""
         del operation, kind, name
         return True
 
     def describes(self, kind: ResourceType, name: str) -> bool:
-        """Returns True if the reader may see the group, topic or transactional id."""
+        """Returns True if the reader may see the group, topic or transactional id ``name``."""
         return self.may(Operation.DESCRIBE, kind, name)
 
     @property
@@ -77,12 +76,12 @@ class Reader:
         return self.describes(ResourceType.TRANSACTIONAL_ID, name)
 
     def denied(self, operation: Operation, kind: ResourceType, name: str) -> str:
-        """Returns the error text for a request that names a resource on which the reader does not
-        have the right."""
+        """Returns the error text for a request that names a resource on which the reader lacks the
+        right."""
         return self.sentence(operation, kind, name)
 
     def sentence(self, operation: Operation, kind: ResourceType, name: str) -> str:
-        """Returns the text that names the right that the reader does not have."""
+        """Returns a sentence that names the right that the reader lacks."""
         what = "the cluster" if kind is ResourceType.CLUSTER else f"{spelled(kind).lower()} {name}"
         return f"{self.name} may not {spelled(operation)} {what}"
 
@@ -90,8 +89,8 @@ class Reader:
 
 
 EVERYTHING: Final = Reader()
-"""The reader with all rights: every reader if authentication is off, and a reader that sent the
-token of /metrics."""
+"""The reader with all rights. It represents every reader if authentication is off, and the scraper
+that sent the token of /metrics."""
 
 
 class Stranger(Reader):
@@ -102,11 +101,9 @@ class Stranger(Reader):
 
     @property
     def sees_everything(self) -> bool:
-        """Always False."""
         return False
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """Returns False."""
         del operation, kind, name
         return False
 
@@ -115,18 +112,18 @@ STRANGER: Final = Stranger()
 
 
 class Asker:
-    """An HTTP client, with those attributes of a Kafka connection that an authorizer reads."""
+    """An HTTP client, with the attributes of a Kafka connection that an authorizer reads."""
 
     def __init__(self, principal: Principal, host: str) -> None:
         self.principal = principal
         self.client_host = f"/{host}"
         self.client_id = "http"
         self.verdicts: object | None = None
-        """The data that the authorizer caches, as in `Connection`."""
+        """Data that the authorizer caches about the principal, as in `Connection`."""
 
 
 class JudgedReader(Reader):
-    """A principal whose rights the authorizer decides."""
+    """A reader whose rights the authorizer decides."""
 
     def __init__(
         self,
@@ -135,7 +132,7 @@ class JudgedReader(Reader):
         authorizer: Authorizer,
         stands: Callable[[], Awaitable[bool]],
     ) -> None:
-        """Creates the reader; the function ``stands`` returns True if the login is still valid."""
+        """Creates the reader. ``stands`` returns True while the login is valid."""
         self._asker: Any = Asker(principal, host)
         self._authorizer = authorizer
         self._stands = stands
@@ -144,7 +141,7 @@ class JudgedReader(Reader):
 
     @property
     def epoch(self) -> int:
-        """The epoch of the authorizer, which changes when ACLs may have changed."""
+        """The epoch of the authorizer, which changes when the ACLs may have changed."""
         return self._authorizer.epoch
 
     @property
@@ -153,16 +150,14 @@ class JudgedReader(Reader):
         return not self._authorizer.judges
 
     async def stands(self) -> bool:
-        """Returns True if the login is still valid."""
         return await self._stands()
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """Returns the authorizer's current decision. Writes no line to the audit log, since a list
-        omits denied rows."""
+        """Returns the authorizer's current decision. Does not write to the audit log, since a list
+        only omits denied rows."""
         return self._allowed(operation, kind, name, is_logged=False)
 
     def denied(self, operation: Operation, kind: ResourceType, name: str) -> str:
-        """Returns the error text, and writes a line to the audit log."""
         self._allowed(operation, kind, name, is_logged=True)
         return self.sentence(operation, kind, name)
 
@@ -175,13 +170,12 @@ class JudgedReader(Reader):
 
 
 def reader_of(scope: Scope) -> Reader:
-    """Returns the reader of a request; if authentication is enabled,
-    `broker/web/readers/authentication.py` has set this reader."""
+    """Returns the reader of a request, as `set_reader` has stored it. Without authentication,
+    returns a reader with all rights."""
     found = scope.get(_READER, EVERYTHING)
     assert isinstance(found, Reader)
     return found
 
 
 def set_reader(scope: Scope, reader: Reader) -> None:
-    """Sets the reader of a request, which `reader_of` then returns."""
     scope[_READER] = reader

@@ -1,12 +1,12 @@
-"""Removes data from a view if the reader may not see the data.
+"""Removes data from a view if the reader may not see it.
 
-A group that a reader may describe can have offsets in topics that the reader may not see, and
-sentences about these topics. A transaction can include partitions of such topics, and can block
-such groups. Rows about these topics and groups are removed, their names are removed from lists, and
-`HIDDEN` replaces their names in sentences.
+A reader may be allowed to see a group, but not all topics in which the group has offsets. The same
+is true of a transaction: it may include hidden topics and block hidden groups. Rows about hidden
+topics and groups are removed, their names are removed from lists, and `HIDDEN` replaces their names
+in sentences.
 
-A sentence is read word by word, and a name is checked only when it occurs: a group may have
-thousands of topics, but its sentences name a few.
+A sentence is read word by word, and the right to see a name is checked only when the name occurs. A
+group may have thousands of topics, but its sentences name only a few.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _KIND_OF: Final[Mapping[str, str]] = {
     "id": _ID,
     "transactional_id": _ID,
 }
-"""The kind of names that each field contains."""
+"""The kind of names in each field, by field name."""
 _KIND_OF_TYPE: Final[Mapping[str, str]] = {
     "Topic": _TOPIC,
     "Group": _GROUP,
     "TransactionalId": _ID,
 }
-"""The kind of names that the field ``name`` contains, by the value of the field ``resource_type``.
-"""
+"""The kind of names in the field ``name``, by the value of the field ``resource_type``."""
 _BY_TOPIC: Final = "partitions"
-"""The field that may contain an object with topics as keys."""
+"""The field that may contain an object whose keys are topics."""
 _WORD: Final = re.compile(r"[\w.-]+")
 """Matches a word in a sentence. Every topic name is one word; most group ids and transactional ids
 are one word."""
 _BY_ITSELF: Final = re.compile(r"(?:[-:]\d[\d,-]*)?(?![\w-]|\.\w)")
-"""Matches the text that may follow a whole name: optional partition numbers, then the end of the
-word."""
+"""Matches what may follow a whole name in a sentence: optional partition numbers, and then the end
+of the word."""
 _HERE: Final = "\0"
-"""A placeholder for `HIDDEN` during the search, since the text of `HIDDEN` also contains words."""
+"""A placeholder during the search. It finally becomes `HIDDEN`, whose text itself contains words.
+"""
 
 Row = dict[str, Any]
 
@@ -53,27 +53,24 @@ Row = dict[str, Any]
 def redacted(
     reader: Reader, view: Any, topics: Iterable[str] = (), groups: Iterable[str] = ()
 ) -> Any:
-    """Returns a view without the data that the reader may not see. The texts of the view may name
-    ``topics`` and ``groups``."""
+    """Returns a view without the data that the reader may not see. ``topics`` and ``groups`` are
+    names that may occur in the texts of the view."""
     return Redaction(reader, topics, groups).of(view)
 
 
 class Redaction:
-    """Removes from several views the data that one reader may not see.
-
-    Each name is checked only once. Therefore all views must be shown at about the same time, such
-    as the rows of one group.
-    """
+    """Removes the data that one reader may not see from several views. The right to see a name is
+    checked only once. Therefore use one object only for views that are shown at about the same
+    time, such as the rows of one group."""
 
     def __init__(
         self, reader: Reader, topics: Iterable[str] = (), groups: Iterable[str] = ()
     ) -> None:
-        """Creates the object. The texts of each view may name ``topics`` and ``groups``, in
-        addition to the names in the view's fields."""
+        """Creates the object. ``topics`` and ``groups`` are names that may occur in the texts of
+        the views, in addition to the names in their fields."""
         self._hidden = None if reader.sees_everything else _Hidden(reader, topics, groups)
 
     def of(self, view: Any) -> Any:
-        """Returns a view without the data that the reader may not see."""
         hidden = self._hidden
         if hidden is None:
             return view
@@ -82,7 +79,7 @@ class Redaction:
         return _without(view, "", hidden)
 
     def rows(self, rows: Iterator[Row | None]) -> Iterator[Row | None]:
-        """Yields rows without the data that the reader may not see; yields None instead of a hidden
+        """Yields rows without the data that the reader may not see. Yields None for a hidden
         row."""
         hidden = self._hidden
         for row in rows:
@@ -93,15 +90,14 @@ class Redaction:
 
 
 class _Hidden:
-    """The names that occur in views, and the names among them that one reader may not see."""
+    """The names that occur in views. Determines which of them one reader may not see."""
 
     def __init__(self, reader: Reader, topics: Iterable[str], groups: Iterable[str]) -> None:
         self._named = {_TOPIC: set(topics), _GROUP: set(groups), _ID: set[str]()}
         self._all = (self._named[_TOPIC] | self._named[_GROUP]) - {""}
         self._lengths = sorted(set(map(len, self._all)))
-        """The distinct lengths of all names, in ascending order."""
         self._phrases = sorted(filter(_is_phrase, self._named[_GROUP]), key=len, reverse=True)
-        """The names that have more than one word, the longest name first."""
+        """The names with more than one word, longest first."""
         self._sees: Mapping[str, Callable[[str], bool]] = {
             _TOPIC: reader.sees_topic,
             _GROUP: reader.sees_group,
@@ -130,15 +126,16 @@ class _Hidden:
         return hidden
 
     def from_sentence(self, text: str) -> str:
-        """Returns the sentence; each hidden name that is a whole word or precedes a partition
-        number is replaced."""
+        """Returns the sentence with `HIDDEN` in place of each hidden name. A name counts only if it
+        is a whole word or if a partition number follows it."""
         for name in self._phrases:
             if name in text and self._hides_any(name):
                 text = _without_phrase(text, name)
         return _WORD.sub(self._shown, text).replace(_HERE, HIDDEN)
 
     def _shown(self, found: re.Match[str]) -> str:
-        """Returns the word; the longest prefix that is a hidden name is replaced by `HIDDEN`."""
+        """Returns the matched word. If a prefix of the word is a hidden name, a placeholder
+        replaces the longest such prefix."""
         word, end = found.group(), 0
         for length in self._lengths:
             if length > len(word):
@@ -157,8 +154,8 @@ class _Hidden:
 
 
 def _is_phrase(name: str) -> bool:
-    """Returns True if a group id or transactional id has more than one word; a topic name always
-    has one word."""
+    """Returns True if a group id or transactional id has more than one word. Topic names always
+    have one word."""
     return bool(name) and _WORD.fullmatch(name) is None
 
 
@@ -177,7 +174,6 @@ def _without_phrase(text: str, name: str) -> str:
 
 
 def _names(view: Any, field: str = "") -> Iterator[tuple[str, str]]:
-    """Yields every name in a view, with its kind."""
     if isinstance(view, dict):
         kind, name = _resource(view)
         if kind:
@@ -194,8 +190,8 @@ def _names(view: Any, field: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _resource(view: dict[str, Any]) -> tuple[str, str]:
-    """Returns the kind and the name of the resource of a row, for example of a denial; "" if the
-    row has no resource."""
+    """Returns the kind and name of the resource in a row, for example of a denial. Returns "" if
+    the row has no resource."""
     kind, name = _KIND_OF_TYPE.get(view.get("resource_type", ""), ""), view.get("name")
     return (kind, name) if isinstance(name, str) else ("", "")
 
@@ -221,8 +217,8 @@ def _without(view: Any, field: str, hidden: _Hidden) -> Any:
 
 
 def _is_of(each: Any, field: str, hidden: _Hidden) -> bool:
-    """Returns True if a row, or a name in a list, is hidden. The row of a blocking transaction is
-    not hidden, but its id is."""
+    """Returns True if a row, or a name in a list, must be hidden. The row of a blocking transaction
+    is not hidden; only its transactional id is."""
     if isinstance(each, dict):
         return hidden.hides(_TOPIC, each.get("topic")) or hidden.hides(_GROUP, each.get("group"))
     return field in _KIND_OF and hidden.hides(_KIND_OF[field], each)

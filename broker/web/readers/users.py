@@ -1,10 +1,10 @@
-"""Names and passwords over HTTP: the users are the users of the broker's listeners.
+"""Names and passwords over HTTP. The users are those of the broker's Kafka listeners.
 
-The settings of SASL listeners contain the passwords of PLAIN. The broker does not know the
-passwords of SCRAM: a thread hashes the password that the client sent, and compares the hash with
-the stored credential. A right password is remembered for a while as a digest with a key of this
-process, since a browser sends the password with each request, and a hash takes milliseconds. The
-digest is removed when the credentials of the user change.
+The broker's configuration contains the passwords of PLAIN users. The broker does not know the
+passwords of SCRAM users: a thread hashes the password from the client and compares the hash with
+the stored credential. A browser sends the password with each request, and a hash takes
+milliseconds. Therefore a right password is remembered for a while, as a digest with a key of this
+process. The digest is removed when the user's credentials change.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from broker.config.config import Config
 
 REMEMBERED_S: Final = 30.0
-"""The number of seconds for which a right password is not hashed again if the user's credentials do
-not change."""
+"""The number of seconds for which a right password is not hashed again, unless the user's
+credentials change."""
 REMEMBERED_MAX: Final = 1000
 _NOBODYS: Final = b"\0"
-"""The value that is compared with the password of an unknown user; no real password contains this
+"""The value with which the password of an unknown user is compared. No real password contains this
 byte."""
 _DECOY_CREDENTIAL: Final = ScramCredential(bytes(16), b"", b"", ITERATIONS_MIN)
-"""The credential that is used for an unknown user, so that the check takes as long as for a known
-user; no password matches, since a stored key is never empty."""
+"""The credential with which the password of an unknown user is checked, so that the check takes as
+long as for a known user. No password matches, since a stored key is never empty."""
 
 Credentials = Mapping[ScramMechanism, ScramCredential]
 
@@ -49,7 +49,7 @@ class HttpUsers(Protocol):
     """The users who may log in by name and password."""
 
     def remembered(self, name: str, password: str) -> Principal | None:
-        """Returns the principal if this password was recently checked and right, else None."""
+        """Returns the principal if this password was recently found right, else None."""
 
     async def check(self, name: str, password: str) -> Principal | None:
         """Returns the principal if the password is right; None for an unknown user or a wrong
@@ -57,7 +57,7 @@ class HttpUsers(Protocol):
 
 
 class ListenerUsers:
-    """The users of PLAIN and SCRAM; the function ``scram`` returns the SCRAM credentials of a
+    """The users of PLAIN and SCRAM. The function ``scram`` returns the SCRAM credentials of a
     user."""
 
     def __init__(
@@ -71,14 +71,13 @@ class ListenerUsers:
         self._time = time
         self._key = time.fresh_id() + time.fresh_id()
         self._good: OrderedDict[bytes, tuple[float, Credentials]] = OrderedDict()
-        """The time until which no new check is needed, and the credentials for which the password
-        was right, by digest of a name and its password."""
+        """Right passwords, by digest of user name and password. Each has the time in seconds until
+        which it need not be checked again, and the credentials that it matched."""
 
     def _digest(self, name: str, password: str) -> bytes:
         return hmac.digest(self._key, f"{name}\0{password}".encode(), "sha256")
 
     def remembered(self, name: str, password: str) -> Principal | None:
-        """Returns the principal if this password was recently checked and right, else None."""
         found = self._good.get(self._digest(name, password))
         if found is None:
             return None
@@ -87,8 +86,6 @@ class ListenerUsers:
         return user(name) if is_good else None
 
     async def check(self, name: str, password: str) -> Principal | None:
-        """Returns the principal if the password is right; None for an unknown user or a wrong
-        password."""
         known = self.remembered(name, password)
         if known is not None:
             return known
@@ -119,8 +116,8 @@ class ListenerUsers:
 
 
 def _fits(credentials: Credentials, password: bytes) -> bool:
-    """Returns True if one of the credentials matches the password. All credentials belong to one
-    user, and usually to one password. Runs in a thread."""
+    """Returns True if one of the credentials matches the password. All credentials are of one user,
+    usually with the same password. Runs in a thread."""
     for mechanism, kept in credentials.items():
         salted = mechanism.salted_password(password, kept.salt, kept.iterations)
         made = credential(mechanism, salted, kept.salt, kept.iterations)
@@ -130,7 +127,7 @@ def _fits(credentials: Credentials, password: bytes) -> bool:
 
 
 def _mechanisms(config: Config) -> Iterator[tuple[str, str]]:
-    """Yields the name of each listener with each of its SASL mechanisms."""
+    """Yields a pair of listener name and mechanism for each SASL mechanism of each listener."""
     for endpoint in config.listeners:
         if endpoint.has_sasl:
             for name in config.of_listener(endpoint.name)["sasl.enabled.mechanisms"].split(","):
@@ -138,7 +135,7 @@ def _mechanisms(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def plain_users(config: Config) -> Iterator[Mapping[str, str]]:
-    """Yields a mapping from user to password for each listener with PLAIN."""
+    """Yields the passwords by user name, for each listener with the mechanism PLAIN."""
     for listener, name in _mechanisms(config):
         if name == PLAIN:
             text = config.of_mechanism(listener, PLAIN).own("sasl.jaas.config")
@@ -146,7 +143,7 @@ def plain_users(config: Config) -> Iterator[Mapping[str, str]]:
 
 
 def scram_users(config: Config, users: Users) -> Callable[[str], Credentials]:
-    """Returns a function that returns a user's credentials for the SCRAM mechanisms of the
+    """Returns a function that returns a user's credentials, for the SCRAM mechanisms of the
     listeners.
 
     For an unknown user the function returns a credential that no password matches, so that the

@@ -1,5 +1,5 @@
-"""The content of `/api/cluster`: leaders, replicas that are out of sync, and the controller's
-waits, with their causes."""
+"""The content of `/api/cluster`: leaders, out-of-sync replicas, and the controller's pending waits,
+with their causes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 View = dict[str, Any]
 
 WAITS_MAX = 100
-"""The maximum number of the controller's waits that are listed; further waits are only counted."""
+"""The maximum number of the controller's waits that are listed. Further waits are only counted."""
 
 
 def cluster_view(sources: Sources, member: ClusterBroker) -> View:
-    """Returns the cluster as this broker knows it; the result does not include partitions."""
+    """Returns the cluster as this broker knows it, without partitions."""
     journal, cache = member.keeper.journal, member.cache
     told = journal.last(CONTROLLER, Kind.CONTROLLER)
     return {
@@ -68,8 +68,7 @@ def _brokers(member: ClusterBroker) -> Iterator[View]:
 
 
 def doing_view(member: ClusterBroker) -> View | None:
-    """Returns the work that the controller has pending; None if this broker is not the
-    controller."""
+    """Returns the controller's pending work; None if this broker is not the controller."""
     term = member.host.term
     if term is None:
         return None
@@ -98,8 +97,8 @@ def doing_view(member: ClusterBroker) -> View | None:
 
 
 def waits_rows(member: ClusterBroker, only: str | None = None) -> Iterator[View | None]:
-    """Yields the controller's waits, for all topics or only for the topic ``only``; yields None
-    where a slice may end."""
+    """Yields the controller's waits, for all topics or for the topic ``only``. Yields None where a
+    slice may end."""
     term = member.host.term
     if term is None:
         return
@@ -122,7 +121,7 @@ def waits_rows(member: ClusterBroker, only: str | None = None) -> Iterator[View 
 
 
 def troubled_rows(sources: Sources, member: ClusterBroker) -> Iterator[View | None]:
-    """Yields the partitions that have no leader or a replica out of sync; yields None for every
+    """Yields the partitions that have no leader or an out-of-sync replica. Yields None for each
     other partition."""
     for name, topic in list(member.cache.topics.items()):
         for index in sorted(topic.partitions):
@@ -136,8 +135,8 @@ def troubled_rows(sources: Sources, member: ClusterBroker) -> Iterator[View | No
 def partition_view(
     sources: Sources, member: ClusterBroker, topic: str, index: int, shown: PartitionView
 ) -> View:
-    """Returns a partition: its leader, since when and why this broker is the leader, and the
-    replicas that are out of sync."""
+    """Returns a partition: its leader, the time and the reason of its election, and the out-of-sync
+    replicas."""
     moved = member.keeper.journal.last(of_partition(topic, index), Kind.LEADER)
     if moved is not None and moved.leader != shown.leader:
         moved = None  # this broker has no replica, and was not notified of a later change
@@ -162,7 +161,8 @@ def _out(shown: PartitionView) -> list[int]:
 def _out_view(
     sources: Sources, member: ClusterBroker, topic: str, index: int, replica: int
 ) -> View:
-    """Returns a replica that is out of sync: since when, why, and its current lag."""
+    """Returns an out-of-sync replica: the time and the reason of its removal from the ISR, and its
+    current lag."""
     known = _left(member, of_partition(topic, index), replica)
     view: View = {
         "broker": replica,
@@ -189,7 +189,7 @@ def _out_view(
 
 
 def _left(member: ClusterBroker, name: str, replica: int) -> Happened | None:
-    """Returns the journal entry of the change of ISR or leader by which a replica left the ISR;
+    """Returns the journal entry of the ISR or leader change that removed the replica from the ISR;
     None if unknown."""
     last = member.keeper.journal.last(name, Kind.ISR, replica)
     moved = member.keeper.journal.last(name, Kind.LEADER)
@@ -204,7 +204,6 @@ def _left(member: ClusterBroker, name: str, replica: int) -> Happened | None:
 
 
 def entry_view(entry: Happened) -> View:
-    """Returns the view of an entry in the journal."""
     return {
         "at_ms": entry.at_ms,
         "kind": entry.kind.value,
@@ -223,18 +222,14 @@ def entry_view(entry: Happened) -> View:
 
 
 def known_or_none(number: int) -> int | None:
-    """Returns ``number``, which is the id of a broker or an epoch; None if it is -1, which means
-    unknown."""
+    """Returns ``number``, a broker id or an epoch; None if it is -1, which means unknown."""
     return None if number < 0 else number
 
 
 def held_up(missing: MissingLogs, fetchers: Fetchers, topic: str, index: int) -> str | None:
-    """Returns the reason why this broker's follower replica does not advance; the leader does not
-    know this reason.
-
-    Returns None if the replica is being fetched, or if this broker is not a follower of the
-    partition.
-    """
+    """Returns the reason why this broker's follower replica does not advance; its leader does not
+    know this reason. Returns None if no reason is known, or if this broker is not a follower of the
+    partition."""
     why_missing = missing.why_missing(topic, index)
     if why_missing is not None:
         return f"can't create the replica's log, retrying: {why_missing}"

@@ -1,8 +1,6 @@
-"""Groups and their journals as plain values for JSON; docs/use/http-api.md describes the fields.
-
-A field that ends in ``_ms`` is a wall time in milliseconds since 1970, or a duration if the name
-says so (``join_ms``, ``remaining_ms``).
-"""
+"""Groups and their journals as plain values for JSON. docs/use/http-api.md describes the fields. A
+field that ends in ``_ms`` is a wall time in milliseconds since 1970, or a duration (``join_ms``,
+``remaining_ms``)."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ View = dict[str, Any]
 def summary(
     sources: Sources, hosted: HostedGroups, group: GroupView, lag: int | None = None
 ) -> View:
-    """Returns the summary of a group; a caller that knows the lag passes ``lag``."""
+    """Returns the summary of a group. A caller that already knows the lag passes ``lag``."""
     journal = sources.journal.get(group.group_id)
     last = None if journal is None else journal.rebalances.last
     return {
@@ -81,8 +79,8 @@ def group_head(sources: Sources, hosted: HostedGroups, group: GroupView) -> View
 def group_summary(
     sources: Sources, hosted: HostedGroups, group: GroupView, judgement: Judgement
 ) -> View:
-    """Returns the current state and verdict of a group. Omits members and offsets, since a group
-    may have thousands."""
+    """Returns the current state and the verdict of a group, without members and offsets: a group
+    may have thousands of them."""
     return {
         **group_head(sources, hosted, group),
         **verdict_of(sources, hosted, group),
@@ -94,14 +92,13 @@ def group_summary(
 
 
 def member_rows(sources: Sources, group: GroupView) -> Iterator[View]:
-    """Yields the members of a group; each row shows the member's state at the time when the row is
-    created."""
+    """Yields the members of a group. Each row shows the member's state when the row is created."""
     for member in list(group.members.values()):
         yield member_view(group, member, sources.time.now())
 
 
 def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -> View | None:
-    """Returns a group's journal without the rebalances; None if neither the journal nor the group
+    """Returns a group's journal without its rebalances; None if neither the journal nor the group
     exists."""
     journal = sources.journal.get(group_id)
     restored = sources.journal.restored(group_id)
@@ -145,7 +142,7 @@ def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -
 def rebalances(
     sources: Sources, hosted: HostedGroups | None, group_id: str, last: int
 ) -> list[tuple[Rebalance, Callable[[], View]]]:
-    """Returns a group's last ``last`` rebalances, oldest first, each with a function that creates
+    """Returns a group's last ``last`` rebalances, oldest first. Each has a function that creates
     its view."""
     entries = sources.journal.rebalances(group_id)
     if not entries or not last:
@@ -163,7 +160,7 @@ def rebalances(
 def rebalance_rows(
     sources: Sources, hosted: HostedGroups | None, group_id: str, last: int
 ) -> Iterator[View]:
-    """Yields the views of a group's last ``last`` rebalances; a view may contain thousands of
+    """Yields the views of a group's last ``last`` rebalances. A view may contain thousands of
     members."""
     for _, make in rebalances(sources, hosted, group_id, last):
         yield make()
@@ -172,8 +169,8 @@ def rebalance_rows(
 def offset_rows(
     sources: Sources, hosted: HostedGroups, group_id: str, judgement: Judgement
 ) -> Iterator[View]:
-    """Yields the committed offsets of a group with their lags, then the partitions that a member
-    owns without a commit."""
+    """Yields the committed offsets of a group with their lags. Then yields the partitions that a
+    member owns but for which the group has no commit."""
     for lag in sources.lags.of_group(hosted, group_id):
         entry = hosted.core.view.offsets.get(group_id, lag.topic, lag.partition)
         yield offset_view(lag, entry, judgement.of_partition(lag.topic, lag.partition))
@@ -182,7 +179,7 @@ def offset_rows(
 
 
 def offset_view(lag: PartitionLag, entry: CachedOffset | None, verdict: Verdict) -> View:
-    """Returns one committed offset with its lag; ``entry`` contains the metadata of the commit."""
+    """Returns one committed offset with its lag. ``entry`` contains the metadata of the commit."""
     return {
         "topic": lag.topic,
         "partition": lag.partition,
@@ -217,8 +214,8 @@ def _awaits(group: GroupView, now: Now) -> View | None:
 
 
 def _awaited(group: GroupView, member_id: str, now: Now) -> View:
-    """Returns a member for which the group waits, and the time at which it last sent a heartbeat or
-    another request."""
+    """Returns a member for which the group waits, with the time of its last heartbeat or other
+    request."""
     found = awaited(group, member_id, now)
     return {
         **_named(group, member_id),
@@ -229,11 +226,11 @@ def _awaited(group: GroupView, member_id: str, now: Now) -> View:
 
 
 _UNHEARD: View = {"sign": None, "last_heard_ms": None, "words": None}
-"""The values of the fields about heartbeats, for members that a completed rebalance awaited."""
+"""The heartbeat fields of members that a completed rebalance awaited."""
 
 
 def _named(group: GroupView | None, member_id: str) -> View:
-    """Returns the view of the member with the id; the member may have left the group."""
+    """Returns the view of a member by its id. The member may have left the group."""
     member = None if group is None else group.members.get(member_id)
     if member is None:
         return {"member": member_id, "instance": None, "client": None, "host": None}
@@ -250,7 +247,6 @@ def _who(member: MemberView | Change | AssignedMember) -> View:
 
 
 def member_view(group: GroupView, member: MemberView, now: Now) -> View:
-    """Returns the current state of a member of a group."""
     waits = None
     if member.waits:
         waits = "SyncGroup" if member.join_ticket is None else "JoinGroup"
@@ -267,7 +263,8 @@ def member_view(group: GroupView, member: MemberView, now: Now) -> View:
 
 
 def reconciliation(found: Reconciliation | None, now: Now) -> View | None:
-    """Returns the progress of a member of a consumer group; None in a classic group."""
+    """Returns the progress of a consumer group's member toward its assignment; None in a classic
+    group."""
     if found is None:
         return None
     return {
@@ -380,7 +377,7 @@ def _or_none(value: int) -> int | None:
 
 
 def pending_view(sources: Sources, pending: PendingOfProducer) -> dict[str, Any]:
-    """Returns the group's offsets that are pending in one open transaction."""
+    """Returns the offsets of the group that are pending in one open transaction."""
     name = sources.lso_blockers.transactional_id_of(pending.producer_id)
     whose = f"producer {pending.producer_id}" if name is None else name
     offsets = "1 offset is" if pending.offsets == 1 else f"{pending.offsets} offsets are"

@@ -1,4 +1,4 @@
-"""The counts in a group's journal that do not concern rebalances, as plain values for JSON."""
+"""The journal's counts about a group that do not concern rebalances, as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ View = dict[str, Any]
 
 
 def rejected(journal: GroupJournal, *, joins: bool) -> list[View]:
-    """Returns the rejected commits or joins, by error and client; the most recent is last."""
+    """Returns the rejected joins (if ``joins``) or commits, by error and client. The most recent is
+    last."""
     rows = []
     for kept in journal.rejected:
         key = kept.key
@@ -44,7 +45,7 @@ def rejected(journal: GroupJournal, *, joins: bool) -> list[View]:
 
 
 def moved_back(moved: MovedBack) -> View:
-    """Returns the view of a commit that moved offsets back."""
+    """Returns the view of a commit that moved offsets to earlier values."""
     event = moved.event
     return {
         "at_ms": moved.at_ms,
@@ -59,7 +60,7 @@ def moved_back(moved: MovedBack) -> View:
 
 
 def loss(lost: Lost) -> View:
-    """Returns the view of an operation that made the group miss records."""
+    """Returns the view of an operation that made the group skip records."""
     event = lost.event
     return {
         "at_ms": lost.at_ms,
@@ -120,8 +121,8 @@ def flapping(each: Flapping) -> View:
 
 
 def returning(each: RestartingMember, protocol_type: str | None) -> View:
-    """Returns the view of a client that rejoined under new member ids, with advice that fits the
-    type of its group."""
+    """Returns the view of a client that has rejoined several times, each time with a new member id.
+    The view contains advice for the group's type."""
     ways = tuple(each.ways.items())
     return {
         "instance": each.instance,

@@ -1,4 +1,4 @@
-"""The names by which the search on the page finds a group: clients, hosts and topics."""
+"""The names by which the page's search finds a group: clients, hosts and topics."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from coordinator.read_only import GroupView, MemberView
 from verdicts.spelling import plain_host
 
 NAMES_MAX = 100
-"""The maximum number of names of each kind: the row of a group with thousands of members must not
-have megabytes."""
+"""The maximum number of names of each kind, so that the row of a group with thousands of members
+stays small."""
 CHARACTERS_MAX = 120
 """The maximum number of characters of each name; a client id may have 32,767 characters."""
 
@@ -19,8 +19,8 @@ Names = dict[str, list[str]]
 
 
 def search_names(group: GroupView, committed: Iterable[str]) -> Names:
-    """Returns the names of a group; ``committed`` contains the topics in which the group has
-    offsets."""
+    """Returns the names of a group. ``committed`` contains the topics in which the group has
+    committed offsets."""
     members = group.members.values()
     topics = {*islice(committed, NAMES_MAX), *islice(group.subscribed_topics or (), NAMES_MAX)}
     return {
@@ -31,8 +31,8 @@ def search_names(group: GroupView, committed: Iterable[str]) -> Names:
 
 
 def topics_named(hosted: HostedGroups, group: GroupView) -> set[str]:
-    """Returns the topics that texts about a group may name: topics in which the group has commits,
-    and topics to which members subscribe."""
+    """Returns the topics that texts about a group may name: the topics in which the group has
+    commits, and the topics to which its members subscribe."""
     committed = hosted.core.view.offsets.topics(group.group_id)
     return {*committed, *(group.subscribed_topics or ())}
 

@@ -19,17 +19,16 @@ from security.acls.model import spelled
 View = dict[str, Any]
 
 SESSIONS_MAX = 10
-"""The maximum number of sessions of one client that are shown, by principal and listener."""
+"""The maximum number of pairs of principal and listener that are shown for one client."""
 
 Session = tuple[str, str, str]
-"""A principal, a listener, and the listener's security protocol."""
+"""The properties by which connections of a client are counted: principal, listener, and the
+listener's security protocol."""
 
 
 def sessions(sources: Sources, read_max: int | None = None) -> dict[Client, Counter[Session]]:
-    """Returns the number of connections of each client, by principal and listener.
-
-    Reads at most ``read_max`` connections.
-    """
+    """Returns the number of connections of each client, by `Session`. Reads at most ``read_max``
+    connections."""
     found: dict[Client, Counter[Session]] = {}
     for each in list(islice(sources.server.connections, read_max)):
         client = (display_client_id(each.client_id), each.client_host)
@@ -43,7 +42,7 @@ def sessions(sources: Sources, read_max: int | None = None) -> dict[Client, Coun
 
 
 def session_views(counts: Counter[Session]) -> list[View]:
-    """Returns a client's connections by principal and listener."""
+    """Returns the numbers of a client's connections, by principal and listener."""
     return [
         {"principal": who, "listener": listener, "protocol": protocol, "connections": count}
         for (who, listener, protocol), count in sorted(counts.items())
@@ -51,7 +50,7 @@ def session_views(counts: Counter[Session]) -> list[View]:
 
 
 def denial_view(denial: Denial) -> View:
-    """Returns the view of one denied operation of one client, with the number of its denials."""
+    """Returns the view of one denied operation of one client, with its number of denials."""
     return {
         "principal": denial.principal,
         "host": denial.host,
@@ -69,6 +68,5 @@ def denial_view(denial: Denial) -> View:
 
 
 def denial_rows(sources: Sources) -> Iterator[View]:
-    """Yields the last denials, newest first."""
     for denial in sources.audit.denials():
         yield denial_view(denial)

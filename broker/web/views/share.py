@@ -1,9 +1,9 @@
-"""Share groups as plain values for JSON: per share partition, the records in flight with their
-holders, and the records that were delivered again or archived, with their deliveries.
+"""Share groups as plain values for JSON. For each share partition: the records in flight with their
+holders, and the delivery history of records that were delivered again or archived.
 
-The broker keeps the outcomes of deliveries in memory while it has the share partition loaded; the
+The broker keeps the outcomes of deliveries in memory while the share partition is loaded. The
 journal keeps the last delivery of archived records. A share partition that is not loaded is shown
-as it is stored: no member holds its records.
+as it is stored, so that no member holds its records.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from verdicts.spelling import plain_host
 View = dict[str, Any]
 
 RANGES_SHOWN = 100
-"""The maximum number of ranges in flight per share partition."""
+"""The maximum number of in-flight ranges shown for a share partition."""
 HISTORIES_SHOWN = 20
-"""The maximum number of records with a history per share partition."""
+"""The maximum number of records shown with a history for a share partition."""
 OUTCOMES_SHOWN = 10
-"""The maximum number of deliveries per history; a record is delivered at most 10 times."""
+"""The maximum number of deliveries shown in a history. A record is delivered at most 10 times."""
 TOO_MANY = "too many deliveries"
 
 _STATES: dict[DeliveryState, str] = {
@@ -50,7 +50,7 @@ _FIRST = attrgetter("first_offset")
 
 
 class Wanted(NamedTuple):
-    """The part of a share group that is shown; None: everything."""
+    """Selects the part of a share group that is shown. None in a field means everything."""
 
     topic: str | None = None
     partition: int | None = None
@@ -58,11 +58,11 @@ class Wanted(NamedTuple):
 
 
 Names = Mapping[str, tuple[str, str]]
-"""The client id and the host of each known member."""
+"""The client id and host of each known member, by member id."""
 
 
 def share_head(sources: Sources, hosted: HostedGroups, group: ShareGroupView) -> View:
-    """Returns the current state of a share group, and the settings of its deliveries."""
+    """Returns the current state of a share group, and its delivery settings."""
     return {
         "group": group.group_id,
         "state": group.state.value,
@@ -73,7 +73,6 @@ def share_head(sources: Sources, hosted: HostedGroups, group: ShareGroupView) ->
 
 
 def delivery_limits(sources: Sources, group_id: str) -> View:
-    """Returns the settings of the deliveries of a share group."""
     settings = sources.share_partitions.settings_of(group_id)
     limits = settings.limits
     return {
@@ -85,7 +84,8 @@ def delivery_limits(sources: Sources, group_id: str) -> View:
 
 
 def names_of(sources: Sources, group: ShareGroupView) -> Names:
-    """Returns the names of the members, and of the former members that the journal names."""
+    """Returns the client id and host of each member, and of each former member that the journal
+    names."""
     journal = sources.journal.get(group.group_id)
     names: dict[str, tuple[str, str]] = {}
     for rebalance in () if journal is None else journal.rebalances:
@@ -102,7 +102,7 @@ def names_of(sources: Sources, group: ShareGroupView) -> Names:
 
 
 def archived_of(sources: Sources, group_id: str) -> Mapping[tuple[str, int], Sequence[Archived]]:
-    """Returns the archived records in the journal of a group, by topic id in hexadecimal and
+    """Returns the archived records in the journal of a group, by topic id (hexadecimal) and
     partition."""
     journal = sources.journal.get(group_id)
     found: dict[tuple[str, int], list[Archived]] = {}
@@ -112,8 +112,8 @@ def archived_of(sources: Sources, group_id: str) -> Mapping[tuple[str, int], Seq
 
 
 class Place(NamedTuple):
-    """A share partition of a group, and the function that makes its view in steps: it yields None
-    after each step, and at the end the view."""
+    """A share partition of a group, with a function that creates its view in steps. The function
+    yields None after each step, and finally the view."""
 
     topic: str
     partition: int
@@ -123,8 +123,8 @@ class Place(NamedTuple):
 def share_places(
     sources: Sources, group: ShareGroupView, offset: int | None = None
 ) -> Iterator[Place]:
-    """Yields the share partitions of a group, by topic and partition. With ``offset``, the views
-    have only what concerns this record."""
+    """Yields the share partitions of a group, ordered by topic and partition. With ``offset``,
+    their views contain only data about the record at this offset."""
     names, archived = names_of(sources, group), archived_of(sources, group.group_id)
     in_memory = {live.key: live for live in sources.share_partitions.of_group(group.group_id)}
     keys = {
@@ -146,8 +146,8 @@ def share_places(
 def share_partition_rows(
     sources: Sources, group: ShareGroupView, wanted: Wanted
 ) -> Iterator[View | None]:
-    """Yields the share partitions of a group, by topic and partition; None after each step of the
-    work and for those that are not wanted."""
+    """Yields the views of the share partitions that ``wanted`` selects, ordered by topic and
+    partition. Yields None for each other share partition, and where a slice may end."""
     for place in share_places(sources, group, wanted.offset):
         if wanted.topic in (None, place.topic) and wanted.partition in (None, place.partition):
             yield from place.make()
@@ -213,7 +213,7 @@ def _row(
 
 
 def _without_state() -> View:
-    """Returns the fields of a share partition whose state is unknown."""
+    """Returns the fields of a share partition with unknown state."""
     return {
         "start_offset": None,
         "next_offset": None,
@@ -230,8 +230,8 @@ def _without_state() -> View:
 def _stored(
     sources: Sources, key: SharePartitionKey
 ) -> Generator[None, None, SharePartition | None]:
-    """Returns a share partition as the share coordinator has stored it; None if it is not loaded or
-    has no start offset yet."""
+    """Returns a share partition as the share coordinator has stored it. Returns None if the
+    coordinator has not loaded it or it has no start offset."""
     view = sources.share_states.view_of(coordinator_key(key))
     state = None if view is None else view.state(key)
     if state is None or state.start_offset == UNINITIALIZED_OFFSET:
@@ -264,13 +264,13 @@ def _range_view(each: InFlightRange, names: Names, now: Now) -> View:
 
 
 class _Piece(NamedTuple):
-    """Consecutive records with one history and one state."""
+    """Consecutive records with the same delivery history and the same state."""
 
     first_offset: int
     last_offset: int
     latest: Outcome
     now: InFlightRange | None
-    """The range in flight that contains the records; None if the start offset has passed them."""
+    """The in-flight range that contains the records; None if the records are not in flight."""
 
     @property
     def deliveries(self) -> int:
@@ -278,8 +278,8 @@ class _Piece(NamedTuple):
 
 
 def _latest(outcomes: list[Outcome]) -> list[tuple[int, int, Outcome]]:
-    """Returns the latest outcome of each record that has one, as first and last offset and outcome,
-    without overlaps."""
+    """Returns the latest outcome of each record, as non-overlapping ranges: first offset, last
+    offset and outcome."""
     starts = sorted(outcomes, key=_FIRST, reverse=True)
     bounds = sorted(
         {each.first_offset for each in outcomes} | {each.last_offset + 1 for each in outcomes}
@@ -300,8 +300,8 @@ def _latest(outcomes: list[Outcome]) -> list[tuple[int, int, Outcome]]:
 def _pieces(
     spans: list[tuple[int, int, Outcome]], ranges: list[InFlightRange], first: int, last: int
 ) -> list[_Piece]:
-    """Returns the records of the spans, split where their states in flight differ; the most often
-    delivered records first, archived ones before others."""
+    """Returns the records in ``spans``, split where their in-flight states differ. Records with
+    more deliveries come first; with equal counts, archived records come first."""
     pieces: list[_Piece] = []
     for begin, end, outcome in spans:
         offset, until = max(begin, first), min(end, last)
@@ -322,9 +322,9 @@ def _pieces(
 def _journaled(
     archived: Sequence[Archived], state_epoch: int, seen: Sequence[Outcome]
 ) -> list[Outcome]:
-    """Returns the outcomes in the journal without the deliveries whose outcomes are in memory: an
-    offset and a delivery count identify a delivery. Archived records of an earlier state may be
-    delivered again."""
+    """Returns the outcomes in the journal that are not among ``seen``, the outcomes in memory.
+    Ignores journal entries of other state epochs, whose records may have been delivered again since
+    then."""
     known = sorted([each for each in seen if each.archived], key=_FIRST)
     return [
         Outcome(
@@ -344,8 +344,8 @@ def _journaled(
 
 
 def _unknown(entry: Archived, known: Sequence[Outcome]) -> Iterator[tuple[int, int]]:
-    """Yields the first and last offsets of the records of a journal entry that are not among the
-    known archived outcomes, which are in ascending order. One entry may be several outcomes."""
+    """Yields the offset ranges of a journal entry that are not covered by the outcomes ``known``,
+    which are in ascending order. One entry may correspond to several outcomes."""
     first = entry.first_offset
     for each in known:
         if each.first_offset > entry.last_offset:

@@ -1,5 +1,5 @@
-"""Streams groups (KIP-1071) as plain values for JSON: the topology, what keeps the group from
-assigning tasks, and the tasks of each member. docs/use/http-api.md describes the fields."""
+"""Streams groups (KIP-1071) as plain values for JSON: the topology, the problem that prevents the
+assignment of tasks, and the tasks of each member. docs/use/http-api.md describes the fields."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ if TYPE_CHECKING:
 
 View = dict[str, Any]
 STREAMS = "streams"
-"""The protocol type of streams groups."""
 WAITS_SHOWN = 20
-"""The most tasks of a journal for which members wait."""
 
 
 def topology_view(group: GroupView, now: Now) -> View | None:
-    """Returns the topology of a streams group and its problem; None for other groups."""
+    """Returns the topology of a streams group and its problem; None for a group of another type."""
     if group.type != STREAMS:
         return None
     from coordinator.streams.group_view import StreamsGroupView  # most brokers have none
@@ -49,7 +47,7 @@ def topology_view(group: GroupView, now: Now) -> View | None:
 
 def task_waits(group: GroupView | None) -> list[View]:
     """Returns the first members of a streams group that wait for a task, with the member that must
-    give it up."""
+    release it."""
     if group is None or group.type != STREAMS:
         return []
     from coordinator.streams.group_view import StreamsMemberView
@@ -66,7 +64,7 @@ def task_waits(group: GroupView | None) -> list[View]:
 
 
 def tasks_view(group: GroupView, member: MemberView) -> View | None:
-    """Returns the tasks of a member of a streams group; None for other groups."""
+    """Returns the tasks of a streams group's member; None for a group of another type."""
     if group.type != STREAMS:
         return None
     from coordinator.streams.group_view import StreamsMemberView

@@ -1,7 +1,5 @@
-"""Topics, partitions and the broker itself as plain values for JSON.
-
-docs/use/http-api.md describes the fields.
-"""
+"""Topics, partitions and the broker as plain values for JSON. docs/use/http-api.md describes the
+fields."""
 
 from __future__ import annotations
 
@@ -25,11 +23,9 @@ from protocol.messages import BY_KEY
 from verdicts.spelling import plain_host
 
 UNSUPPORTED_MAX = 100
-"""The maximum number of unsupported requests that are listed."""
 
 
 def topic_summary(entry: TopicLogs) -> View:
-    """Returns the summary of a topic."""
     partitions = list(entry.partitions)
     logs = [partition.log for partition in partitions]
     high_watermarks = sum(partition.high_watermark for partition in partitions)
@@ -48,7 +44,6 @@ def topic_summary(entry: TopicLogs) -> View:
 
 
 def partition_view(partition: Partition) -> View:
-    """Returns the summary of a partition."""
     log = partition.log
     return {
         "partition": partition.index,
@@ -62,7 +57,7 @@ def partition_view(partition: Partition) -> View:
 
 
 def not_here(sources: Sources, entry: TopicLogs, asked: str, number: int | None) -> str:
-    """Returns the reason why the partition ``asked`` of a topic can't be shown."""
+    """Returns the reason why this broker can't show a topic's partition ``asked``."""
     name, count = entry.topic.name, entry.topic.partitions
     if number is None or number >= count:
         return f"{name} does not have partition {asked[:32]}, only 0 to {count - 1}"
@@ -72,7 +67,7 @@ def not_here(sources: Sources, entry: TopicLogs, asked: str, number: int | None)
 
 
 def readers(sources: Sources, topic: str) -> Iterator[View | None]:
-    """Yields the groups that have committed offsets in ``topic``; yields None for every other
+    """Yields the groups that have committed offsets in ``topic``. Yields None for each other
     group."""
     for hosted in readable(sources.groups):
         for group in list(hosted.core.view.groups.values()):
@@ -92,7 +87,7 @@ def readers(sources: Sources, topic: str) -> Iterator[View | None]:
 
 
 def which_broker(sources: Sources) -> View:
-    """Returns the broker's identity, which the Metadata API also returns to every client."""
+    """Returns the broker's identity, which the Metadata API shows to every client."""
     host, port = sources.advertised.first
     return {
         "broker": sources.registry.node_id,
@@ -104,7 +99,6 @@ def which_broker(sources: Sources) -> View:
 
 
 def broker_view(sources: Sources) -> View:
-    """Returns the current state of the broker."""
     hosted_shards = sources.groups.hosted_shards
     server, trends = sources.server, sources.trends
     state = health(sources)
@@ -133,7 +127,6 @@ def broker_view(sources: Sources) -> View:
 
 
 def unsupported_rows(sources: Sources) -> Iterator[View]:
-    """Yields the clients' requests that this broker does not support, the most recent first."""
     for wanted in sources.server.unsupported.wanted()[:UNSUPPORTED_MAX]:
         yield {
             "api": wanted.api,
@@ -147,7 +140,7 @@ def unsupported_rows(sources: Sources) -> Iterator[View]:
 
 
 def api_rows(sources: Sources) -> Iterator[View]:
-    """Yields the number of answered requests of each API, by error."""
+    """Yields the number of answered requests of each API by error."""
     for key, errors in sources.server.errors.items():
         if errors:
             yield {
@@ -183,8 +176,8 @@ _SOURCES = {TOPIC_SOURCE: "topic", DEFAULT_SOURCE: "default"}
 
 
 def setting_rows(sources: Sources, name: str) -> Iterator[View]:
-    """Yields the settings of a topic, as in DescribeConfigs; ``source`` says where the value was
-    set."""
+    """Yields the settings of a topic, as in DescribeConfigs. ``source`` names the origin of each
+    value."""
     topic = sources.registry.topic(name)
     for entry in () if topic is None else topic_entries(sources.config, topic.configs):
         yield {
@@ -196,7 +189,6 @@ def setting_rows(sources: Sources, name: str) -> Iterator[View]:
 
 
 def partition_rows(sources: Sources, name: str) -> Iterator[View]:
-    """Yields the partitions of a topic."""
     entry: Any = sources.logs.topics.get(name)
     for partition in [] if entry is None else list(entry.partitions):
         yield partition_view(partition)

@@ -1,7 +1,5 @@
 """Sentences about transactions: the client, the outcome and its cause, and the groups that waited.
-
-The fields of the API contain the same facts (docs/use/http-api.md).
-"""
+The fields of /api contain the same facts (docs/use/http-api.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ _NAMED = 3
 
 
 def client_named(client: Client) -> str:
-    """Returns the id and host of a client as text; "" for the broker itself."""
+    """Returns a client's id and host as text; "" for the broker itself."""
     if not client.client_id and not client.host:
         return ""
     at = f" on {plain_host(client.host)}" if client.host else ""
@@ -32,7 +30,7 @@ def held_back(
     now_ms: int,
     late: Sequence[tuple[str, int]] = (),
 ) -> str:
-    """Returns a sentence about the transaction that holds back a partition's last stable offset,
+    """Returns a sentence about a partition whose last stable offset is held back: the transaction,
     the time until its timeout, and the groups that wait.
 
     ``late`` contains the partitions that could not append the transaction's marker.
@@ -140,7 +138,7 @@ def _ended(story: Story, now_ms: int) -> str:
 
 
 def _waited(waits: Iterable[Wait], now_ms: int, verb: str) -> list[str]:
-    """Returns the groups that waited, each with its longest wait, as texts."""
+    """Returns one text for each group that waited, with the group's longest wait."""
     found: dict[str, list[Wait]] = {}
     for each in waits:
         found.setdefault(each.reader.group_id, []).append(each)
@@ -153,7 +151,7 @@ def _waited(waits: Iterable[Wait], now_ms: int, verb: str) -> list[str]:
 
 
 def waited_ms(wait: Wait, now_ms: int) -> int:
-    """Returns the number of ms for which a reader waited, or has waited so far."""
+    """Returns the number of ms that a reader waited, or has waited so far."""
     until_ms = wait.seen_ms if wait.over else now_ms
     return max(0, until_ms - wait.reader.since_ms)
 

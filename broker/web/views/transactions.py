@@ -1,5 +1,5 @@
 """Transactions, and the partitions whose last stable offset they hold back, as plain values for
-JSON; docs/use/http-api.md describes the fields."""
+JSON. docs/use/http-api.md describes the fields."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ STEP = 200
 
 
 def readable(sources: Sources) -> list[HostedTransactions]:
-    """Returns the shards whose transactional ids can currently be read."""
+    """Returns the shards whose transactional ids can be read now."""
     return [each for each in sources.transactions.hosted_shards if each.phase in LOADED]
 
 
 def listing_head(sources: Sources) -> View:
-    """Returns a head that says whether ids may be missing from the list."""
+    """Returns a head that states whether transactional ids may be missing from the list."""
     life = sources.transactions.life
     return {"loading": life.loading, "unreadable": life.unreadable()}
 
 
 def transaction_row(known: Transaction) -> View:
-    """Returns the summary of a transactional id."""
     is_open = known.is_open
     ends_ms = known.start_ms + known.timeout_ms if known.state is State.ONGOING else None
     return {
@@ -56,7 +55,7 @@ def transaction_row(known: Transaction) -> View:
 
 
 def client_view(client: Client, prefix: str = "") -> View:
-    """Returns two fields with the client's id and host; an unknown value is None."""
+    """Returns two fields, with the client's id and host. A value that is unknown is None."""
     return {
         f"{prefix}client": client.client_id or None,
         f"{prefix}host": plain_host(client.host) or None,
@@ -64,7 +63,6 @@ def client_view(client: Client, prefix: str = "") -> View:
 
 
 def transactions(sources: Sources) -> Iterator[View]:
-    """Yields the summary of every transactional id."""
     for hosted in readable(sources):
         for known in list(hosted.core.view.transactions.values()):
             yield transaction_row(known)
@@ -76,7 +74,7 @@ def transactions(sources: Sources) -> Iterator[View]:
 def transaction_view(
     sources: Sources, known: Transaction | None, transactional_id: str
 ) -> View | None:
-    """Returns one transactional id with its recorded transactions, without its partitions; None if
+    """Returns a transactional id with its recorded transactions, without its partitions; None if
     the id is unknown."""
     journal = sources.transaction_journal.get(transactional_id)
     if known is None and journal is None:
@@ -92,7 +90,7 @@ def transaction_view(
 
 
 def partition_rows(sources: Sources, known: Transaction | None) -> Iterator[View]:
-    """Yields the partitions of an open transaction, each with the number of offsets that
+    """Yields the partitions of an open transaction. Each row has the number of offsets that
     read_committed consumers can't read yet."""
     if known is None or not known.is_open:
         return
@@ -133,14 +131,13 @@ def stories(
 
 
 def _is_over(story: Story, known: Transaction | None) -> bool:
-    """Returns True if the transaction ended in an earlier run of the broker, so that its outcome
-    was not recorded."""
+    """Returns True if the transaction ended in an earlier run of the broker, which did not record
+    the outcome."""
     is_open = known is not None and known.is_open and known.start_ms <= story.began_ms
     return not story.outcome.is_over and not is_open
 
 
 def story_view(story: Story, ended_unseen: bool, now_ms: int) -> View:
-    """Returns the view of one recorded transaction."""
     return {
         "number": story.number,
         "outcome": "unknown" if ended_unseen else story.outcome.value,
@@ -172,7 +169,6 @@ def _by_topic(story: Story) -> list[View]:
 
 
 def wait_view(wait: Wait, now_ms: int) -> View:
-    """Returns the view of a group that waited for a transaction."""
     reader = wait.reader
     return {
         "group": reader.group_id,
@@ -187,7 +183,6 @@ def wait_view(wait: Wait, now_ms: int) -> View:
 
 
 def refused_view(refused: Refusals) -> View:
-    """Returns the view of the requests that were rejected with one error."""
     return {
         "error": NAMES.get(refused.error_code, str(refused.error_code)),
         "count": refused.count,
@@ -204,7 +199,7 @@ def refused_view(refused: Refusals) -> View:
 
 
 def held_rows(sources: Sources) -> Iterator[View | None]:
-    """Yields the partitions whose last stable offset is held back; yields None where a slice may
+    """Yields the partitions whose last stable offset is held back. Yields None where a slice may
     end."""
     for _ in sources.lso_blockers.refresh():
         yield None
@@ -256,7 +251,7 @@ def _waits_at(sources: Sources, topic: str, partition: int, blocker: LsoBlocker)
 
 
 def place_view(sources: Sources, topic: str, partition: Partition) -> View:
-    """Returns the transaction that holds back the last stable offset of one partition, if any; the
+    """Returns the transaction that holds back the last stable offset of one partition, if any. The
     caller must first run `LsoBlockers.refresh`."""
     blocker = sources.lso_blockers.of(partition)
     view: dict[str, Any] = {"topic": topic, "partition": partition.index, "held": None}

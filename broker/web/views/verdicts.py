@@ -1,4 +1,4 @@
-"""Verdicts as plain values for JSON; docs/use/http-api.md describes the fields."""
+"""Verdicts as plain values for JSON. docs/use/http-api.md describes the fields."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from verdicts.judge import Judgement
 from verdicts.spelling import plain_host
 
 FINDINGS_MAX = 32
-"""The maximum number of findings about a group that are shown; further findings are counted."""
+"""The maximum number of findings about a group that are shown. Further findings are only counted.
+"""
 
 View = dict[str, Any]
 
 
 def verdict_of(sources: Sources, hosted: HostedGroups, group: GroupView) -> View:
-    """Returns the last verdict about a group, the time since when the group has had it, and the
-    reasons."""
+    """Returns the last verdict on a group, with its reasons and the time from which on it has
+    applied."""
     held = sources.verdicts.of(hosted, group)
     return {
         "verdict": held.verdict,
@@ -32,7 +33,7 @@ def verdict_of(sources: Sources, hosted: HostedGroups, group: GroupView) -> View
 
 
 def findings_of(judgement: Judgement | None) -> View:
-    """Returns all findings about a group, the worst first; empty for a deleted group."""
+    """Returns all findings about a group, worst first. The list is empty for a deleted group."""
     if judgement is None:
         return {"findings": [], "more_findings": 0}
     shown = [_finding(each) for each in judgement.first(FINDINGS_MAX)]
@@ -45,8 +46,8 @@ def _finding(finding: Finding) -> View:
 
 
 def never_committed(judgement: Judgement) -> Iterator[tuple[PartitionFacts, View]]:
-    """Yields the partitions in which the member that owns them has never committed, as rows of
-    offsets."""
+    """Yields the partitions in which the owning member has never committed, each with a row in the
+    form of an offset row."""
     for each in judgement.facts.partitions:
         if each.committed is None:
             yield (
