@@ -1,8 +1,6 @@
-"""Shell completion of names: topics, groups, members, ids, settings.
-
-The names come from the broker of --bootstrap in the command line, or of MUSTER_BOOTSTRAP. If the
-broker does not respond within a second, the completion is empty, without an error.
-"""
+"""Shell completion of names: topics, groups, members, ids, settings. The names come from the broker
+of --bootstrap in the command line, or of MUSTER_BOOTSTRAP. If the broker does not respond within a
+second, the completion is empty, without an error."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from cli.client.transaction_reads import list_transactions
 WITHIN_S = 1.0
 
 Given = Mapping[str, Any]
-"""The parameters that the user has typed so far, by name."""
+"""The parameters that the user has typed so far, by parameter name."""
 Source = Callable[[Cluster, Given], list[str]]
 
 
@@ -54,7 +52,7 @@ def _settings_with_values(cluster: Cluster, given: Given) -> list[str]:
 
 
 def _described(cluster: Cluster, given: Given) -> dict[str, Any]:
-    """Return the changeable settings of the topic or broker that the user has typed."""
+    """Returns the settings that can be changed, of the topic or broker that the user has typed."""
     if given.get("topic"):
         found = describe(cluster.any, Resource(TOPIC_RESOURCE, given["topic"]))
     elif given.get("broker") is not None:
@@ -84,7 +82,7 @@ _OTHERWISE: dict[tuple[str, str], Source | None] = {
     ("grow", "partitions"): None,  # a number
     ("set", "settings"): _settings_with_values,
 }
-"""Exceptions to _SOURCES, by command and parameter."""
+"""Exceptions to _SOURCES, by command and parameter. None means no completion."""
 _CHOICES = {
     "isolation": ["read_committed", "read_uncommitted"],
     "compression": ["none", "gzip", "snappy", "lz4", "zstd"],
@@ -94,7 +92,8 @@ _CHOICES = {
 
 
 def with_names(command: Any) -> Any:
-    """Add completion of names to a typer command and all its subcommands; return the command."""
+    """Adds the completion of names to a typer command and all its subcommands. Returns the
+    command."""
     for name, below in getattr(command, "commands", {}).items():
         with_names(below)
         parameters = {each.name: each for each in below.params}

@@ -21,11 +21,9 @@ DataDir = Annotated[
 
 @contextmanager
 def readable(directory: str, *, may_be_new: bool = False) -> Iterator[Any]:
-    """Yield the directory's file system without a lock, so a broker may be using the directory.
-
-    Raise CommandError for damaged files and, unless ``may_be_new`` is set, for a folder that is not
-    a data directory.
-    """
+    """Yields the file system of the directory without locking it, so that a broker may be using it.
+    Raises CommandError for damaged files and, unless ``may_be_new`` is set, for a folder that is
+    not a data directory."""
     from broker.offline import files, found
 
     with _refusals(directory):
@@ -34,11 +32,9 @@ def readable(directory: str, *, may_be_new: bool = False) -> Iterator[Any]:
 
 @contextmanager
 def changeable(directory: str) -> Iterator[Any]:
-    """Yield the directory's file system, locked against brokers.
-
-    Raise CommandError if a broker is using the directory, and in the cases that `readable` lists. A
-    missing directory is created with a warning, because the directory's name may be a typing error.
-    """
+    """Yields the file system of the directory, locked against brokers. Raises CommandError if a
+    broker uses the directory, and in the cases of `readable`. A missing directory is created with a
+    warning, because its name may be a typing error."""
     from broker.offline import held
 
     is_new = not os.path.isdir(directory)

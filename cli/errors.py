@@ -1,10 +1,17 @@
-"""Errors of commands: one sentence, and an exit code for scripts.
+"""Errors of commands: each has one sentence for the user and an exit code for scripts.
 
-0 success; 1 the broker refused the request, or the resource does not exist; 2 wrong use; 3 no
-broker could be reached or responded in time; 4 the command found a problem (lag by `groups lag
---fail-above`, hanging transactions by `transactions hanging`, damage by `logs dump` and by the
-pipeline's `--fail-on-damage`, faults by `config check` and `cluster check`); 5 groups are in a
-state that the pipeline's `--fail-on` names; 130 interrupted by Ctrl-C; 143 terminated by SIGTERM.
+The exit codes are:
+
+- 0: success
+- 1: the broker rejected the request, or the resource does not exist
+- 2: wrong use
+- 3: no broker could be reached or responded in time
+- 4: the command found a problem: lag (`groups lag --fail-above`), hanging transactions
+  (`transactions hanging`), damage (`logs dump`, and `--fail-on-damage` of the pipeline), or
+  faults (`config check`, `cluster check`)
+- 5: groups are in a state that `--fail-on` of the pipeline names
+- 130: interrupted by Ctrl-C
+- 143: terminated by SIGTERM
 """
 
 from __future__ import annotations
@@ -37,27 +44,25 @@ _HINTS = {
 
 
 class CommandError(Exception):
-    """The error of a command that can't continue; ``str`` is the message for the user."""
+    """The error of a command that can't continue. ``str`` of it is the message for the user."""
 
     def __init__(self, why: str, exit_code: int = REFUSED, advice: str = "") -> None:
-        """``advice`` is appended to the message, but not to ``why``, which other commands show."""
+        """Creates the error. The message contains ``why`` and ``advice``. Other commands may show
+        ``why`` alone."""
         super().__init__(why + advice)
         self.why = why
         self.exit_code = exit_code
 
 
 class Interrupts:
-    """The Ctrl-C of this process.
-
-    If Ctrl-C arrives during the import of a compiled module, or in a callback from Java, the
-    KeyboardInterrupt is replaced by another exception or dropped. ``received`` remains True.
-    """
+    """The Ctrl-C of this process. During the import of a compiled module, or in a callback from
+    Java, the KeyboardInterrupt is replaced by another exception or dropped. ``received`` is True
+    even then."""
 
     received = False
 
     @classmethod
     def raise_one(cls, *_: object) -> None:
-        """Handles SIGINT: raises KeyboardInterrupt."""
         cls.received = True
         raise KeyboardInterrupt
 
@@ -65,10 +70,8 @@ class Interrupts:
 def refused(
     what: str, error_code: int, message: str | None = None, meant: str | None = None
 ) -> CommandError:
-    """Return the error for a broker's refusal of ``what``, with advice if known.
-
-    ``meant`` is an existing name similar to the unknown name.
-    """
+    """Returns the error for a request about ``what`` that a broker rejected, with advice if known.
+    ``meant`` is an existing name that is similar to an unknown name."""
     name = NAMES.get(error_code, f"error {error_code}")
     sentence = f"{what}: {message.rstrip('.')} ({name})" if message else f"{what}: {name}"
     hint = _HINTS.get(name)
@@ -77,7 +80,8 @@ def refused(
 
 
 def check(what: str, answer: Mapping[str, Any], *fine: int) -> None:
-    """Raise `refused` if a response about ``what`` has an error code other than ``fine``."""
+    """Raises the error of `refused` if a response about ``what`` has an error code that is not in
+    ``fine``."""
     code = answer["error_code"]
     if code and code not in fine:
         raise refused(what, code, answer.get("error_message"))

@@ -1,4 +1,4 @@
-"""Text files that commands read and write; every failure is a CommandError."""
+"""Text files that commands read and write. Every failure raises CommandError."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 from cli.errors import USAGE, CommandError
 
 MOST = 256 << 20
-"""The maximum number of characters to read, because a device such as /dev/zero is endless."""
+"""The maximum number of characters that are read. A limit is necessary, because a device such as
+/dev/zero is endless."""
 
 
 def read_text(path: Path) -> str:
-    """Return the content of a text file; raise CommandError if the file can't be read."""
+    """Returns the content of a text file. Raises CommandError if it can't be read."""
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(MOST)
@@ -26,7 +27,7 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file, or replace an existing file; raise CommandError if the write fails."""
+    """Writes a file, or replaces an existing file. Raises CommandError if the write fails."""
     try:
         path.write_text(text)
     except OSError as error:
@@ -34,7 +35,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_new(path: Path, text: str, option: str) -> None:
-    """Write and fsync a file that must not exist yet; errors name ``option``."""
+    """Writes and fsyncs a file that must not exist yet. Errors name ``option``."""
     try:
         with path.open("x") as file:
             file.write(text)
@@ -47,10 +48,8 @@ def write_new(path: Path, text: str, option: str) -> None:
 
 
 def unreadable(path: Path, error: OSError) -> CommandError:
-    """Return the error for a file that can't be read."""
     return CommandError(f"{path} can't be read: {error.strerror}", USAGE)
 
 
 def not_written(path: Path, error: OSError) -> CommandError:
-    """Return the error for a file or folder that can't be written."""
     return CommandError(f"{path} can't be written: {error.strerror}")

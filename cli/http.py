@@ -1,9 +1,7 @@
-"""Muster's HTTP API for commands: finds the address, checks the cluster, and formats errors.
-
-The brokers of --bootstrap return the address of the API. The server at that address must belong to
-the same cluster, because two clusters often have groups with the same name, and a result of the
-wrong cluster would mislead.
-"""
+"""Muster's HTTP API for commands: finds the address, checks the cluster, and formats errors. The
+brokers of --bootstrap return the address of the API. The server at that address must belong to the
+same cluster: two clusters often have groups with the same name, and a result from the wrong cluster
+would mislead."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ from client.security import PLAINTEXT, Security
 Value = dict[str, Any]
 
 EACH_S = 5.0
-"""The timeout in seconds for one of many brokers to return its HTTP address, and to respond at that
+"""The timeout in seconds for one of many brokers to return its HTTP address and to respond at that
 address."""
 _LISTENER = "http.listener"
 _ADVERTISED = "http.advertised.listener"
@@ -44,16 +42,16 @@ _WITH_ANY_KAFKA = {
     "offsets expiring": "`muster offsets get GROUP` works with any Kafka broker",
     "top": "`muster cluster` and `muster groups lag` work with any Kafka broker",
 }
-"""The commands that show part of the information with any Kafka broker, by the name of the Muster
-command."""
+"""Commands that show part of the same information with any Kafka broker, by the name of the command
+that needs Muster."""
 
 
 _HINT = re.compile(r"/api/(groups|topics|transactions) lists all \w+")
-"""The advice in the API's errors, which names paths instead of commands."""
+"""Matches advice in the API's errors, which names API paths instead of commands."""
 
 
 _NAMED_BY = {"groups": "group", "topics": "topic", "transactions": "id"}
-"""The field that contains the name of a row, by list."""
+"""The field that contains the name of a row, by list in the API."""
 
 
 def _as_commands(hint: re.Match[str]) -> str:
@@ -61,7 +59,8 @@ def _as_commands(hint: re.Match[str]) -> str:
 
 
 def group_path(group_id: str, *more: str) -> str:
-    """Return the API's path for a group; special characters in the group's id are quoted."""
+    """Returns the API's path for a group. Special characters in the group id are
+    percent-encoded."""
     return "/".join(["/api/groups", quote(group_id, safe=""), *more])
 
 
@@ -71,7 +70,8 @@ def group_path(group_id: str, *more: str) -> str:
 def api_at(
     bootstrap: str, what: str, http: str | None, timeout_s: float, group: str | None = None
 ) -> Api:
-    """Return `api_of` for a command that sends no other requests to the cluster."""
+    """Returns the HTTP API as `api_of` does, for a command that sends no other requests to the
+    cluster."""
     if http is not None:
         host_and_port(http)
     with closing(Cluster(bootstrap, timeout_s=timeout_s)) as cluster:
@@ -81,13 +81,13 @@ def api_at(
 def api_of(
     cluster: Cluster, what: str, http: str | None, timeout_s: float, group: str | None = None
 ) -> Api:
-    """Return the HTTP API of a cluster, for the command ``what``; raise CommandError if no API is
+    """Returns the HTTP API of a cluster for the command ``what``. Raises CommandError if no API is
     found.
 
-    ``http`` is the value of --http and overrides the address. Among several brokers, the
-    coordinator of ``group`` is chosen, or without a group the first broker that serves HTTP. The
-    cluster's timeout limits this function and the later requests; `Api.renew` restarts the timeout
-    with ``timeout_s``.
+    ``http`` is the value of --http and overrides the address. Among several brokers, chooses the
+    coordinator of ``group``; without a group, the first broker that serves HTTP. The cluster's
+    timeout limits this function and the requests to the API. `Api.renew` restarts the timeout with
+    ``timeout_s``.
     """
     found = find_api(cluster, what, http, timeout_s, group)
     if found is None:
@@ -103,7 +103,7 @@ def api_of(
 def find_api(
     cluster: Cluster, what: str, http: str | None, timeout_s: float, group: str | None = None
 ) -> Api | None:
-    """Return the HTTP API of a cluster; None if its brokers are not Muster brokers."""
+    """Returns the HTTP API of a cluster; None if its brokers are not Muster brokers."""
     answer = cluster.metadata([], cluster.deadline.left_s())
     try:
         address = _advertised_address(cluster, answer["brokers"], what, group)
@@ -125,7 +125,7 @@ def find_api(
 def _advertised_address(
     cluster: Cluster, brokers: Sequence[Value], what: str, group: str | None
 ) -> str | None:
-    """Return the HTTP address that the brokers advertise; None if no broker is a Muster broker."""
+    """Returns the HTTP address that the brokers advertise; None if no broker is a Muster broker."""
     if len(brokers) == 1:
         # The address of --bootstrap may be the only address that this machine can reach.
         return _http_address(cluster.deadline, cluster.any, brokers[0]["node_id"], what)
@@ -144,11 +144,9 @@ def _advertised_address(
 
 
 def every_api(cluster: Cluster, what: str) -> dict[int, Api | str]:
-    """Return the HTTP API of each broker by id, or the reason why the API can't be reached.
-
-    The brokers are queried in parallel, each within EACH_S, so a stuck broker does not delay the
-    others.
-    """
+    """Returns the HTTP API of each broker by broker id, or the reason why it can't be reached. The
+    brokers are queried in parallel, each with the timeout EACH_S, so that a stuck broker does not
+    delay the others."""
     answer = cluster.metadata([], cluster.deadline.left_s())
     brokers, limit_s = answer["brokers"], min(cluster.timeout_s, EACH_S)
 
@@ -197,8 +195,8 @@ def _http_address(deadline: Deadline, broker: Connection, node_id: int, what: st
 
 
 def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> str:
-    """Return HOST:PORT as seen from this machine; raise CommandError, with advice, for an
-    unreachable address."""
+    """Returns HOST:PORT of a broker's HTTP listener, as seen from this machine. Raises CommandError
+    with advice if this machine can't reach it."""
     wanted = settings[_LISTENER]["value"]
     address = settings[_ADVERTISED]["value"] if _ADVERTISED in settings else wanted
     there = f"{what} needs Muster's HTTP API, and the broker at {broker.address}"
@@ -232,11 +230,9 @@ def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> st
 
 
 class Api:
-    """The HTTP API of one Muster broker of the cluster ``cluster_id`` at ``bootstrap``.
-
-    Errors name the command ``what``. The cluster is checked before the first request and after a
-    failed request, because another server may have taken the address.
-    """
+    """The HTTP API of one Muster broker in the cluster ``cluster_id`` at ``bootstrap``. Errors name
+    the command ``what``. The cluster id is checked before the first request and after a failed
+    request, because another server may have taken the address."""
 
     def __init__(
         self,
@@ -247,19 +243,22 @@ class Api:
         bootstrap: str,
         security: Security = PLAINTEXT,
     ) -> None:
-        """``security`` has the user and the certificate for Kafka's listeners and for this API."""
+        """``security`` contains the user and the certificate, for Kafka's listeners and for this
+        API."""
         self._endpoint = HttpEndpoint(address, security)
         self.address = address
         self.what = what
         self.cluster_id = cluster_id
         self.broker: Value = {}
-        """The response of /api/broker at the last check; empty if the next request must check."""
+        """The response of /api/broker at the last check. Empty if the next request must check
+        again."""
         self._bootstrap = bootstrap
         self._timeout_s = timeout_s
         self._deadline = Deadline(timeout_s)
 
     def check(self, deadline: Deadline) -> None:
-        """Raise CommandError if the server belongs to another cluster or is not Muster."""
+        """Raises CommandError if the server belongs to another cluster or is not a Muster
+        broker."""
         broker = self._json("/api/broker", {}, deadline)
         found = broker.get("cluster")
         if found != self.cluster_id:
@@ -273,17 +272,18 @@ class Api:
         self._deadline = deadline
 
     def renew(self, timeout_s: float | None = None) -> None:
-        """Restart the timeout for the next requests; ``timeout_s`` replaces the usual limit."""
+        """Restarts the timeout for later requests. ``timeout_s`` replaces the usual number of
+        seconds."""
         self._deadline = Deadline(self._timeout_s if timeout_s is None else timeout_s)
 
     def get(self, path: str, **query: Any) -> Any:
-        """Return the JSON at a path; raise CommandError for an error response or a foreign
-        server."""
+        """Returns the JSON at a path. Raises CommandError for an error response, or if the server
+        belongs to another cluster."""
         self._make_sure()
         return with_plain_hosts(self._json(path, query, self._deadline))
 
     def text(self, path: str) -> str:
-        """Return the text at a path such as /metrics."""
+        """Returns the text at a path such as /metrics."""
         self._make_sure()
         status, body = self._ask(path, {}, self._deadline)
         if status in (401, 403):
@@ -311,7 +311,7 @@ class Api:
         raise self._no_muster(status)
 
     def _refused(self, sentence: str, path: str, query: Value, deadline: Deadline) -> CommandError:
-        """Return the error for a refused request, with a similar name if such a name exists."""
+        """Returns the error for a rejected request. Its text suggests a similar existing name."""
         text = _HINT.sub(_as_commands, sentence)
         hint = _HINT.search(sentence)
         if hint is not None:

@@ -1,13 +1,14 @@
-"""Table layout: turns rows into lines that fit a width, or lines as wide as necessary.
+"""Table layout: turns rows into lines, either lines that fit into a given width or lines as long as
+necessary.
 
-If a width is given,
+The steps for a given width:
 
-1. sentences are wrapped, then names (words without a space) are shortened in their middle; 2. if
-the sentences of the last column still do not fit, each is placed below its row; 3. columns on the
-right that do not fit are left out, and the last line names these columns.
+1. Sentences are wrapped. Then names (words without a space) are shortened in their middle.
+2. If the sentences of the last column still do not fit, each is placed below its row.
+3. Columns on the right that do not fit are left out. The last line names them.
 
 Numbers, headers, states, verdicts, times and addresses are never cut. Columns that are empty in all
-rows are left out in any case.
+rows are always left out.
 """
 
 from __future__ import annotations
@@ -24,34 +25,35 @@ Row = Mapping[str, Any]
 
 
 class Column(NamedTuple):
-    """A field of the rows, as a column of a table."""
+    """One column of a table: a field of the rows, and how it is shown."""
 
     field: str
     title: str = ""
-    """The header, if different from the field's name."""
+    """The header, if it differs from the name of the field."""
     always: bool = False
     """True if the column is shown even if all its cells are empty."""
 
 
 Columns = Sequence[str | Column]
-"""The columns of a table; a plain name is a `Column` of that field."""
+"""The columns of a table. A plain string is a `Column` for the field with this name."""
 
 NOTHING = "-"
 _WHOLE = re.compile(r"[A-Z][A-Za-z_]*|[0-9][0-9.,:TZ-]*|#[0-9]+|-")
-"""Values that are never shortened: verdicts, states, times and addresses."""
+"""Matches values that are never shortened: verdicts, states, times and addresses."""
 GAP = 2
 WHOLE_WIDTH = 40
-"""The maximum width of states, times and addresses; longer values are names chosen by users."""
+"""The maximum width of states, times and addresses. Longer values are names that users have chosen.
+"""
 NAME_WIDTH = 12
-"""The usual minimum width of shortened names; SHORT_NAME_WIDTH applies if columns do not fit."""
+"""The minimum width of shortened names. If the columns do not fit, SHORT_NAME_WIDTH applies
+instead."""
 SHORT_NAME_WIDTH = 8
 SENTENCE_WIDTH = 24
 INDENT = 4
-"""The indent of a sentence below its row."""
 
 
 class Lines(NamedTuple):
-    """The lines of a table; the header has two lines if sentences are below their rows."""
+    """The lines of a table. The header has two lines if sentences are placed below their rows."""
 
     header: list[str]
     body: list[str]
@@ -76,10 +78,9 @@ class _Laid(NamedTuple):
 
 
 def shown(value: Any) -> str:
-    """Return a cell's text: ``-`` if empty, yes or no, lists with commas, no control characters.
-
-    Partitions in JSON form become ``orders:0-1,5``.
-    """
+    """Returns a value as the text of a cell, without control characters. An empty value becomes
+    ``-``, a bool becomes yes or no, a list gets commas. Partitions in JSON form become
+    ``orders:0-1,5``."""
     if value is None or value in ("", []):
         return NOTHING
     if isinstance(value, bool):
@@ -95,7 +96,7 @@ def shown(value: Any) -> str:
 def laid_out(
     rows: Sequence[Row], columns: Columns, width: int | None, every_column: bool = False
 ) -> Lines:
-    """Return the lines of a table of at least one row; ``every_column`` keeps empty columns."""
+    """Returns the lines of a table with at least one row. ``every_column`` keeps empty columns."""
     laid = [_lay(rows, column) for column in columns]
     if not every_column:
         laid = [each for each in laid if each.always or set(each.cells) != {NOTHING}] or laid[:1]
@@ -113,7 +114,7 @@ def laid_out(
 
 
 def shortened(text: str, width: int) -> str:
-    """Return a name in at most ``width`` cells; an ellipsis replaces the middle."""
+    """Returns a name in at most ``width`` terminal cells. An ellipsis replaces its middle."""
     if _cells(text) <= width:
         return text
     if width <= 1:
@@ -151,7 +152,7 @@ def _least(laid: Sequence[_Laid], name_width: int) -> int:
 
 
 def _widths(laid: Sequence[_Laid], name_width: int, width: int) -> list[int]:
-    """Return the width of each column; wide sentences are shortened first, then wide names."""
+    """Returns the width of each column. Sentences are made narrower first, then names."""
     room = width - GAP * (len(laid) - 1)
     widths = [each.natural for each in laid]
     for giving in (True, False):
@@ -166,7 +167,8 @@ def _widths(laid: Sequence[_Laid], name_width: int, width: int) -> list[int]:
 
 
 def _shared(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Return widths that together fit ``room`` if possible, otherwise the minimum widths."""
+    """Returns column widths whose sum is at most ``room``; the minimum widths ``least`` if that is
+    impossible."""
     cap = max(natural, default=0)
     low = 0
     while low < cap:
@@ -215,7 +217,7 @@ def _indented(text: str, width: int) -> list[str]:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """Wrap a sentence into lines; a word longer than a line is shortened like a name."""
+    """Wraps a sentence into lines. A word that is longer than a line is shortened like a name."""
     if _cells(text) <= width:
         return [text]
     lines: list[str] = []

@@ -1,8 +1,5 @@
-"""The `muster` command: finds the subcommand and imports only the modules of that subcommand.
-
-`muster serve` has to start fast, so it does not import typer and rich, which the other commands
-use.
-"""
+"""The `muster` command: finds the subcommand and imports only its modules. `muster serve` must
+start fast. Therefore it does not import typer and rich, which the other commands use."""
 
 from __future__ import annotations
 
@@ -41,11 +38,11 @@ _COMMANDS = {
     "consume": "cli.topics.consume",
     "pipeline": "cli.pipeline.commands",
 }
-"""The module of each command, with ``app`` (a typer app) or a function of the command's name."""
+"""The module of each command. The module contains ``app`` (a typer app), or a function with the
+name of the command."""
 
 
 def main() -> None:
-    """The entry point of the console script."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["serve"]:
         from cli.serve import serve
@@ -62,7 +59,8 @@ def main() -> None:
 
 
 def run_client(arguments: list[str]) -> int:
-    """Run any command but ``serve``; return its exit code. Only bugs raise an error."""
+    """Runs any command except ``serve``. Returns its exit code. Raises an exception only if there
+    is a bug."""
     from typer.exceptions import Abort, TyperException
 
     completes = "_MUSTER_COMPLETE" in os.environ
@@ -99,7 +97,7 @@ def run_client(arguments: list[str]) -> int:
 
 
 def _words_to_complete() -> list[str]:
-    """Return the complete words of the command line that a shell completes."""
+    """Returns the complete words of the command line that the shell wants to complete."""
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
     return line.split(" ")[1:-1]
 
@@ -110,7 +108,8 @@ def _failed(sentence: str, code: int) -> int:
 
 
 def _wrong_use(error: Any, arguments: list[str]) -> int:
-    """Print typer's error about the arguments; without arguments typer has shown the help."""
+    """Prints typer's error about the arguments, and returns the exit code. Without arguments, typer
+    has already shown the help."""
     sentence = " ".join(error.format_message().split()).rstrip(".")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "muster"
@@ -131,7 +130,7 @@ def _wrong_use(error: Any, arguments: list[str]) -> int:
 
 
 def command_of(names: Collection[str] = _COMMANDS) -> Any:
-    """Return the typer command `muster` with the named subcommands."""
+    """Returns the typer command `muster` with only the subcommands in ``names``."""
     import typer
 
     from cli.client.security import taking_it
@@ -142,8 +141,8 @@ def command_of(names: Collection[str] = _COMMANDS) -> Any:
 
 
 def _another_word(path: list[str], arguments: list[str]) -> str | None:
-    """Return an error that names the command to use instead of an unknown command; None if no such
-    command is known."""
+    """Returns an error that names the right command for an unknown command; None if no such command
+    is known."""
     from cli.words import instead
 
     noun, (word, *rest) = " ".join(path), arguments[len(path) :]
@@ -152,7 +151,7 @@ def _another_word(path: list[str], arguments: list[str]) -> str | None:
 
 
 def _from_the_command_on(arguments: list[str]) -> list[str]:
-    """Return the arguments without the options before the command's name."""
+    """Returns the arguments without the options that precede the command's name."""
     at = 0
     while at < len(arguments) and arguments[at].startswith("-"):
         has_value = "=" not in arguments[at] and arguments[at] != "--version"
@@ -161,7 +160,7 @@ def _from_the_command_on(arguments: list[str]) -> list[str]:
 
 
 def _every_command() -> list[str]:
-    """Return all commands, such as ``groups reset`` or ``top``."""
+    """Returns all commands, such as ``groups reset`` or ``top``."""
     import typer
 
     tree = commands(typer.main.get_command(_app(list(_COMMANDS))))

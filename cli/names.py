@@ -13,17 +13,14 @@ from verdicts.spelling import ranges
 _SLASH = re.compile(
     r"(?<![\w.:/-])/(?=\d{1,3}(?:\.\d{1,3}){3}(?![\w/])|[0-9a-fA-F]*:[0-9a-fA-F:.]+(?![\w/]))"
 )
-"""A slash before an IP address at the beginning of a word, as in Java's ``/127.0.0.1``."""
+"""Matches a slash before an IP address at the beginning of a word, as in Java's ``/127.0.0.1``."""
 Owned = list[dict[str, Any]]
-"""Partitions in JSON: ``[{"topic": "orders", "partitions": [0, 1]}]``."""
+"""Partitions in the form for JSON: ``[{"topic": "orders", "partitions": [0, 1]}]``."""
 
 
 def safe(text: str) -> str:
-    """Return the text with unprintable characters escaped, such as ``\\x1b``.
-
-    A group id may contain line ends, terminal escape sequences, and marks that change the reading
-    direction.
-    """
+    r"""Returns the text with unprintable characters escaped, such as ``\x1b``. A group id may
+    contain line ends, terminal escape sequences, and marks that change the writing direction."""
     if text.isprintable():
         return text
     return "".join(
@@ -36,12 +33,12 @@ def safe(text: str) -> str:
 
 
 def partitions_text(topic: str, numbers: Iterable[int]) -> str:
-    """Return partitions in the form of options, ``orders:0-1,5``; see `parse_partitions`."""
+    """Returns partitions in the form of options, ``orders:0-1,5``; see `parse_partitions`."""
     return f"{topic}:{ranges(numbers)}"
 
 
 def owned(by_topic: Mapping[str, Iterable[int]]) -> Owned:
-    """Return the JSON form of partitions; topics without partitions are omitted."""
+    """Returns partitions in the form for JSON. Topics without partitions are omitted."""
     return [
         {"topic": topic, "partitions": sorted(numbers)}
         for topic, numbers in sorted(by_topic.items())
@@ -50,7 +47,8 @@ def owned(by_topic: Mapping[str, Iterable[int]]) -> Owned:
 
 
 def parse_partitions(text: str) -> tuple[str, list[int] | None]:
-    """Parse ``TOPIC`` or ``TOPIC:0-1,5`` to (topic, partitions); None means all partitions."""
+    """Returns topic and partitions of the text ``TOPIC`` or ``TOPIC:0-1,5``. None means all
+    partitions."""
     topic, colon, numbers = text.partition(":")
     if not topic:
         raise CommandError(f"{text!r}: write it as TOPIC or TOPIC:0-1,5", USAGE)
@@ -67,7 +65,8 @@ def parse_partitions(text: str) -> tuple[str, list[int] | None]:
 
 
 def with_plain_hosts(value: Any) -> Any:
-    """Return a JSON value in which no text has the slash that Java writes before addresses."""
+    """Returns a JSON value without the slash that Java writes before IP addresses, in all its
+    texts."""
     if isinstance(value, str):
         return _SLASH.sub("", value) if "/" in value else value
     if isinstance(value, dict):
@@ -80,10 +79,8 @@ def with_plain_hosts(value: Any) -> Any:
 def numbered(
     rows: Sequence[dict[str, Any]], members: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return rows for a table, in which ``#1``, ``#2`` and so on replace the member ids.
-
-    The numbers follow the order of ``members``. The members' client and host are added.
-    """
+    """Returns rows in which ``#1``, ``#2`` and so on replace the member ids. The numbers follow the
+    order of ``members``. The client and host of the members are added."""
     known = {
         each["member"]: {"member": f"#{number}", "client": each["client"], "host": each["host"]}
         for number, each in enumerate(members, 1)

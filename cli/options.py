@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands have."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from cli.errors import USAGE, CommandError
 from cli.usage import commands
 
 INT16, INT32, INT64 = (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1
-"""The maximum values of a replication factor, a partition and an offset."""
+"""The maximum values of a replication factor, a partition number and an offset."""
 LONGEST = 19
-"""The number of digits of INT64."""
 A_DAY_S = 86_400
 
 Bootstrap = Annotated[
@@ -53,7 +52,7 @@ Wide = Annotated[
 
 
 def whole_number(*names: str, help: str, least: int = 0, most: int = INT64) -> Any:
-    """Return an option for a whole number from ``least`` to ``most``."""
+    """Returns an option for a whole number from ``least`` to ``most``."""
 
     def parsed(text: object) -> int:
         found = str(text)
@@ -73,7 +72,7 @@ def _between(least: int, most: int) -> str:
 
 
 def seconds(*names: str, help: str, least: float) -> Any:
-    """Return an option for a duration of ``least`` seconds to a day."""
+    """Returns an option for a number of seconds from ``least`` to one day."""
 
     def parsed(text: object) -> float:
         try:
@@ -100,11 +99,8 @@ OF_EVERY_COMMAND = ("--bootstrap", "--http")
 
 
 def taken_before(command: Any) -> Any:
-    """Let every subcommand use the options OF_EVERY_COMMAND that are given before the subcommand's
-    name.
-
-    The same option after the name takes precedence.
-    """
+    """Makes every subcommand accept the options in OF_EVERY_COMMAND also before the subcommand's
+    name. The same option after the name takes precedence."""
     for path, each in commands(command):
         for param in each.params:
             if path and set(param.opts) & set(OF_EVERY_COMMAND):
@@ -119,14 +115,12 @@ def _else_from_before(context: Any, param: Any, value: Any) -> Any:
 
 
 _EMPTY_ALLOWED = "GROUP"
-"""Arguments that may be empty: Kafka allows a group with an empty id.
-
-Muster's HTTP API has no path for that group.
-"""
+"""The argument that may be empty: Kafka allows a group with an empty id. Muster's HTTP API has no
+path for this group."""
 
 
 def without_empty_names(command: Any) -> Any:
-    """Make empty arguments of all subcommands a usage error; return the command."""
+    """Makes empty arguments of all subcommands a usage error. Returns the command."""
     for _, each in commands(command):
         needs_http = each.name in ("why", "watch")
         for param in each.params:
@@ -148,7 +142,7 @@ TIMEOUT_S = 30.0
 
 
 def name_and_value(option: str, text: str) -> tuple[str, str]:
-    """Return name and value of NAME=VALUE; an error begins with ``option``."""
+    """Returns name and value of the text NAME=VALUE. An error begins with ``option``."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise CommandError(f"{option}{text}: write it as NAME=VALUE", USAGE)

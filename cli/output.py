@@ -1,4 +1,4 @@
-"""Output of commands: tables for people, JSON for programs."""
+"""The output of commands: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _PATIENCE_S = 0.5
 
 
 def show_json(value: Any) -> None:
-    """Print one value as indented JSON; bytes become text, with invalid UTF-8 replaced."""
+    """Prints one value as indented JSON. Bytes become text, in which invalid UTF-8 is replaced."""
     write(json.dumps(value, indent=2, ensure_ascii=False, default=_text) + "\n")
 
 
 def show_json_line(value: Any) -> None:
-    """Print one value as one line of JSON and flush the line, for a stream of values."""
+    """Prints one value as one line of JSON and flushes it; for a stream of values."""
     follow(json.dumps(value, ensure_ascii=False, default=_text) + "\n")
 
 
@@ -49,7 +49,7 @@ def show(
     *,
     wide: bool | None = None,
 ) -> None:
-    """Show rows as JSON with every field, or as a table of some columns."""
+    """Shows rows as JSON with all fields, or as a table with the given columns."""
     if json:
         show_json(rows)
     else:
@@ -64,10 +64,11 @@ def show_table(
     *,
     wide: bool | None = None,
 ) -> None:
-    """Print rows as a table with numbers right-aligned; print ``empty`` if no rows exist.
+    """Prints rows as a table; prints ``empty`` if ``rows`` is empty. Numbers are right-aligned.
 
     On a terminal, the table fits the terminal's width. In a file or a pipe, or if ``wide`` is True,
-    nothing is shortened, wrapped or left out. None means that the command has no option --wide.
+    nothing is shortened, wrapped or left out. ``wide`` is None for a command without the option
+    --wide.
     """
     if not rows:
         say(empty)
@@ -86,17 +87,19 @@ def show_table(
 
 
 def table(rows: Sequence[Row], columns: Columns) -> Text:
-    """Return a table of at least one row for a live view, as wide as the terminal."""
+    """Returns a table with at least one row for a live view. It is as wide as the terminal."""
     return _styled(laid_out(rows, columns, terminal_width()))
 
 
 def terminal_width() -> int:
-    """Return the terminal's width: COLUMNS if set, else the terminal's own width, or 80."""
+    """Returns the terminal's width: COLUMNS if set, else the terminal's own width, or 80 without a
+    terminal."""
     return max(1, shutil.get_terminal_size().columns)
 
 
 def terminal_height() -> int:
-    """Return the terminal's height: LINES if set, else the terminal's own height, or 24."""
+    """Returns the terminal's height: LINES if set, else the terminal's own height, or 24 without a
+    terminal."""
     return max(1, shutil.get_terminal_size().lines)
 
 
@@ -115,10 +118,8 @@ def _left_out(lines: Lines, remedy: str) -> str:
 
 
 def progress(items: Iterable[Item], doing: str, total: int | None = None) -> Iterator[Item]:
-    """Yield the items; on a terminal show a progress bar on standard error.
-
-    The bar appears after half a second, and never in a pipe.
-    """
+    """Yields the items, and shows a progress bar on standard error. The bar appears only on a
+    terminal, after half a second."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield from items
@@ -134,22 +135,23 @@ def progress(items: Iterable[Item], doing: str, total: int | None = None) -> Ite
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, such as 1 offset or 3 offsets."""
+    """Returns a number with its noun, such as 1 offset or 3 offsets."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def warn(sentence: str) -> None:
-    """Print one line on standard error, with control characters escaped."""
+    """Prints one line on standard error, with control characters escaped."""
     print(f"muster: {safe(sentence)}", file=sys.stderr, flush=True)
 
 
 def say(sentence: str) -> None:
-    """Print one line, with control characters escaped."""
+    """Prints one line, with control characters escaped."""
     _print([safe(sentence)])
 
 
 def say_folded(sentence: str) -> None:
-    """Print a sentence, wrapped on a terminal; a command to copy stays on one line."""
+    """Prints a sentence, wrapped on a terminal. A command in it stays on one line, so that it can
+    be copied."""
     text = safe(sentence)
     if not sys.stdout.isatty() or text.lstrip().startswith("$ "):
         _print([text])
@@ -167,5 +169,5 @@ def say_folded(sentence: str) -> None:
 
 
 def _print(lines: Iterable[str]) -> None:
-    """Print lines, which must not contain control characters."""
+    """Prints lines, which must not contain control characters."""
     write("\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""Matches the names and patterns (such as 'test-*') in arguments with existing names."""
+"""Matches the names and patterns (such as 'test-*') in arguments against existing names."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ class Chosen(NamedTuple):
 
 
 def is_pattern(text: str) -> bool:
-    """Return True if ``text`` contains ``*``, ``?`` or ``[``, as patterns in a shell do."""
+    """Returns True if ``text`` contains ``*``, ``?`` or ``[``, as shell patterns do."""
     return any(sign in text for sign in "*?[")
 
 
 def nearest(missing: Sequence[str], known: Collection[str]) -> str | None:
-    """Return the known name most similar to the first missing name; None if none is similar."""
+    """Returns the known name that is most similar to the first missing name; None if no name is
+    similar."""
     plain = [name for name in missing if not is_pattern(name)]
     return next(iter(get_close_matches(plain[0], known, 1, 0.75)), None) if plain else None
 
 
 def spelled(missing: Sequence[str], noun: str) -> str:
-    """Return missing names and patterns as text, such as ``group a, b and groups like x*``."""
+    """Returns missing names and patterns as text, such as ``group a, b and groups like x*``."""
     plain = ", ".join(name for name in missing if not is_pattern(name))
     patterns = ", ".join(name for name in missing if is_pattern(name))
     parts = [f"{noun} {plain}" if plain else "", f"{noun}s like {patterns}" if patterns else ""]
@@ -35,10 +36,8 @@ def spelled(missing: Sequence[str], noun: str) -> str:
 
 
 def chosen(wanted: Sequence[str], known: Collection[str], hidden: Collection[str] = ()) -> Chosen:
-    """Return the known names that match; a pattern does not match ``hidden`` names.
-
-    An argument equal to a known name matches only that name, even if it contains ``*``.
-    """
+    """Returns the known names that match. A pattern does not match the names in ``hidden``. An
+    argument that equals a known name matches only this name, even if it contains ``*``."""
     names: dict[str, None] = {}
     missing = []
     for text in wanted:

@@ -1,9 +1,9 @@
-"""Shows the changes of a command before the command makes them, and decides whether to make the
-changes.
+"""Shows the changes of a command before they are made, and decides whether to make them.
 
-``--dry-run`` ends a command after it has shown the plan. ``--execute`` makes the changes without a
-question. Without these options, a user at a terminal is asked for confirmation. In a pipe nothing
-is changed and the exit code is 2, so that no script changes or deletes anything by mistake.
+With ``--dry-run``, the command ends after it has shown the plan. With ``--execute``, it makes the
+changes without a question. Without these options, a user at a terminal is asked for confirmation.
+In a pipe, nothing is changed and the exit code is 2, so that no script changes or deletes anything
+by mistake.
 """
 
 from __future__ import annotations
@@ -30,42 +30,44 @@ Execute = Annotated[
 
 
 class Plan(NamedTuple):
-    """The options of a plan; ``done`` is the participle for messages, such as changed or
-    deleted."""
+    """The options that decide about the changes of a command. ``done`` is the participle for
+    messages, such as changed or deleted."""
 
     dry_run: bool
     execute: bool
     json: bool
     done: str = "changed"
     as_of_ms: int | None = None
-    """The time that the options name, such as the time to restore, in ms; None if the options name
-    no time."""
+    """The time in ms that an option names, such as the time to restore; None if no option names a
+    time."""
 
     def checked(self) -> Plan:
-        """Return the plan; raise CommandError if both --dry-run and --execute are given."""
+        """Returns the plan. Raises CommandError if both --dry-run and --execute are given."""
         if self.dry_run and self.execute:
             raise CommandError("choose one of --dry-run and --execute", USAGE)
         return self
 
     @property
     def title(self) -> str:
-        """The title of the plan's table, which says that nothing is changed yet."""
+        """The title of the plan's table, which states that nothing has been changed yet."""
         if self.dry_run:
             return f"Nothing is {self.done} (--dry-run)"
         return f"To be {self.done}" if self.execute else f"Nothing is {self.done} yet"
 
     @property
     def shows_json(self) -> bool:
-        """True if the plan is printed as JSON; with --execute only the result is printed."""
+        """True if the plan is printed as JSON. With --execute, only the result is printed."""
         return self.json and not self.execute
 
     def say_as_of(self, what: str) -> None:
-        """Print the plan's time, so that the user can check how the option was understood."""
+        """Prints the time of `as_of_ms`, so that the user can check how the option was
+        understood."""
         if self.as_of_ms is not None:
             output.say_folded(f"{what} as of {instant(self.as_of_ms, to_the_ms=True)}")
 
     def agreed(self, rows: Sequence[output.Row], columns: Columns, question: str) -> bool:
-        """Show the plan as a table or as JSON, and ask; return whether to make the changes."""
+        """Shows the plan as a table or as JSON, and asks for confirmation if necessary. Returns
+        True if the changes are to be made."""
         if self.shows_json:
             show_json(rows, executed=False)
         elif not self.json:
@@ -73,9 +75,8 @@ class Plan(NamedTuple):
         return self.goes_on(question)
 
     def goes_on(self, question: str) -> bool:
-        """Return whether to make the changes; a user at a terminal is asked ``question``.
-
-        Raise CommandError if the user must be asked but no terminal is connected.
+        """Returns True if the changes are to be made. A user at a terminal is asked ``question``.
+        Raises CommandError if a question is necessary but the command does not run at a terminal.
         """
         if self.dry_run or self.execute:
             return self.execute
@@ -90,7 +91,6 @@ class Plan(NamedTuple):
 
 
 def show_json(rows: Sequence[output.Row], executed: bool, as_of_ms: int | None = None) -> None:
-    """Print a plan, or its result, as JSON."""
     about = {} if as_of_ms is None else {"as_of_ms": as_of_ms}
     output.show_json({"executed": executed, **about, "changes": rows})
 
@@ -98,10 +98,8 @@ def show_json(rows: Sequence[output.Row], executed: bool, as_of_ms: int | None =
 def report(
     errors: Mapping[str, CommandError | None], noun: str, done: str, *, json: bool = False
 ) -> None:
-    """Print the result for each name; raise CommandError if a name failed.
-
-    A single name raises its own error, several names raise a summary.
-    """
+    """Prints the result for each name. Raises CommandError if a name failed: the error of a single
+    name, or a summary for several names."""
     failed = {name: error for name, error in errors.items() if error is not None}
     if len(errors) == 1 and failed:
         raise next(iter(failed.values()))

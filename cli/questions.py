@@ -13,11 +13,8 @@ T = TypeVar("T")
 
 
 def answer(ask: Callable[[], T], instead: str) -> T:
-    """Return the answer to a typer question.
-
-    Raise CommandError, with a message that ends with ``instead``, if the input ends without an
-    answer (Ctrl-D). Ctrl-C raises typer's Abort.
-    """
+    """Returns the answer to a typer question. If the input ends without an answer (Ctrl-D), raises
+    CommandError with a message that ends with ``instead``. Ctrl-C raises typer's Abort."""
     try:
         return ask()
     except Abort as error:

@@ -96,7 +96,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Run a broker; return the exit code."""
     options = _parser().parse_args(arguments)
     # Garbage collection would make imports a third slower, and imported objects are never freed.
     gc.disable()
@@ -169,8 +168,8 @@ def _serve_test(options: argparse.Namespace) -> int:
 
 
 def _config_of_test(options: argparse.Namespace) -> Config:
-    """Return the settings of a broker or a cluster for tests; raise WrongUse for settings that it
-    does not support."""
+    """Returns the settings of a broker or cluster in test mode. Raises WrongUse for settings that
+    it does not support."""
     from broker.config.config import WrongUse
     from broker.test_mode.settings import DEFAULTS, check
 
@@ -189,7 +188,7 @@ def _config_of_test(options: argparse.Namespace) -> Config:
 
 
 def _refuse_unknown(config: Config, sets: Sequence[str]) -> None:
-    """Raise WrongUse for unknown settings of --set, because tests do not read warnings."""
+    """Raises WrongUse for unknown settings of --set, because tests do not read warnings."""
     from broker.config.config import WrongUse
     from broker.config.unknown_names import hint
 
@@ -199,10 +198,8 @@ def _refuse_unknown(config: Config, sets: Sequence[str]) -> None:
 
 
 def _import_structlog() -> None:
-    """Import structlog without rich, which structlog would import for coloured tracebacks.
-
-    The import of rich takes 0.2 s, half of a broker's start, and a broker does not use it.
-    """
+    """Imports structlog without rich, which structlog would import for coloured tracebacks.
+    Importing rich takes 0.2 s, half of a broker's start, and a broker does not need it."""
     if "rich" in sys.modules:
         return
     sys.modules["rich"] = None  # type: ignore[assignment]
@@ -218,7 +215,7 @@ def _complain(sentence: str, code: int = FAILED) -> int:
 
 
 def _all_faults(error: BadConfig) -> str:
-    """Return one fault as a sentence, or several faults, each on its own line."""
+    """Returns one fault as a sentence, or each of several faults on its own line."""
     if len(error.faults) < 2:
         return str(error)
     lines = [fault.sentence for fault in error.faults]
@@ -265,7 +262,7 @@ def _run(config: Config, time: Time, reread: Callable[[], Config], *, kafka_env:
 
 
 def _raise_file_limit() -> None:
-    """Raise the limit of open files to its maximum, because every partition has open files."""
+    """Raises the limit of open files to its maximum, because every partition has open files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         with suppress(ValueError, OSError):
@@ -313,7 +310,7 @@ async def _serve(broker: Broker, reread: Callable[[], Config], *, kafka_env: boo
 
 
 async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
-    """Handle SIGHUP: read the settings again and apply the settings that may change at run time."""
+    """Handles SIGHUP: reads the settings again, and applies those that may change at run time."""
     import structlog
 
     from broker.config.config import BadConfig
@@ -327,8 +324,8 @@ async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
 
 
 def shown_directory(directory: str) -> str:
-    """Return a relative path if the directory is below the current directory, else an absolute
-    path."""
+    """Returns the directory as a relative path if it is below the current directory, else as an
+    absolute path."""
     from_here = os.path.relpath(directory)
     is_below = from_here.partition(os.sep)[0] not in (os.curdir, os.pardir)
     return os.path.join(os.curdir, from_here) if is_below else os.path.abspath(directory)
@@ -350,7 +347,7 @@ def _ready_lines(broker: Broker) -> str:
 
 
 def _report_settings(config: Config, *, kafka_env: bool) -> None:
-    """Log settings that may not have the effect that the user expects."""
+    """Logs settings that may not have the effect that the user expects."""
     import structlog
 
     from broker.config.sources import ignored_kafka_variables

@@ -27,10 +27,8 @@ Top = Annotated[int | None, whole_number("--top", least=1, help="Show only the f
 
 
 def in_order(rows: Sequence[Row], sort: str | None, top: int | None, columns: Columns) -> list[Row]:
-    """Return the rows in the order of --sort, at most --top rows; unknown values are last.
-
-    --sort may name any of ``columns`` by field or by header. The sort is stable.
-    """
+    """Returns the rows in the order of --sort, at most --top rows. Unknown values are last. --sort
+    may name any of ``columns`` by field or by header. The sort is stable."""
     ordered = list(rows)
     if sort is not None:
         field = _field(sort, columns)
@@ -45,7 +43,7 @@ def in_order(rows: Sequence[Row], sort: str | None, top: int | None, columns: Co
 
 
 def _field(sort: str, columns: Columns) -> str:
-    """Return the field that --sort names; raise CommandError for an unknown column."""
+    """Returns the field that --sort names. Raises CommandError for an unknown column."""
     wanted = sort.lower().replace("-", "_")
     headers = {}
     for each in columns:

@@ -1,4 +1,4 @@
-"""Writes to the standard streams, even if they are closed, broken, or full."""
+"""Writes to the standard streams even if they are closed, broken or full."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from typing import TextIO
 from cli.errors import CommandError
 
 _unread: list[TextIO] = []
-"""Standard outputs without a reader; later output to them is discarded."""
+"""The standard outputs whose reader has closed the pipe. Later output to them is discarded."""
 
 
 class NobodyReads(Exception):
-    """The reader of an endless output has closed the pipe, so the command must end."""
+    """Raised if the reader of an endless output has closed the pipe. The command must then end."""
 
 
 def prepare() -> None:
-    """Open closed standard streams (``<&-``), so that no socket gets their file descriptors.
-
-    Characters that the encoding of the output lacks are escaped, so that no name fails a command.
-    """
+    """Opens standard streams that are closed (``<&-``), so that no socket gets their file
+    descriptors. Makes output escape characters that its encoding lacks, so that no name makes a
+    command fail."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             number = os.open(os.devnull, os.O_RDWR)
@@ -34,18 +33,15 @@ def prepare() -> None:
 
 
 def write(text: str) -> None:
-    """Write to standard output and flush; ignore a pipe that its reader has closed, such as ``|
-    head -1``.
-
-    Raise CommandError if the output can't be written.
-    """
+    """Writes to standard output and flushes it. Ignores a pipe that its reader has closed, such as
+    ``| head -1``. Raises CommandError if the output can't be written."""
     with suppress(NobodyReads):
         follow(text)
 
 
 def follow(text: str) -> None:
-    """Write endless output to standard output and flush; raise NobodyReads if the reader has closed
-    the pipe."""
+    """Writes endless output to standard output and flushes it. Raises NobodyReads if the reader has
+    closed the pipe."""
     with _followed():
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -65,26 +61,27 @@ def _followed() -> Iterator[None]:
 
 
 def follow_bytes(data: bytes) -> None:
-    """Write bytes of endless output, without a flush; raise NobodyReads if the reader has closed
+    """Writes bytes of endless output without a flush. Raises NobodyReads if the reader has closed
     the pipe."""
     with _followed():
         sys.stdout.buffer.write(data)
 
 
 def flush() -> None:
-    """Flush standard output; raise NobodyReads if the reader has closed the pipe."""
+    """Flushes standard output. Raises NobodyReads if the reader has closed the pipe."""
     with _followed():
         sys.stdout.flush()
 
 
 def unwritable(error: OSError) -> CommandError:
-    """Return the error for a standard output that can't be written, as on a full disk."""
+    """Returns the error for a standard output that can't be written, for example because the disk
+    is full."""
     discard()
     return CommandError(f"standard output can't be written: {error.strerror}")
 
 
 def discard() -> None:
-    """Discard all further standard output, including output that is flushed at exit."""
+    """Discards all further standard output, including the output that is flushed at exit."""
     _unread.append(sys.stdout)
     with suppress(OSError, ValueError):
         number = os.open(os.devnull, os.O_WRONLY)

@@ -1,8 +1,5 @@
-"""Parses the times and durations of options, and formats them for output.
-
-Every time in the output is UTC in ISO 8601 with a zone, so it can be passed to another command on
-any machine.
-"""
+"""Parses the times and durations in options, and formats them for output. Every time in the output
+is in UTC, in ISO 8601 with a zone, so that it can be passed to another command on any machine."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def instant(wall_ms: int, *, to_the_ms: bool = False) -> str:
-    """Return a time in UTC with the zone Z; a time outside the calendar is returned as a number of
-    ms."""
+    """Returns a time in UTC with the zone Z. Returns a time outside the calendar as a number
+    of ms."""
     try:
         when = _EPOCH + timedelta(milliseconds=wall_ms)
     except OverflowError:
@@ -27,7 +24,7 @@ def instant(wall_ms: int, *, to_the_ms: bool = False) -> str:
 
 
 def span(milliseconds: int) -> str:
-    """Return a duration as text, such as 250 ms, 1.5 s, 12 min, 3 h or 5 days."""
+    """Returns a duration as text, such as 250 ms, 1.5 s, 12 min, 3 h or 5 days."""
     if milliseconds < 1000:
         return f"{milliseconds} ms"
     if milliseconds < 120_000:
@@ -40,7 +37,7 @@ def span(milliseconds: int) -> str:
 
 
 def datetime_ms(text: str, option: str = "--to-datetime") -> int:
-    """Return the time in an option, in ms since 1970; see `client.spelling`."""
+    """Returns the time in an option, in ms since 1970; see `client.spelling`."""
     try:
         return spelling.time_ms(text)
     except spelling.MisspelledError as error:
@@ -48,14 +45,15 @@ def datetime_ms(text: str, option: str = "--to-datetime") -> int:
 
 
 def since_ms(text: str, option: str) -> int:
-    """Return a time, or the time a duration ago (90m, P7D), in ms since 1970."""
+    """Returns the time in an option, in ms since 1970. A duration (90m, P7D) means the time so long
+    ago."""
     if spelling.is_duration(text):
         return max(0, clock.now_ms() - duration_ms(text, option))
     return datetime_ms(text, option)
 
 
 def duration_ms(text: str, option: str = "--by-duration") -> int:
-    """Return the duration in an option, in ms; see `client.spelling`."""
+    """Returns the duration in an option, in ms; see `client.spelling`."""
     try:
         return spelling.duration_ms(text)
     except spelling.MisspelledError as error:

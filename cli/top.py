@@ -2,7 +2,7 @@
 
 Rates are differences between two reads of the broker's HTTP API: `/metrics` for topics, commits and
 requests, `/api/groups` for groups and members, `/api/clients` for the traffic of clients. READ/S of
-a client counts the commits in the partitions that the client owns.
+a client counts how far the committed offsets advance in the partitions that the client owns.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ _TABLES: dict[str, Columns] = {
         Column("read_per_s", "READ/S"),
     ],
 }
-"""The tables and their columns, which fit 80 characters with shortened names."""
+"""The tables and their columns. The tables fit into 80 characters if names are shortened."""
 _OF_GROUPS = ("group", "verdict", "state", "members", "lag", "rebalances")
 _AROUND = 4
-"""The number of lines of a live table in addition to its rows: empty line, header, and list of left
-out columns."""
+"""The number of lines of a live table in addition to its rows: empty line, header, and list of
+omitted columns."""
 _HEAD_LINES = 3
 
 _TRAFFIC = ("requests", "bytes_in", "bytes_out")
@@ -89,12 +89,12 @@ class Look:
     requests: float = 0
     connections: float = 0
     ends: dict[Partition, float] = field(default_factory=dict)
-    """Log end offset by topic and partition."""
+    """The log end offset, by topic and partition."""
     committed: dict[tuple[str, str, str], float] = field(default_factory=dict)
-    """Committed offset by group, topic and partition."""
+    """The committed offset, by group, topic and partition."""
     groups: list[Value] = field(default_factory=list)
     members: dict[str, list[Value]] = field(default_factory=dict)
-    """Members of the groups with the largest lag, by group."""
+    """The members of the groups with the largest lag, by group id."""
     clients: dict[tuple[str, str], Value] = field(default_factory=dict)
     """The counters of each client, by client id and host."""
 
@@ -155,13 +155,12 @@ def _live(api: Api, before: Look, after: Look, every: float, lines: int) -> None
 
 
 def _whose(api: Api) -> Value:
-    """Return the broker and the time of a view."""
+    """Returns the broker's identity and the time, which a view shows."""
     names = ("cluster", "broker", "address")
     return {**{name: api.broker[name] for name in names}, "at_ms": clock.now_ms()}
 
 
 def look(api: Api, lines: int) -> Look:
-    """Read the state of the broker."""
     api.renew()
     seen = Look(clock.monotonic_s())
     for line in api.text("/metrics").splitlines():
@@ -198,7 +197,7 @@ def _labels(text: str | None) -> dict[str, str]:
 
 
 def measured(before: Look, after: Look, lines: int) -> Value:
-    """Return the rates between two reads, the busiest groups, topics and clients first."""
+    """Returns the rates between two reads, with the busiest groups, topics and clients first."""
     seconds = max(after.at_s - before.at_s, 1e-3)
 
     def rate(now: float, then: float | None) -> float:
@@ -238,7 +237,7 @@ def measured(before: Look, after: Look, lines: int) -> Value:
 
 
 def _counted(verdicts: Iterable[str]) -> dict[str, int]:
-    """Return the number of groups per verdict, the worst verdict first."""
+    """Returns the number of groups with each verdict, worst verdict first."""
     found = Counter(verdicts)
     return {each.value: found[each] for each in Verdict if found[each]}
 
@@ -260,7 +259,8 @@ def _clients(
     read: dict[tuple[str, str, str], float],
     traffic: dict[tuple[str, str], dict[str, float]],
 ) -> list[Value]:
-    """Return clients that are connected, own partitions, or sent requests between two reads."""
+    """Returns the clients that are connected, own partitions, or sent requests between the two
+    reads."""
     rows: dict[tuple[str, str], Value] = {}
 
     def row_of(key: tuple[str, str]) -> Value:
@@ -308,7 +308,8 @@ def _head(view: Value) -> str:
 
 
 def _shown(view: Value) -> Value:
-    """Return the view for a table: bytes in thousands, and the number of a client's groups."""
+    """Returns the view for a table: traffic in thousands of bytes, and the number of groups of each
+    client."""
     clients = [
         {
             **row,
@@ -332,7 +333,8 @@ def _print(view: Value, wide: bool) -> None:
 
 
 def _drawn(view: Value) -> Any:
-    """Return the view with equally many rows in each table, to fit the terminal's height."""
+    """Returns the view with the same number of rows in each table, so that it fits the terminal's
+    height."""
     parts: list[Any] = [Text(_head(view), no_wrap=True, overflow="ellipsis")]
     shown = _shown(view)
     room = (output.terminal_height() - _HEAD_LINES) // len(_TABLES) - _AROUND

@@ -1,4 +1,4 @@
-"""Formats arguments and text in the help of commands, without Python's types."""
+"""Formats arguments and text in the help of commands, without the names of Python types."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ from typing import Any
 
 
 def commands(command: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield a command and all its subcommands, each with its path of words."""
+    """Yields a command and all its subcommands, each with the words that lead to it."""
     yield path, command
     for name, below in getattr(command, "commands", {}).items():
         yield from commands(below, *path, name)
 
 
 def runs(command: Any) -> bool:
-    """Return True if a command can run without a subcommand."""
     alone = getattr(command, "invoke_without_command", False) and not command.no_args_is_help
     return alone or not hasattr(command, "commands")
 
 
 def tidy(command: Any) -> Any:
-    """Hide ``<bool>`` of flags and ``<list[str]>`` of arguments in the help; return the command.
-
-    The usage line names arguments like manuals: ``GROUP``, ``TOPIC...``, ``[GROUP]...``.
-    """
+    """Hides ``<bool>`` after flags and ``<list[str]>`` after arguments in the help. Returns the
+    command. In the usage line, arguments are spelled as in manuals: ``GROUP``, ``TOPIC...``,
+    ``[GROUP]...``."""
     import typer
 
     for _, each in commands(command):
@@ -41,7 +39,7 @@ def tidy(command: Any) -> Any:
 
 
 def _flowing(text: str) -> str:
-    """Return the text with each paragraph on one line, because help would keep the line ends."""
+    """Returns the text with each paragraph on one line, because the help would keep line ends."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 

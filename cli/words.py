@@ -1,7 +1,6 @@
-"""Words of other tools, and the commands of `muster` to use instead.
-
-`muster topics alter` or `kafka-consumer-groups --describe` prints the command to use.
-docs/use/command-line.md lists the tools; a test compares that list with TOOLS, and checks that
+"""Words of other tools, with the commands of `muster` to use instead. For example, a user who types
+the option ``--describe`` of Kafka's tools sees the right command of `muster`.
+docs/use/command-line.md lists the tools. A test compares that list with TOOLS, and checks that
 every command named in this module exists.
 """
 
@@ -70,7 +69,7 @@ ANYWHERE: Mapping[str, str] = {
     " log files",
     "version": "`muster --version`",
 }
-"""The commands of `muster` to use instead of a word, after any noun."""
+"""By wrong word after any noun: the commands of `muster` to use instead."""
 
 AFTER: Mapping[str, Mapping[str, str]] = {
     "topics": {
@@ -154,7 +153,7 @@ AFTER: Mapping[str, Mapping[str, str]] = {
     },
     "backup": {"import": "`muster backup restore`", "save": "`muster backup create`"},
 }
-"""The commands of `muster` to use instead of a word, by the noun before the word."""
+"""The commands of `muster` to use instead of a wrong word, by the noun that precedes it."""
 
 TOOLS: Mapping[str, Mapping[str, str]] = {
     "acls": {
@@ -231,8 +230,8 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
         "forceTerminateTransaction": "`muster transactions abort ID`",
     },
 }
-"""The commands of `muster` to use, by Apache's tool (without kafka-) and option; the option ""
-means no option."""
+"""The commands of `muster` to use instead of one of Kafka's tools, by tool (without kafka-) and
+option. The option "" means no option."""
 
 _NICKNAMES = {
     "consumer-group": "consumer-groups",
@@ -241,7 +240,8 @@ _NICKNAMES = {
     "dump-log-segments": "dump-log",
 }
 _SAME_OPTIONS = {"--user": "users", "--client": "clients", "--ip": "ips"}
-"""Options of kafka-configs: ``--user alice`` means ``--entity-type users --entity-name alice``."""
+"""Short options of kafka-configs, with their entity types: ``--user alice`` means ``--entity-type
+users --entity-name alice``."""
 _SIMILAR = {
     "cat": "read",
     "check": "validate",
@@ -262,14 +262,12 @@ _SIMILAR = {
     "verify": "validate",
     "view": "show",
 }
-"""Synonyms of words that have no entry in ANYWHERE or AFTER."""
+"""For a word without an entry in ANYWHERE or AFTER: a synonym to try."""
 
 
 def instead(noun: str, word: str, rest: Sequence[str], commands: Iterable[str]) -> str | None:
-    """Return the command to use instead of ``muster NOUN WORD REST``; None if unknown.
-
-    ``noun`` may be empty. ``commands`` are all commands, such as ``groups reset`` or ``top``.
-    """
+    """Returns the command to use instead of ``muster NOUN WORD REST``; None if unknown. ``noun``
+    may be empty. ``commands`` are all commands, such as ``groups reset`` or ``top``."""
     if not noun and (told := _of_tool(word, rest)):
         return told
     same = [f"`muster {name}`" for name in commands if name.split()[1:] == [word]]

@@ -1,2 +1,2 @@
-"""`muster acls`: commands on the ACLs of a running broker, or on the ACLs in the data directory of
-a stopped broker."""
+"""`muster acls`: commands for the ACLs of a running broker, or for the ACLs in the data directory
+of a stopped broker."""

@@ -115,7 +115,7 @@ def _verdict(
     what: Operation,
     resource: Resource,
 ) -> Decision | None:
-    """Return the authorizer's decision; None if no authorizer is configured."""
+    """Returns the authorizer's decision; None if no authorizer is configured."""
     if rules.authorizer == "":
         return None
     acl_rules = AclRules(
@@ -133,7 +133,7 @@ def _rule(verdict: Decision | None) -> str:
 
 
 def _unknown(rules: Rules, verdict: Decision | None) -> list[str]:
-    """Return the unknown facts that could change the decision."""
+    """Returns the unknown facts that could change the decision."""
     unknown = []
     if verdict is not None and not verdict.is_allowed and rules.super_users is None:
         unknown.append(
@@ -153,7 +153,6 @@ def _remedy(denied_by: AclEntry | None, who: str, what: Operation, resource: Res
 
 
 def _removing(entry: AclEntry) -> str:
-    """Return the command that removes only this ACL."""
     resource = Resource(entry.pattern.resource_type, entry.pattern.name)
     pattern = f"--pattern {typed(entry.pattern.pattern_type)}"
     whose = _whose(entry.principal, entry.operation, resource)

@@ -1,4 +1,4 @@
-"""The options that select ACLs."""
+"""The command line options that select ACLs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,8 @@ Host = Annotated[
 def place_of(
     bootstrap: str, timeout_s: float, data_dir: Path | None, config: Path | None = None
 ) -> Place:
-    """Return the storage of the ACLs: ``data_dir`` if given, else the broker."""
+    """Returns the storage of the ACLs: the data directory ``data_dir`` if it is given, else the
+    broker."""
     if data_dir is not None:
         return InDirectory(data_dir, config)
     return AtBroker(bootstrap, timeout_s)
@@ -107,7 +108,7 @@ def resources_of(
     token: str | None = None,
     user: str | None = None,
 ) -> list[Resource]:
-    """Return the resources that the options select."""
+    """Returns the resources that the options name."""
     named = [
         (ResourceType.TOPIC, topic),
         (ResourceType.GROUP, group),
@@ -120,7 +121,7 @@ def resources_of(
 
 
 def words(kind: type[IntEnum], texts: list[str] | None) -> list[Any]:
-    """Return the members of ``kind`` that the words name; raise CommandError for an unknown
+    """Returns the members of ``kind`` that the words name. Raises CommandError for an unknown
     word."""
     found = []
     for text in texts or ():
@@ -133,17 +134,18 @@ def words(kind: type[IntEnum], texts: list[str] | None) -> list[Any]:
 
 
 def typed(member: IntEnum) -> str:
-    """Return the spelling of an enum member in a command, such as transactional-id."""
+    """Returns the spelling of an enum member on the command line, such as transactional-id."""
     return member.name.lower().replace("_", "-")
 
 
 def pattern_type(word: PatternWord | None, default: PatternType) -> PatternType:
-    """Return the pattern type for a value of --pattern; ``default`` for None."""
+    """Returns the pattern type for a value of --pattern; ``default`` if the value is None."""
     return default if word is None else PatternType[word.name]
 
 
 def principal_of(text: str) -> str:
-    """Return the parsed principal; raise CommandError if the text is not a valid principal."""
+    """Returns the principal in Kafka's spelling. Raises CommandError if the text is not a valid
+    principal."""
     try:
         return str(parse_principal(text))
     except ValueError as error:
@@ -151,7 +153,7 @@ def principal_of(text: str) -> str:
 
 
 def row_of(entry: AclEntry) -> output.Row:
-    """Return the row of an ACL, for the table and for JSON."""
+    """Returns the table row of an ACL, which also serves as JSON."""
     return {
         "principal": entry.principal,
         "permission": spelled(entry.permission),
@@ -164,5 +166,5 @@ def row_of(entry: AclEntry) -> output.Row:
 
 
 def order_of(entry: AclEntry) -> tuple[Any, ...]:
-    """Return the sort key of an ACL: by resource, then by principal, with denials first."""
+    """Returns the sort key of an ACL: by resource, then by principal, with denials first."""
     return (*entry.pattern, entry.principal, entry.permission, entry.operation, entry.host)

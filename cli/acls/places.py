@@ -1,4 +1,4 @@
-"""The storage of ACLs: any Kafka broker, or a data directory of Muster."""
+"""The storages of ACLs: any Kafka broker, or a data directory of Muster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.fo
 
 
 class Rules:
-    """The authorizer's settings; an unknown setting is None."""
+    """The settings of the authorizer. None in a field means unknown."""
 
     def __init__(self, settings: dict[str, str | None]) -> None:
         self.authorizer = settings.get(SETTINGS[0])
@@ -41,26 +41,24 @@ class Place(Protocol):
     """A storage of ACLs."""
 
     def found(self, wanted: AclFilter) -> list[AclEntry]:
-        """Return the ACLs that match a filter."""
+        """Returns the ACLs that match the filter."""
 
     def add(self, entries: Sequence[AclEntry]) -> None:
-        """Add ACLs; raise CommandError for the first ACL that is refused."""
+        """Adds ACLs. Raises CommandError for the first ACL that is rejected."""
 
     def remove(self, entries: Sequence[AclEntry]) -> None:
-        """Remove ACLs; raise CommandError for the first ACL whose removal is refused."""
+        """Removes ACLs. Raises CommandError for the first ACL whose removal is rejected."""
 
-    def rules(self) -> Rules:
-        """The authorizer's settings."""
+    def rules(self) -> Rules: ...
 
 
 class AtBroker:
-    """The ACLs of a broker."""
+    """The ACLs of a running broker."""
 
     def __init__(self, bootstrap: str, timeout_s: float) -> None:
         self._cluster = Cluster(bootstrap, timeout_s=timeout_s)
 
     def found(self, wanted: AclFilter) -> list[AclEntry]:
-        """Implements Place.found."""
         answer = self._cluster.any.call("DescribeAcls", _filter(wanted))
         check("ACLs", answer)
         return sorted(
@@ -70,14 +68,12 @@ class AtBroker:
         )
 
     def add(self, entries: Sequence[AclEntry]) -> None:
-        """Implements Place.add."""
         creations = [_creation(entry) for entry in entries]
         answer = self._cluster.any.call("CreateAcls", {"creations": creations})
         for entry, result in zip(entries, answer["results"], strict=True):
             _check(entry, result)
 
     def remove(self, entries: Sequence[AclEntry]) -> None:
-        """Implements Place.remove."""
         filters = [_filter(_exactly(entry)) for entry in entries]
         answer = self._cluster.any.call("DeleteAcls", {"filters": filters})
         for entry, result in zip(entries, answer["filter_results"], strict=True):
@@ -86,7 +82,7 @@ class AtBroker:
                 _check(entry, acl)
 
     def rules(self) -> Rules:
-        """Implements Place.rules, with the settings of one of the brokers."""
+        """Implements Place.rules with the settings of any one broker."""
         try:
             node_id = self._cluster.metadata([])["brokers"][0]["node_id"]
             broker = Resource(BROKER_RESOURCE, str(node_id))
@@ -107,21 +103,19 @@ class InDirectory:
         self._config = config
 
     def found(self, wanted: AclFilter) -> list[AclEntry]:
-        """Implements Place.found; a broker may be using the directory."""
+        """Implements Place.found. A broker may be using the directory."""
         with readable(self._directory) as fs:
             return AclIndex(self._file(fs).read()).matching(wanted)
 
     def add(self, entries: Sequence[AclEntry]) -> None:
-        """Implements Place.add."""
         self._change(lambda there: dict.fromkeys([*there, *entries]))
 
     def remove(self, entries: Sequence[AclEntry]) -> None:
-        """Implements Place.remove."""
         gone = set(entries)
         self._change(lambda there: [entry for entry in there if entry not in gone])
 
     def rules(self) -> Rules:
-        """Implements Place.rules, with the settings in the file of --config."""
+        """Implements Place.rules with the settings in the file of --config."""
         if self._config is None:
             return Rules({})
         from broker.config.config import BadConfig
@@ -147,7 +141,7 @@ class InDirectory:
 
 
 def _exactly(entry: AclEntry) -> AclFilter:
-    """Return the filter that matches only this ACL."""
+    """Returns the filter that matches only the ACL ``entry``."""
     of_pattern = AclFilter(*entry.pattern)
     _, who, host, operation, permission = entry
     return of_pattern._replace(principal=who, host=host, operation=operation, permission=permission)
@@ -199,6 +193,6 @@ def _entry(acl: dict[str, Any]) -> AclEntry:
 
 
 def _member(kind: Any, code: int) -> Any:
-    """Return the enum member for a code; UNKNOWN for a code that only newer brokers have."""
+    """Returns the enum member for a code; UNKNOWN for a code of a newer broker."""
     known: Iterable[int] = [int(each) for each in kind]
     return kind(code if code in known else 0)

@@ -74,7 +74,7 @@ def selected(
     host: str | None,
     deny: bool,
 ) -> list[AclEntry]:
-    """Return the ACLs of any of ``resources`` that match all other options."""
+    """Returns the ACLs that apply to any of ``resources`` and match all other options."""
     kind = PatternType[pattern.name]
     filters = [AclFilter(resource.type, resource.name, kind) for resource in resources]
     if not filters:

@@ -1,8 +1,7 @@
 """The file of a backup: topics, settings and committed offsets as one JSON value.
-
-docs/operate/backup.md has its fields and a worked example. The list of groups has the format of
-`muster offsets export`, so `muster offsets import` reads a backup too. Records are not included.
-"""
+docs/operate/backup.md describes its fields, with an example. The list of groups has the format of
+`muster offsets export`, so that `muster offsets import` can read a backup too. The file does not
+contain records."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class SavedTopic:
-    """A topic without records; ``configs`` are the settings set on the topic itself."""
+    """A topic without its records; ``configs`` contains the settings of the topic itself."""
 
     topic: str
     partitions: int
@@ -35,17 +34,16 @@ class Backup:
     """The content of a backup file."""
 
     taken_ms: int
-    """The wall time at which the backup began."""
     cluster: str | None
     topics: list[SavedTopic] = field(default_factory=list)
     brokers: dict[int | None, dict[str, str]] = field(default_factory=dict)
-    """Dynamic settings by broker id; the key None means the cluster-wide defaults."""
+    """Dynamic broker settings by broker id. The key None has the cluster-wide defaults."""
     groups: offset_files.Groups = field(default_factory=dict)
 
 
 def of_groups(backup: Backup, wanted: Sequence[str]) -> Backup:
-    """Return the backup with only these groups; raise CommandError if the backup lacks one of the
-    groups."""
+    """Returns the backup with only the groups ``wanted``. Raises CommandError if the backup lacks
+    one of them."""
     names, missing = chosen(wanted, backup.groups)
     if missing:
         like = nearest(missing, backup.groups)
@@ -55,7 +53,6 @@ def of_groups(backup: Backup, wanted: Sequence[str]) -> Backup:
 
 
 def to_text(backup: Backup) -> str:
-    """Return the text of the backup file."""
     value: dict[str, Any] = {
         "version": VERSION,
         "taken": instant(backup.taken_ms),
@@ -72,10 +69,10 @@ def to_text(backup: Backup) -> str:
 
 
 def from_text(text: str, name: str, *, edited: bool = False) -> Backup:
-    """Return the backup in a file's text; ``name`` is the file's name in errors.
+    """Returns the backup in the text of a file. ``name`` is the file's name in errors.
 
-    CommandError names the problem. A file that was changed after the backup is refused, unless
-    ``edited`` is set.
+    Raises CommandError with the problem. Rejects a file that was changed after the backup, unless
+    ``edited`` is True.
     """
     try:
         value = json.loads(text)
@@ -113,8 +110,8 @@ def from_text(text: str, name: str, *, edited: bool = False) -> Backup:
 
 
 def _checksum(value: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the value as compact JSON with sorted names, so the file's layout has
-    no effect."""
+    """Returns the SHA-256 of the value as compact JSON with sorted names, so that the layout of the
+    file does not matter."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

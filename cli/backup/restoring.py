@@ -1,9 +1,7 @@
-"""Plans and makes the changes of a restore: topics, settings and offsets.
-
-Missing topics are created without records, because a backup has no records. Existing topics keep
-their partitions. Settings that the backup does not name stay unchanged. Offsets outside of their
-logs are reported and not restored.
-"""
+"""Plans and makes the changes of a restore: topics, settings and offsets. Missing topics are
+created without records, because a backup contains no records. Existing topics keep their
+partitions. Settings that are not in the backup stay unchanged. Offsets outside their partition's
+log are reported and not restored."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ from cli.offsets.changes import Change, make, refuse_members, with_true_epochs
 
 @dataclass
 class SettingsChange:
-    """Changes of the settings of one topic or broker."""
+    """The changed settings of one topic or broker."""
 
     resource: Resource
     operations: list[Operation]
@@ -39,16 +37,15 @@ class SettingsChange:
 
 @dataclass
 class Comparison:
-    """The changes of a restore, in the order of their execution."""
+    """The changes that a restore will make, in the order of their execution."""
 
     topics: list[SavedTopic] = field(default_factory=list)
     settings: list[SettingsChange] = field(default_factory=list)
     offsets: list[Change] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    """Contents of the backup that are not restored, with the reason."""
+    """The contents of the backup that will not be restored, each with the reason."""
 
     def rows(self) -> Iterator[output.Row]:
-        """Yield a row for each change."""
         for topic in self.topics:
             after = output.counted(topic.partitions, "partition")
             yield _row(f"topic {topic.topic}", None, f"{after}, no records")
@@ -72,10 +69,8 @@ def _row(
 
 
 def compare(cluster: Cluster, backup: Backup, *, outside_logs: bool = False) -> Comparison:
-    """Return the changes that restore ``backup``; raise CommandError for a group that has members.
-
-    With ``outside_logs``, offsets outside of their logs are restored too.
-    """
+    """Returns the changes that restore ``backup``. Raises CommandError for a group that has
+    members. With ``outside_logs``, also restores offsets that are outside their partition's log."""
     made = Comparison()
     metadata = cluster.metadata(None)
     there = {topic["name"]: len(topic["partitions"]) for topic in metadata["topics"]}
@@ -174,7 +169,7 @@ def _plan_offsets(
 
 
 def carry_out(cluster: Cluster, made: Comparison) -> None:
-    """Make the changes; CommandError names the first change that the broker refused."""
+    """Makes the changes. Raises CommandError for the first change that the broker rejects."""
     new = [
         NewTopic(topic.topic, topic.partitions, topic.replication_factor, topic.configs)
         for topic in made.topics

@@ -15,14 +15,13 @@ from cli.client.configs import (
 from cli.client.group_reads import committed_of_groups, list_groups
 
 BATCH = 500
-"""The maximum number of topics in one request for settings."""
+"""The maximum number of topics in one DescribeConfigs request."""
 
 
 def take(cluster: Cluster) -> tuple[Backup, list[str]]:
-    """Return a backup of the whole cluster, and the names of settings with hidden values.
-
-    Offsets are read after topics, so the topic of almost every offset is in the backup.
-    """
+    """Returns a backup of the whole cluster, and the names of settings whose values the broker
+    hides. Offsets are read after topics, so that almost every offset belongs to a topic in the
+    backup."""
     taken_ms = clock.now_ms()
     metadata = cluster.metadata(None)
     hidden: list[str] = []
@@ -65,6 +64,7 @@ def _brokers(
 def _open(
     resource: Resource, own: dict[str, dict[str, object]], hidden: list[str]
 ) -> dict[str, str]:
-    """Return the values of settings; add the names of settings with hidden values to ``hidden``."""
+    """Returns the values of settings. Adds the names of settings whose values the broker hides to
+    ``hidden``."""
     hidden += [f"{name} of {resource}" for name, entry in own.items() if entry["value"] is None]
     return {name: str(entry["value"]) for name, entry in own.items() if entry["value"] is not None}

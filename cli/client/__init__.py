@@ -1,1 +1,1 @@
-"""A blocking Kafka client, and the requests of commands to any broker."""
+"""A blocking Kafka client, and the requests that commands send to any broker."""

@@ -12,7 +12,6 @@ from cli.client.cluster import Cluster, Connection
 from client.connection import Value
 
 LANES = 4
-"""The maximum number of connections to one broker."""
 THREADS_MAX = 32
 
 ItemT = TypeVar("ItemT")
@@ -28,10 +27,8 @@ class Call(NamedTuple):
 
 
 def all_at_once(ask: Callable[[ItemT], FoundT], items: Sequence[ItemT]) -> list[FoundT]:
-    """Call ``ask`` for the items in parallel threads and return the results in order.
-
-    ``ask`` must not raise.
-    """
+    """Calls ``ask`` for all items in parallel threads, and returns the results in order. ``ask``
+    must not raise an exception."""
     if len(items) <= 1:
         return [ask(each) for each in items]
     with clock.threads(min(len(items), THREADS_MAX)) as pool:
@@ -41,10 +38,9 @@ def all_at_once(ask: Callable[[ItemT], FoundT], items: Sequence[ItemT]) -> list[
 def at_once(
     cluster: Cluster, calls: Sequence[Call], doing: str = "querying brokers"
 ) -> list[Value]:
-    """Return the responses in the order of the calls; the first CommandError cancels the rest.
-
-    ``doing`` is the label of the progress bar that a terminal shows for long work.
-    """
+    """Sends all calls and returns the responses in the order of the calls. The first CommandError
+    cancels the remaining calls. ``doing`` is the label of the progress bar that a terminal shows
+    during long work."""
     if len(calls) <= 1:
         return [call.connection.call(call.name, call.value) for call in calls]
     lanes = {

@@ -1,4 +1,5 @@
-"""Connections of commands to the brokers, leaders and coordinators of a cluster (Kafka 0.10+)."""
+"""The connections of commands to the brokers, leaders and coordinators of a cluster (Kafka 0.10 and
+later)."""
 
 from __future__ import annotations
 
@@ -20,13 +21,13 @@ RETRY_S = 0.1
 _NO_BOOTSTRAP = "; start a broker with `muster serve`, or choose another address with --bootstrap"
 _NO_FELLOW = "; `muster cluster check` shows which brokers are down"
 KEYS_AT_ONCE = 2000
-"""The maximum number of keys in one FindCoordinator."""
+"""The maximum number of keys in one FindCoordinator request."""
 OF_GROUPS, OF_TRANSACTIONS = 0, 1
-"""Kinds of coordinators: of groups, or of transactional ids."""
+"""The kinds of coordinators: of groups, or of transactional ids."""
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return (host, port) of `HOST:PORT`, `[IPV6]:PORT` or `HOST` alone, which means port 9092."""
+    """Returns host and port of `HOST:PORT`, `[IPV6]:PORT` or `HOST`. A missing port means 9092."""
     host, colon, port = text.strip().rpartition(":")
     if not colon or text.endswith("]"):
         host, port = text.strip(), "9092"
@@ -38,16 +39,14 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def is_port(text: str) -> bool:
-    """Return True if a text is a port; checked before ``int``, which raises for ``²`` and 5,000
-    digits."""
+    """Returns True if a text is a port number. Must be checked before ``int(text)``, which raises
+    ValueError for ``²`` and for 5,000 digits."""
     return text.isascii() and text.isdecimal() and len(text) <= 5 and 0 < int(text) < 65536
 
 
 class Connection(client.connection.Connection):
-    """One blocking connection to one broker, with one request in flight.
-
-    All its errors are CommandErrors.
-    """
+    """One blocking connection to one broker, with one request in flight. All its errors are
+    CommandErrors."""
 
     def __init__(
         self,
@@ -62,26 +61,26 @@ class Connection(client.connection.Connection):
             super().__init__(host, port, client_id, timeout_s, security, left_s)
 
     def again(self) -> Connection:
-        """Return another connection to the same broker."""
         return Connection(self.host, self.port, self.client_id, self.timeout_s, self.security)
 
     def version_of(self, name: str) -> int:
-        """Return the newest common version of an API; raise CommandError if no version is
-        common."""
+        """Returns the newest version of an API that the broker and this command support. Raises
+        CommandError if no version is common."""
         with command_errors():
             return super().version_of(name)
 
     def call(
         self, name: str, value: Value, timeout_s: float | None = None, version: int | None = None
     ) -> Value:
-        """Send one request and return the decoded response; by default in the newest version."""
+        """Sends one request and returns the decoded response. The default is the newest common
+        version."""
         with command_errors():
             return super().call(name, value, timeout_s, version)
 
 
 @contextmanager
 def command_errors() -> Iterator[None]:
-    """Convert a connection's errors to CommandErrors."""
+    """Converts the errors of a connection to CommandErrors within this context."""
     try:
         yield
     except Unreachable as error:
@@ -93,7 +92,7 @@ def command_errors() -> Iterator[None]:
 
 
 class Cluster:
-    """The cluster at a bootstrap address, with a connection to each broker in use."""
+    """The cluster at a bootstrap address, with one connection to each broker that is used."""
 
     def __init__(
         self,
@@ -102,16 +101,19 @@ class Cluster:
         timeout_s: float = 30,
         security: Security | None = None,
     ) -> None:
-        """``security`` defaults to the settings in the file of --command-config."""
+        """Connects to the first address in ``bootstrap`` that can be reached. ``security`` defaults
+        to the settings in the file of --command-config."""
         self.client_id = client_id
         self.security = chosen() if security is None else security
         self.timeout_s = timeout_s
         self.deadline = clock.Deadline(timeout_s)
-        """The deadline of the first response, ``timeout_s`` after the creation of this object."""
+        """The deadline for the first response: ``timeout_s`` seconds after the creation of this
+        object."""
         self._bootstrap = bootstrap
         self._connections: dict[tuple[str, int], Connection] = {}
         self._more: dict[Connection, list[Connection]] = {}
-        """Additional connections to a connection's broker, for parallel requests."""
+        """Additional connections for parallel requests, by the first connection to the same broker.
+        """
         self.any = self._connect_any()
 
     def _connect_any(self) -> Connection:
@@ -124,14 +126,14 @@ class Cluster:
         raise failures[0]
 
     def reconnect(self) -> None:
-        """Close every connection and connect again, to abandon calls that are still in flight."""
+        """Closes every connection and connects again. Requests in flight are abandoned."""
         self.close()
         self._connections.clear()
         self._more.clear()
         self.any = self._connect_any()
 
     def connect(self, host: str, port: int) -> Connection:
-        """Return the connection to a broker of the cluster; connect at first use."""
+        """Returns the connection to a broker. Connects at the first use."""
         return self._connected(host, port, _NO_FELLOW)
 
     def _connected(self, host: str, port: int, advice: str) -> Connection:
@@ -146,7 +148,8 @@ class Cluster:
         return self._connections[host, port]
 
     def lanes(self, connection: Connection, number: int) -> list[Connection]:
-        """Return ``connection`` and more connections to the same broker, ``number`` in total."""
+        """Returns ``number`` connections to the broker of ``connection``, including ``connection``
+        itself."""
         more = self._more.setdefault(connection, [])
         while len(more) < number - 1:
             more.append(connection.again())
@@ -158,10 +161,8 @@ class Cluster:
         timeout_s: float | None = None,
         broker: Connection | None = None,
     ) -> Value:
-        """Return the response to Metadata; None requests every topic. No topic is created.
-
-        ``broker`` receives the request, by default any broker.
-        """
+        """Returns the Metadata response for ``topics``, or for every topic if None. No topic is
+        created. ``broker`` receives the request, by default any broker."""
         connection = broker or self.any
         asked = None if topics is None else [{"topic_id": bytes(16), "name": t} for t in topics]
         if topics is None and connection.version_of("Metadata") == 0:
@@ -170,7 +171,7 @@ class Cluster:
         return connection.call("Metadata", asks, timeout_s)
 
     def controller(self) -> Connection:
-        """Return the connection to the controller, or to any broker if the cluster has no
+        """Returns the connection to the controller, or to any broker if the cluster has no
         controller."""
         answer = self.metadata([])
         for broker in answer["brokers"]:
@@ -179,13 +180,12 @@ class Cluster:
         return self.any
 
     def brokers(self) -> Iterator[Connection]:
-        """Yield a connection to each broker."""
         for broker in self.metadata([])["brokers"]:
             yield self.connect(broker["host"], broker["port"])
 
     def broker(self, node_id: int) -> Connection:
-        """Return the connection to the broker with this id; raise CommandError if the broker does
-        not exist."""
+        """Returns the connection to the broker with this id. Raises CommandError if the cluster has
+        no such broker."""
         brokers = self.metadata([])["brokers"]
         for broker in brokers:
             if broker["node_id"] == node_id:
@@ -194,10 +194,8 @@ class Cluster:
         raise CommandError(f"broker {node_id} does not exist; existing brokers: {known}")
 
     def leaders(self, topics: list[str] | None) -> dict[tuple[str, int], Connection]:
-        """Return the leaders by (topic, partition); raise CommandError for unknown topics.
-
-        None requests every topic; topics with an error are then omitted.
-        """
+        """Returns the connection to the leader of each partition. Raises CommandError for unknown
+        topics. If ``topics`` is None, requests every topic and omits topics with an error."""
         answer = self.metadata(topics)
         for topic in answer["topics"]:
             if topic["error_code"] and topics is not None:
@@ -205,17 +203,16 @@ class Cluster:
         return self.leaders_in(answer)
 
     def refused_topic(self, topic: Value) -> CommandError:
-        """Return the error for a topic in a Metadata response, with a similar existing name.
-
-        The method requests all topics to find the name.
-        """
+        """Returns the error for a topic that a Metadata response rejects. Its text suggests a
+        similar existing name. To find this name, the method requests all topics."""
         name = topic["name"]
         there = {each["name"] for each in self.metadata(None)["topics"]}
         meant = None if name in there else nearest([name], there)
         return refused(f"topic {name}", topic["error_code"], meant=meant)
 
     def leaders_in(self, answer: Value) -> dict[tuple[str, int], Connection]:
-        """Return the leaders in a Metadata response; topics with an error are omitted."""
+        """Returns the connection to the leader of each partition in a Metadata response. Topics
+        with an error are omitted."""
         addresses = {b["node_id"]: (b["host"], b["port"]) for b in answer["brokers"]}
         found: dict[tuple[str, int], Connection] = {}
         for topic in answer["topics"]:
@@ -226,19 +223,16 @@ class Cluster:
         return found
 
     def coordinator(self, group_id: str) -> Connection:
-        """Return the connection to a group's coordinator; see `coordinators`."""
         return self.coordinators([group_id])[group_id]
 
     def coordinators(self, names: Iterable[str], kind: int = OF_GROUPS) -> dict[str, Connection]:
-        """Return the connections to coordinators by group or transactional id.
-
-        Wait while the coordinators' topic is being created.
-        """
+        """Returns the connections to coordinators, by group id or transactional id. Waits while the
+        topic of the coordinators is being created."""
         nodes = self._coordinator_nodes(list(dict.fromkeys(names)), kind)
         return {name: self.connect(node["host"], node["port"]) for name, node in nodes.items()}
 
     def coordinator_node(self, name: str, kind: int = OF_GROUPS) -> Value:
-        """Return node_id, host and port of a coordinator."""
+        """Returns the fields node_id, host and port of a coordinator."""
         return self._coordinator_nodes([name], kind)[name]
 
     def _coordinator_nodes(self, missing: Sequence[str], kind: int) -> dict[str, Value]:
@@ -260,8 +254,8 @@ class Cluster:
         return found
 
     def _find(self, names: Sequence[str], kind: int) -> Iterator[tuple[str, Value]]:
-        """Find coordinators: with one request for all names since Kafka 3.0, with one request per
-        name before."""
+        """Yields each name with its coordinator. Kafka 3.0 and later get one request for all names,
+        older brokers one request for each name."""
         if self.any.version_of("FindCoordinator") >= 4:
             for start in range(0, len(names), KEYS_AT_ONCE):
                 keys = names[start : start + KEYS_AT_ONCE]
@@ -273,6 +267,5 @@ class Cluster:
                 yield name, self.any.call("FindCoordinator", {"key": name, "key_type": kind})
 
     def close(self) -> None:
-        """Close every connection."""
         for connection in [*self._connections.values(), *chain(*self._more.values())]:
             connection.close()

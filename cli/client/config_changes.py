@@ -13,7 +13,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 class Operation(NamedTuple):
-    """One change of one setting; ``value`` is None for DELETE."""
+    """One change of one setting; ``value`` is None for the operation DELETE."""
 
     setting: str
     operation: int
@@ -27,10 +27,8 @@ def alter(
     before: Mapping[str, Entry],
     validate_only: bool = False,
 ) -> None:
-    """Make the changes atomically; ``before`` has the present settings.
-
-    Raise CommandError if the broker refuses the changes.
-    """
+    """Makes the changes atomically. ``before`` contains the current settings. Raises CommandError
+    if the broker rejects the changes."""
     if connection.supports("IncrementalAlterConfigs", 0):
         api = "IncrementalAlterConfigs"
         configs: list[dict[str, Any]] = [
@@ -51,7 +49,7 @@ def alter(
 
 
 def list_after(operation: Operation, entry: Entry | None) -> list[str]:
-    """Return the elements of a list setting after APPEND or SUBTRACT."""
+    """Returns the elements of a list setting after the operation APPEND or SUBTRACT."""
     there = [part for part in ((entry or {}).get("value") or "").split(",") if part]
     parts = (operation.value or "").split(",")
     if operation.operation == APPEND:
@@ -62,7 +60,8 @@ def list_after(operation: Operation, entry: Entry | None) -> list[str]:
 def all_after(
     resource: Resource, operations: Sequence[Operation], before: Mapping[str, Entry]
 ) -> dict[str, str]:
-    """Return all of the resource's own settings after the operations, for AlterConfigs."""
+    """Returns all own settings of the resource after the operations, for AlterConfigs, which
+    replaces all of them."""
     own = own_settings(resource, before)
     hidden = [name for name, entry in own.items() if entry["is_sensitive"]]
     if hidden:

@@ -13,16 +13,17 @@ TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 
 TOPIC_SOURCE, BROKER_SOURCE, EVERY_BROKER_SOURCE = 1, 2, 3
-"""The source of a value in DescribeConfigs v1 (KIP-226)."""
+"""Values of the field config_source in DescribeConfigs v1 and later (KIP-226)."""
 UNKNOWN_SOURCE = -1
-"""The source of every value in version 0, which does not return sources."""
+"""The config_source of every setting in version 0, which has no such field."""
 
 Entry = dict[str, Any]
-"""One setting, with the fields of DescribeConfigs."""
+"""One setting, with the fields of a DescribeConfigs response."""
 
 
 class Resource(NamedTuple):
-    """A resource with settings: a topic, a broker, or every broker (BROKER_RESOURCE, name "")."""
+    """A resource with settings: a topic, one broker, or the defaults of all brokers
+    (BROKER_RESOURCE with the name "")."""
 
     kind: int
     name: str
@@ -39,7 +40,7 @@ def describe(
     names: list[str] | None = None,
     timeout_s: float | None = None,
 ) -> dict[str, Entry]:
-    """Return the settings of a resource by name; all settings if ``names`` is None."""
+    """Returns the settings of a resource, by name. If ``names`` is None, returns all settings."""
     return describe_each(connection, [resource], names, timeout_s)[resource]
 
 
@@ -50,11 +51,9 @@ def describe_each(
     timeout_s: float | None = None,
     explained: bool = True,
 ) -> dict[Resource, dict[str, Entry]]:
-    """Return the settings of several resources, by one request.
-
-    Raise CommandError for the first refused resource. ``explained`` adds synonyms and
-    documentation, which are most of a response.
-    """
+    """Returns the settings of several resources, with one request. Raises CommandError for the
+    first resource that is rejected. ``explained`` adds synonyms and documentation, which make up
+    most of a response."""
     asked = [
         {
             "resource_type": resource.kind,
@@ -85,7 +84,7 @@ def describe_each(
 
 
 def own_settings(resource: Resource, entries: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Return the settings that are set on the topic, or dynamically on the broker."""
+    """Returns the settings that are set on the topic itself, or dynamically on the broker."""
     if resource.kind == TOPIC_RESOURCE:
         sources = {TOPIC_SOURCE, UNKNOWN_SOURCE}
     else:

@@ -1,4 +1,4 @@
-"""Finds the topics and partitions that names and patterns match."""
+"""Finds the existing topics and partitions for names and patterns."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ def existing(
     internal: bool = False,
     fine: bool = False,
 ) -> Value:
-    """Return a Metadata response with only the topics that names and patterns match, in the order
-    of ``wanted``.
+    """Returns a Metadata response with only the topics that match ``wanted``, in the same order.
 
-    A pattern matches internal topics only if ``internal`` is set. Unless ``fine`` is set,
-    CommandError names topics that do not exist, and says that nothing was ``done``. All topics are
-    requested, because before Kafka 0.11 a request that names a topic creates the topic.
+    A pattern matches internal topics only if ``internal`` is set. Unless ``fine`` is set, raises
+    CommandError for topics that do not exist; its text says that nothing was ``done``. Requests all
+    topics, because before Kafka 0.11 a request that names a topic creates it.
     """
     answer = cluster.metadata(None)
     found = {topic["name"]: topic for topic in answer["topics"]}
@@ -42,9 +41,8 @@ def existing(
 def existing_partitions(
     cluster: Cluster, wanted: Sequence[str], done: str = ""
 ) -> dict[Partition, Connection]:
-    """Return the partitions that ``TOPIC`` and ``TOPIC:0-1,5`` match, each with its leader.
-
-    CommandError names a topic or partition that does not exist or has no leader.
+    """Returns the partitions that match ``TOPIC`` or ``TOPIC:0-1,5``, each with the connection to
+    its leader. Raises CommandError for a topic or partition that does not exist or has no leader.
     """
     parsed = [parse_partitions(text) for text in wanted]
     answer = existing(cluster, [topic for topic, _ in parsed], done)
@@ -65,7 +63,6 @@ def existing_partitions(
 
 
 def no_partition(partition: str, topic: str) -> CommandError:
-    """Return the error for a partition that the cluster does not have."""
     return CommandError(
         f"partition {partition} does not exist; `muster topics describe {topic}` lists the"
         " partitions",

@@ -23,10 +23,8 @@ def fetch(
     isolation: int = READ_UNCOMMITTED,
     fine: Collection[int] = (OFFSET_OUT_OF_RANGE,),
 ) -> Iterator[tuple[Partition, Value]]:
-    """Send one Fetch from these positions and yield the response for each partition.
-
-    Responses with ``fine`` error codes are yielded too; raise CommandError for any other code.
-    """
+    """Sends one Fetch request for the partitions ``keys`` from ``positions``, and yields the
+    response of each partition. Raises CommandError for an error code that is not in ``fine``."""
     if leader.version_of("Fetch") < 4:
         raise CommandError("this broker does not send record batches: use Kafka 0.11 or later")
     topics: dict[str, list[Value]] = {}

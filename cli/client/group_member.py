@@ -33,7 +33,8 @@ _WAIT = {errors.COORDINATOR_LOAD_IN_PROGRESS}
 def range_assignment(
     members: Mapping[str, Sequence[str]], partition_counts: Mapping[str, int]
 ) -> dict[str, dict[str, list[int]]]:
-    """Return the partitions by member and topic: contiguous runs, as in Kafka's range assignor."""
+    """Returns the partitions of each member and topic: contiguous ranges, as in Kafka's range
+    assignor."""
     assigned: dict[str, dict[str, list[int]]] = {member: {} for member in members}
     for topic, count in sorted(partition_counts.items()):
         subscribers = sorted(member for member, topics in members.items() if topic in topics)
@@ -50,7 +51,7 @@ def range_assignment(
 
 
 class GroupMember:
-    """One member. Callers `join`, then call `beat` and `commit` regularly, and finally `leave`."""
+    """One member. Callers `join`, then regularly call `beat` and `commit`, and finally `leave`."""
 
     def __init__(self, cluster: Cluster, group_id: str, topics: Sequence[str]) -> None:
         self.cluster, self.group_id, self.topics = cluster, group_id, list(topics)
@@ -58,7 +59,7 @@ class GroupMember:
         self.generation_id = -1
         self.assigned: list[Partition] = []
         self._stored: dict[Partition, int] = {}
-        """The last committed offsets of the assigned partitions."""
+        """The offsets that were committed last, for the assigned partitions."""
         self._beaten_s = 0.0
 
     def _call(self, name: str, value: Value) -> Value:
@@ -66,7 +67,8 @@ class GroupMember:
         return coordinator.call(name, {"group_id": self.group_id, **value}, 60)
 
     def join(self) -> list[Partition]:
-        """Join, and rejoin while the group rebalances; return the assigned partitions."""
+        """Joins the group. Repeats this while the group rebalances. Returns the assigned
+        partitions."""
         while True:
             code = self._join_once()
             if code == errors.NONE:
@@ -131,7 +133,8 @@ class GroupMember:
         ]
 
     def beat(self) -> bool:
-        """Send a heartbeat every HEARTBEAT_S; return False if the member must rejoin."""
+        """Sends a heartbeat if HEARTBEAT_S seconds have passed. Returns False if the member must
+        rejoin."""
         if clock.monotonic_s() - self._beaten_s < HEARTBEAT_S:
             return True
         self._beaten_s = clock.monotonic_s()
@@ -152,10 +155,8 @@ class GroupMember:
         return True
 
     def commit(self, positions: Mapping[Partition, int]) -> bool:
-        """Commit positions of assigned partitions; return False if the member must rejoin.
-
-        Unchanged positions are not committed again, so an idle consumer writes nothing.
-        """
+        """Commits the positions of assigned partitions. Returns False if the member must rejoin.
+        Unchanged positions are not committed, so that an idle consumer writes nothing."""
         topics: dict[str, list[Value]] = {}
         for topic, partition in self.assigned:
             position = positions.get((topic, partition))
@@ -185,7 +186,7 @@ class GroupMember:
         return accepted
 
     def committed(self) -> dict[Partition, int]:
-        """Return the group's committed offsets of the assigned partitions."""
+        """Returns the group's committed offsets of the assigned partitions."""
         topics: dict[str, list[int]] = {}
         for topic, partition in self.assigned:
             topics.setdefault(topic, []).append(partition)
@@ -210,6 +211,7 @@ class GroupMember:
         return dict(self._stored)
 
     def leave(self) -> None:
-        """Leave the group, so that it rebalances before the member's session expires."""
+        """Leaves the group, so that the group rebalances at once instead of after the session
+        timeout."""
         member = {"member_id": self.member_id, "group_instance_id": None}
         self._call("LeaveGroup", {"member_id": self.member_id, "members": [member]})

@@ -1,4 +1,4 @@
-"""Resolves the group arguments of commands: ids, patterns such as 'bill*', or all groups."""
+"""Resolves the group arguments of commands: group ids, patterns such as 'bill*', or all groups."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ STATES = (
     "NotReady",
     "Dead",
 )
-"""States of all kinds of groups, in Kafka's spelling."""
+"""The states of all types of groups, in Kafka's spelling."""
 
 
 def check_named(wanted: Sequence[str] | None, every: bool) -> None:
-    """Raise CommandError unless exactly one of names and --all-groups is given."""
+    """Raises CommandError unless either names or --all-groups are given, and not both."""
     if bool(wanted) == every:
         raise CommandError("name groups, or use --all-groups", USAGE)
 
@@ -32,10 +32,11 @@ def check_named(wanted: Sequence[str] | None, every: bool) -> None:
 def named_groups(
     cluster: Cluster, wanted: Sequence[str] | None, every: bool, done: str = ""
 ) -> list[str]:
-    """Return the ids of the groups that names, patterns or --all-groups match, without duplicates.
+    """Returns the ids of the groups that match the names or patterns, or of all groups (``every``),
+    without duplicates.
 
-    Without a pattern, the names are returned unchecked. Else CommandError lists the arguments that
-    match no group, and says that nothing was ``done``.
+    Without a pattern, returns the names unchecked. Otherwise raises CommandError for arguments that
+    match no group; its text says that nothing was ``done``.
     """
     if wanted and not any(map(is_pattern, wanted)):
         return list(dict.fromkeys(wanted))
@@ -53,7 +54,7 @@ def named_groups(
 
 
 def states_named(texts: Sequence[str]) -> list[str]:
-    """Return states of groups in Kafka's spelling; raise CommandError for an unknown state."""
+    """Returns group states in Kafka's spelling. Raises CommandError for an unknown state."""
     known = {state.lower(): state for state in STATES}
     for text in texts:
         if text.lower() not in known:
@@ -62,7 +63,7 @@ def states_named(texts: Sequence[str]) -> list[str]:
 
 
 def types_named(texts: Sequence[str]) -> list[str]:
-    """Return types of groups in lower case; raise CommandError for an unknown type."""
+    """Returns group types in lower case. Raises CommandError for an unknown type."""
     for text in texts:
         if text.lower() not in TYPES:
             raise CommandError(f"--type {text}: choose one of {', '.join(TYPES)}", USAGE)

@@ -1,4 +1,4 @@
-"""Reads groups, their members and their offsets by Kafka's protocol, from any broker."""
+"""Reads groups, their members and their offsets from any Kafka broker."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from protocol.errors import GROUP_ID_NOT_FOUND, ProtocolError
 from verdicts.spelling import plain_host
 
 CLASSIC, CONSUMER, SHARE, STREAMS = TYPES = "classic", "consumer", "share", "streams"
-"""Group types of ListGroups."""
+"""The group types in ListGroups."""
 GROUPS_AT_ONCE = 100
 """The maximum number of groups in one request."""
 GONE_STATES = ("Dead", "")
 WITHOUT_MEMBERS = ("Empty", *GONE_STATES)
-"""States in which a client that is not a member may change the group's offsets."""
+"""The group states in which a client that is not a member may change the group's offsets."""
 _DESCRIBES = {SHARE: ("ShareGroupDescribe", 1), STREAMS: ("StreamsGroupDescribe", 0)}
-"""The API that describes groups of a type, with its lowest version."""
+"""The API that describes groups of a type, and its lowest version."""
 
 
 class Committed(NamedTuple):
-    """One committed offset; ``leader_epoch`` is -1 if unknown."""
+    """One committed offset. ``leader_epoch`` is -1 if unknown."""
 
     offset: int
     metadata: str = ""
@@ -38,11 +38,10 @@ class Committed(NamedTuple):
 
 
 Offsets = dict[Partition, Committed]
-"""A group's committed offsets."""
 
 
 class Group(NamedTuple):
-    """A group as its coordinator describes it."""
+    """A group, as its coordinator describes it."""
 
     group_id: str
     kind: str
@@ -52,20 +51,19 @@ class Group(NamedTuple):
     coordinator: str
     members: list[output.Row]
     owners: dict[Partition, str]
-    """The member id of each assigned partition's owner; empty for a share group, whose members
-    share partitions."""
+    """The id of the member that owns each assigned partition. Empty for a share group, whose
+    members share partitions."""
 
     @property
     def exists(self) -> bool:
-        """True if the coordinator knows the group; an unknown group may still have offsets."""
         return self.state not in GONE_STATES
 
 
 def list_groups(
     cluster: Cluster, states: Collection[str] = (), kinds: Collection[str] = ()
 ) -> list[output.Row]:
-    """Return the groups of the cluster in one of these states and of one of these types, ordered by
-    id; without states or types, all."""
+    """Returns the groups of the cluster ordered by id. ``states`` and ``kinds`` (group types)
+    restrict the result if they are not empty."""
     calls = []
     for broker in cluster.brokers():
         if states and broker.version_of("ListGroups") < 4:
@@ -92,12 +90,13 @@ def list_groups(
 
 
 def read_group(cluster: Cluster, group_id: str) -> Group:
-    """Return a group. A group that the coordinator does not know is Dead and has no members."""
+    """Returns a group. A group that the coordinator does not know has the state Dead and no
+    members."""
     return read_groups(cluster, cluster.coordinators([group_id]))[group_id]
 
 
 def read_groups(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dict[str, Group]:
-    """Return groups by id, as `read_group` does; ``coordinators`` has each group's coordinator."""
+    """Returns groups by id. ``coordinators`` contains the coordinator of each group."""
     answers = _described(cluster, coordinators, "DescribeGroups", "groups")
     found: dict[str, Group] = {}
     unknown: dict[str, Connection] = {}
@@ -124,7 +123,7 @@ def _described(
     field: str,
     more: Value | None = None,
 ) -> dict[str, Value]:
-    """Return the coordinators' descriptions of groups by group id; one request describes many
+    """Returns the coordinators' descriptions of groups, by group id. One request describes many
     groups."""
     calls = [
         Call(
@@ -144,7 +143,7 @@ def _described(
 def batches(
     coordinators: Mapping[str, Connection], size: int = GROUPS_AT_ONCE
 ) -> Iterator[tuple[Connection, list[str]]]:
-    """Yield each coordinator with up to ``size`` of its groups, until all groups are yielded."""
+    """Yields each coordinator with up to ``size`` of its groups, until all are yielded."""
     by_coordinator: dict[Connection, list[str]] = {}
     for group_id, coordinator in coordinators.items():
         by_coordinator.setdefault(coordinator, []).append(group_id)
@@ -154,7 +153,8 @@ def batches(
 
 
 def _of_other_kinds(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dict[str, Group]:
-    """Return groups that DescribeGroups does not know: KIP-848, share, streams, or unknown ids."""
+    """Returns the groups that DescribeGroups does not know: groups of the KIP-848 protocol, share
+    groups, streams groups, and unknown groups."""
     able = {
         group_id: each
         for group_id, each in coordinators.items()
@@ -192,7 +192,7 @@ def _of_other_kinds(cluster: Cluster, coordinators: Mapping[str, Connection]) ->
 def _of_kind(
     cluster: Cluster, coordinators: Mapping[str, Connection], kind: str
 ) -> dict[str, Group]:
-    """Return those of the groups that are of type ``kind``: CONSUMER or SHARE."""
+    """Returns those groups in ``coordinators`` that are of type ``kind`` (CONSUMER or SHARE)."""
     name = "ShareGroupDescribe" if kind == SHARE else "ConsumerGroupDescribe"
     return {
         group_id: _group(
@@ -211,7 +211,8 @@ def _of_kind(
 
 
 def _of_streams(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dict[str, Group]:
-    """Return streams groups (KIP-1071). A member owns the partitions that its active tasks read."""
+    """Returns those groups in ``coordinators`` that are streams groups (KIP-1071). A member owns
+    the partitions that its active tasks read."""
     more = {"include_topology_description": False}
     answers = _described(cluster, coordinators, "StreamsGroupDescribe", "group_ids", more)
     found: dict[str, Group] = {}
@@ -286,7 +287,7 @@ def _assigned(assignment: bytes) -> dict[str, list[int]]:
 def committed_of_groups(
     cluster: Cluster, coordinators: Mapping[str, Connection]
 ) -> dict[str, Offsets]:
-    """Return all committed offsets of each group; none for a group that does not exist."""
+    """Returns all committed offsets of each group. A group that does not exist has none."""
     asked: list[tuple[Connection, list[str]]] = []
     for coordinator in dict.fromkeys(coordinators.values()):
         version = coordinator.version_of("OffsetFetch")
@@ -308,7 +309,8 @@ def committed_of_groups(
 
 
 def _fetch(group_ids: Sequence[str]) -> Value:
-    """Return a request for all offsets of the groups; before version 8, of the first group only."""
+    """Returns an OffsetFetch request for all offsets of the groups. Before version 8, the request
+    is for the first group only."""
     return {
         "group_id": group_ids[0],
         "topics": None,
@@ -352,8 +354,8 @@ class Known(NamedTuple):
 
 
 def known_group(cluster: Cluster, group_id: str) -> Known:
-    """Return a group and its offsets; raise CommandError if no such group and no such offset
-    exists."""
+    """Returns a group and its committed offsets. Raises CommandError if there is neither a group
+    nor a committed offset."""
     return known_groups(cluster, [group_id])[group_id]
 
 
@@ -365,11 +367,11 @@ def known_groups(
     new_ones: bool = False,
     share_groups: bool = False,
 ) -> dict[str, Known]:
-    """Return groups and their offsets.
+    """Returns groups and their committed offsets.
 
-    Unless ``share_groups`` is set, raise CommandError for a share group, because share groups have
-    no committed offsets. Unless ``new_ones`` is set, raise CommandError with ``note`` for groups
-    that do not exist.
+    Unless ``share_groups`` is set, raises CommandError for a share group, which has no committed
+    offsets. Unless ``new_ones`` is set, raises CommandError with ``note`` for groups that do not
+    exist.
     """
     found = groups_with_offsets(cluster, group_ids)
     missing = [name for name, known in found.items() if not known.exists]
@@ -388,7 +390,7 @@ def known_groups(
 
 
 def groups_with_offsets(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, Known]:
-    """Return groups and their offsets, including groups that do not exist."""
+    """Returns groups and their committed offsets, including groups that do not exist."""
     coordinators = cluster.coordinators(group_ids)
     groups = read_groups(cluster, coordinators)
     committed = committed_of_groups(cluster, coordinators)

@@ -1,8 +1,6 @@
-"""Sends a GET to Muster's HTTP API, over TLS if the address begins with https://.
-
-User name, password and client certificate come from the file of ``--command-config``, as for
-Kafka's listeners. The password is sent only over TLS or to this machine.
-"""
+"""Sends GET requests to Muster's HTTP API, over TLS if the address begins with https://. User name,
+password and client certificate come from the file of ``--command-config``, as for Kafka's
+listeners. The password is sent only over TLS or to this machine."""
 
 from __future__ import annotations
 
@@ -29,17 +27,14 @@ class HttpEndpoint:
     """The address of Muster's HTTP API, and the credentials for it."""
 
     def __init__(self, address: str, security: Security) -> None:
-        """``address`` is HOST:PORT, or https://HOST:PORT for TLS."""
+        """Creates the endpoint. ``address`` is HOST:PORT, or https://HOST:PORT for TLS."""
         self.has_tls = address.startswith(HTTPS)
         self.host, self.port = host_and_port(address)
         self._security = security
 
     def get(self, target: str, deadline: Deadline) -> tuple[int, bytes]:
-        """Return status and body of the response.
-
-        Raises OSError or HTTPException if no server answers, ClientError for a certificate that is
-        not trusted.
-        """
+        """Returns status and body of the response. Raises OSError or HTTPException if no server
+        answers, and ClientError for a certificate that is not trusted."""
         with closing(_Connection(self, self._security, deadline)) as connection:
             status, body = connection.exchange(target, None, deadline)
             if status == _MISDIRECTED:
@@ -49,7 +44,8 @@ class HttpEndpoint:
             return status, body
 
     def advice(self, status: int) -> str:
-        """Return advice for status 401, which demands authentication; else an empty text."""
+        """Returns advice for status 401, which means that authentication is required; "" for any
+        other status."""
         if status != _UNKNOWN:
             return ""
         if self._security.login is None:
@@ -68,7 +64,6 @@ class _Connection(http.client.HTTPConnection):
         self._tls = (security.tls or Tls()) if endpoint.has_tls else None
 
     def connect(self) -> None:
-        """Connect, and start TLS if needed."""
         super().connect()
         if self._tls is not None:
             tls = Security(self._tls)
@@ -79,14 +74,15 @@ class _Connection(http.client.HTTPConnection):
                 raise
 
     def peer(self) -> str:
-        """Return the server's IP address, in the form of a Host header."""
+        """Returns the server's IP address as a Host header spells it."""
         if self.sock is None:
             self.connect()
         found: str = self.sock.getpeername()[0]
         return f"[{found}]" if ":" in found else found
 
     def exchange(self, target: str, host: str | None, deadline: Deadline) -> tuple[int, bytes]:
-        """Send one GET and return status and body, all read before the deadline."""
+        """Sends one GET request and returns status and body. The whole response must arrive before
+        the deadline."""
         if self.sock is None:
             self.connect()
         stream = self.sock
@@ -106,10 +102,8 @@ class _Connection(http.client.HTTPConnection):
         return answer.status, bytes(body)
 
     def _who(self, stream: socket.socket) -> dict[str, str]:
-        """Return the header with name and password; empty without a login or without protection.
-
-        The connection must use TLS or end at this machine.
-        """
+        """Returns the header with user name and password. Returns no header without a login, or if
+        the connection neither uses TLS nor ends at this machine."""
         login = self._security.login
         if login is None or not login.who.name or login.who.by_token:
             return {}
@@ -120,7 +114,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Return host and port of the value of --http; raise CommandError if the value is invalid."""
+    """Returns host and port of the value of --http. Raises CommandError if the value is invalid."""
     rest = address
     for scheme in _SCHEMES:
         rest = rest.removeprefix(scheme)
@@ -131,7 +125,6 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def is_address(host: str) -> bool:
-    """Return True if ``host`` is an IP address, not a name."""
     try:
         ip_address(host)
     except ValueError:
@@ -140,5 +133,4 @@ def is_address(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if ``host`` is localhost or a loopback address."""
     return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)

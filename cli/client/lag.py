@@ -1,4 +1,4 @@
-"""Computes the lag of committed offsets, and finds offsets outside of their logs."""
+"""Computes the lag of committed offsets, and finds offsets outside the partition's log."""
 
 from __future__ import annotations
 
@@ -14,28 +14,26 @@ class Lag(NamedTuple):
     """The lag of a committed offset."""
 
     records: int | None
-    """The number of records that can still be read; negative for an offset above the log end; None
-    if unknown."""
+    """The number of records that the group can still read. Negative for an offset above the log end
+    offset; None if unknown."""
     lost: int = 0
-    """The number of records below the log start that were never read."""
+    """The number of unread records below the log start offset."""
 
     @property
     def out_of_range(self) -> bool:
-        """True if the committed offset is out of the log's range."""
+        """True if the committed offset is outside the log."""
         return self.lost > 0 or (self.records is not None and self.records < 0)
 
 
 def partitions_of(known: Mapping[str, Known]) -> set[Partition]:
-    """Return the partitions in which one of these groups has a committed offset or that one of its
-    members owns."""
+    """Returns the partitions in which one of the groups has a committed offset, or that one of
+    their members owns."""
     return {key for group, committed in known.values() for key in (*committed, *group.owners)}
 
 
 def logs_of(cluster: Cluster, partitions: Iterable[Partition]) -> dict[Partition, Bounds]:
-    """Return log start and end of these partitions.
-
-    A partition without a leader, or that its leader does not serve, is omitted.
-    """
+    """Returns the log start offset and log end offset of each partition. Partitions that no leader
+    serves are omitted."""
     wanted = set(partitions)
     if not wanted:
         return {}
@@ -44,7 +42,8 @@ def logs_of(cluster: Cluster, partitions: Iterable[Partition]) -> dict[Partition
 
 
 def lag_of(committed: int | None, bounds: Bounds | None) -> Lag:
-    """Return the lag of one partition; 0 for an empty log without a committed offset."""
+    """Returns the lag of one partition. The lag is 0 for an empty log without a committed
+    offset."""
     if bounds is None:
         return Lag(None)
     start, end = bounds

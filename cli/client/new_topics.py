@@ -1,4 +1,4 @@
-"""Creates topics, and waits until the broker's metadata shows topic changes."""
+"""Creates topics, and waits until the broker's metadata shows changes of topics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from client.connection import Value
 
 
 class NewTopic(NamedTuple):
-    """A topic to create; -1 is the broker's default."""
+    """A topic to create. -1 in a field means the broker's default."""
 
     name: str
     partitions: int
@@ -20,7 +20,8 @@ class NewTopic(NamedTuple):
 
 
 def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> list[Value]:
-    """Create topics in one request; return the response for each topic, with an error code."""
+    """Creates topics with one request. Returns the response for each topic, including its error
+    code."""
     controller = cluster.controller()
     if controller.version_of("CreateTopics") < 4:  # defaults by -1 exist since version 4 (KIP-464)
         topics = [
@@ -50,10 +51,11 @@ def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> list[Value]:
 
 
 def settled(cluster: Cluster, least: Mapping[str, int]) -> None:
-    """Wait until the broker shows at least these partition counts with leaders; 0 means deleted.
+    """Waits until the broker shows at least the partition counts in ``least``, all with leaders. A
+    count of 0 means that the topic is deleted.
 
-    The controller responds before the brokers know of the change. All topics are requested, because
-    before Kafka 0.11 a request that names a topic creates the topic.
+    The controller responds before the brokers know of a change. Requests all topics, because before
+    Kafka 0.11 a request that names a topic creates it.
     """
     deadline = clock.monotonic_s() + cluster.timeout_s
     while clock.monotonic_s() < deadline:

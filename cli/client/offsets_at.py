@@ -15,34 +15,35 @@ from protocol import errors
 EARLIEST = -2
 LATEST = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-"""Isolation levels (KIP-98): READ_COMMITTED hides a transaction's records until its commit."""
+"""The isolation levels (KIP-98). READ_COMMITTED hides records of open and aborted transactions."""
 SERVED_WITHIN_S = 1.0
-"""The time that a new leader may need before it serves a partition."""
+"""The maximum number of seconds that a new leader needs before it serves a partition."""
 CHUNK = 2000
 """The maximum number of partitions in one request."""
 
 Partition = tuple[str, int]
 Timestamps = int | Mapping[Partition, int]
-"""A timestamp in ms, EARLIEST or LATEST; either one value for all partitions, or one value per
+"""A timestamp in ms, EARLIEST or LATEST: one value for all partitions, or one value for each
 partition."""
 
 
 class Bounds(NamedTuple):
-    """The log start offset and the log end offset."""
+    """The log start offset and the log end offset of a partition."""
 
     start: int
     end: int
 
 
 class StableEnd(NamedTuple):
-    """The last stable offset and the log end offset."""
+    """The last stable offset and the log end offset of a partition."""
 
     stable: int
     end: int
 
     @property
     def lag(self) -> int:
-        """The number of offsets after the last stable offset, which open transactions block."""
+        """The number of offsets from the last stable offset to the log end, which open transactions
+        hold back."""
         return max(0, self.end - self.stable)
 
 
@@ -52,11 +53,9 @@ def offsets_at(
     timestamp: Timestamps,
     isolation: int = READ_UNCOMMITTED,
 ) -> dict[Partition, int]:
-    """Return the offset at a timestamp by partition; -1 for a time after the last record.
-
-    With READ_COMMITTED, LATEST means the last stable offset. CommandError names a partition that
-    the leader refuses.
-    """
+    """Returns the offset for a timestamp in each partition; -1 if all records are older. With
+    READ_COMMITTED, LATEST means the last stable offset. Raises CommandError for a partition that
+    the leader rejects."""
     wanted = list(dict.fromkeys(partitions))
     deadline_s = clock.monotonic_s() + cluster.timeout_s
     found: dict[Partition, int] = {}
@@ -79,7 +78,8 @@ def offsets_at(
 
 
 def bounds_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict[Partition, Bounds]:
-    """Return log start and end of partitions; partitions that are not served now are omitted."""
+    """Returns the log start offset and log end offset of partitions. Partitions that are not served
+    now are omitted."""
     places = [(EARLIEST, READ_UNCOMMITTED), (LATEST, READ_UNCOMMITTED)]
     return {key: Bounds(*found) for key, found in _places(cluster, leaders, places).items()}
 
@@ -87,8 +87,8 @@ def bounds_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict
 def stable_ends_of(
     cluster: Cluster, leaders: Mapping[Partition, Connection]
 ) -> dict[Partition, StableEnd]:
-    """Return last stable and log end offsets of partitions; omits the same partitions as
-    `bounds_of`."""
+    """Returns the last stable offset and log end offset of partitions. Partitions that are not
+    served now are omitted."""
     places = [(LATEST, READ_COMMITTED), (LATEST, READ_UNCOMMITTED)]
     return {key: StableEnd(*found) for key, found in _places(cluster, leaders, places).items()}
 
@@ -98,10 +98,8 @@ def _places(
     leaders: Mapping[Partition, Connection],
     places: Sequence[tuple[int, int]],
 ) -> dict[Partition, list[int]]:
-    """Return the offsets of partitions for several pairs of timestamp and isolation level.
-
-    Requests are retried for a second, because Kafka briefly refuses a new partition.
-    """
+    """Returns the offsets of partitions for each pair of timestamp and isolation level in
+    ``places``. Requests are retried for a second, because Kafka briefly rejects a new partition."""
     deadline_s = clock.monotonic_s() + SERVED_WITHIN_S
     found: list[dict[Partition, int]] = [{} for _ in places]
     asked = dict(leaders)
@@ -149,7 +147,7 @@ def _request(keys: Iterable[Partition], timestamp: Timestamps, isolation: int) -
 
 
 def _answered(answer: Value) -> Iterator[tuple[Partition, int, int]]:
-    """Yield partition, error code and offset of each entry of one response."""
+    """Yields partition, error code and offset of each entry in a response."""
     for topic in answer["topics"]:
         for entry in topic["partitions"]:
             old_style = entry.get("old_style_offsets")  # version 0 lists segments' offsets

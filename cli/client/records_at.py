@@ -11,7 +11,8 @@ from client.connection import Value
 from protocol.records.stored import iter_stored, stored_records
 
 MAX_BYTES = 64 << 10
-"""The limit of one partition in a response; a broker still returns a larger first batch whole."""
+"""The maximum number of bytes of one partition in a response. A broker returns a larger first batch
+whole."""
 TOGETHER = 200
 """The maximum number of partitions in one request."""
 
@@ -19,11 +20,9 @@ TOGETHER = 200
 def records_at(
     cluster: Cluster, offsets: Mapping[Partition, int]
 ) -> dict[Partition, tuple[int, int]]:
-    """Return by partition (offset, timestamp in ms) of the first record at or after its offset.
-
-    A partition without such a record or with an offset out of range is omitted. Control records are
-    skipped.
-    """
+    """Returns offset and timestamp (ms) of the first record at or after the given offset of each
+    partition. Partitions without such a record, or with an offset out of range, are omitted.
+    Control records are skipped."""
     leaders = cluster.leaders(sorted({topic for topic, _ in offsets}))
     positions = {key: offset for key, offset in offsets.items() if key in leaders}
     found: dict[Partition, tuple[int, int]] = {}
@@ -42,7 +41,8 @@ def _fetch(
     positions: dict[Partition, int],
     found: dict[Partition, tuple[int, int]],
 ) -> None:
-    """Send one Fetch; add records to ``found`` and update ``positions`` for the next Fetch."""
+    """Sends one Fetch request. Adds records to ``found``, and updates ``positions`` for the next
+    request."""
     answers = fetch(
         leader,
         keys,

@@ -1,5 +1,5 @@
-"""The security settings of connections, from the file of `--command-config` or
-MUSTER_COMMAND_CONFIG."""
+"""The security settings of connections, from the file that `--command-config` or
+MUSTER_COMMAND_CONFIG names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Choice:
-    """A file of client properties, read at the first connection to a cluster."""
+    """The chosen file of client properties, which is read at the first connection to a cluster."""
 
     def __init__(self, file: Path, option: str) -> None:
         self._file = file
@@ -29,7 +29,7 @@ class _Choice:
 
     @cached_property
     def security(self) -> Security:
-        """The security settings in the file; raise CommandError if the file is invalid."""
+        """The security settings in the file. Raises CommandError if the file is invalid."""
         return security_in(self._file, self._option)
 
 
@@ -46,31 +46,31 @@ SourceConfig = Annotated[
     ),
 ]
 _NAMED = 5
-"""The maximum number of ignored properties that a warning names."""
+"""The maximum number of ignored properties that one warning names."""
 
 
 def chosen() -> Security:
-    """Return the default security settings; reads the chosen file and may raise CommandError."""
+    """Returns the default security settings. Reads the chosen file at the first call. Raises
+    CommandError if the file is invalid."""
     choice = _chosen.get()
     return PLAINTEXT if choice is None else choice.security
 
 
 def choose(file: Path | None, option: str = OPTION) -> None:
-    """Make the security settings in ``file`` the default, or PLAINTEXT if ``file`` is None.
-
-    The file is read at the first use. Errors name ``option`` as the source of the file.
-    """
+    """Makes the security settings in ``file`` the default, or PLAINTEXT if ``file`` is None. The
+    file is read at the first use. Errors name ``option`` as the option that gave the file."""
     _chosen.set(None if file is None else _Choice(file, option))
 
 
 def secure(file: Path | None) -> None:
-    """Make the settings in ``file`` the default if a file is given."""
+    """Makes the settings in ``file`` the default, if a file is given."""
     if file is not None:
         choose(file)
 
 
 def taking_it(command: Any) -> Any:
-    """Add --command-config to every subcommand that has --bootstrap; return the command."""
+    """Adds the option --command-config to every subcommand that has --bootstrap. Returns the
+    command."""
     for param in command.params:
         if param.name == "command_config":
             param.callback = _choose
@@ -83,8 +83,8 @@ def taking_it(command: Any) -> Any:
 
 def _behind_a_name() -> Any:
     def given(command_config: CommandConfig = None) -> None:
-        """Declare --command-config; the caller copies the option from this function's
-        parameters."""
+        """Declares the option --command-config in its parameters, from which the enclosing function
+        copies it."""
 
     alone = typer.Typer(add_completion=False)
     alone.command()(given)
@@ -112,12 +112,13 @@ def _is_of_variable(context: Any, param: Any) -> bool:
 
 
 def of_source(file: Path | None) -> Security:
-    """Return the security settings for --source: from --source-config, else the default."""
+    """Returns the security settings for the cluster of --source: from the file of --source-config,
+    else the default."""
     return chosen() if file is None else security_in(file, SOURCE_OPTION)
 
 
 def security_in(file: Path, option: str = OPTION) -> Security:
-    """Return the security settings in a file of client properties; warn of ignored properties."""
+    """Returns the security settings in a file of client properties. Warns of ignored properties."""
     from client.settings import read_settings
 
     try:
@@ -128,7 +129,8 @@ def security_in(file: Path, option: str = OPTION) -> Security:
 
 
 def security_of(settings: Settings | None, option: str = OPTION) -> Security:
-    """Return the security of ``settings`` and warn of ignored properties; the default if None."""
+    """Returns the security settings in ``settings``; the default if None. Warns of ignored
+    properties."""
     if settings is None:
         return chosen()
     if settings.unknown:

@@ -1,4 +1,4 @@
-"""The tasks of members of streams groups (KIP-1071), as StreamsGroupDescribe describes them."""
+"""The tasks of streams group members (KIP-1071), from the response to StreamsGroupDescribe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ROLES = {"active_tasks": "", "standby_tasks": "standby ", "warmup_tasks": "warm
 
 
 def tasks_text(assignment: Value) -> str:
-    """Return the tasks of an assignment as text, such as ``0:0-2 1:0; standby 1:2``."""
+    """Returns the tasks of an assignment as text, such as ``0:0-2 1:0; standby 1:2``."""
     parts = []
     for role, prefix in _ROLES.items():
         given = sorted(assignment[role], key=lambda each: str(each["subtopology_id"]))
@@ -24,7 +24,7 @@ def tasks_text(assignment: Value) -> str:
 
 
 def inputs_of(topology: Value | None, member: Value) -> dict[str, list[int]]:
-    """Return the partitions of source and repartition topics that the member's active tasks
+    """Returns the partitions of source topics and repartition topics that the member's active tasks
     read."""
     active = {
         each["subtopology_id"]: sorted(each["partitions"])

@@ -13,11 +13,9 @@ from client.connection import Value
 
 
 class Size(NamedTuple):
-    """The size of a topic; None if a partition has no leader or a broker does not report sizes.
-
-    ``records`` is the number of offsets between start and end: a compacted topic has fewer records.
-    ``bytes`` is the size of the leaders' logs.
-    """
+    """The size of a topic. ``records`` is the number of offsets between log start and log end; a
+    compacted topic contains fewer records. ``bytes`` is the size of the leaders' logs. A field is
+    None if a partition has no leader or a broker does not report sizes."""
 
     partitions: int
     records: int | None
@@ -25,7 +23,7 @@ class Size(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """A group that has offsets in a topic, or members that own partitions of it."""
+    """A group that has committed offsets in a topic, or whose members own partitions of it."""
 
     group_id: str
     offsets: int
@@ -33,7 +31,8 @@ class Reader(NamedTuple):
 
 
 def sizes(cluster: Cluster, answer: Value) -> dict[str, Size]:
-    """Return the size of each topic in a Metadata response, by three requests to each broker."""
+    """Returns the size of each topic in a Metadata response. Sends three requests to each
+    broker."""
     leaders = cluster.leaders_in(answer)
     return sizes_in(answer, bounds_of(cluster, leaders), bytes_of(cluster, leaders))
 
@@ -41,7 +40,8 @@ def sizes(cluster: Cluster, answer: Value) -> dict[str, Size]:
 def sizes_in(
     answer: Value, bounds: Mapping[Partition, tuple[int, int]], held: Mapping[Partition, int]
 ) -> dict[str, Size]:
-    """Return the size of each topic from the bounds and bytes of its partitions."""
+    """Returns the size of each topic, computed from ``bounds`` (log start and end offsets) and
+    ``held`` (bytes) of its partitions."""
     records = {key: end - first for key, (first, end) in bounds.items()}
     found = {}
     for topic in answer["topics"]:
@@ -55,7 +55,8 @@ def _sum(keys: Sequence[Partition], values: Mapping[Partition, int]) -> int | No
 
 
 def bytes_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict[Partition, int]:
-    """Return the log size of each partition on its leader; leaders before Kafka 1.0 are skipped."""
+    """Returns the log size in bytes of each partition on its leader. Leaders before Kafka 1.0 are
+    skipped."""
     by_leader: dict[Connection, dict[str, list[int]]] = {}
     for (topic, partition), leader in leaders.items():
         if leader.supports("DescribeLogDirs", 1):
@@ -79,7 +80,8 @@ def bytes_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict[
 
 
 def readers(cluster: Cluster, topics: Collection[str]) -> dict[str, list[Reader]]:
-    """Return the groups that read each topic, ordered by id; requests all groups of the cluster."""
+    """Returns the groups that read each topic, ordered by id. Requests all groups of the
+    cluster."""
     found: dict[str, list[Reader]] = {topic: [] for topic in topics}
     for group_id, (group, committed) in _every_group(cluster).items():
         owners = group.owners
@@ -91,7 +93,8 @@ def readers(cluster: Cluster, topics: Collection[str]) -> dict[str, list[Reader]
 
 
 def committed_in(cluster: Cluster, topics: Collection[str]) -> dict[str, dict[Partition, int]]:
-    """Return the committed offsets in the topics by group; requests all groups of the cluster."""
+    """Returns the committed offsets in the topics, by group id. Requests all groups of the
+    cluster."""
     found = {}
     for group_id, known in _every_group(cluster).items():
         offsets = {key: each.offset for key, each in known.committed.items() if key[0] in topics}
@@ -101,6 +104,6 @@ def committed_in(cluster: Cluster, topics: Collection[str]) -> dict[str, dict[Pa
 
 
 def _every_group(cluster: Cluster) -> dict[str, Known]:
-    """Return the classic and consumer groups of the cluster with their offsets."""
+    """Returns all classic and consumer groups of the cluster with their committed offsets."""
     asked = [row["group"] for row in list_groups(cluster) if row["type"] in (CLASSIC, CONSUMER)]
     return groups_with_offsets(cluster, asked)

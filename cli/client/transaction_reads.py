@@ -1,4 +1,4 @@
-"""Reads transactional ids and the producers of partitions, from any broker since Kafka 3.0."""
+"""Reads transactional ids and the producers of partitions from any Kafka broker (3.0 and later)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from client.connection import Value
 from protocol import errors
 
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
-"""States of transactional ids, in the spelling of ListTransactions."""
+"""The states of transactional ids, in the spelling of ListTransactions."""
 OPEN_STATES = STATES[1:4]
-"""The states in which a transaction blocks read_committed consumers."""
+"""The states in which a transaction holds back read_committed consumers."""
 STATE_TOPIC = "__transaction_state"
 IDS_AT_ONCE = 1000
 PARTITIONS_AT_ONCE = 500
-"""The maximum number of partitions in one DescribeProducers, small because a partition may have
-many producers."""
+"""The maximum number of partitions in one DescribeProducers request. It is small because a
+partition may have many producers."""
 
 
 class Listed(NamedTuple):
-    """A transactional id in its coordinator's response to ListTransactions."""
+    """A transactional id in the response to ListTransactions."""
 
     transactional_id: str
     producer_id: int
@@ -35,12 +35,12 @@ class Listed(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """True if the transaction of this id is not yet complete on all partitions."""
+        """True if a transaction of this id is not complete on all its partitions."""
         return self.state in OPEN_STATES
 
 
 class Described(NamedTuple):
-    """A transactional id in its coordinator's response to DescribeTransactions."""
+    """A transactional id in the response to DescribeTransactions."""
 
     transactional_id: str
     state: str
@@ -48,18 +48,18 @@ class Described(NamedTuple):
     producer_epoch: int
     timeout_ms: int
     started_ms: int
-    """The wall time in ms at which the first partition was added; -1 if no transaction is open."""
+    """The wall time in ms at which the transaction got its first partition; -1 if no transaction is
+    open."""
     partitions: list[Partition]
     coordinator: Connection
 
     @property
     def is_open(self) -> bool:
-        """True if the transaction of this id is not yet complete on all partitions."""
+        """True if a transaction of this id is not complete on all its partitions."""
         return self.state in OPEN_STATES
 
     @property
     def topics(self) -> dict[str, list[int]]:
-        """The transaction's partitions by topic."""
         found: dict[str, list[int]] = {}
         for topic, partition in self.partitions:
             found.setdefault(topic, []).append(partition)
@@ -67,21 +67,21 @@ class Described(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """A producer that a partition's leader knows."""
+    """A producer in a leader's response to DescribeProducers."""
 
     producer_id: int
     producer_epoch: int
     last_sequence: int | None
     last_ms: int | None
-    """The timestamp of the producer's last record."""
     coordinator_epoch: int | None
-    """The coordinator epoch of the last transaction marker; None without a marker."""
+    """The coordinator epoch of the producer's last transaction marker; None without a marker."""
     start_offset: int | None
-    """The first offset of the open transaction in the partition; None without a transaction."""
+    """The first offset of the producer's open transaction in the partition; None without an open
+    transaction."""
 
 
 class Producers(NamedTuple):
-    """The producers of partitions, and the error codes of partitions that were refused."""
+    """The producers of partitions, and the error codes of rejected partitions."""
 
     found: dict[Partition, list[Producer]]
     refused: dict[Partition, int]
@@ -90,10 +90,8 @@ class Producers(NamedTuple):
 def list_transactions(
     cluster: Cluster, states: Collection[str] = (), producer_ids: Collection[int] = ()
 ) -> list[Listed]:
-    """Return every transactional id of the cluster that matches the filters, ordered by id.
-
-    Requests to a coordinator that is loading are retried within the cluster's timeout.
-    """
+    """Returns every transactional id of the cluster that matches the filters, ordered by id. While
+    a coordinator loads, its request is retried until the cluster's timeout."""
     asked = {
         "state_filters": list(states),
         "producer_id_filters": list(producer_ids),
@@ -128,7 +126,7 @@ def list_transactions(
 def describe_transactions(
     cluster: Cluster, coordinators: Mapping[str, Connection]
 ) -> dict[str, Described]:
-    """Return the state of each transactional id in ``coordinators``; unknown ids are omitted."""
+    """Returns the state of each transactional id in ``coordinators``. Unknown ids are omitted."""
     by_coordinator: dict[Connection, list[str]] = {}
     for name, coordinator in coordinators.items():
         by_coordinator.setdefault(coordinator, []).append(name)
@@ -165,11 +163,9 @@ def _described(answer: Value, coordinator: Connection) -> Described:
 
 
 def known_transactions(cluster: Cluster, names: Collection[str]) -> dict[str, Described]:
-    """Return the state of each transactional id; CommandError names ids that do not exist.
-
-    FindCoordinator would create __transaction_state, so the request is sent only if that topic
-    exists.
-    """
+    """Returns the state of each transactional id. Raises CommandError for ids that do not exist.
+    FindCoordinator would create __transaction_state; therefore it is sent only if that topic
+    exists."""
     found: dict[str, Described] = {}
     if not cluster.metadata([STATE_TOPIC])["topics"][0]["error_code"]:
         found = describe_transactions(cluster, cluster.coordinators(names, OF_TRANSACTIONS))
@@ -180,14 +176,15 @@ def known_transactions(cluster: Cluster, names: Collection[str]) -> dict[str, De
 
 
 def not_there(cluster: Cluster, missing: Sequence[str]) -> CommandError:
-    """Return the error for missing ids or patterns without a match, with a similar existing id."""
+    """Returns the error for missing transactional ids, or patterns without a match. Its text
+    suggests a similar existing id."""
     meant = nearest(missing, [each.transactional_id for each in list_transactions(cluster)])
     what = spelled(missing, "transactional id")
     return refused(what, errors.TRANSACTIONAL_ID_NOT_FOUND, "not found", meant)
 
 
 def producers_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> Producers:
-    """Return the producers that the leaders of these partitions know (Kafka 2.8 and later)."""
+    """Returns the producers that the partitions' leaders know (Kafka 2.8 and later)."""
     by_leader: dict[Connection, list[Partition]] = {}
     for key, leader in leaders.items():
         by_leader.setdefault(leader, []).append(key)
@@ -224,12 +221,12 @@ def _producer(answer: Value) -> Producer:
 
 
 def _known(number: int) -> int | None:
-    """Return ``number``, or None for Kafka's -1."""
+    """Returns ``number``; None for -1, with which Kafka says unknown."""
     return None if number < 0 else number
 
 
 def states_named(names: Collection[str]) -> list[str]:
-    """Return states in the spelling of ListTransactions; ``open`` means OPEN_STATES."""
+    """Returns states in the spelling of ListTransactions. ``open`` means all of OPEN_STATES."""
     known = {state.lower(): [state] for state in STATES} | {"open": list(OPEN_STATES)}
     found: dict[str, None] = {}
     for name in names:

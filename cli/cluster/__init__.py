@@ -1,1 +1,2 @@
-"""`muster cluster`: shows the brokers of any Kafka cluster, explains leaders, finds problems."""
+"""`muster cluster`: shows the brokers of any Kafka cluster, explains why leaders moved, finds
+problems."""

@@ -14,20 +14,21 @@ from cli.http import Api
 Value = dict[str, Any]
 
 ASKED = "asked_ms"
-"""The name of the field with two local times (ms): before the request to a broker, and after the
-response."""
+"""The name of a field that is added to each response: the local times (ms) before the request and
+after the response."""
 
 
 class BrokerAnswers:
-    """The HTTP APIs of the brokers; ``unasked`` records the brokers that do not answer."""
+    """The HTTP APIs of the brokers. ``unasked`` records the brokers that can't be queried."""
 
     def __init__(self, apis: Mapping[int, Api | str]) -> None:
         self._apis = {node: each for node, each in apis.items() if isinstance(each, Api)}
         self.unasked = {node: each for node, each in apis.items() if isinstance(each, str)}
-        """The reason why a broker could not be queried, by broker id."""
+        """The reason why a broker can't be queried, by broker id."""
 
     def all(self, path: str, **query: Any) -> dict[int, Value]:
-        """Return each broker's response to GET ``path``, with the times of request and response."""
+        """Returns the response of each broker to GET ``path``, with the times of request and
+        response."""
 
         def ask(api: Api) -> Value | str:
             api.renew()
@@ -49,7 +50,7 @@ class BrokerAnswers:
         return found
 
     def first(self, path: str, timeout_s: float, **query: Any) -> Value | None:
-        """Return the first successful response of any broker; None if all fail."""
+        """Returns the first successful response of any broker; None if all brokers fail."""
         for api in self._apis.values():
             api.renew(timeout_s)
             with suppress(CommandError):

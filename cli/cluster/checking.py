@@ -19,8 +19,8 @@ from client.connection import name_of
 
 AGAIN_S = 1.0
 MAY_PASS = {OTHER_VIEW, "STRAY", "NOT_REGISTERED"}
-"""Problems that may be temporary while leaders or replicas move; only a second check can confirm
-these problems."""
+"""The problems that may disappear by themselves while leaders or replicas move. Only a second check
+confirms them."""
 
 
 def check(
@@ -63,7 +63,7 @@ def check(
 
 
 def _unasked(unasked: Mapping[int, str], brokers: int) -> Iterator[str]:
-    """Yield a line for each part of the cluster that could not be checked."""
+    """Yields a line for each part of the cluster that could not be checked."""
     for node, why in unasked.items():
         yield f"broker {node} could not be queried for stray directories and its clock: {why}"
     if len(unasked) == brokers > 1:
@@ -71,11 +71,12 @@ def _unasked(unasked: Mapping[int, str], brokers: int) -> Iterator[str]:
 
 
 Looked = tuple[Facts, list[Fault], dict[int, str]]
-"""The facts, the faults, and the reasons why brokers could not be queried, by broker id."""
+"""The result of one check: the facts, the faults, and by broker id the reason why a broker could
+not be queried."""
 
 
 def _look(bootstrap: str, timeout_s: float) -> Looked:
-    """Return facts and faults; check again after AGAIN_S if a fault may be temporary."""
+    """Returns facts and faults. If a fault may be temporary, checks again after AGAIN_S seconds."""
     with closing(Cluster(bootstrap, timeout_s=timeout_s)) as cluster:
         looked = _look_once(cluster, bootstrap)
         if any(each.verdict in MAY_PASS for each in looked[1]):
@@ -103,10 +104,8 @@ _LISTENERS = ("advertised.listeners", "listeners")
 
 
 def twins(cluster: Cluster, bootstrap: str, facts: Facts) -> list[Twin]:
-    """Return brokers at the addresses of ``bootstrap`` that have another broker's id.
-
-    Unreachable brokers are skipped.
-    """
+    """Returns the brokers at the addresses in ``bootstrap`` whose id another broker has too.
+    Unreachable brokers are skipped."""
     known = {each.address for each in facts.brokers.values()}
     found = []
     for text in bootstrap.split(","):
@@ -128,10 +127,10 @@ def twins(cluster: Cluster, bootstrap: str, facts: Facts) -> list[Twin]:
 
 
 def _claimed(reached: Connection, facts: Facts) -> Iterator[tuple[int, list[str]]]:
-    """Yield the broker's own id and its listeners.
+    """Yields the own id and the listeners of the broker ``reached``.
 
-    A broker describes the settings of only its own id, so each known id is tried. The list is empty
-    if a listener has port 0, because the real port is then unknown.
+    A broker describes only the settings of its own id, so that each known id is tried. The list of
+    listeners is empty if a listener has port 0, because its real port is then unknown.
     """
     for node in facts.brokers:
         try:

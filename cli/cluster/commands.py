@@ -37,7 +37,8 @@ def cluster(
 
 
 def _refuse_options(context: typer.Context, command: str) -> None:
-    """Reject options before the subcommand, such as --bootstrap, because they have no effect."""
+    """Rejects options that precede the subcommand, such as --bootstrap, because they would have no
+    effect."""
     for param in context.command.params:
         given = context.get_parameter_source(str(param.name))
         if given is not None and given.name == "COMMANDLINE":

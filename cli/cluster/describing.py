@@ -1,4 +1,5 @@
-"""`muster cluster describe`: leaders and followers by broker, and missing replicas."""
+"""`muster cluster describe`: shows for each broker how many replicas lead, follow or are out of
+sync."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def describe(
 
 
 def described(facts: Facts) -> output.Row:
-    """Return the totals of a cluster, and a row for each broker, also for brokers that are down."""
+    """Returns the totals of a cluster, with a row for each broker, including brokers that are
+    down."""
     partitions = list(facts.partitions.values())
     return {
         "cluster": facts.cluster_id,

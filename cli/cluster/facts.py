@@ -1,8 +1,6 @@
-"""Reads the facts of a cluster: its brokers, leaders and in-sync replicas.
-
-The controller's response to Metadata has most facts, because the controller knows changes first.
-Any other broker is used if the controller does not answer. `read_views` reads each broker's view.
-"""
+"""Reads the facts of a cluster: its brokers, leaders and in-sync replicas. Most facts come from the
+controller's Metadata response, because the controller knows changes first. If the controller does
+not answer, any other broker is used. `read_views` reads the metadata of each broker."""
 
 from __future__ import annotations
 
@@ -28,9 +26,9 @@ _SESSIONS = {
     "ZooKeeper": "zookeeper.session.timeout.ms",
     "the controller": "broker.session.timeout.ms",
 }
-"""The settings of the session timeout, after which a dead broker is unregistered."""
+"""The setting of the session timeout after which a dead broker is unregistered, by the owner of the
+session."""
 _TOPICS_AT_ONCE = 500
-"""The maximum number of topics in one DescribeConfigs."""
 
 
 class Broker(NamedTuple):
@@ -43,48 +41,45 @@ class Broker(NamedTuple):
 
     @property
     def address(self) -> str:
-        """The address for clients."""
         return name_of((self.host, self.port))
 
 
 class Replicas(NamedTuple):
-    """The replicas of a partition, by broker id."""
+    """The replicas of one partition, as broker ids."""
 
     topic: str
     partition: int
     leader: int
     """The leader's broker id; -1 without a leader."""
     assigned: tuple[int, ...]
-    """All replicas; the first is the preferred leader."""
+    """All replicas. The first is the preferred leader."""
     in_sync: tuple[int, ...]
     adding: tuple[int, ...] = ()
-    """Replicas that a reassignment adds; they need not be in sync yet."""
+    """Replicas that a reassignment adds. They do not need to be in sync yet."""
     moving: bool = False
-    """True if a reassignment is in progress."""
     min_isr: int | None = None
-    """min.insync.replicas of the topic; None if unknown."""
+    """The topic's min.insync.replicas; None if unknown."""
 
     @property
     def key(self) -> Partition:
-        """Topic and partition."""
         return self.topic, self.partition
 
     @property
     def has_leader(self) -> bool:
-        """True if clients can read and write the partition."""
+        """True if the partition has a leader, so that clients can read and write it."""
         return self.leader >= 0
 
     @property
     def lagging(self) -> tuple[int, ...]:
-        """Return the replicas that are not in the ISR, except replicas that a reassignment is
-        adding."""
+        """Returns the replicas that are not in the ISR, except replicas that a reassignment
+        adds."""
         in_sync = {*self.in_sync, *self.adding}
         return tuple(each for each in self.assigned if each not in in_sync)
 
     @property
     def under_min_isr(self) -> bool:
-        """True if writes with acks=all fail; a min.insync.replicas above the number of replicas
-        counts as that number."""
+        """True if writes with acks=all fail. If min.insync.replicas exceeds the number of replicas,
+        the number of replicas counts instead."""
         least = min(self.min_isr or 0, len(self.assigned))
         return self.has_leader and len(self.in_sync) < least
 
@@ -99,17 +94,17 @@ class Facts(NamedTuple):
     brokers: Mapping[int, Broker]
     partitions: Mapping[Partition, Replicas]
     moves_known: bool = True
-    """True if reassignments are known: brokers list them since Kafka 2.4."""
+    """True if the brokers list reassignments, which they do since Kafka 2.4."""
 
     @property
     def down(self) -> list[int]:
-        """Brokers that have replicas and are not registered."""
+        """The brokers that have replicas but are not registered."""
         assigned = {node for each in self.partitions.values() for node in each.assigned}
         return sorted(assigned - self.brokers.keys())
 
 
 class Session(NamedTuple):
-    """The session that keeps a broker registered."""
+    """The session that keeps a broker registered. ``keeper`` is ZooKeeper or the controller."""
 
     keeper: str
     setting: str
@@ -117,11 +112,12 @@ class Session(NamedTuple):
 
 
 Moves = Mapping[Partition, tuple[int, ...]]
-"""The partitions in a reassignment, each with the replicas that it adds."""
+"""The partitions that are being reassigned, each with the replicas that its reassignment adds."""
 
 
 def facts_of(answer: Value, moves: Moves | None, min_isr: Mapping[str, int]) -> Facts:
-    """Return the facts in a Metadata response, reassignments, and min.insync.replicas by topic."""
+    """Returns the facts from a Metadata response, reassignments, and the min.insync.replicas of
+    each topic."""
     brokers = [
         Broker(each["node_id"], each["host"], each["port"], each["rack"])
         for each in answer["brokers"]
@@ -151,7 +147,7 @@ def facts_of(answer: Value, moves: Moves | None, min_isr: Mapping[str, int]) -> 
 
 
 def read_facts(cluster: Cluster) -> Facts:
-    """Return the facts of a cluster; facts that could not be read are omitted, with a warning."""
+    """Returns the facts of a cluster. Facts that could not be read are omitted, with a warning."""
     try:
         answer = cluster.metadata(None, broker=cluster.controller())
     except CommandError:  # the controller has just gone down
@@ -165,7 +161,7 @@ def read_facts(cluster: Cluster) -> Facts:
 
 
 def _moves(cluster: Cluster) -> Moves | None:
-    """Return the reassignments in progress; None if the controller does not list them."""
+    """Returns the reassignments in progress; None if the controller does not list them."""
     try:
         broker = cluster.controller()
         if not broker.supports("ListPartitionReassignments", 0):
@@ -184,7 +180,8 @@ def _moves(cluster: Cluster) -> Moves | None:
 
 
 def _min_isr(cluster: Cluster, topics: list[str]) -> dict[str, int]:
-    """Return min.insync.replicas by topic; topics with hidden settings are omitted."""
+    """Returns min.insync.replicas by topic. Topics whose settings can't be read are omitted, with a
+    warning."""
     found: dict[str, int] = {}
     for start in range(0, len(topics), _TOPICS_AT_ONCE):
         asked = [Resource(TOPIC_RESOURCE, name) for name in topics[start : start + _TOPICS_AT_ONCE]]
@@ -201,7 +198,8 @@ def _min_isr(cluster: Cluster, topics: list[str]) -> dict[str, int]:
 
 
 def read_session(cluster: Cluster, broker: Broker) -> Session | None:
-    """Return the cluster's session settings; None if this broker does not return its settings."""
+    """Returns the session settings of the cluster; None if ``broker`` does not return its
+    settings."""
     resource = Resource(BROKER_RESOURCE, str(broker.node_id))
     names = [_ZOOKEEPER, *_SESSIONS.values()]
     try:
@@ -215,7 +213,8 @@ def read_session(cluster: Cluster, broker: Broker) -> Session | None:
 
 
 def read_views(cluster: Cluster, brokers: Iterable[Broker]) -> dict[int, Facts | str]:
-    """Return each broker's own view by id, or the reason why the broker did not answer."""
+    """Returns the metadata of each broker by broker id, or the reason why the broker did not
+    answer."""
     found: dict[int, Facts | str] = {}
     for broker in output.progress(list(brokers), "querying brokers"):
         try:

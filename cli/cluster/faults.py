@@ -1,4 +1,4 @@
-"""Finds the problems of a cluster in its facts, worst first, with sentences and advice."""
+"""Finds the problems in the facts of a cluster, worst first, with sentences and advice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cli.times import span
 
 
 class Fault(NamedTuple):
-    """One problem."""
+    """One problem of a cluster."""
 
     verdict: str
     sentence: str
@@ -24,13 +24,14 @@ class Fault(NamedTuple):
 
 
 Views = Mapping[int, Facts | str]
-"""Each broker's own view by id, or the reason why the broker did not answer."""
+"""The metadata of each broker by broker id, or the reason why the broker did not answer."""
 OTHER_VIEW = "OTHER_VIEW"
 UNREACHABLE = "UNREACHABLE"
 
 
 def faults(facts: Facts, views: Views, session: Session | None = None) -> list[Fault]:
-    """Return all problems; ``session`` gives exact advice on brokers that did not answer."""
+    """Returns all problems. ``session`` makes the advice for brokers that did not answer more
+    precise."""
     found: list[Fault] = []
     for look in (_leaderless, _under_min_isr, _no_controller):
         found += look(facts)
@@ -82,7 +83,7 @@ def _no_controller(facts: Facts) -> list[Fault]:
 
 
 def _unreachable(facts: Facts, views: Views, session: Session | None) -> list[Fault]:
-    """Return a fault for each registered broker that did not answer."""
+    """Returns a fault for each registered broker that did not answer."""
     advice = "check that the broker runs and that clients can reach its advertised listener"
     if session is not None:
         advice = (
@@ -104,7 +105,8 @@ def _unreachable(facts: Facts, views: Views, session: Session | None) -> list[Fa
 
 
 def _out_of_sync(facts: Facts) -> list[Fault]:
-    """Return a fault for each broker with replicas out of the ISR; brokers that are down first."""
+    """Returns a fault for each broker with out-of-sync replicas. Brokers that are down come
+    first."""
     lagging = {node for each in facts.partitions.values() for node in each.lagging}
     down = [fault for node in facts.down for fault in _down(facts, node)]
     behind = sorted(lagging - set(facts.down))
@@ -133,11 +135,9 @@ def _behind(facts: Facts, node: int) -> list[Fault]:
 
 
 def _other_views(facts: Facts, views: Views) -> list[Fault]:
-    """Return a fault for each broker with a different view of brokers, partitions or leaders.
-
-    The controllers in the responses are not compared, because with KRaft brokers return an
-    arbitrary broker as controller.
-    """
+    """Returns a fault for each broker whose metadata shows different brokers, partitions or
+    leaders. The controller id is not compared, because in a KRaft cluster brokers return an
+    arbitrary id."""
     found: list[Fault] = []
     for node, view in sorted(views.items(), key=lambda item: item[0]):
         if isinstance(view, str):
@@ -171,10 +171,8 @@ def _leader(facts: Facts, key: tuple[str, int]) -> int | None:
 
 
 def _not_preferred(facts: Facts) -> list[Fault]:
-    """Return a fault if preferred leaders are in the ISR but do not lead.
-
-    Preferred leaders out of the ISR are reported by the other faults.
-    """
+    """Returns a fault if preferred leaders are in the ISR but do not lead. Other faults report
+    preferred leaders that are not in the ISR."""
     hit = _where(
         facts,
         lambda each: (
@@ -201,8 +199,8 @@ def _where(facts: Facts, holds: Callable[[Replicas], bool]) -> list[Replicas]:
 def _fault(
     verdict: str, sentence: str, advice: str, hit: Iterable[Replicas], broker: int | None = None
 ) -> list[Fault]:
-    """Return a list with the fault and the names of its partitions; an empty list if ``hit`` is
-    empty."""
+    """Returns a list with one fault, which names the partitions ``hit``. The list is empty if
+    ``hit`` is empty."""
     by_topic = _by_topic(each.key for each in hit)
     if not by_topic:
         return []
@@ -222,6 +220,7 @@ def _count(hit: list[Replicas]) -> str:
 
 
 def _brokers(nodes: list[int], between: str) -> str:
-    """Return a text such as ``broker 1`` or ``brokers 1, 2 or 3``."""
+    """Returns a text such as ``broker 1`` or ``brokers 1, 2 or 3``; ``between`` is the last
+    separator."""
     *first, last = map(str, nodes)
     return f"brokers {', '.join(first)} {between} {last}" if first else f"broker {last}"

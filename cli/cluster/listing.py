@@ -1,4 +1,5 @@
-"""`muster cluster` without a subcommand: brokers of any Kafka cluster, log sizes and APIs."""
+"""`muster cluster` without a subcommand: the brokers of any Kafka cluster, their log sizes and
+their APIs."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ _APIS = ["broker", "api", "key", "from", "to", "ours"]
 
 
 def show_apis(bootstrap: str, timeout_s: float, json: bool, wide: bool) -> None:
-    """Print each broker's APIs, with the versions that the broker and this command support."""
+    """Prints each broker's APIs with the versions that the broker and this command support."""
     _, _, connections = _reached(bootstrap, timeout_s)
     rows = [row for node, found in connections.items() for row in _apis(node, found)]
     output.show(rows, _APIS, "No brokers", json, wide=wide)
 
 
 def show_brokers(bootstrap: str, timeout_s: float, json: bool, wide: bool) -> None:
-    """Print the brokers with their log sizes, and the totals of the cluster."""
+    """Prints the brokers with their log sizes, and the totals of the cluster."""
     reached, answer, connections = _reached(bootstrap, timeout_s)
     partitions = [p for topic in answer["topics"] for p in topic["partitions"]]
     brokers = [
@@ -56,7 +57,8 @@ def show_brokers(bootstrap: str, timeout_s: float, json: bool, wide: bool) -> No
 
 
 def _reached(bootstrap: str, timeout_s: float) -> tuple[Cluster, Value, dict[int, Connection]]:
-    """Return the cluster, its Metadata with brokers ordered by id, and the brokers' connections."""
+    """Returns the cluster, its Metadata response with brokers ordered by id, and the connection to
+    each broker."""
     reached = Cluster(bootstrap, timeout_s=timeout_s)
     answer = reached.metadata(None)
     nodes = sorted(answer["brokers"], key=lambda broker: int(broker["node_id"]))
@@ -68,8 +70,7 @@ def _reached(bootstrap: str, timeout_s: float) -> tuple[Cluster, Value, dict[int
 
 
 def _log_bytes(connection: Connection) -> int | None:
-    """Return the size of all logs of a broker in bytes; None if the broker can't report the
-    size."""
+    """Returns the total size of a broker's logs in bytes; None if the broker can't report it."""
     if not connection.supports("DescribeLogDirs", 1):
         return None
     answer = connection.call("DescribeLogDirs", {"topics": None})

@@ -14,14 +14,14 @@ from cli.times import span
 Value = dict[str, Any]
 
 CLOCKS_APART_MS = 1000
-"""The largest clock difference in ms that is not reported; the uncertainty of the measurement is
-subtracted first."""
+"""The maximum clock difference in ms that is not reported. The uncertainty of the measurement is
+first subtracted from the difference."""
 
 _SCRAM = "SCRAM-"
 
 
 class Twin(NamedTuple):
-    """A broker at a bootstrap address, and another registered broker with the same id."""
+    """A broker at a bootstrap address whose id another registered broker has too."""
 
     broker: int
     here: str
@@ -31,11 +31,8 @@ class Twin(NamedTuple):
 def reported_faults(
     told: Mapping[int, Value], nodes: Value | None, twins: list[Twin]
 ) -> list[Fault]:
-    """Return all problems.
-
-    ``told`` contains each broker's response; ``nodes`` contains one broker's check of the ZooKeeper
-    nodes.
-    """
+    """Returns all problems. ``told`` contains the response of each broker. ``nodes`` is the check
+    of ZooKeeper's nodes by one broker."""
     found = [_twin(each) for each in twins]
     found += [_not_registered(node, each) for node, each in told.items() if each["epoch"] is None]
     if nodes is not None and nodes["bad_nodes"]:
@@ -80,12 +77,12 @@ def _bad_nodes(nodes: Value) -> Fault:
 
 
 def _problem(bad: Value) -> str:
-    """Return the problem of a ZooKeeper node, without the node's path."""
+    """Returns the problem of a ZooKeeper node, without the node's path."""
     return str(bad["why"]).removeprefix(f"ZooKeeper's node {bad['path']} ")
 
 
 def _clocks(told: Mapping[int, Value]) -> list[Fault]:
-    """Return a fault for each broker with a clock that differs from the median clock."""
+    """Returns a fault for each broker whose clock differs from the median."""
     if len(told) < 2:
         return []
     offsets = {}
@@ -112,10 +109,8 @@ def _clocks(told: Mapping[int, Value]) -> list[Fault]:
 
 
 def _not_followed(told: Mapping[int, Value]) -> list[Fault]:
-    """Return faults for quotas and credentials that are set and that Muster does not enforce.
-
-    All brokers read the same quotas and credentials.
-    """
+    """Returns faults for configured quotas and credentials that Muster does not enforce. All
+    brokers read the same quotas and credentials."""
     quotas, credentials, more = dict[str, list[str]](), dict[str, list[str]](), 0
     for each in told.values():
         more = max(more, each.get("more_not_followed", 0))  # an older Muster has neither field

@@ -1,8 +1,9 @@
-"""Merges the history of a partition, a broker or the controller from several brokers' journals.
+"""Merges the history of a partition, a broker or the controller from the journals of several
+brokers.
 
-A journal has the events that its broker observed. The controller knows why a leader moved, the
-leader knows why a replica is out of sync, and other brokers know only the resulting state. Each
-change is shown once, by the entry of the broker that knows the reason.
+A journal contains the events that its broker observed. The controller knows why a leader moved. The
+leader knows why a replica is out of sync. Other brokers know only the resulting state. Each change
+is shown once, with the entry of the broker that knows the reason.
 """
 
 from __future__ import annotations
@@ -14,17 +15,15 @@ from typing import Any
 Value = dict[str, Any]
 
 _HEARSAY = {"leader": {"told"}, "isr": {"isr", "controller"}, "controller": {"told"}}
-"""The causes that a broker records for a change made by another broker, by kind of entry."""
+"""The causes, by kind of entry, with which a broker records a change that another broker made."""
 _REPEATED = {"unassigned"} | _HEARSAY["isr"]
 _LAST = 1 << 62
 
 
 def merged(told: Mapping[int, Iterable[Value]]) -> list[Value]:
-    """Merge the journals of several brokers, given by broker id; the result is `in_order`.
-
-    ``told_by`` of each entry is the broker that recorded the entry. Equal entries of several
-    brokers become one entry.
-    """
+    """Merges the journals of several brokers, given by broker id, into one list ordered as in
+    `in_order`. Equal entries of several brokers become one entry. ``told_by`` is the broker that
+    recorded an entry."""
     changes: dict[tuple[Any, ...], list[Value]] = {}
     for node in sorted(told):
         for entry in told[node]:
@@ -38,10 +37,11 @@ def merged(told: Mapping[int, Iterable[Value]]) -> list[Value]:
 
 
 def in_order(story: Iterable[Value]) -> list[Value]:
-    """Return entries from oldest to newest; an entry with a later leader epoch is always later.
+    """Returns the entries from oldest to newest. An entry with a later leader epoch is always
+    later.
 
-    Timestamps alone would mislead: a leader may learn that the controller has written the leader's
-    ISR after the next change was written.
+    Timestamps alone would mislead. A leader may learn that the controller has written its ISR only
+    after the next change was written.
     """
     entries = sorted(story, key=lambda each: each["at_ms"])
     since: dict[int, int] = {}
@@ -59,7 +59,7 @@ def in_order(story: Iterable[Value]) -> list[Value]:
 
 
 def _without_repeats(story: Iterable[Value]) -> list[Value]:
-    """Drop entries that only repeat the leader or the ISR of an earlier entry."""
+    """Drops entries that only repeat the leader or the ISR of an earlier entry."""
     found: list[Value] = []
     leader, in_sync = None, set[int]()
     for entry in story:
@@ -77,7 +77,8 @@ def _without_repeats(story: Iterable[Value]) -> list[Value]:
 
 
 def _change(entry: Value) -> tuple[Any, ...]:
-    """Return the key that all brokers' entries of one change have in common."""
+    """Returns a key that is equal in all entries about the same change, whichever broker recorded
+    them."""
     match entry["kind"]:
         case "leader":
             return "leader", entry["leader_epoch"], entry["leader"]
@@ -94,11 +95,8 @@ def _is_hearsay(entry: Value) -> bool:
 
 
 def _distinct(entries: list[Value]) -> list[Value]:
-    """Return each sentence n times, where n is the largest number of times that one broker recorded
-    the sentence.
-
-    Sentences that one broker repeats are separate events.
-    """
+    """Returns the entries without the copies that other brokers recorded. If one broker recorded
+    the same sentence n times, these are n separate events, and n entries remain."""
     found: dict[tuple[str, int], Value] = {}
     said: Counter[tuple[str, int]] = Counter()
     for entry in entries:
@@ -109,7 +107,7 @@ def _distinct(entries: list[Value]) -> list[Value]:
 
 
 def left_isr(story: Iterable[Value], replica: int) -> Value | None:
-    """Return the entry in which a replica last left the ISR; None if the replica rejoined."""
+    """Returns the entry in which a replica last left the ISR; None if it has rejoined."""
     found: Value | None = None
     last: list[int] = []
     for entry in story:
@@ -127,7 +125,7 @@ def _is_about(entry: Value, replica: int) -> bool:
 
 
 def last_move(story: Iterable[Value], leader: int | None) -> Value | None:
-    """Return the entry in which the present leader was elected; None if unknown."""
+    """Returns the entry in which the current leader was elected; None if unknown."""
     found = None
     for entry in story:
         if entry["kind"] == "leader":

@@ -1,4 +1,4 @@
-"""Formats the output of `muster cluster why` on a partition, a broker or the controller."""
+"""Formats the output of `muster cluster why` about a partition, a broker or the controller."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WAITS = {
 
 
 def lines_of_partition(found: Value, last: int) -> list[str]:
-    """Return lines on a partition's leader, its replicas out of sync, and its history."""
+    """Returns lines about a partition's leader, its out-of-sync replicas, and its history."""
     name = f"{found['topic']}-{found['partition']}"
     leads = "no leader" if found["leader"] is None else f"broker {found['leader']} leads"
     epoch = "" if found["leader_epoch"] is None else f", leader epoch {found['leader_epoch']}"
@@ -54,7 +54,8 @@ def lines_of_partition(found: Value, last: int) -> list[str]:
 
 
 def _unasked(found: Value, broker: int | None, what: str) -> str:
-    """Return a hint if ``broker``, which may know the reason, could not be queried; else ""."""
+    """Returns a hint if ``broker``, which may know the reason, could not be queried; otherwise
+    ""."""
     if any(each["broker"] == broker for each in found["unasked"]):
         return f"broker {broker}, {what}, could not be queried"
     return ""
@@ -85,15 +86,13 @@ def _out(out: Value, leader: str) -> Iterator[str]:
 
 
 def _reason_without_successor(why: str) -> str:
-    """Return the reason why a replica left the ISR, without the leader that was elected then.
-
-    Another broker may lead the partition now, and each partition may have another leader.
-    """
+    """Returns the reason why a replica left the ISR, without the leader that was elected at that
+    time. Another broker may lead the partition now."""
     return why.partition("; broker ")[0]
 
 
 def lines_of_broker(found: Value, last: int) -> list[str]:
-    """Return lines on a broker's state, partitions, replicas out of sync, and history."""
+    """Returns lines about a broker's state, partitions, out-of-sync replicas, and history."""
     there = found["address"] if found["alive"] else "down"
     lines = [f"broker {found['broker']}  {there}"]
     if found["epoch"] is not None:
@@ -118,11 +117,9 @@ def lines_of_broker(found: Value, last: int) -> list[str]:
 
 
 def _out_by_reason(out: list[Value]) -> Iterator[str]:
-    """Yield one line for all partitions in which the broker left the ISR for the same reason.
-
-    Reasons of one cause may contain different durations. A reason that names a leader is only
-    true of partitions that this broker led.
-    """
+    """Yields one line for all partitions in which the broker left the ISR for the same reason.
+    Differences in durations are ignored. A reason that names a leader applies only to partitions
+    that this broker led."""
     reasons: dict[tuple[str | None, str | None, str | None], list[Value]] = {}
     for each in out:
         why = each["why"] and _reason_without_successor(each["why"])
@@ -146,7 +143,7 @@ def _partitions(rows: list[Value]) -> str:
 
 
 def lines_of_controller(found: Value, last: int) -> list[str]:
-    """Return lines on the controller's broker, pending work, waits, and history."""
+    """Returns lines about the controller's broker, pending work, waits, and history."""
     head = "the cluster has no controller"
     if found["controller"] is not None:
         head = f"broker {found['controller']} is the controller"
@@ -196,7 +193,7 @@ def _doing(doing: Value) -> Iterator[str]:
 
 
 def lines_of_waits(waits: list[Value]) -> list[str]:
-    """Return a line for each deletion, reassignment and election that waits for brokers."""
+    """Returns a line for each deletion, reassignment and election that waits for brokers."""
     lines = []
     for each in waits[:_WAITS_SHOWN]:
         name = each["topic"]
@@ -211,8 +208,8 @@ def lines_of_waits(waits: list[Value]) -> list[str]:
 
 
 def _story(story: list[Value], last: int, knows: str = "") -> list[str]:
-    """Return the last entries as lines; if no entries exist, return ``knows`` or a general
-    reason."""
+    """Returns the last entries as lines. Without entries, returns one line that says why the
+    history is unknown: the text ``knows``, or a general reason."""
     shown = in_order(story)[-last:]
     if not shown:
         return [f"history unknown: {knows}" if knows else _NOTHING]
@@ -230,7 +227,8 @@ def _entry(entry: Value) -> str:
 
 
 def _by(entry: Value) -> str:
-    """Return the broker that recorded an entry, with a mark for entries before its last start."""
+    """Returns the broker that recorded an entry, with a mark if the entry precedes the broker's
+    last start."""
     told_by = f"  (broker {entry['told_by']})" if "told_by" in entry else ""
     return told_by + (_KEPT if entry["source"] == "kept" else "")
 

@@ -119,7 +119,7 @@ def _of_partition(facts: Facts, asked: BrokerAnswers, topic: str, index: int) ->
 def _out(
     facts: Facts, partition: Replicas, told: Mapping[int, Value], story: list[Value]
 ) -> list[Value]:
-    """Return the replicas out of the ISR, each with the leader's view and the journal entry of its
+    """Returns the out-of-sync replicas, each with the leader's data and the journal entry of its
     removal from the ISR."""
     by_leader = told.get(partition.leader, {"out": []})["out"]
     now = {each["broker"]: each for each in by_leader}
@@ -196,12 +196,9 @@ def _of_broker(facts: Facts, asked: BrokerAnswers, broker: int) -> Value:
 
 
 def _out_of(broker: int, clusters: Mapping[int, Value]) -> list[Value]:
-    """Return the partitions in which a broker is out of sync, as the partitions' leaders report
-    them.
-
-    A leader elected after the replica left the ISR does not know the reason, but another broker may
-    know the reason.
-    """
+    """Returns the partitions in which a broker is out of sync, as their leaders report them. A
+    leader that was elected after the replica left the ISR does not know the reason, but another
+    broker may know it."""
     known: dict[tuple[str, int], Value] = {}
     for each in clusters.values():
         for row in each["partitions"]:
@@ -231,7 +228,8 @@ def _reason(out: Value) -> Value:
 
 
 def _explained(out: Value, story: list[Value]) -> Value:
-    """Return ``out`` with the controller's reason if the controller removed the replica."""
+    """Returns ``out``, an out-of-sync replica. If the controller removed the replica from the ISR,
+    the result has the controller's reason."""
     if out["cause"] == "controller":
         for entry in reversed(story):
             if entry["cause"] in ("stops", "stopped", "gone", "directory"):
@@ -240,5 +238,5 @@ def _explained(out: Value, story: list[Value]) -> Value:
 
 
 def _first(answers: Any, field: str) -> Any:
-    """Return the first non-empty value of ``field``; None if all are empty."""
+    """Returns the first value of ``field`` that is not empty; None if all are empty."""
     return next((each[field] for each in answers if each.get(field)), None)

@@ -1,1 +1,1 @@
-"""`muster configs` and `muster config`."""
+"""`muster configs`: settings of a running cluster. `muster config`: settings in a file."""

@@ -1,4 +1,5 @@
-"""`muster config check`: how Muster treats a server.properties, without starting a broker."""
+"""`muster config check`: shows how Muster treats a server.properties file, without starting a
+broker."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def check(
 
 
 def rows_of(file: Path) -> list[output.Row]:
-    """Return a row for each setting in a file, and a row for each conflict between settings."""
+    """Returns a row for each setting in a file, and a row for each conflict between settings."""
     from broker.config.config import BadConfig, Config
     from broker.startup_faults import startup_faults
     from protocol.properties import parse
@@ -74,7 +75,7 @@ def rows_of(file: Path) -> list[output.Row]:
 
 
 def _together(faults: Sequence[Fault], rows: dict[str, output.Row]) -> list[output.Row]:
-    """Mark the rows of settings with a fault; return new rows for conflicts between settings."""
+    """Marks the rows of settings with a fault. Returns new rows for conflicts between settings."""
     protecting = {name for name, row in rows.items() if row["verdict"] == BAD}
     together: list[output.Row] = []
     for fault in faults:
@@ -93,7 +94,8 @@ def _together(faults: Sequence[Fault], rows: dict[str, output.Row]) -> list[outp
 
 
 def _without_setting(sentence: str, row: output.Row) -> str:
-    """Return the fault without setting and value, which the row shows in other columns."""
+    """Returns the text of a fault without the setting's name and value, which the row shows in
+    other columns."""
     shown = sentence.removeprefix(f"{row['setting']}={row['value']}: ")
     return shown.removeprefix(f"{row['setting']}: ")
 

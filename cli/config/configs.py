@@ -36,7 +36,7 @@ from cli.options import (
 app = typer.Typer(help="Show and change settings of topics and brokers.", no_args_is_help=True)
 
 SETTLED_WITHIN_S = 5.0
-"""The time that a broker may need until it shows a change that the controller made."""
+"""The maximum number of seconds that a broker needs to show a change that the controller made."""
 
 _SOURCES = {
     TOPIC_SOURCE: "topic",
@@ -72,8 +72,8 @@ def _resource(topic: str | None, broker: int | None, every_broker: bool) -> Reso
 
 
 def _connection(cluster: Cluster, resource: Resource) -> Connection:
-    """Return the connection for requests about ``resource``; a broker knows and changes only its
-    own broker settings."""
+    """Returns the connection for requests about ``resource``. Settings of one broker can be read
+    and changed only at that broker."""
     if resource.kind == BROKER_RESOURCE and resource.name:
         return cluster.broker(int(resource.name))
     return cluster.any
@@ -218,8 +218,8 @@ def set_configs(
 
 
 def _is_same(before: dict[str, Any] | None, after: dict[str, Any] | None) -> bool:
-    """Return True if value and source are unchanged; False for hidden values, which may have
-    changed."""
+    """Returns True if value and source of a setting are unchanged. Returns False for a hidden
+    value, which may have changed."""
     return before == after and not (before and before["is_sensitive"])
 
 
@@ -230,7 +230,8 @@ def _shown(entry: dict[str, Any] | None) -> str | None:
 
 
 def _value_after(operation: Operation, before: dict[str, dict[str, Any]]) -> str | None:
-    """Return the value of a setting after an operation; after DELETE, the value that applies."""
+    """Returns the value of a setting after an operation. After DELETE, this is the value that then
+    applies."""
     entry = before.get(operation.setting)
     if operation.operation == SET:
         return operation.value
@@ -244,7 +245,8 @@ def _value_after(operation: Operation, before: dict[str, dict[str, Any]]) -> str
 
 
 def _behind(entry: dict[str, Any] | None) -> tuple[str, str | None] | None:
-    """Return name and value of the synonym that applies after a deletion; None if unknown."""
+    """Returns name and value of the synonym that would apply if the setting were deleted; None if
+    unknown."""
     behind = [] if entry is None else entry["synonyms"][1:]
     return (behind[0]["name"], behind[0]["value"]) if behind else None
 
@@ -255,11 +257,8 @@ def _settled(
     operations: list[Operation],
     before: dict[str, dict[str, Any]],
 ) -> dict[str, dict[str, Any]]:
-    """Wait until the broker shows the change, and return the settings.
-
-    Kafka's brokers apply a change a little later than the controller. The wait ends after
-    SETTLED_WITHIN_S.
-    """
+    """Waits until the broker shows the change, for at most SETTLED_WITHIN_S seconds, and returns
+    the settings. Kafka's brokers apply a change a little later than the controller."""
 
     def shows(operation: Operation, entry: dict[str, Any] | None) -> bool:
         if operation.operation == DELETE:

@@ -1,1 +1,1 @@
-"""`muster dev`: runs a cluster for a trial."""
+"""`muster dev`: runs a cluster on this machine for a trial."""

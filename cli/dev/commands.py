@@ -1,4 +1,4 @@
-"""`muster dev cluster`: some brokers on this machine, for a trial: in one process, or with a
+"""`muster dev cluster`: runs several brokers on this machine for a trial, in one process or with a
 ZooKeeper."""
 
 from __future__ import annotations
@@ -187,11 +187,12 @@ _SCRIPTS: dict[str, list[str]] = {
     "zkServer.sh": ["start-foreground"],
     "zkServer": ["start-foreground"],
 }
-"""The start scripts of ZooKeeper, each with its arguments before the configuration file."""
+"""The scripts that start ZooKeeper, each with the arguments that precede the configuration file."""
 
 
 def command_of(home: Path, config: Path) -> list[str]:
-    """Return the command that runs ZooKeeper with ``config``; its script is in ``home``."""
+    """Returns the command that runs ZooKeeper with the configuration file ``config``. The script is
+    in ``home``."""
     path = os.pathsep.join([str(home / "bin"), str(home)])
     for script, words in _SCRIPTS.items():
         found = shutil.which(script, path=path)
@@ -207,7 +208,7 @@ def command_of(home: Path, config: Path) -> list[str]:
 
 
 def write_config(config: Path, data: Path, port: int) -> None:
-    """Write the configuration of a ZooKeeper that only this machine can reach."""
+    """Writes the configuration of a ZooKeeper that accepts connections only from this machine."""
     config.write_text(
         f"dataDir={data.absolute()}\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
         "admin.enableServer=false\nmaxClientCnxns=0\n"

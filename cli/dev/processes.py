@@ -1,4 +1,4 @@
-"""Child processes of a command: they log to files and are stopped when the command ends."""
+"""Child processes of a command. They log to files, and are stopped when the command ends."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from cli import clock
 from cli.errors import TERMINATED, CommandError
 
 STOP_S = 20.0
-"""The time that a process may take for an orderly exit."""
+"""The maximum number of seconds that a process may take to exit after SIGTERM."""
 
 
 class Running:
-    """One process, in its own process group, so that Ctrl-C at the terminal does not reach it."""
+    """One child process in its own process group, so that Ctrl-C at the terminal does not
+    reach it."""
 
     def __init__(
         self, name: str, command: list[str], log: Path, more: Mapping[str, str] | None = None
@@ -37,16 +38,15 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._process.pid
 
     @property
     def code(self) -> int | None:
-        """The exit code, negative for a signal; None while the process runs."""
+        """The exit code, negative after a signal; None while the process runs."""
         return self._process.poll()
 
     def check(self) -> None:
-        """Raise CommandError with the log's last line if the process has exited."""
+        """Raises CommandError with the last line of the log if the process has exited."""
         if self.code is not None:
             lines = self.log.read_text(errors="replace").strip().splitlines() or [
                 "the log is empty"
@@ -56,23 +56,19 @@ class Running:
             )
 
     def signal(self, number: int) -> None:
-        """Send a signal to the process group."""
         if self.code is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def wait(self, timeout_s: float) -> None:
-        """Wait for the process to exit, at most ``timeout_s``."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
 
 
 @contextmanager
 def ended_together(running: list[Running]) -> Iterator[None]:
-    """Stop all processes when the block ends: with SIGTERM, after a timeout or Ctrl-C with SIGKILL.
-
-    SIGHUP (a closed terminal) ends the block too, unless SIGHUP is ignored (nohup).
-    """
+    """Stops all processes when the block ends. Sends SIGTERM, and SIGKILL after a timeout or
+    Ctrl-C. SIGHUP (a closed terminal) ends the block too, unless it is ignored (nohup)."""
     before = signal.getsignal(signal.SIGHUP)
     if before is signal.SIG_DFL:
         signal.signal(signal.SIGHUP, lambda *_: sys.exit(TERMINATED))

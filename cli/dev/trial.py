@@ -19,7 +19,7 @@ LOCAL = "127.0.0.1"
 
 
 def run_in_one_process(folder: Path, ports: range, pages: range) -> None:
-    """Run brokers and their registry in one process until the command is stopped."""
+    """Runs brokers and their registry in one process until the command is stopped."""
     must_be_free([*ports, *pages])
     folder.mkdir(parents=True, exist_ok=True)
     command = [
@@ -60,19 +60,18 @@ def _show(bootstrap: str, pages: range, process: Running) -> None:
 
 
 def show_pages(pages: range) -> None:
-    """Print the addresses of the brokers' pages."""
     last = f"the page of broker {len(pages)} is http://{LOCAL}:{pages[-1]}"
     more = f", {last}" if len(pages) > 1 else ""
     output.say(f"the page of broker 1 is http://{LOCAL}:{pages.start}{more}")
 
 
 def addresses(ports: range) -> str:
-    """Return the bootstrap servers of the brokers at these ports."""
+    """Returns the bootstrap servers for the given ports on this machine."""
     return ",".join(f"{LOCAL}:{each}" for each in ports)
 
 
 def must_be_free(taken: Sequence[int]) -> None:
-    """Raise CommandError if a port of the cluster is in use."""
+    """Raises CommandError if one of the cluster's ports is in use."""
     for each in taken:
         _must_be_free(each, taken)
 
@@ -91,7 +90,7 @@ def _must_be_free(port: int, taken: Sequence[int]) -> None:
 
 
 def until_all_are_there(started: list[Running], bootstrap: str, brokers: int) -> None:
-    """Wait until the brokers form a cluster; raise CommandError if a process exits."""
+    """Waits until the brokers form a cluster. Raises CommandError if a process exits."""
     deadline = clock.Deadline(START_S)
     while True:
         for each in started:
@@ -104,7 +103,7 @@ def until_all_are_there(started: list[Running], bootstrap: str, brokers: int) ->
 
 
 def _known(bootstrap: str) -> int:
-    """Return the number of brokers in the cluster; 0 while the cluster has no controller."""
+    """Returns the number of brokers in the cluster; 0 if the cluster has no controller."""
     try:
         reached = Cluster(bootstrap, timeout_s=ASK_S)
         answer = reached.metadata([])
@@ -115,7 +114,7 @@ def _known(bootstrap: str) -> int:
 
 
 def watch(running: list[Running]) -> None:
-    """Warn of each process that exits, such as a broker that the user kills for a test."""
+    """Warns of each process that exits, for example because the user has killed a broker."""
     there = list(running)
     while there:
         for each in [each for each in there if each.code is not None]:

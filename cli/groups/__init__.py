@@ -1,1 +1,1 @@
-"""`muster groups`."""
+"""`muster groups`: commands for groups."""

@@ -58,7 +58,7 @@ def _rows(known: Mapping[str, Known]) -> list[output.Row]:
 
 
 def _delete(cluster: Cluster, group_ids: list[str]) -> dict[str, CommandError | None]:
-    """Delete the groups; return by group the error, or None if the group was deleted."""
+    """Deletes the groups. Returns the error of each group, or None if the group was deleted."""
     calls = [
         Call(coordinator, "DeleteGroups", {"groups_names": some})
         for coordinator, some in batches(cluster.coordinators(group_ids))

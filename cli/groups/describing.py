@@ -117,7 +117,7 @@ def _show(look: Look, wide: bool) -> None:
 
 
 def headline(health: GroupHealth) -> list[str]:
-    """Return lines with the sentence, advice and command of each finding."""
+    """Returns lines with the sentence, advice and command of each finding."""
     if health.verdict is None:
         return []
     lines = finding_lines(health.findings, "groups describe")

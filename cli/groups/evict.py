@@ -1,9 +1,7 @@
-"""`muster groups evict`: removes members from their group, on any Kafka broker.
-
-The command works like Apache's removeMembersFromConsumerGroup, for single members of both
-protocols. A running member learns from its next heartbeat that it was removed, and rejoins with a
-new id. A stuck member does not rejoin, and the other members get its partitions at once.
-"""
+"""`muster groups evict`: removes members from their group, on any Kafka broker. The command works
+like Kafka's removeMembersFromConsumerGroup, but for single members, of the classic and the KIP-848
+protocol. A running member learns of its removal from its next heartbeat, and rejoins with a new id.
+A stuck member does not rejoin, so that the other members get its partitions at once."""
 
 from __future__ import annotations
 
@@ -89,10 +87,8 @@ def evict(
 
 
 def _chosen(group: Group, members: Iterable[str], instances: Iterable[str]) -> list[output.Row]:
-    """Return the chosen members without duplicates.
-
-    CommandError names a member that does not exist, and lists the existing members.
-    """
+    """Returns the chosen members without duplicates. Raises CommandError for a member that does not
+    exist; the text lists the existing members."""
     numbered = [{"number": f"#{n}", **row} for n, row in enumerate(group.members, 1)]
     chosen: dict[str, output.Row] = {}
     wanted = [(name, ("number" if name.startswith("#") else "member")) for name in members]
@@ -114,7 +110,7 @@ def _who(members: Sequence[output.Row]) -> str:
 
 
 def _named(member: output.Row) -> str:
-    """Return the member id, followed by the instance id of a static member."""
+    """Returns the member id. For a static member, the instance id follows."""
     instance = f" (instance {member['instance']})" if member["instance"] else ""
     return f"{member['member']}{instance}"
 

@@ -1,10 +1,10 @@
-"""Finds the verdicts of groups, from the Muster broker that hosts a group or from the group's
+"""Finds the verdicts of groups: from the Muster broker that hosts a group, or from the group's
 present state.
 
-A Muster broker has recorded when offsets moved and when members rejoined. Groups of other Kafka
-brokers are judged by their present offsets and, for the largest lags, by the timestamps of the
-oldest unread records. Verdicts that need history are then not checked; the command warns of the
-unchecked verdicts.
+A Muster broker has recorded when offsets moved and when members rejoined. The verdict on a group of
+any other Kafka broker follows from its present offsets and, for the largest lags, from the
+timestamps of the oldest unread records. Verdicts that require history are then not checked; the
+command warns of that.
 """
 
 from __future__ import annotations
@@ -29,19 +29,18 @@ from verdicts.names import Verdict, rank_of
 from verdicts.thresholds import Thresholds
 
 MOST_ASKED = 100
-"""The maximum number of groups for which the verdicts of partitions are read from Muster's API.
-
-If there are more groups, these verdicts are read for the worst groups that are not OK.
-"""
+"""The maximum number of groups for which the verdicts of partitions are read from Muster's API. If
+there are more groups, the groups with the worst verdicts are chosen."""
 MOST_TIMES = 100
-"""The maximum number of unread records to fetch for their timestamps, without --seconds."""
+"""The maximum number of unread records that are fetched for their timestamps, unless --seconds is
+given."""
 LANES = 4
 _FINDINGS = 32
 _FIELDS = [field.name for field in fields(Finding)]
 
 Logs = Mapping[Partition, Bounds]
 Places = dict[Partition, int]
-"""The first unread offset by partition."""
+"""The first unread offset of each partition."""
 
 
 class Judged(NamedTuple):
@@ -53,46 +52,44 @@ class Judged(NamedTuple):
 
 
 class GroupHealth(NamedTuple):
-    """The verdict on a group; the fields of an unknown verdict are None."""
+    """The verdict on a group. The fields of an unknown verdict are None."""
 
     verdict: str | None = None
     since_ms: int | None = None
     sentence: str | None = None
     findings: Sequence[Value] = ()
-    """The findings on the group, worst first, with the fields of /api (docs/use/http-api.md)."""
+    """The findings on the group, worst first, with the field names of /api (docs/use/http-api.md).
+    """
     more_findings: int = 0
     partitions: Mapping[Partition, Judged] = {}
     pending: Sequence[Value] | None = None
-    """Offsets committed in transactions that are still open, with the fields of /api."""
+    """Offsets committed in transactions that are still open, with the field names of /api."""
 
     @property
     def rank(self) -> int:
-        """The rank of the verdict: 0 is the worst, and unknown verdicts are last."""
+        """The rank of the verdict. 0 is the worst; unknown verdicts are last."""
         return rank_of(self.verdict)
 
     def now(self, verdict: str | None, since_ms: int | None, sentence: str | None) -> GroupHealth:
-        """Return a copy with another verdict, time and sentence."""
         return self._replace(verdict=verdict, since_ms=since_ms, sentence=sentence)
 
 
 class Manner(NamedTuple):
-    """The options for the verdicts."""
+    """The options that determine how verdicts are found."""
 
     what: str
-    """The command's name in errors."""
     http: str | None
     timeout_s: float
     partitions: bool = True
-    """True if each partition is judged too, not only the group."""
+    """True if each partition gets a verdict too, not only the group."""
     every_time: bool = False
-    """True if the oldest unread record of every partition is fetched, False if at most MOST_TIMES
+    """True if the oldest unread record of every partition is fetched. Otherwise at most MOST_TIMES
     records are fetched."""
 
 
 def judged(
     cluster: Cluster, known: Mapping[str, Known], logs: Logs, manner: Manner
 ) -> dict[str, GroupHealth]:
-    """Return the verdict on each of these groups."""
     if not known:
         return {}
     api, why = _muster(cluster, manner)
@@ -117,7 +114,7 @@ def judged(
 
 
 def _muster(cluster: Cluster, manner: Manner) -> tuple[Api | None, str]:
-    """Return the HTTP API of a Muster broker, or None and the reason why it can't be queried."""
+    """Returns the HTTP API of a Muster broker, or None and the reason why it can't be queried."""
     try:
         api = find_api(cluster, manner.what, manner.http, manner.timeout_s)
     except CommandError as error:
@@ -131,7 +128,7 @@ def _muster(cluster: Cluster, manner: Manner) -> tuple[Api | None, str]:
 
 
 def _by_history(api: Api, known: Mapping[str, Known], manner: Manner) -> dict[str, GroupHealth]:
-    """Return the verdicts of a Muster cluster on the groups that its brokers host."""
+    """Returns the verdicts on the groups that Muster brokers host, from their HTTP API."""
     summaries = {each["group"]: each for each in api.get("/api/groups")["groups"]}
     found = {
         group_id: GroupHealth(each["verdict"], each["verdict_since_ms"], each["sentence"])
@@ -155,7 +152,8 @@ def _by_history(api: Api, known: Mapping[str, Known], manner: Manner) -> dict[st
 def judged_without_group(
     cluster: Cluster, group_ids: Collection[str], manner: Manner
 ) -> dict[str, GroupHealth]:
-    """Return the findings on groups that do not exist, since every client failed to join them."""
+    """Returns the findings on groups that do not exist. Such a group has findings if clients tried
+    to join it and were rejected."""
     found: dict[str, GroupHealth] = {}
     api = _muster(cluster, manner)[0] if group_ids else None
     if api is None:
@@ -184,7 +182,8 @@ def _worst(health: GroupHealth, view: Value) -> GroupHealth:
 
 
 def _updated(health: GroupHealth, view: Value) -> GroupHealth:
-    """Return ``health`` with the newer verdict of ``view``, the response for the single group."""
+    """Returns ``health`` with the newer verdict from ``view``, the response about the single
+    group."""
     if view["findings"]:
         health = _worst(health, view)
     elif health.verdict != Verdict.OK:
@@ -206,7 +205,7 @@ def _updated(health: GroupHealth, view: Value) -> GroupHealth:
 
 
 def _is_outside(known: Known, logs: Logs) -> bool:
-    """Return True if a committed offset of the group is outside of its log."""
+    """Returns True if a committed offset of the group is outside the partition's log."""
     return any(
         lag_of(found.offset, logs.get(key)).out_of_range for key, found in known.committed.items()
     )
@@ -244,7 +243,7 @@ def _over_the_wire(
 
 
 def _unread(known: Known, logs: Logs) -> Places:
-    """Return the first unread offset of each lagging partition of a group."""
+    """Returns the first unread offset of each partition in which a group has lag."""
     found = {}
     for key in {*known.committed, *known.group.owners} & logs.keys():
         committed = known.committed.get(key)
@@ -255,11 +254,11 @@ def _unread(known: Known, logs: Logs) -> Places:
 
 
 Times = dict[tuple[Partition, int], int]
-"""The timestamp of records in ms, by partition and offset."""
+"""The timestamp of each record in ms, by partition and offset."""
 
 
 def _times(cluster: Cluster, unread: Mapping[str, Places], logs: Logs, every: bool) -> Times:
-    """Return the timestamps of the first unread records; at most MOST_TIMES of them, unless
+    """Returns the timestamps of the first unread records, at most MOST_TIMES of them unless
     ``every`` is set."""
     wanted = sorted(
         {place for places in unread.values() for place in places.items()},
@@ -284,7 +283,8 @@ def _times(cluster: Cluster, unread: Mapping[str, Places], logs: Logs, every: bo
 def _old(
     cluster: Cluster, unread: Mapping[str, Places], times: Times, before_ms: int
 ) -> set[tuple[Partition, int]]:
-    """Return the unread records that are missing in ``times`` and were written before a time."""
+    """Returns the unread records that are not in ``times`` and were written before
+    ``before_ms``."""
     places = {place for each in unread.values() for place in each.items()} - times.keys()
     if not places:
         return set()
@@ -298,7 +298,8 @@ def _old(
 
 
 def _facts(known: Known, logs: Logs, since_ms: Mapping[Partition, int]) -> GroupFacts:
-    """Return the facts in Kafka's responses; ``since_ms`` has the timestamps of unread records."""
+    """Returns the facts about a group from Kafka's responses. ``since_ms`` contains the timestamps
+    of unread records."""
     group, committed = known
     return GroupFacts(
         group.group_id,
@@ -326,10 +327,8 @@ def _facts(known: Known, logs: Logs, since_ms: Mapping[Partition, int]) -> Group
 def _partitions(
     judgement: Judgement, facts: GroupFacts, older: Collection[Partition], now_ms: int
 ) -> dict[Partition, Judged]:
-    """Return the verdict on each partition.
-
-    The timestamp of the unread record is only an upper bound for partitions in ``older``.
-    """
+    """Returns the verdict on each partition. For the partitions in ``older``, the known timestamp
+    is only an upper bound of the unread record's timestamp."""
     found = {}
     for each in facts.partitions:
         key = each.topic, each.partition
@@ -343,7 +342,8 @@ def _partitions(
 
 
 def _worded(finding: Finding, older: Collection[Partition]) -> Value:
-    """Return a finding with the fields of /api, without a time for partitions in ``older``."""
+    """Returns a finding with the field names of /api, without a time for partitions in
+    ``older``."""
     value: Value = {name: getattr(finding, name) for name in _FIELDS}
     if finding.verdict is Verdict.LAGGING and (finding.topic, finding.partition) in older:
         seconds = Thresholds().lagging_ms // 1000

@@ -1,4 +1,5 @@
-"""`muster groups lag`: shows the lag of groups, by partition or in one line per group."""
+"""`muster groups lag`: shows the lag of groups, for each partition or in one line for each
+group."""
 
 from __future__ import annotations
 
@@ -115,7 +116,8 @@ def _sum(look: Look) -> output.Row:
 
 
 def _fail_above(looks: Sequence[Look], rows: Sequence[output.Row], most: int) -> None:
-    """Raise CommandError with the reasons for exit code 4 and the groups of each reason."""
+    """Raises CommandError with exit code 4 if a lag exceeds ``most`` or is unknown, or if offsets
+    are outside the log. Its text contains the groups for each reason."""
     reasons = {
         f"lag is above {most} records": [
             row["group"] for row in rows if row["lag"] is not None and row["lag"] > most

@@ -72,11 +72,8 @@ def list_groups(
 
 
 def _looked_at(cluster: Cluster, rows: Sequence[output.Row], manner: Manner) -> dict[str, Look]:
-    """Return the state of each group.
-
-    If a broker refuses a request, the result is empty and the user is warned, because the list can
-    still be shown.
-    """
+    """Returns the state of each group. If a broker rejects a request, warns the user and returns an
+    empty result, because the list can still be shown."""
     try:
         asked = [row["group"] for row in rows]
         found = looks(cluster, groups_with_offsets(cluster, asked), manner)
@@ -89,7 +86,8 @@ def _looked_at(cluster: Cluster, rows: Sequence[output.Row], manner: Manner) -> 
 
 
 def _in_short(row: output.Row) -> output.Row:
-    """Return the row without the most common values: classic, consumer, and sentences of OK."""
+    """Returns the row without the most common values: classic, consumer, and sentences of OK
+    verdicts."""
     usual = {"type": CLASSIC, "protocol_type": "consumer"}
     short = {field: None for field, value in usual.items() if row[field] == value}
     if row["verdict"] == Verdict.OK:

@@ -31,7 +31,7 @@ OFFSETS: Columns = [
     "host",
     Column("start_offset", "START"),
 ]
-"""The columns of a group's offsets, the most important first."""
+"""The columns of the table of a group's offsets, most important first."""
 
 SORTED_BY: Columns = [
     *("topic", "partition", "verdict", "lag", "committed", "member"),
@@ -45,7 +45,7 @@ SORTED_BY: Columns = [
 
 
 class Look(NamedTuple):
-    """The state of one group."""
+    """The state of one group, for display."""
 
     group: Group
     offsets: list[output.Row]
@@ -53,10 +53,8 @@ class Look(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """The total lag; None unless the lag of each partition is known.
-
-        None also for a group without partitions, which may have read nothing.
-        """
+        """The total lag; None if the lag of any partition is unknown. Also None for a group without
+        partitions, which may have read nothing."""
         lags = [row["lag"] for row in self.offsets]
         return sum(max(0, lag) for lag in lags) if lags and None not in lags else None
 
@@ -68,12 +66,12 @@ class Look(NamedTuple):
 
     @property
     def rebalances(self) -> bool:
-        """True if the group is rebalancing; its assignment is then unknown."""
+        """True if the group is rebalancing. Its assignment is then unknown."""
         return self.group.exists and self.group.state not in (STABLE, EMPTY)
 
 
 def looks(cluster: Cluster, known: Mapping[str, Known], manner: Manner) -> list[Look]:
-    """Return the state of these groups, with all offsets."""
+    """Returns the state of the groups, with all their offsets."""
     logs = logs_of(cluster, partitions_of(known))
     health = judged(cluster, known, logs, manner)
     return [
@@ -83,7 +81,7 @@ def looks(cluster: Cluster, known: Mapping[str, Known], manner: Manner) -> list[
 
 
 def _offsets(known: Known, logs: Logs, health: GroupHealth) -> list[output.Row]:
-    """Return a row for each partition with a committed offset or an owner."""
+    """Returns a row for each partition that has a committed offset or an owner."""
     unasked = Judged(Verdict.OK) if health.verdict == Verdict.OK else Judged()
     return [
         _offset(known, key[0], key[1], logs, health.partitions.get(key, unasked))
@@ -115,7 +113,8 @@ def _offset(known: Known, topic: str, partition: int, logs: Logs, said: Judged) 
 def for_people(
     rows: Sequence[output.Row], members: Sequence[output.Row], wide: bool
 ) -> list[output.Row]:
-    """Return rows for a table: durations as text, members by number unless ``wide`` is set."""
+    """Returns the rows for a table. Durations are texts. Numbers replace the member ids unless
+    ``wide`` is set."""
     now_ms = clock.now_ms()
     shown = [
         {

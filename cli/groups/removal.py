@@ -1,8 +1,9 @@
 """Removes members from a group, for `groups evict` and before a change of the group's offsets.
 
-A broker accepts a commit of a client that is not a member only while the group has no members. A
+A broker accepts a commit of a client that is not a member only if the group has no members. A
+commit with a member's id would not last, since the member's next commit would overwrite it. A
 removed member learns of its removal from its next heartbeat, rejoins, and starts from the committed
-offsets. A commit with a member's id would be overwritten by the member's next commit.
+offsets.
 """
 
 from __future__ import annotations
@@ -17,16 +18,14 @@ from protocol import errors
 
 REASON = "muster is restoring the group's offsets"
 LEAVES = -1
-"""The member epoch of a KIP-848 heartbeat that leaves the group."""
+"""The member epoch in a KIP-848 heartbeat by which a member leaves the group."""
 GONE = (errors.UNKNOWN_MEMBER_ID, errors.GROUP_ID_NOT_FOUND)
-"""The error codes for a member that has already left."""
+"""The error codes that mean that the member has already left."""
 
 
 def remove_members(cluster: Cluster, group_id: str) -> int:
-    """Remove every member of a group, like Kafka's removeMembersFromConsumerGroup.
-
-    Return the number of members. Raise CommandError if the coordinator refuses to remove a member.
-    """
+    """Removes every member of a group, as Kafka's removeMembersFromConsumerGroup does. Returns the
+    number of removed members. Raises CommandError if the coordinator refuses to remove a member."""
     group = read_group(cluster, group_id)
     if group.state in WITHOUT_MEMBERS:
         return 0
@@ -46,10 +45,11 @@ def remove(
     *,
     whoever: bool = False,
 ) -> list[int]:
-    """Remove members; return the coordinator's error code for each member, 0 for a removed member.
+    """Removes members. Returns the coordinator's error code for each member; 0 for a removed
+    member.
 
     A static member is not removed if another process has taken over its instance id. With
-    ``whoever`` the present owner of the instance id is removed.
+    ``whoever``, the present owner of the instance id is removed.
     """
     if coordinator.version_of("LeaveGroup") < 3:
         return [_leave_alone(coordinator, group_id, member) for member in members]
@@ -75,14 +75,14 @@ def remove(
 
 
 def _leave_alone(coordinator: Connection, group_id: str, member: output.Row) -> int:
-    """Remove one member by its id; before Kafka 2.4 LeaveGroup accepts only one member."""
+    """Removes one member by its member id. Before Kafka 2.4, LeaveGroup accepts only one member."""
     asked = {"group_id": group_id, "member_id": member["member"]}
     code: int = coordinator.call("LeaveGroup", asked)["error_code"]
     return code
 
 
 def _leave_the_new_way(coordinator: Connection, group_id: str, member: output.Row) -> int:
-    """Remove a member of KIP-848's protocol, for which LeaveGroup does not work."""
+    """Removes a member that uses the KIP-848 protocol, for which LeaveGroup does not work."""
     if not coordinator.supports("ConsumerGroupHeartbeat", 0):
         return errors.UNKNOWN_MEMBER_ID
     answer = coordinator.call(

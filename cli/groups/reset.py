@@ -1,8 +1,6 @@
-"""`muster groups reset`: moves the committed offsets of groups.
-
-One target applies to all named partitions. A target outside the log becomes the log start or log
-end offset, with a note. The targets have the names of Apache's tool (KIP-122).
-"""
+"""`muster groups reset`: moves the committed offsets of groups. One target applies to all named
+partitions. A target outside the log becomes the log start or log end offset, with a note. The
+targets have the same names as in Kafka's own tool (KIP-122)."""
 
 from __future__ import annotations
 
@@ -144,7 +142,7 @@ def _planned(
     target: str,
     value: int,
 ) -> list[Change]:
-    """Return a change for each partition, including partitions with an unchanged offset."""
+    """Returns a change for each partition, even if its offset stays the same."""
     leaders = cluster.leaders(None)
     keys = set(named or ()) if named else {key for each in known.values() for key in each.committed}
     logs = bounds_of(cluster, {key: leaders[key] for key in sorted(keys) if key in leaders})
@@ -179,7 +177,7 @@ def _change(
 def _wanted(
     target: str, value: int, before: Committed | None, first: int, end: int, at_time: int | None
 ) -> tuple[int, str | None]:
-    """Return the offset to set, and a note on the offset or None."""
+    """Returns the offset to commit, and a note about it or None."""
     if target == "--to-earliest":
         return first, None
     if target == "--to-offset":

@@ -50,7 +50,7 @@ _NOT_A_CHANGE = frozenset(
         "words",
     }
 )
-"""Fields that change all the time, such as sentences with the time since an event."""
+"""Fields that change all the time, such as sentences that contain the time since an event."""
 _FINDINGS = 3
 _RANKS = {verdict.value: verdict.rank for verdict in Verdict}
 
@@ -82,7 +82,7 @@ def watch(
 
 
 def _look(api: Api, group: str | None) -> list[Value]:
-    """Read and return the groups, the worst verdicts first."""
+    """Returns the groups from the API, worst verdicts first."""
     api.renew()
     if group is None:
         found: list[Value] = api.get("/api/groups")["groups"]
@@ -93,13 +93,13 @@ def _look(api: Api, group: str | None) -> list[Value]:
 
 
 class Verdicts:
-    """The last verdict on each group."""
+    """The last verdict on each group, for the detection of new verdicts."""
 
     def __init__(self) -> None:
         self._last: dict[str, str] = {}
 
     def changes(self, groups: Sequence[Value]) -> list[str]:
-        """Return a line for each group with a new verdict since the last call."""
+        """Returns a line for each group whose verdict has changed since the last call."""
         lines = []
         now = instant(clock.now_ms())
         for each in groups:
@@ -136,7 +136,7 @@ def _print_changes(api: Api, group: str | None, every: float) -> None:
 
 
 def _gist(value: Any) -> Any:
-    """Return a view without the fields in _NOT_A_CHANGE."""
+    """Returns the value without the fields in _NOT_A_CHANGE."""
     if isinstance(value, dict):
         return {key: _gist(each) for key, each in value.items() if key not in _NOT_A_CHANGE}
     if isinstance(value, list):
@@ -167,7 +167,8 @@ def _show_live(api: Api, group: str | None, every: float) -> None:
 
 
 def _next_look(api: Api, group: str | None, every: float, live: Live) -> list[Value]:
-    """Return the groups; repeat the request until a broker responds, because it may restart."""
+    """Returns the groups. Repeats the request until a broker responds, because the broker may be
+    restarting."""
     while True:
         clock.sleep(every)
         try:
@@ -186,7 +187,8 @@ def _drawn(groups: Sequence[Value], group: str | None, width: int | None) -> lis
 
 
 def _table(rows: Sequence[Value], columns: Columns, width: int | None) -> Text:
-    """Return a table that fits ``width``; None means a pipe, in which nothing is shortened."""
+    """Returns a table that fits into ``width`` columns. None means a pipe: nothing is then
+    shortened."""
     if width is not None:
         return output.table(rows, columns)
     lines = laid_out(rows, columns, None)

@@ -65,7 +65,7 @@ def why(
 
 
 def story(journal: Value) -> list[str]:
-    """Return the lines for a journal in the form of the HTTP API."""
+    """Returns the lines for a journal that the HTTP API has returned."""
     head = f"{journal['group']}  {journal['state'] or 'does not exist'}"
     if journal["state"] and not journal["findings"]:
         head += "  OK"
@@ -99,7 +99,8 @@ def story(journal: Value) -> list[str]:
 
 
 def _of_streams(journal: Value) -> list[str]:
-    """Return lines about what a streams group waits for; none for other groups."""
+    """Returns lines about the conditions for which a streams group waits. Returns no lines for
+    other groups."""
     topology = journal.get("topology")
     if topology is None:
         return []
@@ -129,7 +130,7 @@ def _of_streams(journal: Value) -> list[str]:
 
 
 def _counted(journal: Value) -> list[str]:
-    """Return lines for events that the journal only counts, such as refused commits."""
+    """Returns lines for events that the journal only counts, such as rejected commits."""
     lines = []
     lines += _refused(journal["rejected_commits"], "commit")
     lines += _refused(journal.get("refused_joins", ()), "join")
@@ -152,7 +153,7 @@ def _counted(journal: Value) -> list[str]:
 
 
 def _refused(rows: Sequence[Value], request: str) -> list[str]:
-    """Return lines for refused requests, with the clients of the last refusals."""
+    """Returns lines for rejected requests, with the clients of the last rejections."""
     lines = []
     for rejected in rows[-_NAMED:]:
         example = rejected["last"]
@@ -176,7 +177,7 @@ def _refused(rows: Sequence[Value], request: str) -> list[str]:
 
 
 def finding_lines(findings: Iterable[Value], by: str) -> list[str]:
-    """Return lines with the sentence, advice and command of each finding, worst first."""
+    """Returns lines with the sentence, advice and command of each finding, worst first."""
     lines = []
     for each in findings:
         lines += [f"{each['verdict']}: {each['sentence']}", *advice(each, by)]
@@ -184,7 +185,8 @@ def finding_lines(findings: Iterable[Value], by: str) -> list[str]:
 
 
 def advice(finding: Value, by: str) -> list[str]:
-    """Return the advice on a finding, and its command unless that is the running command ``by``."""
+    """Returns the advice on a finding, and the recommended command. Omits the command if it is the
+    running command ``by``."""
     lines = [f"    {finding['advice']}"] if finding["advice"] else []
     command = finding["command"] or ""
     is_new = command and not command.startswith(f"muster {by} ")
@@ -192,24 +194,24 @@ def advice(finding: Value, by: str) -> list[str]:
 
 
 def _mark(entry: Value) -> str:
-    """Return the mark of an entry that the broker did not record since its last start."""
+    """Returns the mark of an entry that an earlier run of the broker recorded."""
     return _KEPT if entry["source"] == "kept" else _LOG if entry["source"] == "log" else ""
 
 
 def some(names: Iterable[str]) -> str:
-    """Return the first _NAMED names, and the number of the other names."""
+    """Returns the first _NAMED names as text, and the number of further names."""
     listed = list(names)
     more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
     return ", ".join(listed[:_NAMED]) + more
 
 
 def name_of(member: Value) -> str:
-    """Return the instance id of a static member, and the member id of another member."""
+    """Returns the instance id of a static member, or the member id of any other member."""
     return str(member["instance"] or member["member"])
 
 
 def partitions_of(owned: dict[str, list[int]] | None, size: int) -> str:
-    """Return a member's assignment as text; its size if the assignment can't be decoded."""
+    """Returns a member's assignment as text; its size in bytes if it can't be decoded."""
     if owned is None:
         return f"{size} bytes"
     parts = [partitions_text(topic, found) for topic, found in sorted(owned.items()) if found]
@@ -217,7 +219,7 @@ def partitions_of(owned: dict[str, list[int]] | None, size: int) -> str:
 
 
 def _noted(note: Value) -> str:
-    """Return the text of a note, with the number of its repetitions."""
+    """Returns the text of a note, with its number of repetitions."""
     times = note.get("times", 1)
     if times == 1:
         return str(note["text"])
@@ -278,7 +280,8 @@ def _rebalance(entry: Value) -> list[str]:
 
 
 def _with_epochs(entry: Value) -> list[str]:
-    """Return the lines that follow the cause of a rebalance of a consumer or share group."""
+    """Returns the lines that follow the cause of a rebalance, for a consumer group or share
+    group."""
     epoch = f"epoch {entry['generation']}"
     lines = [line for change in entry["changes"] for line in _changed(entry, change)]
     if entry["moved"]:
@@ -329,7 +332,7 @@ def _outcome(entry: Value) -> str:
 
 
 def _got(entry: Value) -> str:
-    """Return the assignments of the first members as text."""
+    """Returns the assignments of the first members as text."""
     return some(
         f"{name_of(each)} got {partitions_of(each['partitions'], each['assignment_bytes'])}"
         for each in entry["assigned"]
@@ -354,7 +357,7 @@ def _moved(moved: Value) -> str:
 
 
 def _sender(change: Value) -> str:
-    """Return principal and client id of a change, as far as they are known."""
+    """Returns the principal and client id that caused a change, as far as they are known."""
     principal, client = change.get("principal"), change["client"]
     if principal and client:
         return f"{principal} (client {client})"

@@ -1,1 +1,1 @@
-"""`muster logs`."""
+"""`muster logs`: shows files of a log directory."""

@@ -130,8 +130,8 @@ def _partition_row(folder: Path) -> output.Row:
 
 
 def _file_row(path: Path) -> output.Row:
-    """Return a row for a file, with its number of entries and, for a segment, its number of
-    batches."""
+    """Returns a row for a file, with its number of entries. The row of a segment also has the
+    number of batches."""
     row: output.Row = {"file": path.name, "bytes": path.stat().st_size}
     row |= {"first_offset": None, "last_offset": None, "batches": None, "entries": 0}
     row["damage"] = None
@@ -153,7 +153,6 @@ def _file_row(path: Path) -> output.Row:
 
 
 def line_of(entry: Entry) -> str:
-    """Return an entry as one line of text."""
     kind = entry["kind"]
     if kind == "batch":
         return _batch_line(entry)
@@ -191,7 +190,7 @@ def _batch_line(entry: Entry) -> str:
 
 
 def _newest(entry: Entry) -> str:
-    """Return the batch's maximum timestamp as text, with the type of timestamp."""
+    """Returns the maximum timestamp of a batch as text, with the type of timestamp."""
     newest = time_of(entry["max_timestamp_ms"])
     if entry["max_timestamp_ms"] < 0:
         return newest
@@ -234,7 +233,7 @@ def _value(value: Any) -> str:
 
 
 def time_of(wall_ms: int) -> str:
-    """Return a time in ms as text in UTC with milliseconds; an invalid time is returned as a plain
+    """Returns a time in ms as text in UTC with milliseconds. Returns an invalid time as a plain
     number."""
     if not 0 <= wall_ms < 253_402_300_800_000:
         return f"no timestamp ({wall_ms})" if wall_ms != -1 else "no timestamp"

@@ -1,8 +1,6 @@
 """Decodes records of Kafka's internal topics: offsets, groups, transactions, states of share
-partitions, and markers.
-
-The fields have Kafka's names, from the tables of `protocol/log_records.py`. A record that can't be
-decoded is shown as bytes, and the dump continues.
+partitions, and markers. The fields have Kafka's names, from the tables of
+`protocol/log_records.py`. If a record can't be decoded, its bytes are shown and the dump continues.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ _CONTROL_TYPES = {0: "abort", 1: "commit", 2: "leader change", 3: "snapshot head
 
 
 class Content(StrEnum):
-    """The kind of records in a log."""
+    """The kind of records that a log contains."""
 
     BYTES = "bytes"
     OFFSETS = "offsets"
@@ -48,16 +46,18 @@ _RECORDS[Content.OFFSETS] = {
     if name.endswith("Key")
     and not any(name == f"{each}Key" for kind in _RECORDS.values() for each in kind.values())
 }
-"""The names of the records of each topic, by the type in their keys."""
+"""For each internal topic: the name of each record, by the type number in its key."""
 
 
 def content_of(folder: str) -> Content:
-    """Return the kind of records in a partition's directory, by the directory's name."""
+    """Returns the kind of records in a partition's directory, judged by the directory name
+    ``folder``."""
     return _OF_TOPIC.get(folder.rpartition("-")[0], Content.BYTES)
 
 
 def fields_of(record: Record, content: Content, is_control: bool) -> Value:
-    """Return a record's decoded fields for an internal topic, else key, value and headers."""
+    """Returns the decoded fields of a record in an internal topic; otherwise key, value and
+    headers."""
     head: Value = {"offset": record.offset, "timestamp_ms": record.timestamp}
     if is_control:
         return {**head, "control": _marker(record.key)}
@@ -97,7 +97,7 @@ def _internal(key: bytes, value: bytes | None, content: Content) -> Value:
 
 
 def _open_members(group: Value) -> None:
-    """Decode the subscriptions and assignments of members, in place."""
+    """Decodes the subscriptions and assignments of a group's members, in place."""
     if group["protocol_type"] != "consumer":
         return
     for member in group["members"]:
@@ -112,7 +112,7 @@ def _open_members(group: Value) -> None:
 
 
 def _shown(value: Any) -> Any:
-    """Return the value with all bytes converted to text."""
+    """Returns the value with all bytes in it converted to text."""
     if isinstance(value, dict):
         return {
             name: _topic_id(each) if name == "topic_id" else _shown(each)
@@ -126,12 +126,12 @@ def _shown(value: Any) -> Any:
 
 
 def _topic_id(value: bytes) -> str | None:
-    """Return a topic id in Kafka's spelling; None for the zero id."""
+    """Returns a topic id in Kafka's spelling; None for the zero id."""
     return base64.urlsafe_b64encode(value).decode().rstrip("=") if any(value) else None
 
 
 def _text(data: bytes | None) -> str | None:
-    """Return UTF-8 bytes as text, other bytes as ``hex:...``."""
+    """Returns UTF-8 bytes as text, and any other bytes as ``hex:...``."""
     if data is None:
         return None
     try:

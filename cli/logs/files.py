@@ -1,9 +1,9 @@
 """Reads the files of a log directory of Muster or Kafka, in pieces and without a broker.
 
-Each reader yields *entries*, plain dicts with a ``kind``: ``batch``, ``record``, ``index``,
-``time``, ``producer``, ``offset``, ``epoch``, ``aborted``, ``block``, ``line``, ``padding`` and
-``damage``. Files are opened only for reading. Reading continues after a ``damage`` entry if the
-next entry can still be found.
+Each reader yields *entries*: plain dicts with a ``kind``, which is ``batch``, ``record``,
+``index``, ``time``, ``producer``, ``offset``, ``epoch``, ``aborted``, ``block``, ``line``,
+``padding`` or ``damage``. Files are opened only for reading. Reading continues after a ``damage``
+entry if the next entry can be found.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SCAN_BYTES = 1 << 20
 
 
 def damage(position: int, reason: str) -> Entry:
-    """Return an entry for damage at a byte of the file."""
+    """Returns an entry that reports damage at a byte position of the file."""
     return {"kind": "damage", "position": position, "reason": reason.rstrip(".")}
 
 
@@ -63,7 +63,8 @@ def damage(position: int, reason: str) -> Entry:
 def read_segment(
     path: Path, records: bool, content: Content, from_offset: int = 0
 ) -> Iterator[Entry]:
-    """Yield the batches or message sets of a ``.log`` file, and with ``records`` their records."""
+    """Yields the batches or message sets of a ``.log`` file; with ``records``, also their
+    records."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         position = 0
@@ -83,7 +84,8 @@ def read_segment(
 
 
 def _read_batch(file: BinaryIO, position: int, size: int) -> bytes | Entry:
-    """Return the bytes of the batch at a position, or an entry for padding or damage."""
+    """Returns the bytes of the batch at ``position``, or an entry that reports padding or
+    damage."""
     file.seek(position)
     head = file.read(MAGIC_POSITION + 1)
     if not any(head) and _zeros_until(file, position, size):
@@ -157,13 +159,13 @@ def _batch(
 
 
 def read_whole(path: Path) -> bytes:
-    """Return the content of a file, at most 256 MiB."""
+    """Returns the content of a file, at most 256 MiB."""
     with path.open("rb") as file:
         return file.read(_LARGEST_SMALL_FILE)
 
 
 def _fixed(data: bytes, form: struct.Struct, made: Callable[..., Entry]) -> Iterator[Entry]:
-    """Yield the fixed-size entries of an index, and one padding entry for preallocated zeros."""
+    """Yields the fixed-size entries of an index. Preallocated zeros become one padding entry."""
     size = form.size
     used = data.rstrip(b"\0")
     count = min(-(-len(used) // size), len(data) // size)
@@ -180,10 +182,8 @@ def _fixed(data: bytes, form: struct.Struct, made: Callable[..., Entry]) -> Iter
 
 
 def read_index(path: Path) -> Iterator[Entry]:
-    """Read the ``.index`` of a segment: offsets and the positions of their batches in the ``.log``.
-
-    Each offset is the last offset of a batch.
-    """
+    """Reads the ``.index`` file of a segment: offsets, and the positions of their batches in the
+    ``.log`` file. Each offset is the last offset of its batch."""
     base = base_offset(path)
 
     def made(relative: int, position: int) -> Entry:
@@ -193,8 +193,8 @@ def read_index(path: Path) -> Iterator[Entry]:
 
 
 def read_time_index(path: Path) -> Iterator[Entry]:
-    """Read the ``.timeindex`` of a segment: offsets, each with the largest timestamp up to the
-    offset."""
+    """Reads the ``.timeindex`` file of a segment: offsets, each with the largest timestamp of the
+    records up to it."""
     base = base_offset(path)
 
     def made(timestamp_ms: int, relative: int) -> Entry:
@@ -204,7 +204,7 @@ def read_time_index(path: Path) -> Iterator[Entry]:
 
 
 def read_aborted(path: Path) -> Iterator[Entry]:
-    """Read the ``.txnindex`` of a segment: the aborted transactions."""
+    """Reads the ``.txnindex`` file of a segment: the aborted transactions."""
 
     def made(_version: int, producer_id: int, first: int, last: int, stable: int) -> Entry:
         return {
@@ -219,7 +219,7 @@ def read_aborted(path: Path) -> Iterator[Entry]:
 
 
 def read_producers(path: Path) -> Iterator[Entry]:
-    """Read a ``.snapshot``: the states of a partition's producers at an offset."""
+    """Reads a ``.snapshot`` file: the states of a partition's producers at one offset."""
     data = read_whole(path)
     if len(data) < _PRODUCERS_HEAD.size:
         yield damage(0, f"{len(data)} bytes are too short for a producer snapshot")
@@ -250,7 +250,8 @@ def read_producers(path: Path) -> Iterator[Entry]:
 
 
 def read_checkpoint(path: Path) -> Iterator[Entry]:
-    """Read a text file with version 0, a count, and offsets by partition or leader epochs."""
+    """Reads a checkpoint file: text with version 0, a count, and then the offset of each partition
+    or leader epoch."""
     lines = read_whole(path).decode(errors="replace").splitlines()
     if not lines:
         return
@@ -273,7 +274,8 @@ def read_checkpoint(path: Path) -> Iterator[Entry]:
 
 
 def read_image(path: Path) -> Iterator[Entry]:
-    """Read the blocks of Muster's ``groups.image``; a wrong checksum yields damage."""
+    """Reads the blocks of Muster's ``groups.image`` file. A wrong checksum is reported as
+    damage."""
     data = read_whole(path)
     position, checksum = 0, 0
     while position < len(data):
@@ -297,14 +299,14 @@ def read_image(path: Path) -> Iterator[Entry]:
 
 
 def read_lines(path: Path) -> Iterator[Entry]:
-    """Read the lines of a small text file, without comments."""
+    """Reads the lines of a small text file, without comments."""
     for line in read_whole(path).decode(errors="replace").splitlines():
         if line and not line.startswith("#"):
             yield {"kind": "line", "text": line}
 
 
 def base_offset(path: Path) -> int:
-    """Return the offset in the name of a segment's file; 0 for another name."""
+    """Returns the offset in the name of a segment's file; 0 for any other name."""
     stem = path.name.partition(".")[0]
     return int(stem) if stem.isdecimal() else 0
 
@@ -325,7 +327,7 @@ _PASSING = (".deleted", ".cleaned", ".swap")
 
 
 def kind_of(path: Path) -> str | None:
-    """Return the suffix by which `read_file` chooses a reader; None for an unsupported file."""
+    """Returns the suffix by which `read_file` chooses a reader; None for an unsupported file."""
     name = path.name
     for passing in _PASSING:
         name = name.removesuffix(passing)
@@ -335,7 +337,7 @@ def kind_of(path: Path) -> str | None:
 
 
 def read_file(path: Path, records: bool, content: Content, from_offset: int) -> Iterator[Entry]:
-    """Read the entries of any file that `kind_of` supports."""
+    """Reads the entries of any file that `kind_of` supports."""
     kind = kind_of(path)
     if kind == ".log":
         return read_segment(path, records, content, from_offset)

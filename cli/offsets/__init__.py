@@ -1,1 +1,1 @@
-"""`muster offsets`."""
+"""`muster offsets`: commands for committed offsets."""

@@ -1,8 +1,6 @@
-"""Changes the committed offsets of groups without members, after the user's confirmation.
-
-Every command that changes offsets uses this module, so all these commands behave alike. A table
-shows each offset before and after the change; then `cli/plans.py` asks for confirmation.
-"""
+"""Changes the committed offsets of groups without members, after the user's confirmation. A table
+shows each offset before and after the change; then `cli/plans.py` asks for confirmation. All
+commands that change offsets use this module, so that they behave alike."""
 
 from __future__ import annotations
 
@@ -38,11 +36,10 @@ Topics = Annotated[
 ]
 
 CHUNK = 2000
-"""The maximum number of partitions in one request, far below a broker's limit for one
-record batch."""
+"""The maximum number of partitions in one request. It is far below a broker's limit for one record
+batch."""
 _AGAIN = "the same offset is committed again"
 _NAMED = 5
-"""The maximum number of groups in an error."""
 _COLUMNS: Columns = [
     "group",
     "topic",
@@ -56,10 +53,8 @@ _COLUMNS: Columns = [
 
 
 class Change(NamedTuple):
-    """One change of a committed offset; ``before`` is None for a new offset.
-
-    ``after`` is None for a deletion.
-    """
+    """One change of a committed offset. ``before`` is None for a new offset; ``after`` is None for
+    a deletion."""
 
     group_id: str
     key: Partition
@@ -69,11 +64,11 @@ class Change(NamedTuple):
 
     @property
     def is_one(self) -> bool:
-        """True if the offset or its metadata changes."""
+        """True if the offset or its metadata really changes."""
         return (self.before and self.before[:2]) != (self.after and self.after[:2])
 
     def row(self) -> output.Row:
-        """Return the row of the change, for the table and for JSON."""
+        """Returns the table row of the change, which also serves as JSON."""
         return {
             "group": self.group_id,
             "topic": self.key[0],
@@ -85,7 +80,8 @@ class Change(NamedTuple):
 
 
 def with_true_epochs(cluster: Cluster, changes: Sequence[Change]) -> list[Change]:
-    """Return the changes; if the log does not confirm a leader epoch, a note replaces the epoch."""
+    """Returns the changes without the leader epochs that the log does not confirm. A note replaces
+    such an epoch."""
     claims = {
         number: Claim(change.key, change.after.offset, change.after.leader_epoch)
         for number, change in enumerate(changes)
@@ -106,7 +102,7 @@ def _without_epoch(change: Change) -> Change:
 
 
 def refuse_members(groups: Iterable[Group]) -> None:
-    """Raise CommandError if groups have members, which would overwrite the changes."""
+    """Raises CommandError if groups have members. The members would overwrite the changes."""
     busy = [group for group in groups if group.state not in WITHOUT_MEMBERS]
     if busy:
         named = ", ".join(f"group {group.group_id} is {group.state}" for group in busy[:_NAMED])
@@ -123,10 +119,10 @@ def agreed(
     as_of_ms: int | None = None,
     done: str = "changed",
 ) -> bool:
-    """Show the changes and ask for confirmation of ``what``, such as ``3 offsets``; return the
+    """Shows the changes and asks for confirmation of ``what``, such as ``3 offsets``. Returns the
     answer.
 
-    ``as_of_ms`` is the time to which the changes restore the offsets, if any. With ``json`` the
+    ``as_of_ms`` is the time to which the changes restore the offsets, if any. With ``json``, the
     caller prints the result with `plans.show_json`.
     """
     plan = Plan(dry_run, execute, json, done, as_of_ms).checked()
@@ -139,7 +135,8 @@ def agreed(
 
 
 def make(cluster: Cluster, changes: Iterable[Change]) -> None:
-    """Commit or delete the offsets; CommandError names a partition that was refused."""
+    """Commits or deletes the offsets. Raises CommandError for a partition that the broker
+    rejects."""
     ordered = sorted(changes, key=lambda change: (change.group_id, change.after is None))
     steps = [
         (group_id, gone, part[start : start + CHUNK])
@@ -207,7 +204,7 @@ def _deletion(group_id: str, part: Sequence[Change]) -> tuple[str, Value]:
 
 
 def _failed(group_id: str, part: Sequence[Change], answer: Value) -> dict[str, int]:
-    """Return the error code of each partition that was refused."""
+    """Returns the error code of each partition that the broker rejected."""
     if code := answer.get("error_code"):  # a deletion may be refused as a whole
         return {f"group {group_id}, {c.key[0]}:{c.key[1]}": code for c in part}
     # UNKNOWN_MEMBER_ID means that a member has joined the group since the check.
@@ -232,10 +229,10 @@ def finish(
     *,
     refreshes: bool = False,
 ) -> None:
-    """Show the changes, ask for confirmation, and make the changes.
+    """Shows the changes, asks for confirmation, and makes the changes.
 
-    An unchanged offset is not committed, unless ``refreshes`` is set. An unchanged offset is shown
-    if it has a note with the reason.
+    An unchanged offset is committed only if ``refreshes`` is set. It is shown only if it has a note
+    with the reason.
     """
     if refreshes:
         changes = [each if each.is_one else each._replace(note=_AGAIN) for each in changes]
@@ -259,7 +256,7 @@ def finish(
 
 
 def _show_nothing(rows: Sequence[output.Row], plan: Plan) -> None:
-    """Show that nothing changes; ``rows`` have the reasons in their notes."""
+    """Shows that nothing changes. The notes in ``rows`` contain the reasons."""
     if plan.json:
         show_json(rows, False, plan.as_of_ms)
         return
@@ -274,10 +271,10 @@ def _show_nothing(rows: Sequence[output.Row], plan: Plan) -> None:
 def selected(
     cluster: Cluster, wanted: Sequence[str], known: Collection[Partition] | None = None
 ) -> list[Partition]:
-    """Return the partitions that ``TOPIC``, ``TOPIC:0-1,5`` and patterns of topics match.
+    """Returns the partitions that match ``TOPIC``, ``TOPIC:0-1,5`` or a topic pattern.
 
-    The partitions are chosen from ``known`` if given (partitions with a committed offset), else
-    from the cluster. CommandError names a topic or partition that does not exist.
+    The partitions are chosen from ``known`` (partitions with a committed offset) if given, else
+    from the cluster. Raises CommandError for a topic or partition that does not exist.
     """
     there = _there(cluster, wanted) if known is None else known
     partitions: dict[str, set[int]] = {}
@@ -297,10 +294,8 @@ def selected(
 
 
 def _there(cluster: Cluster, wanted: Sequence[str]) -> Collection[Partition]:
-    """Return the partitions of the named topics.
-
-    If a name is a pattern, return the partitions of all topics that are named or not internal.
-    """
+    """Returns the partitions of the named topics. If a name is a pattern, also returns the
+    partitions of all topics that are not internal."""
     names = [parse_partitions(text)[0] for text in wanted]
     if not any(map(is_pattern, names)):
         return cluster.leaders(names)

@@ -98,7 +98,7 @@ def get(
 def _chosen(
     cluster: Cluster, groups: Sequence[str] | None, every: bool, topics: Sequence[str] | None
 ) -> dict[str, Offsets]:
-    """Return the committed offsets of groups, in the given topics or in all topics."""
+    """Returns the committed offsets of groups, in the topics ``topics`` or in all topics."""
     names = named_groups(cluster, groups, every)
     committed = {name: known.committed for name, known in known_groups(cluster, names).items()}
     if not topics:
@@ -260,10 +260,8 @@ def _text(file: str) -> str:
 
 
 def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list[Change]:
-    """Return the changes that set these offsets.
-
-    Raise CommandError for an offset outside of its log, unless ``force`` is set.
-    """
+    """Returns the changes that commit the offsets in ``groups``. Raises CommandError for an offset
+    outside the log, unless ``force`` is set."""
     keys = sorted({key for found in groups.values() for key in found})
     partitions = set(cluster.leaders(sorted({topic for topic, _ in keys})))
     for topic, partition in keys:
@@ -287,7 +285,7 @@ def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list
 
 
 def _outside(key: Partition, offset: int, log: Bounds | None) -> str | None:
-    """Return a note on an offset that is outside of its log; None for an offset inside the log."""
+    """Returns a note about an offset that is outside the log; None for an offset inside the log."""
     if log is None or log.start <= offset <= log.end:
         return None
     return f"outside {key[0]}:{key[1]}, which has offsets {log.start} to {log.end}"

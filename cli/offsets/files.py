@@ -1,10 +1,12 @@
 """Files of committed offsets in JSON or CSV, for `offsets export` and `offsets import`.
 
-JSON is ``{"version": 1, "groups": [{"group", "offsets": [{"topic", "partition", "offset",
-"leader_epoch", "metadata"}]}]}``; CSV has a header line ``group, topic, partition, offset,
-leader_epoch, metadata``. Both formats have all fields of a commit, so an import restores the
-exported offsets exactly. The CSV files of Apache's tool, without a header, can be read too:
-``topic,partition,offset`` or ``group,topic,partition,offset``.
+The JSON form is ``{"version": 1, "groups": [{"group", "offsets": [{"topic", "partition", "offset",
+"leader_epoch", "metadata"}]}]}``. The CSV form has a header line ``group, topic, partition, offset,
+leader_epoch, metadata``. Both forms contain all fields of a commit, so that an import restores the
+exported offsets exactly.
+
+The CSV files of Kafka's own tool can be read too. They have no header: ``topic,partition,offset``
+or ``group,topic,partition,offset``.
 """
 
 from __future__ import annotations
@@ -29,13 +31,12 @@ _INT_MAX = (1 << 31) - 1
 
 
 def as_json(groups: Mapping[str, Mapping[Partition, Committed]]) -> str:
-    """Return the text of a JSON file with these groups."""
     value = {"version": VERSION, "groups": listed(groups)}
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def listed(groups: Mapping[str, Mapping[Partition, Committed]]) -> list[dict[str, Any]]:
-    """Return the list of groups for a JSON file."""
+    """Returns the list of groups in a JSON file."""
     return [
         {
             "group": group_id,
@@ -55,7 +56,6 @@ def listed(groups: Mapping[str, Mapping[Partition, Committed]]) -> list[dict[str
 
 
 def as_csv(groups: Mapping[str, Mapping[Partition, Committed]]) -> str:
-    """Return the text of a CSV file with these groups."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -68,10 +68,11 @@ def as_csv(groups: Mapping[str, Mapping[Partition, Committed]]) -> str:
 
 
 def read(text: str, name: str, group: str | None) -> Groups:
-    """Return the groups in the text of a file in any of these formats.
+    """Returns the groups in the text of a file of any supported form.
 
-    ``group`` replaces the single group in the file, or is the group's id if the file has none; with
-    several groups it is an error. CommandError names the line or entry that can't be read.
+    ``group`` replaces the id of the single group in the file, or is the id if the file contains
+    none. With several groups in the file, ``group`` is an error. Raises CommandError with the line
+    or entry that can't be read.
     """
     if not text.strip():
         raise CommandError(f"{name} is empty", USAGE)
@@ -89,10 +90,8 @@ def read(text: str, name: str, group: str | None) -> Groups:
 
 
 def from_value(value: Any, name: str) -> Groups:
-    """Return the groups in the JSON value of an offsets file or a backup.
-
-    A group without a name has the id "".
-    """
+    """Returns the groups in the JSON value of an offsets file or a backup. A group without an id
+    has the id ""."""
     return _collected(_json_entries(value, name), name)
 
 

@@ -1,10 +1,12 @@
-"""Checks the leader epochs of offsets to be committed against the partition's log.
+"""Checks the leader epochs of offsets against the partition's log before the offsets are committed.
 
-A consumer trusts the leader epoch stored with a committed offset. If the epoch is newer than
-the partition's, the consumer waits for metadata that never arrive (Java consumers 3.9.2 and 4.3.1
-wait for ever). If the log has the epoch at other offsets, the consumer treats records as lost.
-An epoch of another cluster or of a recreated topic has no meaning. So commands ask the
-leader, and replace an epoch that the log does not confirm by -1 (unknown).
+A consumer trusts the leader epoch of a committed offset. If the epoch is newer than the partition's
+epoch, the consumer waits for newer metadata (Java consumers 3.9.2 and 4.3.1 wait forever). If the
+log has the epoch at other offsets, the consumer treats records as lost. An epoch of another cluster
+or of a recreated topic has no meaning.
+
+Therefore commands query the leader. An epoch that the log does not confirm is replaced by -1
+(unknown).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from protocol.messages import BY_NAME
 
 OFFSET_FOR_LEADER_EPOCH = BY_NAME["OffsetForLeaderEpoch"].key
 LEFT_OUT = "leader epoch {} is left out: the log has a different epoch at this offset"
-"""The note on an offset that is committed without its leader epoch."""
+"""The note about an offset that is committed without its leader epoch."""
 CHUNK = 2000
 """The maximum number of partitions in one request."""
 
@@ -27,7 +29,7 @@ _Epoch = tuple[Partition, int]
 
 
 class Claim(NamedTuple):
-    """An offset to be committed with a leader epoch."""
+    """An offset to be committed together with a leader epoch."""
 
     key: Partition
     offset: int
@@ -35,10 +37,10 @@ class Claim(NamedTuple):
 
 
 def confirmed(cluster: Cluster, claims: Iterable[Claim]) -> set[Claim]:
-    """Return the claims that a consumer would accept by its own check (KIP-320).
+    """Returns the claims that a consumer would accept by its own check (KIP-320).
 
-    The partition's log must have the epoch or a later epoch, and the end offset of the epoch must
-    be at least the claimed offset. A claim that can't be checked is not confirmed.
+    The partition's log must contain the claimed epoch or a later epoch, and the end offset of the
+    epoch must be at least the claimed offset. A claim that can't be checked is not confirmed.
     """
     wanted = {claim for claim in claims if claim.leader_epoch >= 0}
     if not wanted:
@@ -50,7 +52,7 @@ def confirmed(cluster: Cluster, claims: Iterable[Claim]) -> set[Claim]:
 
 
 def _ends(cluster: Cluster, wanted: Iterable[_Epoch]) -> dict[_Epoch, int]:
-    """Return the end offsets of leader epochs; -1 if the log does not have the epoch."""
+    """Returns the end offset of each leader epoch; -1 if the log does not contain the epoch."""
     there = {topic["name"] for topic in cluster.metadata(None)["topics"]}
     leaders = cluster.leaders(sorted({key[0] for key, _ in wanted} & there))
     found: dict[_Epoch, int] = {}
@@ -71,11 +73,8 @@ def _ends(cluster: Cluster, wanted: Iterable[_Epoch]) -> dict[_Epoch, int]:
 def _requests(
     leaders: Mapping[Partition, Connection], wanted: Iterable[_Epoch]
 ) -> Iterator[tuple[Connection, dict[Partition, int]]]:
-    """Yield requests to each leader; each request contains a partition at most once, with one
-    epoch.
-
-    Several groups may have offsets with different epochs in a partition.
-    """
+    """Yields requests to each leader. A request contains a partition at most once, with one epoch.
+    Several requests are necessary if groups have offsets with different epochs in a partition."""
     requests: dict[tuple[Connection, int], dict[Partition, int]] = {}
     rounds: Counter[Partition] = Counter()
     for key, epoch in sorted(wanted):

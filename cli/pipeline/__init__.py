@@ -1,1 +1,1 @@
-"""`muster pipeline`."""
+"""`muster pipeline`: commands that run the jobs of `pipeline/`."""

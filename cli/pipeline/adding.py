@@ -1,4 +1,4 @@
-"""Appends to an archive: opens the archive, reports its growth, and summarizes the result."""
+"""Appends to an archive: opens it, reports its growth, and summarizes the result."""
 
 from __future__ import annotations
 
@@ -27,33 +27,30 @@ if TYPE_CHECKING:
 
 @dataclass
 class Added:
-    """The rows that a command appended to an archive."""
+    """Counts the events that a command appended to an archive."""
 
     archive: str
     cluster_id: str | None = None
     read_until_ms: int | None = None
     events: int = 0
-    """The number of events in the archive after the command."""
+    """The number of events in the archive at the end of the command."""
     added: int = 0
-    """The number of events that the command appended."""
     stretches: int = 0
     damaged: int = 0
     lost: int = 0
-    """The number of ranges of records that were deleted before the command could read them."""
+    """The number of ranges of records that were deleted from the log before the command could read
+    them."""
     interrupted: bool = False
 
     def take(self, before: Manifest, manifest: Manifest) -> None:
-        """Set the figures from the manifests before and after the command.
-
-        An interrupted read may have appended rows that `GrowthReport` has not counted.
-        """
+        """Sets the numbers from the manifests before and after the command. An interrupted read may
+        have appended events that `GrowthReport` has not counted."""
         self.added = manifest.rows("events") - before.rows("events")
         self.cluster_id = manifest.cluster_id
         self.read_until_ms = manifest.read_until_ms
         self.events = manifest.rows("events")
 
     def __str__(self) -> str:
-        """Return the summary as text."""
         what = output.counted(self.added, "new record") if self.added else "nothing new"
         until = f", read until {instant(self.read_until_ms)}" if self.read_until_ms else ""
         has = output.counted(self.events, "record")
@@ -61,20 +58,18 @@ class Added:
 
 
 class Growing(NamedTuple):
-    """An archive to which a command appends, and the source of new rows."""
+    """An archive to which a command appends, and the source of new events."""
 
     feed: BrokerFeed | StoredFeed
     news: News
-    """The records that the first read of the source found."""
+    """The records that the first read of the source has found."""
     archive: Archive
 
 
 @contextmanager
 def growing(wanted: JobOptions, interrupted: str) -> Iterator[Growing]:
-    """Yield the requested archive, locked against other writers until the block ends.
-
-    Errors in the block become CommandErrors; after Ctrl-C the error ends with ``interrupted``.
-    """
+    """Yields the requested archive, locked against other writers until the block ends. Errors in
+    the block become CommandErrors. After Ctrl-C the error text ends with ``interrupted``."""
     from pipeline.run.collect import archive_in
     from pipeline.sources.open import open_feed
 
@@ -90,7 +85,7 @@ def growing(wanted: JobOptions, interrupted: str) -> Iterator[Growing]:
 
 @contextmanager
 def _saying(feed: BrokerFeed | StoredFeed) -> Iterator[None]:
-    """Print the damaged files of the source when the block ends."""
+    """Prints the damaged files of the source when the block ends."""
     try:
         yield
     finally:
@@ -99,14 +94,13 @@ def _saying(feed: BrokerFeed | StoredFeed) -> Iterator[None]:
 
 
 class GrowthReport:
-    """Reports the growth of an archive."""
+    """Reports how an archive grows."""
 
     def __init__(self, came: Added, show: Callable[[str], None]) -> None:
         self._came = came
         self._show = show
 
     def looked(self, collected: Collected) -> None:
-        """Add the result of one read to the counts, and report the result."""
         came = self._came
         came.added += collected.events
         came.stretches += collected.stretches
@@ -129,7 +123,7 @@ class GrowthReport:
         self._show(f"{at}: {output.counted(came.added, 'new record')}")
 
     def away(self, why: str | None) -> None:
-        """Report why no broker answers; None as ``why`` means that a broker answers again."""
+        """Reports the reason ``why`` no broker answers. None means that a broker answers again."""
         if why is None:
             output.warn("a broker answers again: continuing")
         else:
@@ -138,7 +132,8 @@ class GrowthReport:
 
 @contextmanager
 def line() -> Iterator[Callable[[str], None]]:
-    """Yield a function that replaces a status line on standard error, if it is a terminal."""
+    """Yields a function that replaces the text of a status line. The line is shown only if standard
+    error is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None

@@ -18,10 +18,8 @@ POLL_S = 0.2
 
 
 class Bars:
-    """Progress bars of a job's steps and of Spark's tasks, on a terminal's standard error.
-
-    A thread reads Spark's counts every `POLL_S`.
-    """
+    """Progress bars for the steps of a job and for Spark's tasks, if standard error is a terminal.
+    A thread reads Spark's counts every `POLL_S` seconds."""
 
     def __init__(self, session: SparkSession | None) -> None:
         self._tracker = None if session is None else tracker_of(session)
@@ -49,7 +47,7 @@ class Bars:
         return self
 
     def step(self, what: str, done: int, total: int) -> None:
-        """Show that the step ``what`` begins after ``done`` of ``total`` steps."""
+        """Shows that ``done`` of ``total`` steps are complete and the step ``what`` begins."""
         if self._steps is None:
             self._steps = self._bar.add_task(what, total=total)
         self._bar.update(self._steps, description=what, completed=done, total=total)
@@ -76,7 +74,7 @@ class Bars:
 
 
 def tracker_of(session: SparkSession) -> StatusTracker | None:
-    """Return the status tracker of a session; None if Spark runs in another process."""
+    """Returns the status tracker of a session; None if Spark runs in another process."""
     from pipeline.engines.spark import is_connected
 
     return None if is_connected(session) else session.sparkContext.statusTracker()

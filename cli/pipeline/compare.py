@@ -1,4 +1,4 @@
-"""`muster pipeline compare`: compares the activity of groups in two windows of time."""
+"""`muster pipeline compare`: compares the activity of groups in two time windows."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _SHOWN = {
     "most_lag_records": "most lag",
     "most_lag_s": "oldest unread s",
 }
-"""The compared figures, with their headers in the table."""
+"""The compared figures, each with its header in the table."""
 _NAMED = 5
 _NAME_WIDTH = 60
-"""The maximum length of a name in a warning; JSON has the complete name."""
+"""The maximum length of a name in a warning; JSON contains the whole name."""
 _SAME = 0.005
-"""The relative change (half a percent) below which two figures are shown as equal."""
+"""The relative difference (half a percent) up to which two figures are shown as equal."""
 
 
 @takes(COMPARE_OPTIONS)
@@ -85,7 +85,8 @@ def _span(window: Window) -> str:
 
 
 def _warn(found: Comparison) -> None:
-    """Warn of groups in only one window, and of a window that begins before the history."""
+    """Warns of groups that occur in only one window, and of a window that begins before the history
+    does."""
     begins_ms = found.begins_ms
     for word, window in (("first", found.first), ("second", found.second)):
         if begins_ms is not None and window.since_ms < begins_ms:
@@ -120,7 +121,7 @@ def _row(each: Compared) -> output.Row:
 
 
 def _pair(first: float | None, second: float | None) -> str | None:
-    """Return two figures as text, such as ``1,200 > 900 (-25%)``; one number if they are equal."""
+    """Returns two figures as text, such as ``1,200 > 900 (-25%)``; one number if they are equal."""
     if first is None and second is None:
         return None
     if first == second:

@@ -1,4 +1,5 @@
-"""Chooses and starts the engine of a command: DuckDB in this process, or a Spark session."""
+"""Chooses and starts the engine of a pipeline command: DuckDB in this process, or a Spark
+session."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 DONE_SO_FAR = "finished tables are kept, and no table is half-written"
 _BRIEF_RECORDS = 100_000
-"""The number of records below which Spark's Java runs without its second compiler, because it would
-cost more time."""
+"""The number of records below which Spark's Java runs without its second compiler, which would then
+cost more time than it saves."""
 
 EngineName = Annotated[
     str | None,
@@ -44,7 +45,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's own outpu
 
 
 class Means(NamedTuple):
-    """The engine that the user requested, and its settings."""
+    """The engine that the user requests, and its settings."""
 
     engine: str | None
     master: str | None
@@ -53,22 +54,20 @@ class Means(NamedTuple):
 
 
 NO_MEANS = Means(None, None, {}, False)
-"""The engine options of a command that has none."""
+"""The engine options of a command that has no such options."""
 
 
 def means_of(
     engine: str | None, master: str | None, conf: Sequence[str] | None, verbose: bool
 ) -> Means:
-    """Parse the engine options; raise CommandError for an invalid Spark setting."""
+    """Returns the parsed engine options. Raises CommandError for an invalid Spark setting."""
     return Means(engine, master, settings_of(conf), verbose)
 
 
 @contextmanager
 def running(means: Means, records: int | None, *places: str) -> Iterator[tuple[Engine, Bars]]:
-    """Yield an engine for about ``records`` records, and progress bars, until the block ends.
-
-    ``places`` are the sources and outputs. Errors in the block become CommandErrors.
-    """
+    """Yields an engine for about ``records`` records, and progress bars, until the block ends.
+    ``places`` are the sources and outputs. Errors in the block become CommandErrors."""
     with sentences():
         chosen = choose(means.engine, means.master, means.settings, places, records)
     if chosen == DUCKDB:

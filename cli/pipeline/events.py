@@ -89,7 +89,8 @@ def events(
 
 
 def _added(wanted: JobOptions, every_s: float | None) -> Added:
-    """Append once, or every ``every_s`` seconds until Ctrl-C or SIGTERM."""
+    """Appends new records to the archive once, or every ``every_s`` seconds until Ctrl-C or
+    SIGTERM."""
     came = Added(wanted.out)
     with growing(wanted, "the archive is intact") as growth:
         before = growth.archive.manifest

@@ -74,7 +74,8 @@ everything.__doc__ = JOBS[NAME]
 
 
 def _add_and_run(wanted: JobOptions, means: Means) -> tuple[Added, Summary]:
-    """Append to the archive, then make the tables; the archive is locked until both are done."""
+    """Appends to the archive, and then makes the tables. The archive is locked until the tables are
+    made."""
     from pipeline.run.collect import collect
 
     came = Added(wanted.out)

@@ -27,7 +27,7 @@ _PIPELINE_ERROR = re.compile(r"pipeline\.errors\.(?P<kind>\w+): ")
 
 
 def needs(*packages: str) -> None:
-    """Raise CommandError if a package is missing; the error names the command that installs the
+    """Raises CommandError if a package is missing. Its text contains the command that installs the
     package."""
     absent = [name for name in packages if importlib.util.find_spec(name) is None]
     if absent:
@@ -35,12 +35,12 @@ def needs(*packages: str) -> None:
 
 
 def _is_checkout() -> bool:
-    """True if Python runs from the .venv of a checkout, which has locked package versions."""
+    """Returns True if Python runs from the .venv of a checkout, in which package versions are
+    locked."""
     return Path(sys.prefix) == _CHECKOUT / ".venv"
 
 
 def _installing(absent: Sequence[str]) -> str:
-    """Return the command that installs missing packages."""
     if _is_checkout():
         return _LOCKED
     extra = "pipeline" if set(absent) & {*SPARK, *CONNECT} else "light"
@@ -49,11 +49,9 @@ def _installing(absent: Sequence[str]) -> str:
 
 @contextmanager
 def sentences(log: Path | None = None, interrupted: str = "nothing was done") -> Iterator[None]:
-    """Convert errors of the pipeline, the engines, and Ctrl-C to CommandErrors.
-
-    ``log`` is the file with Spark's output, which the error of Spark names. After Ctrl-C the error
-    ends with ``interrupted``.
-    """
+    """Converts errors of the pipeline and of the engines, and Ctrl-C, to CommandErrors. ``log`` is
+    the file with Spark's output, which Spark's errors mention. After Ctrl-C the error text ends
+    with ``interrupted``."""
     try:
         yield
     except CommandError:
@@ -70,7 +68,8 @@ def sentences(log: Path | None = None, interrupted: str = "nothing was done") ->
 
 
 def _sentence(error: Exception, log: Path | None) -> CommandError | None:
-    """Return the CommandError for an error of the pipeline or an engine; None for another error."""
+    """Returns the CommandError for an error of the pipeline or an engine; None for any other
+    error."""
     from pipeline.errors import NotInstalled, PipelineError, full_disk
 
     if isinstance(error, NotInstalled) and _is_checkout():
@@ -104,16 +103,14 @@ def _of_engine(error: Exception) -> bool:
 
 
 def _of_spark(error: Exception) -> bool:
-    """Return True if Spark, or the connection to Spark, raised the error."""
+    """Returns True if Spark, or the connection to Spark, raised the error."""
     module = type(error).__module__
     return module.startswith(("pyspark.", "py4j.", "grpc")) or isinstance(error, ConnectionError)
 
 
 def _reason(error: Exception) -> str:
-    """Return one line for a Spark error: its last cause, without stack traces.
-
-    For a Python error on an executor, the line is Python's message.
-    """
+    """Returns one line for a Spark error: its last cause, without stack traces. For a Python error
+    on an executor, returns Python's message."""
     java = getattr(error, "java_exception", None)
     text = str(java.toString()) if java is not None else str(error)
     _, traceback, raised = text.rpartition(_TRACEBACK)

@@ -1,8 +1,6 @@
-"""`muster pipeline commits`, `rates`, `lag` and so on: runs a job over a history, shows its result.
-
-JOBS repeats the pipeline's list of jobs, so that the help does not import the pipeline. A test
-compares both lists.
-"""
+"""`muster pipeline commits`, `rates`, `lag` and so on: runs a job over a history and shows its
+result. JOBS repeats the pipeline's list of jobs, so that the help does not need to import the
+pipeline. A test compares the two lists."""
 
 from __future__ import annotations
 
@@ -41,13 +39,12 @@ JOBS = {
     "retention": "Offsets that expire, dead groups, and the bytes that compaction saves.",
     "all": "Every table, and the report.",
 }
-"""The summary of each job."""
+"""The summary of each job, by name."""
 _NAMED = 5
-"""The maximum number of topics in a warning."""
 
 
 def command_of(name: str) -> Callable[..., None]:
-    """Return the command that runs a job."""
+    """Returns the command function that runs a job."""
 
     def command(
         given: Given,
@@ -63,7 +60,7 @@ def command_of(name: str) -> Callable[..., None]:
 
 
 def run_job_command(name: str, given: Given, means: Means) -> None:
-    """Run a job, show its result, and exit with the code of `end`."""
+    """Runs a job, shows its result, and exits with the exit code that `end` chooses."""
     needs(*LIGHT)
     with sentences():
         from pipeline.run.job_options import job_options
@@ -76,7 +73,8 @@ def run_job_command(name: str, given: Given, means: Means) -> None:
 
 
 def end(summary: Summary, wanted: JobOptions, damaged: int) -> None:
-    """Exit with the code of --fail-on-damage or --fail-on; damage takes precedence."""
+    """Exits with the exit code of --fail-on-damage or --fail-on if their condition is true. Damage
+    takes precedence."""
     if wanted.fail_on_damage and damaged:
         raise typer.Exit(FOUND)
     if summary.failing:
@@ -84,7 +82,7 @@ def end(summary: Summary, wanted: JobOptions, damaged: int) -> None:
 
 
 def run_named(name: str, wanted: JobOptions, means: Means) -> Summary:
-    """Run a job from its source to its output folder, with progress bars."""
+    """Runs a job from its source to its output folder, with progress bars."""
     from pipeline.run.catalog import JOBS
     from pipeline.run.jobs import run_job
     from pipeline.run.output_location import store_of
@@ -110,7 +108,7 @@ def run_named(name: str, wanted: JobOptions, means: Means) -> Summary:
 
 
 def show(summary: Summary, wanted: JobOptions) -> None:
-    """Show a job's result: the tables, and warnings of unreadable parts of the history."""
+    """Shows the result of a job: the tables, and warnings about unreadable parts of the history."""
     from pipeline.run import failing
     from pipeline.run.figures import words_of
 
@@ -162,7 +160,7 @@ def show(summary: Summary, wanted: JobOptions) -> None:
 
 
 def _place(each: Unreadable) -> str:
-    """Return the location of an unreadable part of the history as text."""
+    """Returns the location of an unreadable part of the history as text."""
     if each.file is None:
         offset = "" if each.log_offset is None else f", offset {each.log_offset}"
         return f"{OFFSETS_TOPIC}:{each.log_partition}{offset}"
@@ -170,7 +168,8 @@ def _place(each: Unreadable) -> str:
 
 
 def _title(summary: Summary, wanted: JobOptions) -> str:
-    """Return the title: the number of records read, the time span, and the engine."""
+    """Returns the title of the result: the number of records read, the time span, and the
+    engine."""
     ends = (
         ("from", wanted.options.selection.span.since_ms),
         ("until", wanted.options.selection.span.until_ms),

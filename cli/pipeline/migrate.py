@@ -1,4 +1,5 @@
-"""`muster pipeline migrate`: moves offsets from ZooKeeper to __consumer_offsets, or back."""
+"""`muster pipeline migrate`: moves committed offsets from ZooKeeper to __consumer_offsets, or
+back."""
 
 from __future__ import annotations
 
@@ -56,10 +57,11 @@ ZooKeeper = Annotated[
 
 
 class Side(NamedTuple):
-    """The source or the target of a migration, with the offsets of the groups to migrate."""
+    """The source or the target of a migration, with the committed offsets of the groups to
+    migrate."""
 
     target: Target | None
-    """The storage that can be changed; None for a file, which can only be read."""
+    """The storage to which offsets can be written; None for a file, which can only be read."""
     name: str
     positions: Mapping[Key, Position]
 
@@ -93,7 +95,7 @@ Report = Annotated[
 
 
 class Asked(NamedTuple):
-    """The requested migration."""
+    """The migration that the options request."""
 
     groups: list[str]
     """The groups to migrate; an empty list means all groups."""
@@ -143,7 +145,7 @@ def migrate(
 
 
 def _move(asked: Asked, log: KafkaTarget, old: Side, file: Path | None, manner: Manner) -> None:
-    """Compare source and target, and set the target's offsets to the source's offsets."""
+    """Compares source and target, and sets the target's offsets to the source's offsets."""
     names = {*asked.groups, *(key.group for key in old.positions)}
     kafka = Side(log, f"Kafka at {log.where}", log.read_groups(names))
     source, goal = (kafka, old) if asked.back else (old, kafka)
@@ -231,7 +233,7 @@ def _of_groups(positions: Mapping[Key, Position], groups: Sequence[str]) -> dict
 
 
 def _check_there(source: Side, groups: Iterable[str]) -> None:
-    """Raise CommandError if the source lacks a named group or has no offsets."""
+    """Raises CommandError if the source does not contain a named group, or contains no offsets."""
     known = {key.group for key in source.positions}
     for group in groups:
         if group not in known:
@@ -243,8 +245,8 @@ def _check_there(source: Side, groups: Iterable[str]) -> None:
 
 
 def _show_counts(made: Migration, source: Side, goal: Side, asked: Asked) -> None:
-    """Show the number of offsets per outcome, list the offsets that do not move, and write the
-    report."""
+    """Shows the number of offsets for each outcome, lists the offsets that do not move, and writes
+    the report."""
     counts = ", ".join(f"{count} {outcome}" for outcome, count in made.counts().items() if count)
     output.warn(f"from {source.name} to {goal.name}: {counts}")
     warn_of(

@@ -12,11 +12,9 @@ from pipeline.run.options import Given, Option
 
 
 def takes(options: Sequence[Option]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds ``options`` to a command.
-
-    The command gets the options' values as its first argument, a `Given`. The command's other
-    parameters are typer options, which the help lists after ``options``.
-    """
+    """Returns a decorator that adds ``options`` to a command. The command gets the values of these
+    options as its first argument, a `Given`. Its other parameters are typer options, which the help
+    lists after ``options``."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         _, *rest = inspect.signature(command, eval_str=True).parameters.values()

@@ -1,7 +1,6 @@
-"""Writes and shows plans of offset changes, executes them after a confirmation, and undoes them.
-
-The plan's file is written before any offset changes, so that a partial change can be undone.
-"""
+"""Writes and shows plans of offset changes, executes them after a confirmation, and undoes them. A
+plan is written to its file before any offset changes, so that even a partial execution can be
+undone."""
 
 from __future__ import annotations
 
@@ -72,8 +71,7 @@ class Manner(NamedTuple):
 
 
 def carry_out(target: Target, plan: Plan, file: Path | None, manner: Manner) -> None:
-    """Write a new plan to its file, show the plan, and execute the plan after the user's
-    confirmation."""
+    """Writes a new plan to its file, shows it, and executes it after the user's confirmation."""
     if not plan.steps:
         agreed([], "", manner.dry_run, manner.execute, manner.json)
         return
@@ -87,10 +85,8 @@ def carry_out(target: Target, plan: Plan, file: Path | None, manner: Manner) -> 
 
 
 def carry_out_file(path: Path, undo: bool, bootstrap: str | None, manner: Manner) -> None:
-    """Execute or undo a plan from its file.
-
-    Raise CommandError if other clients have changed the plan's offsets, unless --force is given.
-    """
+    """Executes or undoes a plan from its file. Raises CommandError if other clients have changed
+    the plan's offsets, unless --force is given."""
     with sentences():
         plan = from_json(read_text(path), str(path))
         where = plan.where if plan.target == ZOOKEEPER else bootstrap or plan.where
@@ -118,10 +114,8 @@ def _carry_out_there(plan: Plan, path: Path, undo: bool, target: Target, manner:
 
 
 def _steps(found: Standing, path: Path, undo: bool, manner: Manner) -> list[Step]:
-    """Return the steps to execute.
-
-    Raise CommandError if other clients have changed the plan's offsets, unless --force is given.
-    """
+    """Returns the steps to execute. Raises CommandError if other clients have changed the plan's
+    offsets, unless --force is given."""
     if not found.differing:
         return found.ahead
     if not manner.force:
@@ -153,7 +147,8 @@ def _offset(position: Position | None) -> int | None:
 
 
 def _as_of_ms(plan: Plan) -> int | None:
-    """Return the time to which a plan restores offsets; None for a plan of another command."""
+    """Returns the time in ms to which a plan restores offsets; None for a plan of any other
+    command."""
     at = plan.about.get("at")
     return None if at is None else datetime_ms(at, "at")
 
@@ -161,7 +156,7 @@ def _as_of_ms(plan: Plan) -> int | None:
 def _confirm_and_execute(
     target: Target, steps: Sequence[Step], manner: Manner, path: Path, as_of_ms: int | None
 ) -> bool:
-    """Execute the steps after the user's confirmation; return whether they were executed."""
+    """Executes the steps after the user's confirmation. Returns True if they were executed."""
     rows = [_row(each) for each in steps]
     what = output.counted(len(rows), "offset")
     if not agreed(rows, what, manner.dry_run, manner.execute, manner.json, as_of_ms):
@@ -189,7 +184,7 @@ def _row(each: Step) -> output.Row:
 
 
 def open_target(kind: str, where: str, timeout_s: float) -> Target:
-    """Connect to the storage of offsets at ``where``; ``kind`` is the plan's target."""
+    """Connects to the storage of offsets at ``where``. ``kind`` is the target in the plan."""
     if kind == ZOOKEEPER:
         needs("kazoo")
         from pipeline.repairs.zookeeper import ZooKeeperOffsets
@@ -200,7 +195,7 @@ def open_target(kind: str, where: str, timeout_s: float) -> Target:
 
 
 def check_alone(path: Path | None, other: Path | None, named: Sequence[object]) -> Path | None:
-    """Return the file of --apply or --undo; raise CommandError if other options are given too."""
+    """Returns the file of --apply or --undo. Raises CommandError if other options are given too."""
     chosen = path or other
     if chosen is not None and ((path and other) or any(named)):
         raise CommandError(
@@ -210,7 +205,7 @@ def check_alone(path: Path | None, other: Path | None, named: Sequence[object]) 
 
 
 def time_now() -> str:
-    """Return the present time in UTC, in the form of a plan's file."""
+    """Returns the present time in UTC, as plan files spell it."""
     return instant(clock.now_ms())
 
 

@@ -1,4 +1,5 @@
-"""`muster pipeline replicate`: translates offsets to another cluster with the same records."""
+"""`muster pipeline replicate`: copies committed offsets to another cluster with the same records,
+where the records may have other offsets."""
 
 from __future__ import annotations
 
@@ -101,7 +102,7 @@ def replicate(
 def what_is_known(
     source: Cluster, target: Cluster, committed: Mapping[Key, Position]
 ) -> dict[tuple[Log, int], Known]:
-    """Return what both clusters know about each partition and committed offset."""
+    """Returns the data of both clusters about each partition and committed offset."""
     wanted = sorted({(key.log, position.offset) for key, position in committed.items()})
     logs = {log for log, _ in wanted}
     bounds, there = bounds_of(source, logs), bounds_of(target, logs)
@@ -140,10 +141,9 @@ def what_is_known(
 
 
 def _rounds(wanted: Sequence[tuple[Log, int]]) -> list[dict[Log, int]]:
-    """Split the pairs into as few rounds as possible; a round contains each partition at most once.
-
-    A partition occurs in several pairs if groups have different offsets in the partition.
-    """
+    """Splits the pairs of partition and offset into as few rounds as possible. A round contains
+    each partition at most once. A partition is in several pairs if groups have different offsets in
+    it."""
     rounds: list[dict[Log, int]] = []
     taken: dict[Log, int] = {}
     for log, offset in wanted:

@@ -1,4 +1,4 @@
-"""`muster pipeline restore`: restores the offsets that groups had at a time."""
+"""`muster pipeline restore`: restores the committed offsets that groups had at a given time."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ OtherCluster = Annotated[
 
 
 class Asked(NamedTuple):
-    """The requested restore."""
+    """The restore that the options request."""
 
     groups: list[str]
     """The groups to restore; an empty list means all groups."""
@@ -130,7 +130,7 @@ def restore(
 
 
 def _planned(asked: Asked, target: KafkaTarget, timeout_s: float) -> Plan:
-    """Return the plan of a restore; warn of offsets that the plan does not restore."""
+    """Returns the plan of a restore. Warns of offsets that the plan does not restore."""
     from pipeline.engines.duck import DuckEngine
     from pipeline.repairs.restore import as_of, plan_restore
     from pipeline.sources.open import open_source
@@ -182,7 +182,7 @@ def _check_known(then: Mapping[Key, Then], asked: Asked) -> None:
 
 
 def warn_of(left: Iterable[str]) -> None:
-    """Print these sentences on standard error, at most the first _SHOWN."""
+    """Prints the sentences on standard error, at most the first _SHOWN."""
     sentences = list(left)
     for sentence in sentences[:_SHOWN]:
         output.warn(sentence)

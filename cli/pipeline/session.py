@@ -1,6 +1,6 @@
 """Starts a Spark session for one command and stops it when the command ends.
 
-Java inherits the file descriptors 1 and 2. While Java starts, both refer to a log file, so that the
+Java inherits the file descriptors 1 and 2. While Java starts, they refer to a log file, so that the
 terminal shows only the command's output. An error names the log file; without an error the file is
 deleted. With `--verbose`, Spark writes to the terminal.
 """
@@ -31,7 +31,7 @@ DONE_SO_FAR = "finished tables are kept, and no table is half-written"
 
 
 def settings_of(conf: Sequence[str] | None) -> dict[str, str]:
-    """Parse Spark settings of the form ``spark.NAME=VALUE``."""
+    """Returns the parsed Spark settings, which have the form ``spark.NAME=VALUE``."""
     found = {}
     for text in conf or ():
         name, equals, value = text.partition("=")
@@ -49,10 +49,10 @@ def spark_session(
     verbose: bool,
     brief: bool = False,
 ) -> Iterator[SparkSession]:
-    """Yield a session that is stopped when the block ends; errors become CommandErrors.
+    """Yields a session that is stopped when the block ends. Errors become CommandErrors.
 
-    ``brief`` declares that there is little work, for which Java starts with faster options. An
-    existing session of this process is used instead of a new session, and is not stopped.
+    ``brief`` means that there is little work; Java then starts with faster options. If this process
+    already has a session, that session is used and not stopped.
     """
     needs(*LIGHT, *SPARK, *(CONNECT if master.startswith("sc://") else ()))
     from pyspark.sql import SparkSession
@@ -83,11 +83,11 @@ def spark_session(
 
 
 def _stop(session: SparkSession) -> None:
-    """Stop the session and its Java process, within STOPPED_WITHIN_S.
+    """Stops the session and its Java process, within STOPPED_WITHIN_S seconds.
 
     A separate thread uses its own connection to Java, because Ctrl-C may have interrupted a call on
-    the main thread's connection. A Java process that does not exit in time, or that can't stop
-    Spark, ends with this process; PySpark's warning about this end is not shown.
+    the main thread's connection. A Java process that does not stop in time ends with this process;
+    PySpark's warning about that is not shown.
     """
     from py4j.protocol import Py4JError
 
@@ -111,7 +111,7 @@ def _log_file() -> Path:
 
 @contextmanager
 def _logged(log: Path | None) -> Iterator[None]:
-    """Also write the log records of PySpark to the file."""
+    """Writes the log records of PySpark also to the file."""
     if log is None:
         yield
         return
@@ -126,7 +126,7 @@ def _logged(log: Path | None) -> Iterator[None]:
 
 @contextmanager
 def _away(log: Path | None) -> Iterator[None]:
-    """Redirect file descriptors 1 and 2, which new processes inherit, to the file."""
+    """Redirects the file descriptors 1 and 2, which new processes inherit, to the file."""
     if log is None:
         yield
         return

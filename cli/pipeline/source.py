@@ -1,4 +1,4 @@
-"""The option --source of all pipeline commands, and checks of source and output folder."""
+"""The option --source of all pipeline commands, and the checks of source and output folder."""
 
 from __future__ import annotations
 
@@ -37,17 +37,14 @@ _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 def is_address(where: str) -> bool:
-    """Return True if a source is HOST:PORT of a broker, or several addresses separated by
-    commas."""
+    """Returns True if a source is HOST:PORT of a broker, or several of them separated by commas."""
     with sentences():
         return addresses_of(where) is not None
 
 
 def check_source(where: str, timeout_s: float, security: Security | None = None) -> None:
-    """Raise CommandError if no broker answers at the address, or the folder does not exist.
-
-    The pipeline's packages must be installed. A remote URL is not checked.
-    """
+    """Raises CommandError if no broker answers at the address, or if the folder does not exist.
+    Does not check a remote URL. The pipeline's packages must be installed."""
     needs(*LIGHT)
     from pipeline.sources.segment_files import list_folder
 
@@ -64,7 +61,7 @@ def check_source(where: str, timeout_s: float, security: Security | None = None)
 
 @contextmanager
 def saying(source: Source) -> Iterator[None]:
-    """Print the damaged files of the source when the block ends."""
+    """Prints the damaged files of the source when the block ends."""
     from pipeline.sources.damage import said_of
 
     try:
@@ -75,7 +72,7 @@ def saying(source: Source) -> Iterator[None]:
 
 
 def check_out(out: str) -> None:
-    """Raise CommandError if tables can't be written to a folder; a remote URL is not checked."""
+    """Raises CommandError if tables can't be written to the folder. Does not check a remote URL."""
     if not out:
         raise CommandError("name a folder for the tables: --out FOLDER", USAGE)
     if _REMOTE.match(out):
@@ -90,7 +87,7 @@ def check_out(out: str) -> None:
 
 
 def moment(text: str | None, option: str) -> datetime | None:
-    """Parse the ISO 8601 time in an option, in UTC unless the time has a zone."""
+    """Returns the time in an option, which is in ISO 8601. A time without a zone is in UTC."""
     if text is None:
         return None
     return datetime.fromtimestamp(datetime_ms(text, option) / 1000, UTC)

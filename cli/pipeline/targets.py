@@ -1,8 +1,6 @@
-"""The storages of offsets that plans change: __consumer_offsets, or ZooKeeper's consumer paths.
-
-The paths are written directly or through requests of version 0 to a broker. Each target reads the
-present offsets and executes steps. Errors are CommandErrors or PipelineErrors.
-"""
+"""The storages of committed offsets that plans change: __consumer_offsets, or ZooKeeper's consumer
+paths. The consumer paths are written directly, or by requests of version 0 to a broker. Each target
+reads the present offsets and executes steps. Errors are CommandErrors or PipelineErrors."""
 
 from __future__ import annotations
 
@@ -30,31 +28,31 @@ if TYPE_CHECKING:
     from pipeline.repairs.zookeeper import ZooKeeperOffsets
 
 REMOVALS = 20
-"""The maximum number of attempts to change a group's offsets while its members rejoin."""
+"""The maximum number of attempts to change a group's offsets while removed members rejoin the
+group."""
 OLD_VERSION = 0
 
 
 class Target(Protocol):
-    """A storage of offsets."""
+    """A storage of committed offsets."""
 
     kind: str
     where: str
     cluster_id: str | None
 
     def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
-        """Return the present offsets; keys without a committed offset are omitted."""
+        """Returns the present offsets. Keys without a committed offset are omitted."""
 
     def settled(self, steps: Sequence[Step]) -> list[Step]:
-        """Return the steps without leader epochs that the log does not confirm, with notes."""
+        """Returns the steps without the leader epochs that the log does not confirm. Notes replace
+        these epochs."""
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """Raise CommandError if the offsets of one of these groups can't be changed now."""
+        """Raises CommandError if the offsets of one of the groups can't be changed now."""
 
-    def write(self, steps: Sequence[Step], force: bool) -> None:
-        """Execute the steps."""
+    def write(self, steps: Sequence[Step], force: bool) -> None: ...
 
-    def close(self) -> None:
-        """Close the connections."""
+    def close(self) -> None: ...
 
 
 class KafkaTarget:
@@ -68,7 +66,6 @@ class KafkaTarget:
         self.cluster_id: str | None = cluster.metadata([])["cluster_id"]
 
     def read_groups(self, groups: Iterable[str]) -> dict[Key, Position]:
-        """Return all committed offsets of these groups."""
         coordinators = self.cluster.coordinators(sorted(set(groups)))
         return {
             Key(group, *key): Position(*found)
@@ -77,11 +74,9 @@ class KafkaTarget:
         }
 
     def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
-        """Implements Target.read."""
         return self.read_groups(key.group for key in keys)
 
     def settled(self, steps: Sequence[Step]) -> list[Step]:
-        """Implements Target.settled."""
         changes = with_true_epochs(self.cluster, [_change(each) for each in steps])
         return [
             each._replace(after=change.after and Position(*change.after), note=change.note)
@@ -89,7 +84,8 @@ class KafkaTarget:
         ]
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """Implements Target.check: members of the group would overwrite the changes."""
+        """Implements Target.check. A group with members is an error, because they would overwrite
+        the changes."""
         coordinators = self.cluster.coordinators(sorted(set(groups)))
         for group, found in read_groups(self.cluster, coordinators).items():
             if not force:
@@ -98,7 +94,7 @@ class KafkaTarget:
                 raise refused(f"group {group} is {found.state}", errors.NON_EMPTY_GROUP)
 
     def write(self, steps: Sequence[Step], force: bool) -> None:
-        """Implements Target.write; with ``force`` the groups' members are removed first."""
+        """Implements Target.write. With ``force``, first removes the members of the groups."""
         changes = [_change(step) for step in steps]
         if not force:
             make(self.cluster, changes)
@@ -108,7 +104,6 @@ class KafkaTarget:
             self._force(group, list(found))
 
     def close(self) -> None:
-        """Implements Target.close."""
         self.cluster.close()
 
     def _force(self, group: str, changes: Sequence[Change]) -> None:
@@ -131,7 +126,7 @@ class KafkaTarget:
 
 
 class ZooKeeperTarget:
-    """The consumer paths of ZooKeeper, read and written directly."""
+    """ZooKeeper's consumer paths, which are read and written directly."""
 
     kind = ZOOKEEPER
     cluster_id: str | None = None
@@ -141,15 +136,15 @@ class ZooKeeperTarget:
         self.where = where
 
     def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
-        """Implements Target.read."""
         return self.offsets.read_keys(keys)
 
     def settled(self, steps: Sequence[Step]) -> list[Step]:
-        """Implements Target.settled: these offsets have no leader epoch."""
+        """Implements Target.settled. Offsets in ZooKeeper have no leader epoch."""
         return list(steps)
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """Implements Target.check: running consumers would overwrite the changes."""
+        """Implements Target.check. Running consumers are an error, because they would overwrite the
+        changes."""
         running = self.offsets.read(groups).running
         if running and not force:
             raise CommandError(
@@ -158,17 +153,17 @@ class ZooKeeperTarget:
             )
 
     def write(self, steps: Sequence[Step], force: bool) -> None:  # noqa: ARG002 - as Target
-        """Implements Target.write; an offset that other clients have changed is not written."""
+        """Implements Target.write. Does not write an offset that another client has changed."""
         for _ in output.progress(self.offsets.change(steps), "changing offsets", len(steps)):
             pass
 
     def close(self) -> None:
-        """Implements Target.close."""
         self.offsets.close()
 
 
 class OldWayTarget:
-    """The consumer paths, read and written by a broker's OffsetFetch and OffsetCommit version 0."""
+    """ZooKeeper's consumer paths, which a broker reads and writes by OffsetFetch and OffsetCommit
+    version 0."""
 
     kind = OLD_WAY
 
@@ -184,7 +179,6 @@ class OldWayTarget:
                 )
 
     def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
-        """Implements Target.read."""
         found = {}
         for group, part in groupby(sorted(keys), lambda key: key.group):
             asked = [
@@ -202,16 +196,16 @@ class OldWayTarget:
         return found
 
     def settled(self, steps: Sequence[Step]) -> list[Step]:
-        """Implements Target.settled: these offsets have no leader epoch."""
+        """Implements Target.settled. Offsets of version 0 have no leader epoch."""
         return list(steps)
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """Implements Target.check: raises no error, because a broker does not know the consumers
-        that use version 0."""
+        """Implements Target.check. Raises no error, because a broker does not know which consumers
+        use version 0."""
 
     def write(self, steps: Sequence[Step], force: bool) -> None:  # noqa: ARG002 - as Target
-        """Implements Target.write; raises CommandError for a deletion, because version 0 has no
-        deletion."""
+        """Implements Target.write. Raises CommandError for a deletion, because version 0 can't
+        delete offsets."""
         for each in steps:
             if each.after is None:
                 raise CommandError(
@@ -221,7 +215,6 @@ class OldWayTarget:
             self._commit(each)
 
     def close(self) -> None:
-        """Implements Target.close."""
         self.cluster.close()
 
     def _commit(self, each: Step) -> None:
@@ -247,5 +240,6 @@ def _change(each: Step) -> Change:
 
 
 def bounds_of(cluster: Cluster, logs: Iterable[Log]) -> dict[Log, Bounds]:
-    """Return log start and end offset of these partitions; missing partitions are omitted."""
+    """Returns the log start offset and log end offset of the partitions. Missing partitions are
+    omitted."""
     return {log: Bounds(*found) for log, found in lag.logs_of(cluster, logs).items()}

@@ -1,4 +1,5 @@
-"""`muster pipeline views`: makes the tables readable in DuckDB, by views or in one file."""
+"""`muster pipeline views`: makes the tables readable in DuckDB, by views or in one database
+file."""
 
 from __future__ import annotations
 
@@ -46,7 +47,6 @@ def views(
 
 
 def say_views(where: str) -> None:
-    """Print how DuckDB reads the tables."""
     if "://" in where:
         output.say(
             f"to query the tables in DuckDB, copy {where} to this folder, then run duckdb -init"

@@ -159,7 +159,7 @@ def _named(
     ip: str | None,
     ip_default: bool,
 ) -> dict[str, str | None]:
-    """Return the parts of an entity by type; the name None means the default entity."""
+    """Returns the parts of a quota entity by type. The name None means the default entity."""
     named: dict[str, str | None] = {}
     for kind, name, is_default in (
         (USER, user, user_default),
@@ -198,11 +198,11 @@ def _parsed(entity: Entity, text: str) -> tuple[str, float]:
 def _found(
     cluster: Cluster, named: Mapping[str, str | None]
 ) -> list[tuple[Entity, dict[str, Any]]]:
-    """Return the quotas of the entities that have the named parts.
+    """Returns the quotas of the entities that have the given parts. Raises CommandError for an
+    invalid address without a quota.
 
     Quotas of all addresses are requested and compared here, because brokers compare texts: an
-    address has several spellings, and Kafka brokers also store host names. Raise CommandError for
-    an invalid address without a quota.
+    address has several spellings, and Kafka brokers also store host names.
     """
     ip = named.get(IP)
     components = [_component(kind, name) for kind, name in named.items()]
@@ -230,7 +230,7 @@ def _component(kind: str, name: str | None) -> dict[str, Any]:
 
 
 def _plain(ip: str) -> str:
-    """Return the canonical text of an address; a host name is returned unchanged."""
+    """Returns the canonical spelling of an address. Returns a host name unchanged."""
     try:
         return address_of(ip)
     except ValueError:

@@ -1,5 +1,5 @@
-"""`muster share describe`: shows a share group's partitions, and which member holds which
-records."""
+"""`muster share describe`: shows a share group's partitions, and the records that each member
+holds."""
 
 from __future__ import annotations
 
@@ -83,7 +83,6 @@ def describe(
 
 
 def _row(row: dict[str, Any]) -> output.Row:
-    """Return the columns of a share partition."""
     histories = row["histories"]
     again = sum(each["deliveries"] > 1 for each in histories)
     archived = sum(each["archived_because"] is not None for each in histories)

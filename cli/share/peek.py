@@ -1,4 +1,5 @@
-"""`muster share peek`: shows the records that members hold and that the next fetch would get."""
+"""`muster share peek`: shows the records that members hold, and the records that the next fetch
+would get."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ from protocol.records.stored import iter_stored
 
 _MAX_BYTES = 1 << 20
 _PREVIEW = 60
-"""The number of characters of a key or a value in the table."""
+"""The maximum number of characters of a key or a value in the table."""
 _COLUMNS: Columns = [
     "offset",
     "state",
@@ -91,7 +92,8 @@ def peek(
 def _records(
     cluster: Cluster, row: dict[str, Any], most: int, isolation: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield the records of each state, at most ``most`` of each, with their holder."""
+    """Yields the records in each state, at most ``most`` in each, with the member that holds
+    them."""
     if row["start_offset"] is None:
         return
     where = row["topic"], row["partition"]
@@ -117,7 +119,7 @@ def _records(
 def _read(
     leader: Connection, where: Partition, span: dict[str, Any], most: int, isolation: int
 ) -> Iterator[Record]:
-    """Yield at most ``most`` records of a range of offsets; control records are skipped."""
+    """Yields at most ``most`` records of a range of offsets. Control records are skipped."""
     position, left = span["first_offset"], most
     while position <= span["last_offset"]:
         before = position
@@ -146,6 +148,6 @@ def _read(
 
 
 def _preview(row: dict[str, Any], field: str) -> str | None:
-    """Return the beginning of a key or a value; bytes that are not UTF-8 are base64."""
+    """Returns the beginning of a key or value. Bytes that are not UTF-8 are shown as base64."""
     text = row.get(field, row.get(f"{field}_base64"))
     return text if text is None or len(text) <= _PREVIEW else f"{text[:_PREVIEW]}..."

@@ -1,4 +1,5 @@
-"""Reads a share group from Muster's HTTP API, and parses the place that a user names."""
+"""Reads a share group from Muster's HTTP API, and parses the partition or record that a user
+names."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _PLACE = re.compile(r"([^:@]+)(?::(\d{1,10})(?:@(\d{1,19}))?)?")
 
 
 class Place(NamedTuple):
-    """The part of a share group that a command shows; None: everything."""
+    """The part of a share group that a command shows. None in a field means everything."""
 
     topic: str | None = None
     partition: int | None = None
@@ -23,7 +24,8 @@ class Place(NamedTuple):
 
 
 def place_of(text: str | None) -> Place:
-    """Parse ``TOPIC``, ``TOPIC:PARTITION`` or ``TOPIC:PARTITION@OFFSET``."""
+    """Returns the place for the text ``TOPIC``, ``TOPIC:PARTITION`` or
+    ``TOPIC:PARTITION@OFFSET``."""
     if text is None:
         return Place()
     found = _PLACE.fullmatch(text)
@@ -38,8 +40,8 @@ def place_of(text: str | None) -> Place:
 
 
 def read_group(api: Api, group: str, place: Place) -> Value:
-    """Read the share partitions of a group; raise CommandError if the group does not read the
-    place."""
+    """Returns the share partitions of a group. Raises CommandError if the group does not read
+    ``place``."""
     asked = {name: value for name, value in place._asdict().items() if value is not None}
     found: Value = api.get(f"/api/share/{quote(group, safe='')}", **asked)
     if place.topic is not None and not found["partitions"]:
@@ -49,7 +51,6 @@ def read_group(api: Api, group: str, place: Place) -> Value:
 
 
 def who(entry: Value) -> str:
-    """Return the name of a member for sentences."""
     member, client = entry["member"], entry["client"]
     if client is None:
         return f"former member {member}"
@@ -58,11 +59,10 @@ def who(entry: Value) -> str:
 
 
 def span_of(entry: Value) -> str:
-    """Return offsets as text, such as ``offset 5`` or ``offsets 5 to 7``."""
+    """Returns offsets as text, such as ``offset 5`` or ``offsets 5 to 7``."""
     first, last = entry["first_offset"], entry["last_offset"]
     return f"offset {first}" if first == last else f"offsets {first} to {last}"
 
 
 def deliveries(number: int) -> str:
-    """Return a number of deliveries as text."""
     return "1 delivery" if number == 1 else f"{number} deliveries"

@@ -21,7 +21,7 @@ _SAID = {
 
 
 def of_partition(row: Value) -> list[str]:
-    """Return the lines of a share partition: its progress, and its deleted records."""
+    """Returns lines about a share partition: its progress, and its deleted records."""
     name = _name(row)
     if row["start_offset"] is None:
         return [f"{name}: no member has fetched from it yet"]
@@ -42,10 +42,8 @@ def of_partition(row: Value) -> list[str]:
 
 
 def history(row: Value, record: Value, limit: int) -> list[str]:
-    """Return the lines of records with one history: the number of deliveries, and each of them.
-
-    ``limit`` is the delivery count limit of the group.
-    """
+    """Returns lines about records that share one history: the number of deliveries, and each
+    delivery. ``limit`` is the group's maximum number of deliveries."""
     many = record["first_offset"] != record["last_offset"]
     it = "them" if many else "it"
     number = record["deliveries"]
@@ -68,7 +66,7 @@ def history(row: Value, record: Value, limit: int) -> list[str]:
 
 
 def of_record(row: Value, offset: int, limit: int) -> list[str]:
-    """Return the lines of one record: its deliveries, or its state if no delivery is known."""
+    """Returns lines about one record: its deliveries, or its state if no delivery is known."""
     if row["histories"]:
         return history(row, row["histories"][0], limit)
     name = f"{_name(row)} offset {offset}"
@@ -97,7 +95,7 @@ def _name(row: Value) -> str:
 
 
 def _end(record: Value, it: str, limit: int) -> str:
-    """Return the end of the sentence on a record: its present state."""
+    """Returns the end of the sentence about a record: its present state."""
     at = instant(record["outcomes"][-1]["at_ms"])
     if record["archived_because"] == "too many deliveries":
         return f"; archived at {at} because delivery.count.limit is {limit}"
@@ -109,7 +107,7 @@ def _end(record: Value, it: str, limit: int) -> str:
 
 
 def _holders(row: Value, record: Value) -> list[Value]:
-    """Return the ranges in flight in which members hold some of these records."""
+    """Returns the in-flight ranges in which members hold some of the records."""
     return [
         each
         for each in row["in_flight"]

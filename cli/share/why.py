@@ -1,5 +1,5 @@
-"""`muster share why`: shows to whom records were delivered, what the members said, and where the
-records are now."""
+"""`muster share why`: shows to which members records were delivered, how the members acknowledged
+them, and the records' present state."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def why(
 
 
 def story(found: Value, wanted: Place, last: int) -> list[str]:
-    """Return the lines for a share group in the form of the HTTP API; at most ``last`` records."""
+    """Returns the lines about a share group that the HTTP API has returned, for at most ``last``
+    records."""
     lines = [f"{found['group']}  {found['state']}  members {len(found['members'])}"]
     limit = found["delivery_count_limit"]
     rows = found["partitions"]

@@ -1,1 +1,1 @@
-"""`muster topics`, `muster produce` and `muster consume`."""
+"""`muster topics`, `muster produce` and `muster consume`: commands for topics and their records."""

@@ -159,8 +159,8 @@ def _printer(
     template: str | None,
     json: bool,
 ) -> Printer:
-    """Return the printer that the options select; raise CommandError if the options contradict each
-    other."""
+    """Returns the printer that the options select. Raises CommandError if the options contradict
+    each other."""
     if (keys or timestamps) + raw + (template is not None) + json > 1:
         raise CommandError(
             "--json, --raw and --format can't be combined with each other, nor with --keys or"

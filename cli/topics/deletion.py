@@ -86,7 +86,7 @@ def _question(held: Mapping[str, Size], read_by: Mapping[str, Sequence[Reader]])
 
 
 def _delete(cluster: Cluster, names: Sequence[str]) -> dict[str, CommandError | None]:
-    """Delete the topics; return by topic the error, or None if the topic was deleted."""
+    """Deletes the topics. Returns the error of each topic, or None if the topic was deleted."""
     asked = {
         "topics": [{"name": name, "topic_id": bytes(16)} for name in names],
         "topic_names": names,

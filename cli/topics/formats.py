@@ -33,7 +33,7 @@ _FIELDS = {
 
 
 def as_line(keys: bool, timestamps: bool, on_terminal: bool) -> Printer:
-    """Return a printer of values, one per line, optionally preceded by time and key."""
+    """Returns a printer that prints each value on one line, optionally after its time and key."""
     text = _shown if on_terminal else _plain
 
     def printed(_: Partition, record: Record) -> bytes:
@@ -45,17 +45,17 @@ def as_line(keys: bool, timestamps: bool, on_terminal: bool) -> Printer:
 
 
 def as_bytes(delimiter: bytes) -> Printer:
-    """Return a printer of the bytes of values, each followed by ``delimiter``."""
+    """Returns a printer that prints the bytes of each value, followed by ``delimiter``."""
     return lambda _, record: (record.value or b"") + delimiter
 
 
 def as_json(where: Partition, record: Record) -> bytes:
-    """Print a record as one line of JSON."""
     return json.dumps(to_json(where, record), ensure_ascii=False).encode() + b"\n"
 
 
 def as_format(template: str, on_terminal: bool) -> Printer:
-    """Return a printer for a format such as ``%p:%o %s\\n``; CommandError names unknown fields."""
+    r"""Returns a printer for a format such as ``%p:%o %s\n``. Raises CommandError for unknown
+    fields."""
     parts: list[bytes | Printer] = []
     for token in _TOKEN.findall(template):
         if token.startswith("%") and token != "%%":
@@ -70,7 +70,8 @@ def as_format(template: str, on_terminal: bool) -> Printer:
 
 
 def unescaped(text: str, option: str) -> bytes:
-    """Replace the escapes ``\\n``, ``\\t``, ``\\r``, ``\\0``, ``\\xHH`` and ``\\\\`` in a text."""
+    r"""Returns the text with the escapes ``\n``, ``\t``, ``\r``, ``\0``, ``\xHH`` and ``\\``
+    replaced."""
     out = bytearray()
     for token in re.findall(r"\\x[0-9a-fA-F]{2}|\\.?|[^\\]+", text, re.DOTALL):
         if not token.startswith("\\"):
@@ -113,7 +114,7 @@ def _plain(data: bytes | None) -> bytes:
 
 
 def _shown(data: bytes | None) -> bytes:
-    """Return UTF-8 for a terminal, with control characters except tabs and line ends escaped."""
+    """Returns UTF-8 for a terminal. Control characters except tabs and line ends are escaped."""
     if data is None:
         return NULL
     lines = data.decode(errors="replace").split("\n")

@@ -25,7 +25,7 @@ Groups = Annotated[
 ]
 READERS = ["group", "offsets", "members"]
 CONFIGS_AT_ONCE = 500
-"""The maximum number of topics in one request for settings."""
+"""The maximum number of topics in one DescribeConfigs request."""
 _COLUMNS: Columns = [
     "partition",
     "leader",
@@ -36,7 +36,7 @@ _COLUMNS: Columns = [
     "bytes",
     "replicas",
 ]
-"""The columns; a narrow terminal leaves out the last columns first."""
+"""The columns of the partition table. A narrow terminal omits the last columns first."""
 
 
 def list_topics(
@@ -78,7 +78,7 @@ def list_topics(
 
 
 def columns_of(groups: bool, internal: bool) -> list[str]:
-    """Return the columns of `topics list`; a narrow terminal leaves out the last columns first."""
+    """Returns the columns of `topics list`. A narrow terminal omits the last columns first."""
     columns = ["topic", "partitions", "records", "bytes"]
     return [*columns, *["groups"][:groups], "replicas", *["internal"][:internal]]
 
@@ -95,7 +95,7 @@ def _row(topic: Value, size: Mapping[str, int | None]) -> output.Row:
 
 
 def reader_rows(groups: Sequence[Reader]) -> list[output.Row]:
-    """Return the groups that read a topic, in JSON form."""
+    """Returns the groups that read a topic, in the form for JSON."""
     return [
         {"group": group.group_id, "offsets": group.offsets, "members": group.members}
         for group in groups
@@ -133,7 +133,8 @@ def describe(
 
 
 def _described(cluster: Cluster, answer: Value) -> list[output.Row]:
-    """Return a row for each topic in a Metadata response, with settings and ordered partitions."""
+    """Returns a row for each topic in a Metadata response, with its settings and its partitions in
+    order."""
     leaders = cluster.leaders_in(answer)
     bounds, held = bounds_of(cluster, leaders), bytes_of(cluster, leaders)
     whole = sizes_in(answer, bounds, held)
@@ -160,7 +161,7 @@ def _described(cluster: Cluster, answer: Value) -> list[output.Row]:
 
 
 def _show(entry: output.Row, wide: bool) -> None:
-    """Print one topic: a line, a table of partitions and, if requested, a table of groups."""
+    """Prints one topic: a line, a table of partitions and, if requested, a table of groups."""
     parts = [
         entry["topic"],
         f"id {entry['topic_id'] or '-'}",
@@ -193,7 +194,7 @@ def _partition(partition: Value, bounds: tuple[int, int] | None, held: int | Non
 
 
 def _own_settings(cluster: Cluster, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return by topic the settings that are set on the topic itself."""
+    """Returns the settings that are set on the topic itself, by topic."""
     found = {}
     for first in range(0, len(topics), CONFIGS_AT_ONCE):
         asked = [Resource(TOPIC_RESOURCE, name) for name in topics[first : first + CONFIGS_AT_ONCE]]

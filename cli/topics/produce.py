@@ -145,7 +145,8 @@ def produce(
 def _pieces(
     shape: Shape, values: list[str] | None, files: list[str], lines: bool, tombstone: bool
 ) -> Iterator[list[Outgoing]]:
-    """Yield the records that the options name, in pieces; raise CommandError for contradictions."""
+    """Yields the records that the options name, in pieces. Raises CommandError if the options
+    contradict each other."""
     if shape.separator == b"":
         raise CommandError("--key-separator is empty; choose a text such as :", USAGE)
     if shape.is_json and (shape.key is not None or shape.separator is not None):
@@ -168,7 +169,7 @@ def _pieces(
 
 
 def _bytes(text: str) -> bytes:
-    """Return the bytes of an argument as typed, even if they are not UTF-8."""
+    """Returns the bytes of an argument as the user typed them, even if they are not UTF-8."""
     return text.encode("utf-8", "surrogateescape")
 
 

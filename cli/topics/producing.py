@@ -19,7 +19,7 @@ _TOO_LARGE = (errors.MESSAGE_TOO_LARGE, errors.RECORD_LIST_TOO_LARGE)
 
 
 class Manner(NamedTuple):
-    """The options for sending batches."""
+    """The options that determine how batches are sent."""
 
     acks: int
     codec: int
@@ -27,7 +27,7 @@ class Manner(NamedTuple):
 
 
 class Producer:
-    """Produces to one topic; ``sent`` is the number of acknowledged records."""
+    """Produces to one topic. ``sent`` is the number of acknowledged records."""
 
     def __init__(self, cluster: Cluster, topic: str, manner: Manner) -> None:
         self.cluster, self.topic, self.manner = cluster, topic, manner
@@ -53,7 +53,7 @@ class Producer:
         self._leaders = {p: leader for (_, p), leader in self.cluster.leaders_in(answer).items()}
 
     def send(self, records: Sequence[Outgoing]) -> None:
-        """Append records; CommandError names a record that was refused."""
+        """Sends records. Raises CommandError for a record that the broker rejects."""
         by_partition: dict[int, list[Outgoing]] = {}
         for each in records:
             by_partition.setdefault(self._target(each.record.key), []).append(each)
@@ -153,7 +153,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Return Kafka's 32-bit murmur2 of ``data`` as an unsigned number."""
+    """Returns Kafka's 32-bit murmur2 hash of ``data`` as an unsigned number."""
     length = len(data)
     value = (_SEED ^ length) & _MASK
     whole = length & ~3
@@ -172,5 +172,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:
-    """Return the partition that Apache's Java client chooses for this key (murmur2)."""
+    """Returns the partition that Kafka's Java client chooses for the key (murmur2)."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

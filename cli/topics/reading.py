@@ -1,4 +1,5 @@
-"""Reads the records of named partitions, or of the partitions that a group assigns."""
+"""Reads the records of given partitions, or of the partitions that a group assigns to this
+member."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ Read = tuple[Partition, Record]
 
 
 class Start(NamedTuple):
-    """The offset to start at: the log end offset, unless one of these fields is set."""
+    """The position at which reading starts. If no field is set, reading starts at the log end
+    offset."""
 
     beginning: bool = False
     offset: int | None = None
@@ -43,19 +45,19 @@ class Start(NamedTuple):
 
 
 class Consumer:
-    """Fetches records from the leaders of its partitions, one leader after the other."""
+    """Fetches records from the leaders of its partitions, one leader after another."""
 
     def __init__(self, cluster: Cluster, isolation: int, member: GroupMember | None = None) -> None:
         self.cluster, self.isolation, self.member = cluster, isolation, member
         self.positions: dict[Partition, int] = {}
         self.ends: dict[Partition, int] | None = None
-        """The offsets at which reading ends; None if reading does not end."""
+        """The offset of each partition at which reading ends; None if reading does not end."""
         self.leaders: dict[Partition, Connection] = {}
         self._start = Start()
         self._failing_since_s: float | None = None
 
     def assign(self, leaders: Mapping[Partition, Connection], start: Start) -> None:
-        """Start to read these partitions at ``start``; raise CommandError if ``start`` is outside a
+        """Starts to read the partitions at ``start``. Raises CommandError if ``start`` is outside a
         log."""
         self.leaders = dict(leaders)
         if start.offset is not None:
@@ -65,10 +67,8 @@ class Consumer:
             self.positions = self._first(leaders, start)
 
     def join(self, start: Start) -> None:
-        """Join the group and start to read the assigned partitions.
-
-        Reading starts at the committed offset or, without a commit, at ``start``.
-        """
+        """Joins the group and starts to read the assigned partitions. Reading starts at the
+        committed offset; without one, at ``start``."""
         assert self.member is not None
         self._start = start
         owned = self.member.join()
@@ -80,7 +80,7 @@ class Consumer:
             self.end_at_the_end()
 
     def end_at_the_end(self) -> None:
-        """Set the present log end offsets as the end of reading."""
+        """Makes reading end at the present log end offsets."""
         known = self.ends or {}
         new = [key for key in self.positions if key not in known]
         self.ends = {**known, **offsets_at(self.cluster, new, LATEST, self.isolation)}
@@ -115,11 +115,9 @@ class Consumer:
                 )
 
     def poll(self) -> Iterator[Read]:
-        """Yield the available records; the caller calls `passed` after it has printed a record.
-
-        The next poll commits the positions, so an offset is committed only after its record was
-        printed.
-        """
+        """Yields the available records. The caller must call `passed` when it has printed a record.
+        The next poll commits the positions, so that an offset is committed only after its record
+        was printed."""
         if self.member is not None and not (
             self.member.beat() and self.member.commit(self.positions)
         ):
@@ -134,7 +132,7 @@ class Consumer:
             yield from self._fetch(leader, asked)
 
     def passed(self, where: Partition, record: Record) -> None:
-        """Move the position to the offset after ``record``, which was printed."""
+        """Moves the position of a partition to the offset after ``record``, which was printed."""
         self.positions[where] = record.offset + 1
 
     def _fetch(self, leader: Connection, keys: Sequence[Partition]) -> Iterator[Read]:
@@ -160,9 +158,8 @@ class Consumer:
                 yield from self._records(where, answer)
 
     def _move(self, where: Partition) -> None:
-        """Continue at `Start` in a partition whose position is outside of the log, with a warning.
-
-        Retention or a deletion has removed the record at the position.
+        """Moves the position of a partition to the `Start` of the command, with a warning. Called
+        if the position is outside the log, because retention or a deletion has removed its record.
         """
         position = self.positions[where]
         self.positions.update(self._first([where], self._start))
@@ -181,7 +178,8 @@ class Consumer:
         self.leaders = {key: found.get(key, old) for key, old in self.leaders.items()}
 
     def _records(self, where: Partition, answer: Value) -> Iterator[Read]:
-        """Yield the records in a response from the position on, without aborted transactions."""
+        """Yields the records in a Fetch response from the position on. Records of aborted
+        transactions are omitted."""
         data = bytes(answer["records"] or b"")
         aborted = deque(
             sorted(
@@ -209,10 +207,11 @@ class Consumer:
     # ------------------------------------------------------------------------ the last records
 
     def newest(self, number: int) -> list[Read]:
-        """Return the last ``number`` records of all partitions together, ordered by timestamp.
+        """Returns the last ``number`` records of all partitions together, ordered by timestamp.
+        Moves the positions to the log end offsets.
 
-        The positions move to the log ends. An offset may have no record (compaction, transactions),
-        so a partition with too few records is read again from an earlier offset.
+        An offset may have no record, because of compaction or transactions. Therefore a partition
+        with too few records is read again from an earlier offset.
         """
         bounds = bounds_of(self.cluster, self.leaders)
         ends = offsets_at(self.cluster, self.leaders, LATEST, self.isolation)
@@ -233,8 +232,7 @@ class Consumer:
     def _between(
         self, begin: Mapping[Partition, int], ends: Mapping[Partition, int], number: int
     ) -> dict[Partition, deque[Record]]:
-        """Return by partition the last records between two offsets, at most ``number`` per
-        partition."""
+        """Returns the last records between two offsets, at most ``number`` in each partition."""
         kept: dict[Partition, deque[Record]] = {key: deque(maxlen=number) for key in begin}
         self.positions, self.ends = dict(begin), dict(ends)
         while not self.ended:
@@ -245,7 +243,8 @@ class Consumer:
         return kept
 
     def close(self, commit: bool) -> None:
-        """Leave the group and close the connections; commit the positions first if ``commit``."""
+        """If ``commit`` is True, commits the positions. Then leaves the group and closes the
+        connections."""
         if self.member is not None and self.member.member_id:
             if commit:
                 self.member.commit(self.positions)
@@ -254,7 +253,7 @@ class Consumer:
 
 
 def records_of(where: Partition, data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """Yield the records of one batch; raise CommandError if the batch is damaged."""
+    """Yields the records of one batch. Raises CommandError if the batch is damaged."""
     try:
         validate_stored(data, header)
         yield from stored_records(data, header)

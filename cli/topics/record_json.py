@@ -1,8 +1,6 @@
-"""A record as JSON: the output of `consume --json`, the input of `produce --from-json`.
-
-Bytes that are not UTF-8 are base64 in a field with another name, such as ``value_base64`` instead
-of ``value``. Every record, including a tombstone, is restored exactly.
-"""
+"""A record as JSON: the output of `consume --json` and the input of `produce --from-json`. Bytes
+that are not UTF-8 are written as base64 in a field with another name, such as ``value_base64``
+instead of ``value``. Every record, including a tombstone, can be restored exactly."""
 
 from __future__ import annotations
 
@@ -20,7 +18,6 @@ Json = dict[str, Any]
 
 
 def to_json(where: Partition, record: Record) -> Json:
-    """Return the JSON fields of a record."""
     return {
         "topic": where[0],
         "partition": where[1],
@@ -36,7 +33,6 @@ def to_json(where: Partition, record: Record) -> Json:
 
 
 def name_bytes(name: str) -> bytes:
-    """Return the bytes of a header's name."""
     return name.encode("utf-8", "surrogateescape")
 
 
@@ -50,10 +46,10 @@ def _written(field: str, data: bytes | None) -> Json:
 
 
 def from_json(value: object, what: str) -> Record:
-    """Return the record that a JSON value describes; a missing timestamp becomes -1.
+    """Returns the record that a JSON value describes. Errors name the record as ``what``.
 
-    Topic, partition and offset of the original record are ignored. The record's value is required;
-    its key is optional. Errors name the record as ``what``.
+    The record's value is required; its key is optional. A missing timestamp becomes -1. Topic,
+    partition and offset of the original record are ignored.
     """
     if not isinstance(value, dict):
         raise CommandError(f"{what} is not a JSON object", USAGE)

@@ -1,8 +1,6 @@
-"""Reads the input of `produce`: lines, JSON lines, whole files, or values of the command line.
-
-Input is read in pieces, and each piece is sent before the next piece is read. So an endless stream
-needs little memory, and a line from `tail -f` is sent at once.
-"""
+"""Reads the input of `produce`: lines, JSON lines, whole files, or values on the command line. Each
+piece of input is sent before the next piece is read. Therefore an endless stream needs little
+memory, and a line from `tail -f` is sent at once."""
 
 from __future__ import annotations
 
@@ -19,12 +17,12 @@ from protocol.records.section import NO_TIMESTAMP, Headers, Record
 
 PIECE_BYTES = 256 * 1024
 LONGEST = 64 << 20
-"""The maximum size of a record in bytes, far more than a broker accepts."""
+"""The maximum size of a record in bytes: far more than a broker accepts."""
 STDIN = "-"
 
 
 class Outgoing(NamedTuple):
-    """A record to send; errors name the record as ``what``, such as line 7."""
+    """A record to send. Errors name the record as ``what``, such as line 7."""
 
     record: Record
     what: str
@@ -35,7 +33,7 @@ class Shape(NamedTuple):
 
     key: bytes | None = None
     separator: bytes | None = None
-    """The text between a line's key and value."""
+    """The text between the key and the value in a line."""
     null: bytes | None = None
     """A key or value equal to this text is produced as null."""
     headers: Headers = ()
@@ -43,7 +41,7 @@ class Shape(NamedTuple):
     is_json: bool = False
 
     def outgoing(self, data: bytes, what: str) -> Outgoing:
-        """Return the record for the bytes of a line, a file or a value."""
+        """Returns the record for the bytes of a line, a file or a value."""
         if self.is_json:
             record = from_json(_json(data, what), what)
             record = record._replace(headers=(*record.headers, *self.headers))
@@ -55,7 +53,6 @@ class Shape(NamedTuple):
         return Outgoing(record, what)
 
     def tombstone(self) -> Outgoing:
-        """Return a tombstone for the key."""
         timestamp = NO_TIMESTAMP if self.timestamp_ms is None else self.timestamp_ms
         return Outgoing(Record(0, timestamp, self.key, None, self.headers), "the tombstone")
 
@@ -85,12 +82,12 @@ def _json(data: bytes, what: str) -> object:
 
 
 def of_values(values: Iterable[bytes], shape: Shape) -> Iterator[list[Outgoing]]:
-    """Yield one piece with a record for each value."""
+    """Yields one piece, which has a record for each value."""
     yield [shape.outgoing(value, f"value {number}") for number, value in enumerate(values, 1)]
 
 
 def of_files(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
-    """Yield a piece for each file, with one record of the file's bytes."""
+    """Yields one piece for each file. The piece has one record with the file's bytes."""
     for path in paths:
         with _opened(path) as stream:
             data = stream.read(LONGEST + 1)
@@ -100,7 +97,8 @@ def of_files(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
 
 
 def of_lines(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
-    """Yield pieces with a record for each line of the files, or of standard input without files."""
+    """Yields pieces with a record for each line of the files, or of standard input if no files are
+    given."""
     for path in paths or [STDIN]:
         prefix = "line" if path == STDIN else f"{path}, line"
         number = 0
@@ -115,7 +113,8 @@ def of_lines(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
 
 
 def _pieces(stream: BinaryIO, prefix: str) -> Iterator[list[bytes]]:
-    """Yield the lines that each read from a stream completes, without line ends."""
+    """Yields, for each read from a stream, the lines that the read has completed, without line
+    ends."""
     begun = bytearray()
     number = 0
     while data := stream.read1(PIECE_BYTES):  # type: ignore[attr-defined]
@@ -133,7 +132,8 @@ def _pieces(stream: BinaryIO, prefix: str) -> Iterator[list[bytes]]:
 
 
 class _opened:
-    """A context with the open file or standard input, which stays open; errors name the file."""
+    """A context with an open file, or with standard input, which stays open when the context ends.
+    Errors name the file."""
 
     def __init__(self, path: str) -> None:
         self._path = path

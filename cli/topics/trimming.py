@@ -33,22 +33,20 @@ _BELOW: Columns = ["group", "topic", "partition", "committed", "unread"]
 
 
 class Trim(NamedTuple):
-    """The trim of one partition; ``after`` is the new log start offset."""
+    """The trimming of one partition. ``after`` is the new log start offset."""
 
     key: Partition
     bounds: Bounds
     after: int
     note: str | None
     below: list[tuple[str, int]]
-    """The groups with a committed offset before the new log start, and their offsets."""
+    """The groups with a committed offset below the new log start offset, and these offsets."""
 
     @property
     def records(self) -> int:
-        """The number of records to delete."""
         return max(0, self.after - self.bounds.start)
 
     def row(self) -> output.Row:
-        """Return the row of the trim in JSON form."""
         return {
             "topic": self.key[0],
             "partition": self.key[1],
@@ -126,7 +124,7 @@ def _carry_out(
     plan: Plan,
     wide: bool,
 ) -> None:
-    """Show the trims, ask for confirmation, and trim the partitions."""
+    """Shows the changes, asks for confirmation, and trims the partitions."""
     rows = [each.row() for each in trims]
     going = [each for each in trims if each.records]
     if plan.shows_json or (plan.json and not going):
@@ -155,7 +153,8 @@ def _all_bounds(
 def _read_by_all(
     committed: Mapping[str, Mapping[Partition, int]], bounds: Mapping[Partition, Bounds]
 ) -> dict[Partition, int | None]:
-    """Return the lowest committed offset of all groups by partition; None without an offset."""
+    """Returns the lowest committed offset of all groups in each partition; None if no group has
+    committed an offset."""
     return {
         key: min((offsets[key] for offsets in committed.values() if key in offsets), default=None)
         for key in bounds
@@ -204,7 +203,7 @@ def _show(rows: Sequence[output.Row], title: str, wide: bool) -> None:
 def _delete(
     leaders: Mapping[Partition, Connection], going: Sequence[Trim], timeout_s: float
 ) -> dict[Partition, int]:
-    """Send DeleteRecords and return the error code of each partition."""
+    """Sends DeleteRecords requests. Returns the error code of each partition."""
     by_leader: dict[Connection, dict[str, list[Value]]] = {}
     for each in going:
         topic, partition = each.key
@@ -225,10 +224,8 @@ def _delete(
 def _finish(
     going: Sequence[Trim], rows: list[output.Row], codes: Mapping[Partition, int], plan: Plan
 ) -> None:
-    """Print the result for each topic and each refused partition.
-
-    Raise CommandError if a leader has refused a partition.
-    """
+    """Prints the result for each topic and each rejected partition. Raises CommandError if a leader
+    has rejected a partition."""
     for row in rows:
         code = codes.get((row["topic"], row["partition"]))
         row["trimmed"] = code == 0

@@ -1,1 +1,2 @@
-"""`muster transactions`: shows and aborts transactions, and shows the consumers they block."""
+"""`muster transactions`: shows and aborts transactions, and shows the consumers that transactions
+block."""

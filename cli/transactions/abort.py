@@ -1,9 +1,7 @@
-"""`muster transactions abort`: aborts the open transaction of an id, or a hanging transaction.
-
-The command aborts the transaction of a transactional id with InitProducerId, which also fences the
-producer. It ends a hanging transaction, which no coordinator will end, with an ABORT marker in the
-partition (WriteTxnMarkers), like Apache's kafka-transactions.
-"""
+"""`muster transactions abort`: aborts the open transaction of a transactional id, or a hanging
+transaction. The command aborts the transaction of a transactional id by InitProducerId, which also
+fences the producer. No coordinator will end a hanging transaction. Therefore the command writes an
+ABORT marker to the partition (WriteTxnMarkers), as Kafka's kafka-transactions does."""
 
 from __future__ import annotations
 
@@ -54,7 +52,7 @@ _COLUMNS: Columns = [
 
 
 class Marker(NamedTuple):
-    """An ABORT marker to write to a partition."""
+    """An ABORT marker that the command writes to a partition."""
 
     key: Partition
     leader: Connection
@@ -65,7 +63,7 @@ class Marker(NamedTuple):
     held_back: int | None
 
     def row(self) -> output.Row:
-        """Return the row of the marker, for the table and for JSON."""
+        """Returns the table row of the marker, which also serves as JSON."""
         return {
             "topic": self.key[0],
             "partition": self.key[1],
@@ -197,7 +195,8 @@ def _say_id(known: Described, open_ms: int) -> None:
 
 
 def _fence(cluster: Cluster, known: Described) -> None:
-    """Fence the producer with InitProducerId; retry until the markers are written."""
+    """Fences the producer with InitProducerId. Retries until the transaction's markers are
+    written."""
     asked = {
         "transactional_id": known.transactional_id,
         "transaction_timeout_ms": known.timeout_ms,
@@ -251,7 +250,8 @@ def _marker(
 def _chosen(
     key: Partition, producers: Sequence[Producer], start_offset: int | None, producer_id: int | None
 ) -> Producer:
-    """Return the producer of an open transaction; CommandError lists the open transactions."""
+    """Returns the producer of the chosen open transaction. If the choice is not unique, raises
+    CommandError, whose text lists the open transactions."""
     open_ones = [each for each in producers if each.start_offset is not None]
     for each in open_ones:
         if each.start_offset == start_offset or each.producer_id == producer_id:
@@ -294,7 +294,8 @@ def _abort_there(cluster: Cluster, marker: Marker, plan: Plan) -> None:
 
 
 def _owner(cluster: Cluster, marker: Marker) -> str | None:
-    """Return the transactional id of the open transaction; None if the transaction hangs."""
+    """Returns the transactional id to which the open transaction of ``marker`` belongs; None if the
+    transaction hangs."""
     listed = list_transactions(cluster, producer_ids=[marker.producer_id])
     asked = {each.transactional_id: each.coordinator for each in listed if each.is_open}
     for each in describe_transactions(cluster, asked).values():

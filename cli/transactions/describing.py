@@ -1,4 +1,5 @@
-"""`muster transactions describe`: shows the partitions of a transaction, and blocked records."""
+"""`muster transactions describe`: shows the partitions of a transaction, and the records that it
+holds back."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ _PRODUCERS: Columns = [
 
 
 class Look(NamedTuple):
-    """The state of partitions, read once for all transactional ids."""
+    """The state of partitions, which is read once for all transactional ids."""
 
     ends: Mapping[Partition, StableEnd]
     producers: Producers
@@ -99,7 +100,8 @@ def describe(
 
 
 def look_at(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> Look:
-    """Return the state of partitions; CommandError names a partition that its leader refuses."""
+    """Returns the state of partitions. Raises CommandError for a partition that its leader
+    rejects."""
     producers = producers_of(cluster, leaders)
     for (topic, partition), code in producers.refused.items():
         raise refused(f"producers of {topic}:{partition}", code)
@@ -107,7 +109,6 @@ def look_at(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> Look:
 
 
 def _whole(found: Described, look: Look) -> output.Row:
-    """Return the JSON form of a transactional id."""
     row = row_of(found, look.now_ms)
     row["partitions"] = [_partition(found, key, look) for key in found.partitions]
     return row
@@ -132,12 +133,14 @@ def _partition(found: Described, key: Partition, look: Look) -> output.Row:
 
 
 def _holds(start: int | None, ends: StableEnd | None) -> bool:
-    """True if the transaction that begins at ``start`` blocks the last stable offset."""
+    """Returns True if the transaction that begins at ``start`` holds back the last stable
+    offset."""
     return start is not None and ends is not None and start <= ends.stable < ends.end
 
 
 def _producers(key: Partition, look: Look) -> list[output.Row]:
-    """Return the producers of a partition, the oldest open transaction first."""
+    """Returns the producers of a partition. The producer of the oldest open transaction comes
+    first."""
     ends = look.ends.get(key)
     found = sorted(look.producers.found[key], key=_open_first)
     return [_producer(key, each, ends) for each in found]

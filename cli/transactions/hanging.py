@@ -1,8 +1,8 @@
 """`muster transactions hanging`: finds open transactions that no coordinator will end.
 
-As in Apache's kafka-transactions find-hanging, an open transaction in a partition hangs if its
-producer has written nothing for longer than any transaction may last, and no transactional id has
-an open transaction of the producer in the partition.
+The rule is that of Kafka's kafka-transactions find-hanging. An open transaction in a partition
+hangs if two conditions are true. Its producer has written nothing for longer than any transaction
+may last. And no transactional id has an open transaction with this producer in the partition.
 """
 
 from __future__ import annotations
@@ -105,10 +105,8 @@ def _none(leaders: Mapping[Partition, Connection]) -> str:
 
 
 def _longest_ms(cluster: Cluster) -> int:
-    """Return the largest transaction.max.timeout.ms of all brokers.
-
-    A broker that does not return the setting counts with Kafka's default.
-    """
+    """Returns the largest transaction.max.timeout.ms of all brokers. For a broker that does not
+    return the setting, Kafka's default is used."""
     longest = 0
     for broker in cluster.metadata([])["brokers"]:
         connection = cluster.connect(broker["host"], broker["port"])
@@ -121,7 +119,7 @@ def _longest_ms(cluster: Cluster) -> int:
 def _silent(
     cluster: Cluster, leaders: Mapping[Partition, Connection], least_ms: int
 ) -> list[Hanging]:
-    """Return open transactions without a write in the last ``least_ms``."""
+    """Returns the open transactions without a write during the last ``least_ms`` ms."""
     producers = producers_of(cluster, leaders)
     for (name, number), code in sorted(producers.refused.items())[:5]:
         output.warn(f"not checked: {name}:{number} ({NAMES.get(code, code)})")

@@ -1,4 +1,5 @@
-"""`muster transactions list`: lists transactional ids, the longest open transactions first."""
+"""`muster transactions list`: lists transactional ids. Transactions that have been open for longest
+come first."""
 
 from __future__ import annotations
 
@@ -105,7 +106,7 @@ def list_ids(
 def _add_clients(
     cluster: Cluster, rows: list[output.Row], http: str | None, timeout_s: float
 ) -> None:
-    """Add the client that last used each id, which only Muster's HTTP API returns."""
+    """Adds the client that last used each id. Only Muster's HTTP API returns the client."""
     known: dict[str, output.Row] = {}
     if rows:
         try:
@@ -121,7 +122,8 @@ def _add_clients(
 
 
 def _rows(cluster: Cluster, found: list[Listed]) -> list[output.Row]:
-    """Return a row for each id; only ids with an open transaction have all fields."""
+    """Returns a row for each transactional id. Only ids with an open transaction have all
+    fields."""
     asked = {each.transactional_id: each.coordinator for each in found if each.is_open}
     described = describe_transactions(cluster, asked)
     now_ms = clock.now_ms()

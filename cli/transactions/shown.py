@@ -1,4 +1,4 @@
-"""The fields of a transaction in the tables and the JSON of all commands."""
+"""The fields of a transaction, as all commands show them in tables and JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cli.times import span
 
 
 def row_of(found: Described, now_ms: int) -> output.Row:
-    """Return the fields of a transactional id that its coordinator has described."""
+    """Returns the fields of a transactional id, from its coordinator's description."""
     is_open = found.is_open and found.started_ms >= 0
     return {
         "transactional_id": found.transactional_id,
@@ -25,7 +25,8 @@ def row_of(found: Described, now_ms: int) -> output.Row:
 
 
 def for_people(row: output.Row) -> output.Row:
-    """Return a row for a table, with durations as text and the number of partitions."""
+    """Returns a row for a table: durations are texts, and the number of partitions replaces the
+    list."""
     partitions = sum(len(each["partitions"]) for each in row["partitions"] or ())
     return {
         **row,

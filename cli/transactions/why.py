@@ -1,4 +1,5 @@
-"""`muster transactions why`: shows the clients, blocked consumers and ends of transactions."""
+"""`muster transactions why`: shows the clients of transactions, the consumers that waited, and the
+transactions' ends."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def why(
 
 
 def _asked(api: Api, what: str) -> Value:
-    """Read a transactional id; if it does not exist, read the partition of that name."""
+    """Returns the transactional id ``what`` from the API. If it does not exist, returns the
+    partition of that name."""
     try:
         found: Value = api.get(f"/api/transactions/{quote(what, safe='')}")
         return found
@@ -76,8 +78,8 @@ def _asked(api: Api, what: str) -> Value:
 
 
 def _hinted(api: Api, what: str, error: CommandError) -> CommandError:
-    """Return the error for an unknown id; for the name of a topic, the error advises to name a
-    partition."""
+    """Returns the error for an unknown transactional id. If ``what`` is a topic, the error advises
+    to name a partition of it."""
     try:
         _held(api, what, 0)
     except CommandError:
@@ -118,11 +120,9 @@ def _of_id(found: Value, more: int) -> list[str]:
 
 
 def _held_lines(held: list[Value], more: int) -> list[str]:
-    """Return lines on the partitions whose last stable offset a transaction blocks.
-
-    The first line describes one partition, if possible with waiting consumers. The second line
-    lists the other partitions.
-    """
+    """Returns lines about the partitions whose last stable offset a transaction holds back. The
+    first line describes one partition, if possible one with waiting consumers. The second line
+    lists the other partitions."""
     if not held:
         return []
     told = next((each for each in held if each["waits"]), held[0])

@@ -157,8 +157,8 @@ def _rows(users: Users) -> list[output.Row]:
 
 
 def _checked(user: str) -> str:
-    """Return the name; raise CommandError for an empty name or a name outside ASCII, because
-    Kafka's SCRAM requires ASCII."""
+    """Returns the name. Raises CommandError for an empty name, or for a name outside ASCII, which
+    Kafka's SCRAM does not allow."""
     if not user or not user.isascii():
         raise CommandError(f"invalid user name {user!r}: SCRAM accepts ASCII only", USAGE)
     return user
@@ -196,10 +196,8 @@ def _give(
 
 
 def _password(user: str, file: Path | None) -> str:
-    """Read the password from a file, the terminal or standard input.
-
-    An option with the password would be visible in the process list and in the shell's history.
-    """
+    """Returns the password from a file, the terminal or standard input. An option with the password
+    would be visible in the process list and in the shell's history."""
     if file is not None:
         with file.open() as lines_of_it:
             lines = lines_of_it.readline(PASSWORD_CHARACTERS_MAX).splitlines()

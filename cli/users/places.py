@@ -1,4 +1,4 @@
-"""The storage of SCRAM users: any Kafka broker, or a data directory of Muster."""
+"""The storages of SCRAM users: any Kafka broker, or a data directory of Muster."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from protocol.errors import NOT_CONTROLLER, RESOURCE_NOT_FOUND
 from security.credentials import BY_CODE, ScramMechanism, credential
 
 Users = Mapping[str, Mapping[ScramMechanism, int]]
-"""The iterations of each mechanism, by user name."""
+"""The number of iterations of each mechanism, by user name."""
 
 
 class Salted(NamedTuple):
-    """A salted password, as sent to a broker; as confidential as the password itself."""
+    """A salted password, as it is sent to a broker. It is as confidential as the password
+    itself."""
 
     mechanism: ScramMechanism
     iterations: int
@@ -29,26 +30,23 @@ class Salted(NamedTuple):
 
 
 class Place(Protocol):
-    """A storage of users."""
+    """A storage of SCRAM users."""
 
     def users(self, name: str | None = None) -> Users:
-        """Return all users, or only the user ``name`` if it exists."""
+        """Returns all users, or only the user ``name`` if it exists."""
 
-    def put(self, name: str, passwords: Sequence[Salted]) -> None:
-        """Set a user's password for each mechanism."""
+    def put(self, name: str, passwords: Sequence[Salted]) -> None: ...
 
-    def remove(self, name: str, mechanisms: Sequence[ScramMechanism]) -> None:
-        """Delete a user's credentials."""
+    def remove(self, name: str, mechanisms: Sequence[ScramMechanism]) -> None: ...
 
 
 class AtBroker:
-    """The users of a broker."""
+    """The users of a running broker."""
 
     def __init__(self, bootstrap: str, timeout_s: float) -> None:
         self._cluster = Cluster(bootstrap, timeout_s=timeout_s)
 
     def users(self, name: str | None = None) -> Users:
-        """Implements Place.users."""
         asked = None if name is None else [{"name": name}]
         answer = self._cluster.any.call("DescribeUserScramCredentials", {"users": asked})
         check("users", answer)
@@ -65,7 +63,7 @@ class AtBroker:
         return found
 
     def put(self, name: str, passwords: Sequence[Salted]) -> None:
-        """Implements Place.put, with a request per mechanism, as brokers require."""
+        """Implements Place.put. Sends one request for each mechanism, as brokers require."""
         for each in passwords:
             upsertion = {
                 "name": name,
@@ -77,7 +75,6 @@ class AtBroker:
             self._alter({"deletions": [], "upsertions": [upsertion]})
 
     def remove(self, name: str, mechanisms: Sequence[ScramMechanism]) -> None:
-        """Implements Place.remove."""
         for each in mechanisms:
             deletion = {"name": name, "mechanism": each.code}
             self._alter({"deletions": [deletion], "upsertions": []})
@@ -96,12 +93,12 @@ class InDirectory:
     """The users in the data directory of a stopped broker."""
 
     def __init__(self, directory: Path, *, may_be_new: bool = False) -> None:
-        """``may_be_new`` allows a directory that does not exist yet."""
+        """If ``may_be_new`` is True, the directory does not need to exist yet."""
         self._directory = str(directory.absolute())
         self._may_be_new = may_be_new
 
     def users(self, name: str | None = None) -> Users:
-        """Implements Place.users; a broker may be using the directory."""
+        """Implements Place.users. A broker may be using the directory."""
         with readable(self._directory, may_be_new=self._may_be_new) as fs:
             known = _file(fs, self._directory).users()
         names = known.names() if name is None else [name]
@@ -112,7 +109,6 @@ class InDirectory:
         }
 
     def put(self, name: str, passwords: Sequence[Salted]) -> None:
-        """Implements Place.put."""
         self._change(
             name,
             lambda known: {
@@ -127,7 +123,6 @@ class InDirectory:
         )
 
     def remove(self, name: str, mechanisms: Sequence[ScramMechanism]) -> None:
-        """Implements Place.remove."""
         self._change(
             name,
             lambda known: {each: of for each, of in known.items() if each not in mechanisms},
