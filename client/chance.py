@@ -1,4 +1,4 @@
-"""The only source of random values, and the clock, of `client/`."""
+"""The only source of random values and of the clock in `client/`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ def fresh_nonce() -> str:
 
 
 def fresh_number(bits: int) -> int:
-    """A random number of ``bits`` bits."""
     return secrets.randbits(bits)
 
 
 def monotonic_s() -> float:
-    """Returns the monotonic clock in seconds."""
     return time.monotonic()

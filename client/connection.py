@@ -1,7 +1,5 @@
-"""One blocking connection to a broker of Kafka 0.10 or newer.
-
-Each call uses the newest version that the broker, the protocol tables and the caller's limit allow.
-"""
+"""One blocking connection to a broker of Kafka 0.10 or newer. Each call uses the newest API version
+that the broker, the protocol tables and the caller all allow."""
 
 from __future__ import annotations
 
@@ -27,12 +25,13 @@ VERSION_CAPS: Mapping[str, int] = {
     "OffsetFetch": 9,
     "Produce": 12,
 }
-"""The newest version of each API that still has topic names; later versions have only topic ids."""
+"""The newest version of each API that still identifies topics by name. Later versions have only
+topic ids."""
 MAX_RESPONSE_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 20
 _RENEWED_AT = 0.85
-"""The fraction of a login's lifetime after which the client logs in again, as in Kafka's own
-clients."""
+"""The fraction of a SASL session's lifetime after which the client logs in again, as Kafka's own
+clients do."""
 
 
 class Sent(NamedTuple):
@@ -45,10 +44,10 @@ class Sent(NamedTuple):
 
 
 class Connection:
-    """A connection to a broker. The broker responds to requests in order, so that several requests
-    may be sent before the first response is received.
+    """A connection to a broker. Responses arrive in the order of the requests, so that several
+    requests may be sent before the first response is received.
 
-    Methods raise ClientError and its subclasses: NoBroker if no broker listens at the address.
+    Methods raise ClientError or a subclass, such as NoBroker if no broker listens at the address.
     """
 
     def __init__(
@@ -60,7 +59,8 @@ class Connection:
         security: Security = PLAINTEXT,
         left_s: Callable[[], float] | None = None,
     ) -> None:
-        """``left_s`` returns how many seconds are left for connecting."""
+        """Connects to the broker. ``left_s`` returns the number of seconds that are left for
+        connecting and for the login."""
         self.host = host
         self.port = port
         self.address = name_of((host, port))
@@ -72,13 +72,12 @@ class Connection:
         left = left_s or (lambda: timeout_s)
         self._correlation_id = 0
         self._answered_id = 0
-        """The correlation id of the last response received."""
         self._renew_s: float | None = None
-        """The monotonic time in seconds at which the client logs in again, before the broker closes
-        the expired session; None if the session does not expire."""
+        """The monotonic time in seconds at which the client logs in again, before the SASL session
+        expires; None if the session does not expire."""
         self._received = bytearray()
-        """The received part of an incomplete response. A read that Ctrl-C interrupted continues
-        with this part."""
+        """The received part of an incomplete response. If Ctrl-C interrupts a read, the next read
+        continues from here."""
         self._socket = self._connect(left)
         try:
             self.ranges = self._versions(left())
@@ -96,7 +95,7 @@ class Connection:
             self._renew_s = monotonic_s() + _RENEWED_AT * lifetime_ms / 1000
 
     def _renew(self) -> None:
-        """Logs in again if the login must be renewed and no response is outstanding."""
+        """Logs in again, if the login must be renewed and no response is outstanding."""
         if self._renew_s is None or self._answered_id < self._correlation_id:
             return
         if monotonic_s() >= self._renew_s:
@@ -127,11 +126,11 @@ class Connection:
 
     @property
     def is_here(self) -> bool:
-        """Returns whether the broker runs on the same machine as the client."""
+        """Returns True if the broker runs on the same machine as the client."""
         return bool(self._socket.getpeername()[0] == self._socket.getsockname()[0])
 
     def supports(self, name: str, version: int) -> bool:
-        """Whether the broker serves this version of an API."""
+        """Returns True if the broker supports this version of an API."""
         least, most = self.ranges.get(BY_NAME[name].key, (0, -1))
         return least <= version <= most
 
@@ -150,13 +149,14 @@ class Connection:
     def call(
         self, name: str, value: Value, timeout_s: float | None = None, version: int | None = None
     ) -> Value:
-        """Send one request, by default in the newest version; return the decoded response."""
+        """Sends one request and returns the decoded response. By default, uses the newest common
+        version."""
         return self.receive(self.send(name, value, timeout_s, version))
 
     def send(
         self, name: str, value: Value, timeout_s: float | None = None, version: int | None = None
     ) -> Sent:
-        """Sends one request without waiting for the response; `receive` returns the response."""
+        """Sends one request without waiting for the response, which `receive` returns."""
         api = BY_NAME[name]
         version = self.version_of(name) if version is None else version
         self._renew()
@@ -176,7 +176,7 @@ class Connection:
         return sent
 
     def receive(self, sent: Sent) -> Value:
-        """Wait for the response to a request."""
+        """Waits for the response to a request, and returns the decoded response."""
         try:
             self._socket.settimeout(sent.timeout_s)
             frame = self._read_frame()
@@ -198,8 +198,8 @@ class Connection:
             ) from None
 
     def exchange(self, token: bytes, timeout_s: float) -> bytes:
-        """Sends bytes without a request header, as clients did for SASL before Kafka 1.0; returns
-        the response."""
+        """Sends bytes without a request header and returns the response. Clients before Kafka 1.0
+        used this form for SASL."""
         try:
             self._socket.settimeout(timeout_s)
             self._socket.sendall(struct.pack(">i", len(token)) + token)
@@ -221,7 +221,7 @@ class Connection:
         )
 
     def _read_frame(self, least_bytes: int = 4) -> bytes:
-        """Return the next complete response without its length field."""
+        """Returns the next complete response, without its length field."""
         self._receive(4)
         size = int.from_bytes(self._received[:4], signed=True)
         if not least_bytes <= size <= MAX_RESPONSE_BYTES:
@@ -236,7 +236,7 @@ class Connection:
         return frame
 
     def _receive(self, size: int) -> None:
-        """Read until at least ``size`` bytes of the response are buffered."""
+        """Reads until at least ``size`` bytes of the response are buffered."""
         while len(self._received) < size:
             chunk = self._socket.recv(min(size - len(self._received), _CHUNK_BYTES))
             if not chunk:
@@ -244,11 +244,10 @@ class Connection:
             self._received += chunk
 
     def close(self) -> None:
-        """Close the socket."""
         self._socket.close()
 
 
 def name_of(address: Address) -> str:
-    """Return HOST:PORT, with brackets around an IPv6 address."""
+    """Returns HOST:PORT, with brackets around an IPv6 address."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

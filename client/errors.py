@@ -1,19 +1,19 @@
-"""Errors of a connection. Each message is a sentence for users."""
+"""The errors of a connection. Each message is a sentence for users."""
 
 from __future__ import annotations
 
 
 class ClientError(Exception):
-    """A request can't be sent, or the broker rejected the request."""
+    """Raised if a request can't be sent, or if the broker rejects it."""
 
 
 class NotAskable(ClientError):
-    """The request can't be encoded."""
+    """Raised if the request can't be encoded."""
 
 
 class Unreachable(ClientError):
-    """A broker did not respond, or its response is invalid."""
+    """Raised if a broker does not respond, or if its response is invalid."""
 
 
 class NoBroker(Unreachable):
-    """No broker listens at an address."""
+    """Raised if no broker listens at the address."""

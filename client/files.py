@@ -1,4 +1,4 @@
-"""Reads the files that are named in a client's settings."""
+"""Reads the files that a client's settings name."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Final
 from client.errors import ClientError
 
 BYTES_MAX: Final = 16 << 20
-"""The maximum number of bytes read from a file: a device such as /dev/zero has no end."""
+"""The maximum number of bytes that are read from a file. A limit is necessary, since a device such
+as /dev/zero is endless."""
 
 
 def read_bytes(place: Path | str) -> bytes:
-    """The content of a file. Raises ClientError with the file's name."""
+    """Returns the content of a file. Raises ClientError with the file's name."""
     try:
         with Path(place).open("rb") as file:
             found = file.read(BYTES_MAX + 1)

@@ -26,37 +26,37 @@ OPTION: Final = "--command-config"
 
 
 class Caller(Protocol):
-    """The connection that a login uses to send its requests."""
+    """The connection through which a login sends its requests."""
 
     address: str
 
     def supports(self, name: str, version: int) -> bool:
-        """Whether the broker serves this version of an API."""
+        """Returns True if the broker supports this version of an API."""
 
     def call(
         self, name: str, value: dict[str, Any], timeout_s: float | None, version: int | None
-    ) -> dict[str, Any]:
-        """Send one request; return its response."""
+    ) -> dict[str, Any]: ...
 
     def exchange(self, token: bytes, timeout_s: float) -> bytes:
-        """Send bytes that are not a request; return the response."""
+        """Sends bytes without a request header and returns the response."""
 
 
 @dataclass(frozen=True)
 class Tls:
-    """The trusted certificates, and the client's private key and certificates, in PEM."""
+    """The trusted certificates, and the client's private key and certificates, all in PEM
+    format."""
 
     trusted: str | None = None
-    """The trusted certificates; None for the certificates that this machine trusts."""
+    """The trusted certificates; None means the certificates that this machine trusts."""
     certificates: str | None = None
-    """The client's certificate, followed by its chain."""
+    """The client's certificate, and then its chain."""
     key: str | None = field(default=None, repr=False)
     key_password: str = field(default="", repr=False)
     check_host: bool = True
-    """Whether the broker's certificate must contain the host name to which the client connects."""
+    """True if the broker's certificate must contain the host name to which the client connects."""
 
     def context(self) -> ssl.SSLContext:
-        """Return the SSL context. Raises ClientError for unusable certificates or keys."""
+        """Returns the SSL context. Raises ClientError if certificates or keys can't be used."""
         import ssl  # not imported for plaintext connections
 
         try:
@@ -88,16 +88,16 @@ class Tls:
 
 @dataclass(frozen=True)
 class Login:
-    """The client's SASL login."""
+    """The SASL settings with which the client logs in."""
 
     mechanism: str
     who: Credentials
     token_file: str | None = None
-    """The file with the OAUTHBEARER token. The file is read at each login, since the token may be
-    renewed."""
+    """The file with the OAUTHBEARER token. It is read at each login, since another program may
+    renew the token."""
 
     def credentials(self) -> Credentials:
-        """Return the current credentials. Raises ClientError if the token's file can't be read."""
+        """Returns the current credentials. Raises ClientError if the token file can't be read."""
         if self.token_file is None:
             return self.who
         from security.sasl.client_side import Credentials
@@ -109,13 +109,12 @@ class Login:
 
     @property
     def says(self) -> str:
-        """The user's name for error messages."""
         return f"user {self.who.name}" if self.who.name else "the client"
 
 
 @dataclass(frozen=True)
 class Security:
-    """The security settings of Kafka's clients. The object can be pickled; its repr contains no
+    """The security settings of Kafka's clients. The object can be pickled. Its repr contains no
     password and no key."""
 
     tls: Tls | None = None
@@ -123,7 +122,7 @@ class Security:
 
     @property
     def advice(self) -> str:
-        """The advice for a connection that the broker closed."""
+        """The advice for the user if the broker closes the connection."""
         if self.tls is None and self.login is None:
             return (
                 f"; if the listener needs TLS or SASL, pass Kafka client properties with {OPTION}"
@@ -131,8 +130,8 @@ class Security:
         return "; does security.protocol match this listener?"
 
     def wrap(self, plain: socket.socket, host: str, address: str) -> socket.socket:
-        """Return the socket to use: ``plain``, or TLS over it. Raises ClientError for a certificate
-        that is not trusted."""
+        """Returns the socket to use: ``plain`` itself, or TLS over it. Raises ClientError if the
+        broker's certificate is not trusted."""
         if self.tls is None:
             return plain
         import ssl
@@ -156,11 +155,8 @@ class Security:
             ) from None
 
     def authenticate(self, caller: Caller, left_s: Callable[[], float]) -> int:
-        """Log in if SASL is configured; returns the session's lifetime in milliseconds, 0 for no
-        limit.
-
-        Raises ClientError if the broker rejects the login.
-        """
+        """Logs in if SASL is configured. Returns the session's lifetime in milliseconds; 0 means no
+        limit. Raises ClientError if the broker rejects the login."""
         if self.login is None:
             return 0
         return _Authentication(caller, self.login, left_s).run()
@@ -170,7 +166,7 @@ PLAINTEXT: Final = Security()
 
 
 class _Authentication:
-    """One login: SaslHandshake, then the tokens of the mechanism."""
+    """One login: SaslHandshake, and then the messages of the mechanism."""
 
     def __init__(self, caller: Caller, login: Login, left_s: Callable[[], float]) -> None:
         self._caller = caller
@@ -180,8 +176,7 @@ class _Authentication:
         self._lifetime_ms = 0
 
     def run(self) -> int:
-        """Logs in; returns the milliseconds until the login must be renewed, 0 if a renewal is not
-        needed."""
+        """Logs in. Returns the session's lifetime in milliseconds; 0 means no limit."""
         from client.chance import fresh_nonce
         from security.sasl.client_side import NotBelieved, client_login
 

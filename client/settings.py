@@ -1,4 +1,4 @@
-"""Parses the properties of Kafka's own clients, as in a file for `--command-config`, into
+"""Converts the properties of Kafka's own clients, as in a file for `--command-config`, to
 `Security`."""
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISM: Final = ("sasl.mechanism", "sasl.mechanisms")
 _JAAS: Final = "sasl.jaas.config"
 _LOGIN: Final = ("sasl.username", "sasl.password")
-"""librdkafka's properties for a login."""
+"""The properties of librdkafka for user name and password."""
 _TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
 _TOKEN: Final = ("oauth.access.token", "oauth.access.token.location")
-"""Options of OAuthBearerLoginModule: a token, or a file with a token, as in Strimzi's clients."""
+"""The options of OAuthBearerLoginModule that Strimzi's clients use: a token, or a file with a
+token."""
 _FILE: Final = "file:"
 _TRUST: Final = ("ssl.truststore.location", "ssl.truststore.certificates", "ssl.ca.location")
 _KEY_STORE: Final = "ssl.keystore.location"
@@ -33,10 +34,10 @@ _KEY: Final = "ssl.keystore.key"
 _KEY_PASSWORD: Final = "ssl.key.password"
 _CHECK: Final = "ssl.endpoint.identification.algorithm"
 _TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
-"""Properties that are ignored, because the type of a file is detected from its content."""
+"""Properties that are ignored, since the type of a file is recognized by its content."""
 _CALLBACKS: Final = ("sasl.login.callback.handler.class", "sasl.login.class")
-"""Java's properties for getting a token; ignored, since Muster's client reads the token from a file
-or a property."""
+"""Properties by which Java clients get a token. They are ignored, since this client reads the token
+from a file or a property."""
 _KNOWN: Final = frozenset(
     {
         "security.protocol",
@@ -59,8 +60,8 @@ _KNOWN: Final = frozenset(
 
 
 class Settings(NamedTuple):
-    """The security settings in a file of client properties, and the names of its ignored
-    properties."""
+    """The security settings in a file of client properties, and the names of ignored properties in
+    it."""
 
     security: Security
     unknown: tuple[str, ...]
@@ -80,7 +81,7 @@ def read_settings(file: Path) -> Settings:
 
 
 def settings_of(pairs: Mapping[str, str]) -> Settings:
-    """Returns the settings in ``pairs``, a mapping from property to value."""
+    """Returns the settings for the properties in ``pairs``, by property name."""
     protocol = pairs.get("security.protocol", PROTOCOLS[0]).upper()
     if protocol not in PROTOCOLS:
         raise ClientError(

@@ -1,4 +1,5 @@
-"""Parses times, durations and partitions, with the same spelling in every command's options."""
+"""Parses times, durations and partitions. The spelling is the same in the options of all
+commands."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 MOST_PARTITIONS: Final = 100_000
-"""A number that exceeds the partitions of any topic: a larger number is a typing error."""
+"""A number that exceeds the partition count of any topic. A larger number is treated as a typing
+error."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_MS = re.compile(r"\d{13}")
@@ -22,16 +24,13 @@ LONGEST_MS: Final = 36_525 * _UNITS_MS["d"]
 
 
 class MisspelledError(ValueError):
-    """A value can't be parsed; the message describes the correct spelling."""
+    """Raised if a value can't be parsed. The message describes the correct spelling."""
 
 
 def time_ms(text: str) -> int:
-    """Returns the milliseconds since 1970 of an ISO 8601 time. A time without a zone is in UTC, as
-    in Apache's tools.
-
-    A number of thirteen digits is taken as milliseconds since 1970, as in JSON and in Kafka's
-    records.
-    """
+    """Returns an ISO 8601 time in milliseconds since 1970. A time without a zone is in UTC, as in
+    Kafka's own tools. A number of thirteen digits already means milliseconds since 1970, as in JSON
+    and in records."""
     text = text.strip()
     if _EPOCH_MS.fullmatch(text):
         return int(text)
@@ -52,13 +51,13 @@ def time_ms(text: str) -> int:
 
 
 def is_duration(text: str) -> bool:
-    """Return whether a text is a duration, not a time."""
+    """Returns True if a text is a duration, False if it is a time."""
     return bool(_SHORT.fullmatch(text.strip())) or text.strip()[:1] in ("P", "p")
 
 
 def duration_ms(text: str) -> int:
-    """Return the milliseconds of an ISO 8601 duration (PnWnDTnHnMnS) or of a number with its unit
-    (90m)."""
+    """Returns an ISO 8601 duration (PnWnDTnHnMnS), or a number with a unit (90m), in
+    milliseconds."""
     short = _SHORT.fullmatch(text.strip())
     if short is not None:
         return _bounded(float(short[1]) * _UNITS_MS[short[2]])
@@ -78,7 +77,7 @@ def _bounded(milliseconds: float) -> int:
 
 
 def partition_numbers(text: str) -> list[int]:
-    """Return the partitions in a text such as ``0-1,5``, in ascending order."""
+    """Returns the partitions in a text such as ``0-1,5``, in ascending order."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -92,5 +91,5 @@ def partition_numbers(text: str) -> list[int]:
 
 
 def _is_number(text: str) -> bool:
-    """Return whether a text is a partition number: an int32 that is not negative."""
+    """Returns True if a text is a partition number: a non-negative int32."""
     return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < 1 << 31

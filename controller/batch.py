@@ -1,10 +1,10 @@
 """The requests of one step, collected and sent in Kafka's order.
 
-Brokers receive a topic as a whole: the topic's UpdateMetadata is delayed, over many steps if
-necessary, until each partition of the topic was settled once. Otherwise a producer that received
-only some of the partitions would compute the partitions of keys from too small a number. The same
-rule applies to partitions that are added to a topic, and to a broker that registers: the broker
-receives a topic only when the whole topic is collected. LeaderAndIsr is never delayed.
+Brokers receive a topic as a whole. The topic's UpdateMetadata is delayed, over many steps if
+necessary, until every partition of the topic has been settled once. Otherwise a producer that knows
+only some partitions would compute the partitions of keys from too small a number. The same rule
+applies to partitions that are added to a topic, and to a newly registered broker. LeaderAndIsr is
+never delayed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from controller.values import LEADER_OF_DELETED, BrokerFact, LeaderAndIsr
 Said = TypeVar("Said")
 
 _Gathered = dict[Topic, dict[int, Said]]
-"""Parts of a request by topic and partition; a later part for a partition replaces the earlier
+"""Parts of a request, by topic and partition. A later part for a partition replaces the earlier
 part."""
 _Shown = _Gathered[ShownPartition]
 
 
 class Batch:
-    """Requests that are being collected."""
+    """The requests that are being collected."""
 
     __slots__ = ("_awaited", "_cluster", "_greeted", "_shown", "_shown_to", "_stopped", "_told")
 
@@ -47,12 +47,12 @@ class Batch:
         self._shown: _Shown = {}
         self._shown_to: dict[int, _Shown] = {}
         self._awaited: dict[int, set[Topic]] = {}
-        """The topics whose UpdateMetadata is delayed, for each broker that has registered."""
+        """For each newly registered broker: the topics whose UpdateMetadata is delayed."""
         self._greeted = False
         self._stopped: dict[int, _Gathered[StoppedPartition]] = {}
 
     def send_state(self, partition: Partition, brokers: Iterable[int], new: Iterable[int]) -> None:
-        """Adds a partition to the LeaderAndIsr of these brokers and to the UpdateMetadata of all
+        """Adds a partition to the LeaderAndIsr of ``brokers``, and to the UpdateMetadata of all
         brokers."""
         known = partition.known
         if known is None:
@@ -69,17 +69,18 @@ class Batch:
         self.show(partition)
 
     def greet(self) -> None:
-        """Adds an UpdateMetadata for all brokers, even if the request has no partitions."""
+        """Makes sure that all brokers get an UpdateMetadata, even without partitions."""
         self._greeted = True
 
     def await_topics(self, broker_id: int, topics: Iterable[Topic]) -> set[Topic]:
-        """Delays the UpdateMetadata of these topics for a new broker, until the caller removes the
+        """Delays the UpdateMetadata of the topics for a new broker, until the caller removes the
         topics from the returned set."""
         awaited = self._awaited[broker_id] = set(topics)
         return awaited
 
     def broker_gone(self, broker_id: int) -> None:
-        """Drops the delayed requests for a broker, and empties the set of its topics."""
+        """Drops the delayed requests for a broker, and empties the set that `await_topics`
+        returned."""
         self._shown_to.pop(broker_id, None)
         if awaited := self._awaited.pop(broker_id, None):
             awaited.clear()
@@ -90,7 +91,7 @@ class Batch:
             _gather(self._shown, partition, self._shown_as(partition, partition.known))
 
     def show_to(self, broker_id: int, partition: Partition) -> None:
-        """Adds a partition to the UpdateMetadata of a new broker."""
+        """Adds a partition to the UpdateMetadata of one new broker."""
         if partition.known is not None and broker_id in self._cluster.brokers:
             shown = self._shown_as(partition, partition.known)
             _gather(self._shown_to.setdefault(broker_id, {}), partition, shown)
@@ -100,12 +101,13 @@ class Batch:
         _gather(self._shown, partition, self._shown_as_deleted(partition))
 
     def show_deleted_to(self, broker_id: int, partition: Partition) -> None:
-        """Adds the deletion of a partition to the UpdateMetadata of a broker that has returned."""
+        """Adds the deletion of a partition to the UpdateMetadata of one broker that has
+        returned."""
         shown = self._shown_as_deleted(partition)
         _gather(self._shown_to.setdefault(broker_id, {}), partition, shown)
 
     def drop(self, topic: Topic) -> None:
-        """Drops the delayed partitions of a topic that is removed."""
+        """Drops the delayed partitions of a topic that has been removed."""
         topic.unsettled.clear()
         for awaited in self._awaited.values():
             awaited.discard(topic)
@@ -140,8 +142,8 @@ class Batch:
         )  # fmt: skip
 
     def take(self) -> list[Send]:
-        """Returns the requests to all brokers; the requests to each broker are in the order in
-        which they must be sent."""
+        """Returns and removes the requests to all brokers. The requests to each broker are in the
+        order in which they must be sent."""
         cluster, sends = self._cluster, list[Send]()
         if not (self._told or self._shown or self._shown_to or self._greeted or self._stopped):
             return sends
@@ -177,8 +179,8 @@ class Batch:
         return sends
 
     def _shown_and_held_alone(self, broker_id: int, to_all: _Shown) -> tuple[_Shown, _Shown]:
-        """Splits the partitions for one broker into the partitions that can be sent now and the
-        partitions that are delayed, because the broker's topics are still being collected."""
+        """Splits the partitions for one broker into those that can be sent now, and those that are
+        delayed until all partitions of their topic are collected."""
         awaited = self._awaited.get(broker_id, set())
         now, later = _whole_and_held(self._shown_to.get(broker_id, {}), awaited)
         for topic, partitions in to_all.items():
@@ -195,8 +197,8 @@ def _gather(said: _Gathered[Said], partition: Partition, value: Said) -> None:
 
 
 def _whole_and_held(shown: _Shown, awaited: Container[Topic] = ()) -> tuple[_Shown, _Shown]:
-    """Splits ``shown`` into the topics that can be sent now, and the topics with partitions that
-    are not settled or collected yet."""
+    """Splits the topics in ``shown`` into topics that can be sent now, and topics with partitions
+    that are not settled or collected yet."""
     whole, held = _Shown(), _Shown()
     for topic, partitions in shown.items():
         (held if topic.unsettled or topic in awaited else whole)[topic] = partitions

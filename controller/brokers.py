@@ -1,9 +1,9 @@
 """Brokers: registrations, losses, restarts, changes, and failed log directories.
 
-A registration is identified by the broker id and the czxid of the broker's node. The same id with a
-larger czxid means that the broker restarted between two reads. This is handled as a loss followed
-by a registration. A restart that this controller and the previous controller did not observe is
-detected from the states that are read (`Cluster.lost_since`).
+The broker id and the czxid of the broker's znode identify a registration. If the same id has a
+larger czxid, the broker has restarted between two reads; this is handled as a loss and then a
+registration. A restart that no controller observed is detected from the partition states that are
+read (`Cluster.lost_since`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from protocol import errors
 
 
 def brokers_seen(work: Work, facts: Iterable[BrokerFact]) -> None:
-    """Handles the brokers that are new, lost, restarted or changed since the last fact."""
+    """Handles the brokers that are new, lost, restarted or changed since the previous fact."""
     before = work.cluster.brokers
     now = {each.broker_id: each for each in sorted(facts, key=lambda each: each[:2])}
     for broker_id, known in before.items():
@@ -81,7 +81,7 @@ def _joined(work: Work, broker_id: int) -> None:
 
 
 def owe(partition: Partition, broker_id: int) -> None:
-    """Records that a broker must get a LeaderAndIsr."""
+    """Notes that a broker must still get a LeaderAndIsr for the partition."""
     if broker_id not in partition.owed:
         partition.owed = (*partition.owed, broker_id)
 
@@ -89,8 +89,8 @@ def owe(partition: Partition, broker_id: int) -> None:
 def _introduce(
     work: Work, broker_id: int, topics: Iterable[Topic], awaited: set[Topic]
 ) -> Iterator[None]:
-    """Sends all topics to a new broker, each topic as a whole. If a topic is removed before it is
-    sent, the broker no longer waits for it."""
+    """Sends all topics to a new broker, each topic as a whole. A topic that is removed before it is
+    sent is skipped."""
     for topic in topics:
         for partition in [*topic.partitions.values()]:
             yield
@@ -103,8 +103,8 @@ def _introduce(
 
 
 def begin(work: Work) -> None:
-    """Begins to act as controller: sends the list of live brokers to all brokers, then settles all
-    partitions."""
+    """Begins to act as controller: sends the list of live brokers to all brokers, and then settles
+    all partitions."""
     work.batch.greet()
     work.flush()
     for partition in work.cluster.partitions():
@@ -116,8 +116,8 @@ def begin(work: Work) -> None:
 
 
 def log_dirs_notified(work: Work, notice: LogDirsNotified) -> None:
-    """Handles lost log directories: the brokers get LeaderAndIsr requests, and their responses list
-    the failed replicas."""
+    """Handles a notice of failed log directories. The affected brokers get LeaderAndIsr requests;
+    their responses name the failed replicas."""
     for broker_id in dict.fromkeys(notice.broker_ids):
         if broker_id in work.cluster.brokers:
             for partition in work.cluster.of_broker.get(broker_id, ()):
@@ -131,7 +131,8 @@ def log_dirs_notified(work: Work, notice: LogDirsNotified) -> None:
 
 
 def answered(work: Work, answer: Answered) -> None:
-    """Handles a broker's response; the response of an earlier registration is ignored."""
+    """Handles a broker's response. Ignores a response from an earlier registration of the
+    broker."""
     request = answer.request
     broker = work.cluster.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
@@ -152,8 +153,8 @@ def answered(work: Work, answer: Answered) -> None:
 
 
 def _replicas_answered(work: Work, broker_id: int, answer: Answered) -> None:
-    """Records which replicas have a failed log directory (error 56) or a working one (0) according
-    to the response."""
+    """Notes, from a response, which replicas have a failed log directory (error code 56), and which
+    replicas have a working log directory (0)."""
     failed = []
     for key, error in answer.partitions.items():
         partition = work.cluster.partition(key)

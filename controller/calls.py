@@ -1,7 +1,7 @@
-"""Calls: the decoded requests of APIs that the controller serves. Each ticket gets one reply.
+"""Calls: the decoded requests of APIs that the controller serves.
 
-A call has no versions or bytes. ``ticket`` is opaque to the core, which returns the ticket with the
-reply that the call's docstring names (`controller.outcome`).
+Each ticket gets one reply. A call has no versions or bytes. The core does not inspect ``ticket``,
+and returns it with the reply that the call's docstring names (`controller.outcome`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Ticket = Any
 
 
 class IsrChange(NamedTuple):
-    """The ISR that the leader of one partition requests (KIP-497)."""
+    """The new ISR that the leader of one partition requests (KIP-497)."""
 
     topic: str
     topic_id: bytes | None
@@ -26,7 +26,7 @@ class IsrChange(NamedTuple):
     partition_epoch: int
     isr: Replicas
     broker_epochs: tuple[int, ...] = ()
-    """The broker epochs of the ISR's members, since v3 (KIP-903); -1 for an unknown epoch."""
+    """The broker epochs of the ISR members, in v3 and later (KIP-903); -1 for an unknown epoch."""
     recovering: bool = False
 
 
@@ -47,7 +47,7 @@ class ControlledShutdown:
     ticket: Ticket
     broker_id: int
     broker_epoch: int
-    """The broker epoch of the broker; -1 if the request has no epoch."""
+    """The epoch of the broker that stops; -1 if the request contains no epoch."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -57,13 +57,13 @@ class ElectLeaders:
     ticket: Ticket
     unclean: bool
     partitions: Sequence[TopicPartition] | None
-    """The partitions whose leaders are elected; None for all partitions."""
+    """The partitions for which leaders are elected; None means all partitions."""
 
 
 @dataclass(slots=True, frozen=True)
 class AlterReassignments:
-    """Reassigns partitions; a partition with None cancels its reassignment. The reply is a
-    ReassignmentsReply."""
+    """Reassigns partitions. If the new replicas of a partition are None, its reassignment is
+    cancelled. The reply is a ReassignmentsReply."""
 
     ticket: Ticket
     targets: Mapping[TopicPartition, Sequence[int] | None]
@@ -75,7 +75,7 @@ class ListReassignments:
 
     ticket: Ticket
     partitions: Sequence[TopicPartition] | None
-    """The partitions to list; None for all partitions."""
+    """The partitions to list; None means all partitions."""
 
 
 @dataclass(slots=True, frozen=True)

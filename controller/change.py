@@ -1,5 +1,5 @@
-"""A change of a partition's state: the state to write, its cause, and the request that it
-completes."""
+"""A change of a partition's state: the state to write, its cause, and the request that the change
+grants."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Change:
     """A change of a partition's state."""
 
     state: LeaderAndIsr
-    """The state to write; its ``partition_epoch`` is the expected version of the node."""
+    """The state to write. Its ``partition_epoch`` is the version that the node must have."""
     cause: Cause
     lost: Replicas = ()
-    """The brokers in ``Partition.lost`` that the change already considers."""
+    """The brokers in ``Partition.lost`` that the change already takes into account."""
     pending: PendingRequest | None = None
-    """The request that the change grants; None if the change was not requested."""
+    """The request that the change grants; None if no request caused the change."""
     finishes: bool = False
-    """True if the change completes a reassignment, so that the target becomes the replicas."""
+    """True if the change completes a reassignment: the target replicas become the replicas."""

@@ -24,16 +24,17 @@ class Cluster:
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
         self.of_broker: dict[int, dict[Partition, None]] = {}
-        """The partitions that have a replica on each broker."""
+        """The partitions that have a replica on a broker, by broker id."""
         self.unclean = config.unclean_leader_election_enable
 
     def lives(self, partition: Partition, broker_id: int) -> bool:
-        """Returns whether a replica may be leader and may be in the ISR."""
+        """Returns True if the replica on this broker may be leader and may be in the ISR."""
         return self.is_back(partition, broker_id) and broker_id not in partition.lost
 
     def is_back(self, partition: Partition, broker_id: int) -> bool:
-        """Returns the result of ``lives``, but also True for a replica whose broker was lost and
-        has returned since the last decision."""
+        """Returns True if the replica's broker is registered and not shutting down, and the
+        replica's log directory has not failed. Unlike `lives`, also returns True if the broker was
+        lost and has returned since the last decision."""
         return (
             broker_id in self.brokers
             and broker_id not in self.shutting_down
@@ -41,8 +42,8 @@ class Cluster:
         )
 
     def is_there(self, partition: Partition, broker_id: int) -> bool:
-        """Returns whether a leader may continue until another replica can become leader. The
-        leader's broker may be shutting down."""
+        """Returns True if the leader on this broker may continue until another replica can become
+        leader. The broker may be shutting down."""
         return (
             broker_id in self.brokers
             and broker_id not in partition.failed_on
@@ -50,13 +51,12 @@ class Cluster:
         )
 
     def lost_since(self, known: LeaderAndIsr) -> Replicas:
-        """Returns the leader and ISR members of a read state that are down, or that registered
-        after the state was written.
+        """Returns the leader and ISR members in ``known``, a state read from ZooKeeper, that are
+        down or have registered after the state was written.
 
         The state and its leader epoch belong to an earlier registration of these brokers. If the
-        controller failed too, a broker may have restarted without being observed, and may have lost
-        the end of its log in a power failure. This applies to states that were written by leaders
-        and by controllers.
+        controller failed too, a broker may have restarted unobserved, and may have lost the end of
+        its log in a power failure.
         """
         members = dict.fromkeys((known.leader, *known.isr))
         members.pop(NO_LEADER, None)
@@ -66,43 +66,38 @@ class Cluster:
         )
 
     def partition(self, key: TopicPartition) -> Partition | None:
-        """Returns the partition with this topic name and partition index; None if it does not
-        exist."""
+        """Returns the partition with this topic name and index; None if it does not exist."""
         topic = self.topics.get(key[0])
         return None if topic is None else topic.partitions.get(key[1])
 
     def place(self, partition: Partition, broker_ids: Iterable[int]) -> None:
-        """Records that these brokers have a replica of the partition."""
         for broker_id in broker_ids:
             self.of_broker.setdefault(broker_id, {})[partition] = None
 
     def displace(self, partition: Partition, broker_ids: Iterable[int]) -> None:
-        """Records that these brokers no longer have a replica of the partition. Their failed
-        directories are cleared, because a later replica on these brokers has not failed."""
+        """Notes that the brokers no longer have a replica of the partition. Also forgets their
+        failed directories, since a later replica on these brokers has not failed."""
         gone = [*broker_ids]
         for broker_id in gone:
             self.of_broker.get(broker_id, {}).pop(partition, None)
         partition.works_on(gone)
 
     def add(self, topic: Topic) -> None:
-        """Adds a topic, or updates the id of a known topic."""
         self.topics[topic.name] = topic
         if topic.topic_id is not None:
             self.by_id[topic.topic_id] = topic
 
     def remove(self, topic: Topic) -> None:
-        """Removes a topic."""
         del self.topics[topic.name]
         if topic.topic_id is not None and self.by_id.get(topic.topic_id) is topic:
             del self.by_id[topic.topic_id]
 
     def partitions(self) -> Iterable[Partition]:
-        """All partitions."""
         for topic in self.topics.values():
             yield from topic.partitions.values()
 
     def missing(self, topic: Topic) -> set[int]:
-        """The brokers that must return before a topic can be deleted."""
+        """Returns the brokers that must return before a topic can be deleted."""
         return {
             broker_id
             for partition in topic.partitions.values()
@@ -111,5 +106,5 @@ class Cluster:
         }
 
     def allows_unclean(self, topic: Topic) -> bool:
-        """Whether a replica that is not in the ISR may become leader."""
+        """Returns True if a replica outside the ISR may become leader."""
         return self.unclean if topic.unclean is None else topic.unclean

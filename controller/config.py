@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, frozen=True)
 class ControllerConfig:
-    """The broker's settings for the controller; a setting that Kafka also has keeps Kafka's
-    name."""
+    """The broker's settings for the controller. A setting that Kafka has too keeps Kafka's name."""
 
     broker_id: int
     unclean_leader_election_enable: bool = False
@@ -17,6 +16,7 @@ class ControllerConfig:
     leader_imbalance_per_broker_percentage: int = 10
     leader_imbalance_check_interval_ms: int = 300_000
     topic_ids: bool = True
-    """Whether topics without ids get ids: inter.broker.protocol.version >= 2.8-IV0."""
+    """True if topics without an id get one: inter.broker.protocol.version >= 2.8-IV0."""
     recovery_state: bool = True
-    """Whether an unclean leader is RECOVERING: inter.broker.protocol.version >= 3.2-IV0."""
+    """True if an uncleanly elected leader is in the state RECOVERING: inter.broker.protocol.version
+    >= 3.2-IV0."""

@@ -1,5 +1,5 @@
 """The controller: accepts one event at a time and returns an outcome. The docstring of the package
-`controller` describes the host."""
+`controller` describes the code that runs it."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ from protocol import errors
 from protocol.now import Now
 
 SLICE = 256
-"""The maximum number of write results in one step, and of partitions and sweep units in one slice.
-Each of these numbers takes at most 3 ms."""
+"""The maximum number of write results in one step, and of partitions in one slice. So many take at
+most 3 ms."""
 
 
 class Controller:
-    """The controller; a new object is created for each won election."""
+    """The controller of one epoch. A new object is created after each won election."""
 
     def __init__(self, config: ControllerConfig, epoch: int) -> None:
         self.cluster = Cluster(config, epoch)
@@ -79,11 +79,11 @@ class Controller:
 
     @property
     def epoch(self) -> int:
-        """The controller epoch, from its election."""
+        """The controller epoch that the election gave to this controller."""
         return self.cluster.epoch
 
     def handle(self, event: Fact | Call, now: Now) -> Outcome:
-        """Handles a fact or a call, and works for one slice; the outcome's ``more`` is true if work
+        """Handles a fact or a call, and works for one slice. The outcome's ``more`` is True if work
         remains."""
         work = self._work
         work.now_ms = now.mono_ms
@@ -98,7 +98,6 @@ class Controller:
         return self.work(now)
 
     def work(self, now: Now) -> Outcome:
-        """Continues with the backlog for one slice."""
         work = self._work
         work.now_ms = now.mono_ms
         budget = SLICE if work.ready else 0
@@ -124,22 +123,21 @@ class Controller:
         return work.take()
 
     def doing(self) -> Doing:
-        """The operations in progress, as counts."""
+        """Returns the numbers of operations in progress."""
         return doing(self._work)
 
     def waits(self, only: str | None = None) -> Iterator[list[Waits]]:
-        """Yields the `Waits` of each topic, or of the topic ``only``: one list per topic, so that
-        the caller can work in slices."""
+        """Yields the `Waits` of each topic, or of the topic ``only``. Each topic is one list, so
+        that the caller can work in slices."""
         return waits(self.cluster, only)
 
     def counts(self) -> Iterator[Counts]:
-        """Yields the counts for metrics after each topic. The counts are cumulative, so the last
-        value is the total."""
+        """Yields the counts for metrics after each topic. The counts are cumulative; the last value
+        is the total."""
         return counts(self.cluster)
 
     def next_deadline(self) -> int | None:
-        """Returns the next time at which a `Tick` is due, in monotonic milliseconds; None if no
-        `Tick` is due."""
+        """Returns the monotonic time in ms at which the next `Tick` is due; None if none is due."""
         due = (self._work.retry_due_ms, self._work.balance_due_ms)
         return min((each for each in due if each is not None), default=None)
 
@@ -239,9 +237,8 @@ class Controller:
 
 
 def refusal(call: Call) -> Reply:
-    """The reply of a broker that is not the controller: NOT_CONTROLLER, or STALE_CONTROLLER_EPOCH
-    to ControlledShutdown.
-    """
+    """Returns the reply of a broker that is not the controller: NOT_CONTROLLER, or
+    STALE_CONTROLLER_EPOCH for ControlledShutdown."""
     match call:
         case AlterPartition():
             return AlterPartitionReply(errors.NOT_CONTROLLER)

@@ -1,11 +1,13 @@
-"""Deletion of topics: their replicas first, then their znodes.
+"""Deletion of topics: first their replicas, then their znodes.
 
 A topic is queued until none of its partitions is being written or reassigned. Then all brokers get
-leader -2, and brokers with a replica get StopReplica with delete. A broker that is down gets these
-requests when it returns. The znodes are deleted after the last replica. Before that, a topic of the
-same name can't be created, because a remaining replica could be mistaken for a replica of the new
-topic. A new controller starts the deletion again before it sends the topic to brokers. Source:
-Kafka 3.9 ``TopicDeletionManager``.
+leader -2, and the brokers with a replica get StopReplica with delete. A broker that is down gets
+these requests when it returns.
+
+The znodes are deleted after the last replica. Until then, no topic with the same name can be
+created, because a remaining replica could be mistaken for a replica of the new topic. A new
+controller starts the deletion again before it sends the topic to brokers. Source: Kafka 3.9
+``TopicDeletionManager``.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _IN_DELETION = (
 
 
 def deletions_seen(work: Work, names: Iterable[str]) -> None:
-    """Queues the deletions that the nodes of `/admin/delete_topics` request."""
+    """Queues the deletions that the nodes in `/admin/delete_topics` request."""
     for name in names:
         topic = work.cluster.topics.get(name)
         if topic is None:
@@ -49,7 +51,7 @@ def deletions_seen(work: Work, names: Iterable[str]) -> None:
 
 
 def look_at_queued(work: Work) -> None:
-    """Begins each queued deletion that no longer has to wait."""
+    """Begins each queued deletion that no longer needs to wait."""
     work.look_at_queued = False
     for topic in [*work.queued.values()]:
         if topic.deletion is Deletion.QUEUED and _may_begin(topic):
@@ -93,7 +95,6 @@ def _delete_replica(work: Work, partition: Partition, broker_id: int) -> None:
 
 
 def stop_answered(work: Work, partition: Partition, broker_id: int, error: int) -> None:
-    """Handles the response to a StopReplica with delete."""
     topic = partition.topic
     if (
         topic.deletion is not Deletion.STARTED
@@ -109,19 +110,15 @@ def stop_answered(work: Work, partition: Partition, broker_id: int, error: int) 
 
 
 def broker_lost(partition: Partition, broker_id: int) -> None:
-    """If the replica is being deleted, moves it to DELETION_INELIGIBLE, because its broker is
+    """If the replica is being deleted, sets its state to DELETION_INELIGIBLE, because its broker is
     lost."""
     if partition.replica_state(broker_id) is ReplicaState.DELETION_STARTED:
         partition.move_replica(broker_id, ReplicaState.DELETION_INELIGIBLE)
 
 
 def introduce(work: Work, broker_id: int) -> None:
-    """Sends the deletions in progress to a new broker, because the registration may be new although
-    the process is old.
-
-    A process that did not restart still returns these topics to clients, and would not get an
-    UpdateMetadata about them after the deletion.
-    """
+    """Sends the deletions in progress to a newly registered broker. Its process may be old: without
+    an UpdateMetadata about these topics, it would continue to return them to clients."""
     for topic in work.queued.values():
         if topic.is_being_deleted:
             for partition in topic.partitions.values():
@@ -129,7 +126,7 @@ def introduce(work: Work, broker_id: int) -> None:
 
 
 def broker_back(work: Work, partition: Partition, broker_id: int) -> None:
-    """Retries the deletion of a replica whose broker has returned."""
+    """Retries the deletion of a replica after its broker has returned."""
     if partition.replica_state(broker_id) is ReplicaState.DELETION_INELIGIBLE:
         partition.move_replica(broker_id, ReplicaState.OFFLINE)
         _delete_replica(work, partition, broker_id)

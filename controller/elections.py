@@ -1,9 +1,9 @@
 """Elections: computes the state to write from the states of a partition and of brokers.
 
 These functions have no side effects. They check in this order, and return the first change that
-needs a write: the first state; a lost leader or lost members of the ISR; the next step of a
-reassignment. Requested changes are checked after these changes (`granting`). Every new state has
-leader_epoch + 1, because brokers ignore a state with the same epoch.
+must be written: the first state; a lost leader or lost ISR members; the next step of a
+reassignment. Requested changes come after these (`granting`). Every new state has leader_epoch + 1,
+because brokers ignore a state with the same epoch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from controller.values import NO_LEADER, LeaderAndIsr, Replicas
 
 
 def next_change(cluster: Cluster, partition: Partition) -> Change | None:
-    """Returns the change that must be written now; None if the state need not change."""
+    """Returns the change that must be written now; None if no change is necessary."""
     known = partition.known
     if known is None:
         return _first(cluster, partition)
@@ -28,8 +28,8 @@ def next_change(cluster: Cluster, partition: Partition) -> Change | None:
 
 
 def wants_unclean_setting(cluster: Cluster, partition: Partition) -> bool:
-    """Returns whether the topic's unclean.leader.election.enable must be read, because it
-    determines whether a live replica may become leader."""
+    """Returns True if the topic's unclean.leader.election.enable must be read because it decides
+    whether a live replica may become leader."""
     known, topic = partition.known, partition.topic
     return (
         known is not None
@@ -41,7 +41,7 @@ def wants_unclean_setting(cluster: Cluster, partition: Partition) -> bool:
 
 
 def _first(cluster: Cluster, partition: Partition) -> Change | None:
-    """Returns the change to the first state: the first live replica is leader, and all live
+    """Returns the change to the first state. The first live replica is the leader; all live
     replicas are in the ISR."""
     live = tuple(each for each in _candidates(partition) if cluster.is_back(partition, each))
     if not live:
@@ -51,8 +51,8 @@ def _first(cluster: Cluster, partition: Partition) -> Change | None:
 
 
 def _kept(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change | None:
-    """Returns the change of a partition whose leader is live: another leader if the leader is
-    shutting down, and the ISR without its lost members."""
+    """Returns the change for a partition whose leader is live: another leader if the leader is
+    shutting down, and an ISR without lost members."""
     replicas, leader = partition.replicas, known.leader
     if leader in cluster.shutting_down and len(replicas) > 1:
         live = _live_in_isr(cluster, partition, known)
@@ -68,12 +68,11 @@ def _kept(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change
 def offline(
     cluster: Cluster, partition: Partition, known: LeaderAndIsr, *, unclean: bool = False
 ) -> Change | None:
-    """Returns the change of a partition that has no leader, or has lost its leader.
+    """Returns the change for a partition that has no leader or has lost its leader.
 
-    The new leader is, in order of preference: a member of the ISR whose session was not
-    interrupted; a member of the ISR that has returned; with unclean election, any live replica.
-    Without a leader the ISR keeps its members, because each member may become leader when it
-    returns.
+    The new leader is, in order of preference: an ISR member whose session was not interrupted; an
+    ISR member that has returned; with unclean election, any live replica. Without a leader the ISR
+    keeps its members, because each of them may become leader when it returns.
     """
     live = _live_in_isr(cluster, partition, known)
     if not live:
@@ -93,8 +92,8 @@ def offline(
 
 
 def preferred(cluster: Cluster, partition: Partition, cause: Cause) -> Change | None:
-    """The change to the preferred leader; None if the preferred leader already leads, is not live
-    or is not in the ISR."""
+    """Returns the change to the preferred leader; None if the preferred leader already leads, is
+    not live or is not in the ISR."""
     known, first = partition.known, _candidates(partition)[:1]
     if known is None or not first or known.leader == first[0]:
         return None
@@ -132,11 +131,11 @@ def led_by(
     *,
     finishes: bool = False,
 ) -> Change | None:
-    """Returns the change that restricts the leader and the ISR to these replicas; the current
-    leader stays if possible.
+    """Returns the change that restricts the leader and the ISR to ``replicas``. The current leader
+    stays if possible.
 
-    A state that ``finishes`` a reassignment keeps the ISR; `_moved` removes the leaving replicas
-    from the ISR afterwards.
+    If ``finishes`` is True, the change completes a reassignment and keeps the ISR; `_moved` then
+    removes the leaving replicas from it.
     """
     isr = tuple(each for each in known.isr if each in replicas)
     leader = known.leader
@@ -151,8 +150,8 @@ def led_by(
 
 
 def _candidates(partition: Partition) -> Replicas:
-    """Returns the replicas that may become leader: all replicas except those that the pending write
-    of the topic's node removes."""
+    """Returns the replicas that may become leader: all replicas except those that a pending write
+    to the topic's node removes."""
     wanted = partition.topic.wanted.get(partition.index)
     if wanted is None:
         return partition.replicas
@@ -160,7 +159,7 @@ def _candidates(partition: Partition) -> Replicas:
 
 
 def _live_in_isr(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Replicas:
-    """The live members of the ISR in the order of the assignment."""
+    """Returns the live ISR members in the order of the assignment."""
     return tuple(
         each for each in _candidates(partition)
         if each in known.isr and cluster.lives(partition, each)

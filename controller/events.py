@@ -10,7 +10,7 @@ from controller.values import Assignment, Replicas
 
 
 class Cause(Enum):
-    """The cause of a written state."""
+    """The cause of a partition's new state."""
 
     CREATED = "created"
     OFFLINE = "leader or ISR member failed"
@@ -24,7 +24,7 @@ class Cause(Enum):
 
 @dataclass(slots=True, frozen=True)
 class ControllerReady:
-    """The controller has begun to act."""
+    """The new controller has read the state of the cluster and begins its work."""
 
     epoch: int
     brokers: tuple[int, ...]
@@ -39,8 +39,8 @@ class BrokerJoined:
     broker_id: int
     epoch: int
     bounced: bool
-    """Whether the broker restarted so quickly that the controller did not see the end of its
-    session."""
+    """Whether the broker restarted so quickly that the controller did not see its old registration
+    end."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -83,8 +83,8 @@ class StateWritten:
 
 @dataclass(slots=True, frozen=True)
 class StateLost:
-    """A state was not written because its node had another version. The node is read, and the state
-    is computed again."""
+    """A partition's state was not written, because its znode had another version than expected. The
+    controller reads the znode and decides again."""
 
     topic: str
     partition: int
@@ -92,7 +92,7 @@ class StateLost:
 
 @dataclass(slots=True, frozen=True)
 class OtherController:
-    """The state in a node has the epoch of a newer controller."""
+    """The state znode of a partition has the epoch of a newer controller."""
 
     topic: str
     partition: int
@@ -119,7 +119,7 @@ class TopicAdded:
 
 @dataclass(slots=True, frozen=True)
 class DeletionQueued:
-    """A topic will be deleted; ``waits_for`` are the brokers that must return first."""
+    """The deletion of a topic waits until the brokers in ``waits_for`` are registered again."""
 
     name: str
     waits_for: tuple[int, ...]
@@ -141,7 +141,7 @@ class TopicRemoved:
 
 @dataclass(slots=True, frozen=True)
 class ReassignmentStarted:
-    """A reassignment has begun: the partition gets other replicas."""
+    """The reassignment of a partition to other replicas has begun."""
 
     topic: str
     partition: int
@@ -152,7 +152,8 @@ class ReassignmentStarted:
 
 @dataclass(slots=True, frozen=True)
 class ReassignmentDone:
-    """A reassignment was completed or cancelled; the partition has these replicas."""
+    """A reassignment was completed or cancelled. ``replicas`` are the partition's replicas
+    afterwards."""
 
     topic: str
     partition: int
@@ -161,7 +162,7 @@ class ReassignmentDone:
 
 @dataclass(slots=True, frozen=True)
 class RequestRefused:
-    """A broker rejected a whole request."""
+    """A broker responded to a request of the controller with an error for the whole request."""
 
     broker_id: int
     request: str

@@ -17,7 +17,8 @@ class BrokersSeen:
 
     brokers: Sequence[BrokerFact]
     registrations: int = -1
-    """The version of `/brokers/ids` before this read, with which the host fences writes."""
+    """The version of `/brokers/ids` before this read. A state is written only if the version is
+    still the same."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -29,11 +30,12 @@ class TopicsSeen:
 
 @dataclass(slots=True, frozen=True)
 class TopicSeen:
-    """The node of a topic, as the result of `ReadTopic` and after each change of its data.
+    """The znode of a topic: the result of `ReadTopic`, and of each later change of the znode's
+    data.
 
-    ``spare_id`` is for a topic whose node has no id. It is the id by which this broker already
-    knows the topic, because an old tool may have dropped the id from the node. For an unknown topic
-    it is a random id.
+    ``spare_id`` is the topic id to write if the znode has none. It is the id that this broker knows
+    for the topic, because an old tool may have dropped the id from the znode. If the broker knows
+    no id, ``spare_id`` is random.
     """
 
     topic: TopicFact
@@ -42,15 +44,15 @@ class TopicSeen:
 
 @dataclass(slots=True, frozen=True)
 class TopicGone:
-    """A result of `ReadTopic`: the node of the topic does not exist."""
+    """A result of `ReadTopic`: the topic's znode does not exist."""
 
     name: str
 
 
 @dataclass(slots=True, frozen=True)
 class StatesRead:
-    """The state nodes of partitions, as the result of `ReadStates`; None for a node that does not
-    exist."""
+    """The result of `ReadStates`: the content of each partition's state znode, or None if the znode
+    does not exist."""
 
     states: Sequence[tuple[TopicPartition, LeaderAndIsr | None]]
 
@@ -64,7 +66,7 @@ class DeletionsSeen:
 
 @dataclass(slots=True, frozen=True)
 class ReassignmentsSeen:
-    """The content of `/admin/reassign_partitions` after the node was created; empty if the node
+    """The content of `/admin/reassign_partitions` after the znode was created; empty if the znode
     does not exist."""
 
     targets: Mapping[TopicPartition, Replicas]
@@ -72,15 +74,15 @@ class ReassignmentsSeen:
 
 @dataclass(slots=True, frozen=True)
 class PreferredSeen:
-    """The content of `/admin/preferred_replica_election`, if the node exists; the controller then
-    deletes the node."""
+    """The content of `/admin/preferred_replica_election`. The controller deletes the znode
+    afterwards."""
 
     partitions: Sequence[TopicPartition]
 
 
 @dataclass(slots=True, frozen=True)
 class IsrNotified:
-    """Nodes of `/isr_change_notification`, and the partitions that they name."""
+    """The znodes below `/isr_change_notification`, and the partitions that these znodes name."""
 
     paths: Sequence[str]
     partitions: Sequence[TopicPartition]
@@ -88,7 +90,7 @@ class IsrNotified:
 
 @dataclass(slots=True, frozen=True)
 class LogDirsNotified:
-    """Nodes of `/log_dir_event_notification`, and the brokers that they name."""
+    """The znodes below `/log_dir_event_notification`, and the brokers that these znodes name."""
 
     paths: Sequence[str]
     broker_ids: Sequence[int]
@@ -96,9 +98,9 @@ class LogDirsNotified:
 
 @dataclass(slots=True, frozen=True)
 class UncleanSeen:
-    """The value of `unclean.leader.election.enable` of a topic, or of the whole cluster if the name
-    is empty. None means that the topic does not have the setting. This fact is also the result of
-    `ReadUnclean`."""
+    """The value of `unclean.leader.election.enable` of a topic, or of the whole cluster if
+    ``topic`` is empty. The value is None if the topic does not have the setting. This fact is also
+    the result of `ReadUnclean`."""
 
     topic: str
     allowed: bool | None
@@ -112,51 +114,51 @@ class ProducerIdsUnknown:
 @dataclass(slots=True, frozen=True)
 class ProducerIdsRead:
     """The content of `/latest_producer_id_block`: the last allocated id, and the version of the
-    node. -1 and -1 mean that the node does not exist; -1 and a version mean that the node is empty.
-    """
+    znode. -1 and -1 mean that the znode does not exist; -1 and a version mean that the znode is
+    empty."""
 
     block_end: int
     znode_version: int
 
 
 class Result(Enum):
-    """The result of a write."""
+    """The result of a write to ZooKeeper."""
 
     OK = "ok"
     BAD_VERSION = "bad version"
-    """The node has another version than expected."""
+    """The znode has another version than expected."""
     NODE_EXISTS = "node exists"
     NO_NODE = "no node"
     FENCED = "fenced"
     """`/controller_epoch` has another version: this broker is no longer the controller."""
     OUTDATED = "outdated"
-    """The state was not written, because a broker has registered that is unknown to this
-    controller."""
+    """The state was not written, because `/brokers/ids` has changed: a broker has registered that
+    the controller did not know when it decided."""
     FAILED = "failed"
-    """Another error; it is unknown whether the write was done."""
+    """Another error. The write may have been executed or not."""
 
 
 class WriteResult(NamedTuple):
-    """The result of one write."""
+    """The result of one write to ZooKeeper."""
 
     ticket: int
-    """The ticket of the write."""
     result: Result
     version: int = -1
-    """The new version of the node if the result is OK."""
+    """The new version of the znode if the result is OK."""
 
 
 @dataclass(slots=True, frozen=True)
 class Written:
-    """Results of writes."""
+    """The results of one or more writes to ZooKeeper."""
 
     results: Sequence[WriteResult]
 
 
 @dataclass(slots=True, frozen=True)
 class Answered:
-    """A broker responded to a request. ``error`` is the error of the whole response. ``partitions``
-    has the partition errors of LeaderAndIsr and StopReplica, and is empty for other requests."""
+    """The response of a broker to a request of the controller. ``error`` is the error of the whole
+    response. ``partitions`` has the partition errors of LeaderAndIsr and StopReplica, and is empty
+    for other requests."""
 
     request: Send
     error: int
@@ -165,18 +167,18 @@ class Answered:
 
 @dataclass(slots=True, frozen=True)
 class Ready:
-    """The host has read all facts of the election: the controller begins to act."""
+    """The host has read all facts that a new controller needs. The controller begins its work."""
 
 
 @dataclass(slots=True, frozen=True)
 class Resigned:
-    """This broker is no longer the controller, or its session is lost, so that it can't know
-    whether it is."""
+    """This broker is no longer the controller, or might not be, because its ZooKeeper session is
+    lost."""
 
 
 @dataclass(slots=True, frozen=True)
 class Tick:
-    """The time that `next_deadline` returned has passed."""
+    """The time that `Controller.next_deadline` returned has been reached."""
 
 
 Fact = (

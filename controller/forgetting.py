@@ -10,7 +10,6 @@ from protocol.znodes.admin import delete_path
 
 
 def forget(work: Work, topic: Topic) -> None:
-    """Removes a topic that no longer exists, and replies to all requests about the topic."""
     work.cluster.remove(topic)
     work.batch.drop(topic)
     work.queued.pop(topic.name, None)

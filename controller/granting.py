@@ -1,5 +1,5 @@
-"""Grants or rejects requested changes. A change begins only when no other write of its partition is
-in flight."""
+"""Requested changes of a partition: ISR changes, elections and reassignments. A change begins only
+when no other write of its partition is in flight."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from controller.work import Work
 
 
 def next_granted(work: Work, partition: Partition) -> Change | None:
-    """Returns the change of the first request that needs a write, and replies to the requests
-    before it; None if no request can proceed."""
+    """Handles the requests that wait for a partition until one of them needs a write, and returns
+    the change to write. Requests that need no write get their reply at once. Returns None if no
+    request needs a write, or if the next request must wait."""
     pending_requests = partition.pending_requests
     while pending_requests:
         if isinstance(pending_requests[0], PendingReassignment) and not reassignments.may_begin(
@@ -37,7 +38,7 @@ def next_granted(work: Work, partition: Partition) -> Change | None:
 
 
 def granted(work: Work, partition: Partition, pending: PendingRequest) -> None:
-    """Completes a request whose change is written."""
+    """Completes a request after the change that it needed was written."""
     if isinstance(pending, PendingIsrChange):
         isr_changes.granted(work, partition, pending)
     elif isinstance(pending, PendingElection):
@@ -47,12 +48,12 @@ def granted(work: Work, partition: Partition, pending: PendingRequest) -> None:
 
 
 def moved(work: Work, partition: Partition, change: Change) -> None:
-    """Continues a reassignment after one of its steps is written."""
+    """Continues a reassignment after a step of the reassignment was written to the state znode."""
     reassignments.moved(work, partition, change)
 
 
 def refuse_all(work: Work, partition: Partition) -> None:
-    """Rejects all requests about a partition that is deleted or being deleted."""
+    """Rejects all requests that wait for a partition whose topic is deleted or being deleted."""
     while partition.pending_requests:
         pending = partition.pending_requests.popleft()
         if isinstance(pending, PendingIsrChange):

@@ -1,5 +1,5 @@
-"""AlterPartition: changes of the ISR that leaders request. They are checked in Kafka's order and
-then written."""
+"""AlterPartition requests of leaders: changes of the ISR are checked in the same order as in Kafka,
+and then written."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from protocol import errors
 
 
 def alter_partition(work: Work, call: AlterPartition) -> None:
-    """Queues each change until no write of its partition is in flight. The call gets one reply for
-    all changes."""
+    """Queues each ISR change until no write of its partition is in flight. The call gets one reply
+    for all its changes."""
     broker = work.cluster.brokers.get(call.broker_id)
     if broker is None or broker.epoch != call.broker_epoch:
         work.reply(call.ticket, AlterPartitionReply(errors.STALE_BROKER_EPOCH))
@@ -46,7 +46,8 @@ def alter_partition(work: Work, call: AlterPartition) -> None:
 
 
 def checked(work: Work, partition: Partition, pending: PendingIsrChange) -> Change | None:
-    """Returns the change to write; None if a reply was already sent."""
+    """Returns the change to write. Returns None if the request was rejected, or if the ISR is
+    already as requested; the reply is then already sent."""
     known, change = partition.known, pending.change
     error = errors.UNKNOWN_TOPIC_OR_PARTITION
     if known is not None:
@@ -65,8 +66,8 @@ def checked(work: Work, partition: Partition, pending: PendingIsrChange) -> Chan
 
 
 def _error(work: Work, partition: Partition, known: LeaderAndIsr, pending: PendingIsrChange) -> int:
-    """Returns the error code by checks in Kafka's order; 0 if the ISR may be written or is already
-    in the state."""
+    """Returns the error code; 0 if the ISR may be written or is already as requested. The order of
+    the checks is Kafka's."""
     change = pending.change
     if change.partition_epoch > known.partition_epoch or change.leader_epoch > known.leader_epoch:
         # A leader of an older Kafka writes the ISR itself, and notifies the controller later.
@@ -103,14 +104,13 @@ def _error(work: Work, partition: Partition, known: LeaderAndIsr, pending: Pendi
 
 
 def granted(work: Work, partition: Partition, pending: PendingIsrChange) -> None:
-    """Replies to a request whose ISR has been written."""
     known = partition.known
     assert known is not None
     _answer(work, pending.request, pending.at, _done(pending.change, known))
 
 
 def refuse_gone(work: Work, pending: PendingIsrChange) -> None:
-    """Rejects a change whose topic is deleted."""
+    """Rejects an ISR change because its topic is deleted or being deleted."""
     answer = _refused(pending.change, errors.UNKNOWN_TOPIC_OR_PARTITION)
     _answer(work, pending.request, pending.at, answer)
 

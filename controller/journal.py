@@ -1,8 +1,8 @@
-"""The controller's events as journal entries: causes of leader changes, and restarts of brokers.
+"""Journal entries from the controller's events: causes of leader changes, and restarts of brokers.
 
-`Story.entry` accepts the events in order, each with its time, and returns an entry and the name of
-the entry's page. `Story` stores the live brokers, and how other brokers left, so that an entry
-about a partition can state the cause in words.
+`Story.entry` accepts the events in order, each with its time. It returns an entry and the name of
+the journal page that the entry belongs to. `Story` stores which brokers are live and how the other
+brokers left, so that the entry about a partition can state in words why its leader changed.
 """
 
 from __future__ import annotations
@@ -43,19 +43,21 @@ _CAUSES = {
 
 
 class Story:
-    """Converts the events of one broker's terms as controller into journal entries."""
+    """Converts controller events into journal entries, over all terms in which this broker is the
+    controller."""
 
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id
         self._epoch = -1
         self._live: set[int] = set()
         self._how: dict[int, str] = {}
-        """For each broker, its last event as the predicate of a sentence in a later entry."""
+        """The last event of each broker, as the predicate of a sentence in a later entry, by broker
+        id."""
         self._failed: dict[int, frozenset[TopicPartition]] = {}
-        """The partitions whose log directory has failed, by broker."""
+        """The partitions whose log directory has failed, by broker id."""
 
     def entry(self, event: Event, now: Now) -> Named | None:
-        """Returns the entry for an event, and the name of its page; None if the event has no
+        """Returns the name of a journal page and the entry for this page; None if the event has no
         entry."""
         match event:
             case StateWritten():

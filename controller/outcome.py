@@ -1,5 +1,5 @@
-"""The outcome of one step of the controller: the effects that the host executes (see the docstring
-of the package `controller`)."""
+"""The outcome of one step of the controller: the effects that the host executes. The docstring of
+the package `controller` describes the host."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from controller.values import Assignment, LeaderAndIsr, Replicas, TopicPartition
 
 
 class CreateState(NamedTuple):
-    """Creates `…/partitions`, `…/partitions/<p>` and `state`; the first two may already exist.
-    NODE_EXISTS means that the state node exists. OK has version 0."""
+    """Creates the znodes `…/partitions`, `…/partitions/<p>` and `state` of a partition; the first
+    two may already exist. The result NODE_EXISTS means that the `state` znode exists. The result OK
+    has version 0."""
 
     ticket: int
     topic: str
@@ -26,8 +27,8 @@ class CreateState(NamedTuple):
 
 
 class SetState(NamedTuple):
-    """Writes the state if its node has the version ``state.partition_epoch``. OK has the new
-    version."""
+    """Writes the state of a partition if its znode has the version ``state.partition_epoch``. The
+    result OK has the new version."""
 
     ticket: int
     topic: str
@@ -36,7 +37,8 @@ class SetState(NamedTuple):
 
 
 class RewriteTopic(NamedTuple):
-    """Writes `/brokers/topics/<name>` if the node has ``znode_version``. OK has the new version."""
+    """Writes `/brokers/topics/<name>` if the znode has the version ``znode_version``. The result OK
+    has the new version."""
 
     ticket: int
     name: str
@@ -44,42 +46,41 @@ class RewriteTopic(NamedTuple):
     partitions: Mapping[int, Assignment]
     znode_version: int
     unknown: object
-    """The value of `TopicFact.unknown`, which is written back."""
+    """The value of `TopicFact.unknown`: data that this broker does not interpret and writes back.
+    """
 
 
 class DeleteTopic(NamedTuple):
     """Deletes, in this order, the tree of `/brokers/topics/<name>`, `/config/topics/<name>` and
-    `/admin/delete_topics/<name>`. A node that does not exist is not an error.
-    """
+    `/admin/delete_topics/<name>`. A znode that does not exist is not an error."""
 
     ticket: int
     name: str
 
 
 class DeleteNodes(NamedTuple):
-    """Deletes nodes by their paths, at any version. A node that does not exist is not an error."""
+    """Deletes znodes by their paths, at any version. A missing znode is not an error."""
 
     ticket: int
     paths: Sequence[str]
 
 
 class SetReassignments(NamedTuple):
-    """Writes the remaining targets of `/admin/reassign_partitions`; deletes the node if no target
-    remains."""
+    """Writes the remaining reassignments to `/admin/reassign_partitions`; deletes the znode if no
+    reassignment remains."""
 
     ticket: int
     targets: Mapping[TopicPartition, Replicas]
 
 
 class SetProducerIds(NamedTuple):
-    """Writes `/latest_producer_id_block` if the node has ``znode_version``; if that is -1, creates
-    the node."""
+    """Writes `/latest_producer_id_block` if the znode has the version ``znode_version``. Creates
+    the znode if ``znode_version`` is -1."""
 
     ticket: int
     broker_id: int
     block_start: int
     block_end: int
-    """The last producer id of the block."""
     znode_version: int
 
 
@@ -97,27 +98,26 @@ Write = (
 
 
 class ReadTopic(NamedTuple):
-    """Reads `/brokers/topics/<name>` with a watch of its data. The result:
-    TopicSeen or TopicGone.
-    """
+    """Reads `/brokers/topics/<name>` and sets a watch on its data. The result is TopicSeen or
+    TopicGone."""
 
     name: str
 
 
 class ReadStates(NamedTuple):
-    """Reads the state nodes of partitions. The result is one StatesRead or several."""
+    """Reads the state znodes of partitions. The result arrives in one StatesRead or several."""
 
     partitions: Sequence[TopicPartition]
 
 
 class ReadUnclean(NamedTuple):
-    """Reads `unclean.leader.election.enable` of a topic. The result: UncleanSeen."""
+    """Reads `unclean.leader.election.enable` of a topic. The result is UncleanSeen."""
 
     topic: str
 
 
 class ReadProducerIds(NamedTuple):
-    """Reads `/latest_producer_id_block`. The result: ProducerIdsRead or ProducerIdsUnknown."""
+    """Reads `/latest_producer_id_block`. The result is ProducerIdsRead or ProducerIdsUnknown."""
 
 
 Read = ReadTopic | ReadStates | ReadUnclean | ReadProducerIds
@@ -126,8 +126,8 @@ Read = ReadTopic | ReadStates | ReadUnclean | ReadProducerIds
 
 
 class AlteredPartition(NamedTuple):
-    """One partition of an AlterPartition response, with its current state if ``error_code`` is
-    0."""
+    """One partition of an AlterPartition response. It has the current state of the partition if
+    ``error_code`` is 0."""
 
     topic: str
     topic_id: bytes | None
@@ -141,14 +141,14 @@ class AlteredPartition(NamedTuple):
 
 
 class AlterPartitionReply(NamedTuple):
-    """The reply to AlterPartition, in the order of the call."""
+    """The reply to AlterPartition, with the partitions in the order of the call."""
 
     error_code: int
     partitions: Sequence[AlteredPartition] = ()
 
 
 class ControlledShutdownReply(NamedTuple):
-    """The reply to ControlledShutdown: the partitions that the broker still leads."""
+    """The reply to ControlledShutdown: the partitions that the stopping broker still leads."""
 
     error_code: int
     remaining: Sequence[TopicPartition] = ()
@@ -195,8 +195,8 @@ Reply = (
 
 @dataclass(slots=True)
 class Outcome:
-    """The effects of one step, which the host executes in this order (see the docstring of the
-    package `controller`)."""
+    """The effects of one step. The host executes the fields in the order of their declaration; the
+    docstring of the package `controller` has the details."""
 
     writes: Sequence[Write] = ()
     sends: Sequence[Send] = ()
@@ -204,6 +204,6 @@ class Outcome:
     replies: Sequence[tuple[Ticket, Reply]] = ()
     events: Sequence[Event] = ()
     resign: str = ""
-    """The reason why this broker is no longer the controller; "" if it still is."""
+    """The reason why this broker is no longer the controller; "" while it is the controller."""
     more: bool = False
     """True if work remains; the host then calls `Controller.work` in the next turn."""

@@ -1,4 +1,4 @@
-"""The controller's view of one partition and one topic."""
+"""The controller's state of one partition and of one topic."""
 
 from __future__ import annotations
 
@@ -73,87 +73,85 @@ class Partition:
         self.state = PartitionState.NON_EXISTENT
         self.replica_states: dict[int, ReplicaState] = {}
         self.known: LeaderAndIsr | None = None
-        """The content of the partition's state node when it was last read or written; None if the
-        content is unknown or the node does not exist."""
+        """The content of the partition's state znode when it was last read or written; None if the
+        content is unknown or the znode does not exist."""
         self.flight: Change | None = None
         """The change that is being written; None if no write is in flight."""
         self.reading = False
-        """Whether the partition's state node must be read before the next decision."""
+        """Whether the partition's state znode must be read before the next decision."""
         self.dirty = False
-        """Whether the partition is in the backlog."""
-        self.lost: Replicas = ()
-        """Brokers whose session ended since the last decision; they may have returned."""
-        self.failed_on: Replicas = ()
-        """Brokers on which the log directory of this partition's replica failed."""
-        self.owed: Replicas = ()
-        """Brokers that must get a LeaderAndIsr."""
-        self.is_new: Replicas = ()
-        """The brokers among ``owed`` whose LeaderAndIsr has is_new."""
-        self.stopping: dict[int, bool] | None = None
-        """The brokers that must get a StopReplica; the value is True for a StopReplica with delete.
+        """Whether the partition is in a queue of partitions whose state must be checked (`settle`).
         """
+        self.lost: Replicas = ()
+        """Brokers whose registration ended since the last decision. Some of them may have
+        registered again."""
+        self.failed_on: Replicas = ()
+        """Brokers on which the log directory of this partition's replica has failed."""
+        self.owed: Replicas = ()
+        self.is_new: Replicas = ()
+        """The brokers among ``owed`` for which the field is_new of LeaderAndIsr is true."""
+        self.stopping: dict[int, bool] | None = None
+        """The brokers that must get a StopReplica, by broker id. The value is the field delete of
+        the request."""
         self.show = False
-        """True if all brokers must get an UpdateMetadata for the partition."""
+        """Whether all brokers must get an UpdateMetadata for the partition."""
         self.moving = Moving.NO
         self.movers: list[PendingReassignment] | tuple[()] = ()
-        """The reassignment requests that get a reply when the topic's node is written."""
+        """The reassignment requests that get a reply when the topic's znode is written."""
         self.leaving: Replicas = ()
-        """Replicas that a reassignment has removed from ``replicas``, and whose data must be
+        """Brokers that a reassignment has removed from ``replicas``, and whose replica must be
         deleted."""
         self.pending_requests: deque[PendingRequest] | None = None
-        """The requests that wait until no write of the partition is in flight."""
         self.least_epoch = 0
-        """The leader epoch of the first state that is written; more than 0 if the state node was
-        deleted."""
+        """The leader epoch of the first state that this controller writes; more than 0 if the state
+        znode was deleted, because brokers ignore lower epochs."""
 
     @property
     def key(self) -> TopicPartition:
-        """The topic's name and the partition's index."""
+        """The topic's name and the index of the partition."""
         return self.topic.name, self.index
 
     @property
     def assignment(self) -> Assignment:
-        """The replicas, with the reassignment in progress."""
+        """The replicas of the partition, with the replicas that a reassignment adds and removes."""
         return Assignment(self.replicas, self.adding, self.removing)
 
     @property
     def target(self) -> Replicas:
-        """The replicas after the reassignment."""
         return self.assignment.target if self.removing else self.replicas
 
     def is_led_by(self, broker_id: int) -> bool:
-        """Returns whether this broker is the leader in the known state."""
+        """Returns whether this broker is the leader in the last known state."""
         return self.known is not None and self.known.leader == broker_id
 
     def works_on(self, broker_ids: Container[int]) -> None:
-        """Clears the failed directories of this partition on these brokers, because the directories
-        work again."""
+        """Notes that the log directories of this partition work again on these brokers."""
         self.failed_on = tuple(each for each in self.failed_on if each not in broker_ids)
 
     def begin(self) -> None:
-        """Moves the partition and its replicas to NEW."""
         self.transition_to(PartitionState.NEW)
         self.replica_states = dict.fromkeys(self.replicas, ReplicaState.NEW)
 
     def transition_to(self, state: PartitionState) -> None:
-        """Changes the state of the partition; only this method does so."""
+        """Changes the state of the partition. No other method may change the state. Raises
+        AssertionError if the transition is illegal."""
         if self.state not in LEGAL_PREVIOUS[state]:
             raise AssertionError(f"{self.key} from {self.state.name} to {state.name}")
         self.state = state
 
     def replica_state(self, broker_id: int) -> ReplicaState:
-        """The state of one replica."""
         return self.replica_states.get(broker_id, ReplicaState.NON_EXISTENT)
 
     def begin_replica(self, broker_id: int) -> ReplicaState:
-        """Returns the state of a replica; a replica that a reassignment has just added becomes
-        NEW."""
+        """Returns the state of a replica. A replica without a state, which a reassignment has just
+        added, gets the state NEW first."""
         if self.replica_state(broker_id) is ReplicaState.NON_EXISTENT:
             self.move_replica(broker_id, ReplicaState.NEW)
         return self.replica_state(broker_id)
 
     def move_replica(self, broker_id: int, state: ReplicaState) -> None:
-        """Changes the state of a replica; only this method and ``begin`` do so."""
+        """Changes the state of a replica. Only this method and ``begin`` may change the state.
+        Raises AssertionError if the transition is illegal."""
         before = self.replica_state(broker_id)
         if before not in LEGAL_PREVIOUS_REPLICA[state]:
             raise AssertionError(
@@ -166,13 +164,12 @@ class Partition:
             self.replica_states[broker_id] = state
 
     def stop(self, broker_id: int, *, delete: bool) -> None:
-        """Records that a broker must get a StopReplica."""
+        """Notes that a broker must get a StopReplica for this partition."""
         if self.stopping is None:
             self.stopping = {}
         self.stopping[broker_id] = delete or self.stopping.get(broker_id, False)
 
     def pending(self, pending: PendingRequest) -> None:
-        """Appends a request to the waiting requests of the partition."""
         if self.pending_requests is None:
             self.pending_requests = deque()
         self.pending_requests.append(pending)
@@ -180,15 +177,14 @@ class Partition:
 
 @dataclass(slots=True, frozen=True)
 class Wanted:
-    """An assignment that must be written into the topic's node."""
+    """An assignment of a partition that must be written to the topic's znode."""
 
     assignment: Assignment
     written: Callable[[], None]
-    """The function to call when the assignment is written."""
 
 
 class Topic:
-    """The state of one topic."""
+    """The controller's state of one topic."""
 
     __slots__ = (
         "created", "deletion", "flight", "name", "node", "partitions", "reading",
@@ -201,26 +197,25 @@ class Topic:
         self.topic_id = topic_id
         self.created = fact.created
         self.node = fact
-        """The content of the topic's node."""
         self.partitions: dict[int, Partition] = {}
         self.unsettled: set[int] = set()
-        """The partitions that this controller has not settled yet. As long as the set is not empty,
-        brokers do not get an UpdateMetadata of the topic, because clients would see too few
-        partitions."""
+        """The partitions whose state this controller has not checked and sent yet (`settle`). While
+        the set is not empty, brokers do not get an UpdateMetadata for the topic, because clients
+        would see too few partitions."""
         self.wanted: dict[int, Wanted] = {}
-        """The assignments that must be written into the topic's node, by partition."""
+        """The assignments that must be written to the topic's znode, by partition."""
         self.restore = False
-        """True if the topic's node lost data, or gained data that it must not have, so that the
-        node must be rewritten."""
+        """True if the topic's znode must be rewritten, because another process removed data from it
+        or added data that it must not have."""
         self.flight = False
-        """Whether the topic's node is being written."""
         self.reading = False
-        """Whether the topic's node must be read before the next write."""
+        """Whether the topic's znode must be read before the next write."""
         self.seen_version = -1
-        """The version of the topic's node that was observed during a write of the node."""
+        """The version of the topic's znode that a read returned while a write of the znode was in
+        flight."""
         self.deletion = Deletion.NO
         self.replicas_left = 0
-        """Number of replicas that are not deleted yet."""
+        """The number of replicas that a deletion has not deleted yet."""
         self.unclean: bool | None = None
         """The topic's unclean.leader.election.enable; None if the cluster's setting applies or the
         setting was not read yet."""
@@ -229,11 +224,10 @@ class Topic:
 
     @property
     def is_being_deleted(self) -> bool:
-        """Returns whether the deletion of the topic's replicas has begun."""
         return self.deletion in (Deletion.STARTED, Deletion.ERASING)
 
     @property
     def waits_for_id(self) -> bool:
-        """Returns whether the topic must not be sent to brokers yet, because its id is not written
-        and might be lost."""
+        """Returns whether brokers must not get the topic yet, because its topic id is not written
+        to the znode and might be lost."""
         return self.topic_id is not None and self.node.topic_id is None

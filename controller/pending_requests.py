@@ -13,10 +13,10 @@ from controller.values import Replicas, TopicPartition
 
 @dataclass(slots=True)
 class AlterRequest:
-    """An AlterPartition request whose partitions are being written."""
+    """An AlterPartition request that waits until all its ISR changes are written or rejected.
+    ``number`` is the number of its parked ticket."""
 
     number: int
-    """The number of the parked ticket."""
     broker_id: int
     answers: list[AlteredPartition | None]
     left: int
@@ -29,16 +29,16 @@ class PendingIsrChange:
     change: IsrChange
     request: AlterRequest
     at: int
-    """The index of the change in its request."""
 
 
 @dataclass(slots=True)
 class ElectionRequest:
-    """Elections that a call or a node requested together."""
+    """Elections that one ElectLeaders call, or one content of `/admin/preferred_replica_election`,
+    requested together."""
 
     number: int | None
-    """The number of the parked ticket; None if a node requested the elections. This node is deleted
-    when all elections are done."""
+    """The number of the parked ticket; None if the znode requested the elections. The znode is
+    deleted when all elections are done."""
     all_asked: bool
     left: int
     results: dict[TopicPartition, tuple[int, str]] = field(default_factory=dict)
@@ -49,13 +49,13 @@ class PendingElection:
     """An election of the preferred replica, or of an unclean leader."""
 
     cause: Cause
-    """PREFERRED, BALANCE or UNCLEAN."""
+    """PREFERRED or BALANCE for the preferred replica, UNCLEAN for an unclean leader."""
     request: ElectionRequest | None
 
 
 @dataclass(slots=True)
 class MoveRequest:
-    """Reassignments that a call requested together."""
+    """Reassignments that one AlterPartitionReassignments call requested together."""
 
     number: int
     left: int
@@ -64,8 +64,8 @@ class MoveRequest:
 
 @dataclass(slots=True)
 class PendingReassignment:
-    """A reassignment of a partition to ``target``; a ``target`` of None cancels the
-    reassignment."""
+    """A reassignment of a partition to ``target``. A ``target`` of None cancels the reassignment in
+    progress."""
 
     target: Replicas | None
     request: MoveRequest | None

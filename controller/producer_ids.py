@@ -1,4 +1,5 @@
-"""AllocateProducerIds: allocates blocks of 1000 ids by conditional writes of one node."""
+"""AllocateProducerIds: allocates blocks of 1000 producer ids by conditional writes of
+`/latest_producer_id_block`."""
 
 from __future__ import annotations
 
@@ -15,22 +16,24 @@ LAST_ID = 2**63 - 1
 
 
 class ProducerIds:
-    """The brokers that wait for a block of producer ids, served one at a time."""
+    """Allocates blocks of producer ids to brokers that request a block, one broker at a time."""
 
     __slots__ = ("_node", "_waiting", "_work", "_working")
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._waiting: deque[tuple[int, int]] = deque()
-        """For each waiting broker, the number of its parked ticket and the broker id."""
+        """For each broker that waits for a block: the number of its parked ticket, and its broker
+        id."""
         self._node: ProducerIdsRead | None = None
-        """The content of the node when it was last read or written; None if the node must be read.
-        """
+        """The content of the znode when it was last read or written; None if the znode must be
+        read."""
         self._working = False
-        """True while the node is being read or written."""
+        """True while the znode is being read or written."""
 
     def allocate(self, call: AllocateProducerIds) -> None:
-        """Allocates the next block to a broker; the reply follows the write of the node."""
+        """Allocates the next block to a broker. The reply is sent after the block was written to
+        the znode."""
         work = self._work
         broker = work.cluster.brokers.get(call.broker_id)
         if broker is None:
@@ -43,14 +46,13 @@ class ProducerIds:
             self._next()
 
     def read(self, node: ProducerIdsRead) -> None:
-        """Handles the content of the node."""
         self._node = node
         self._working = False
         self._next()
 
     def unknown(self) -> None:
-        """Rejects the requests of the waiting brokers because the node can't be read. The node is
-        read again when brokers retry."""
+        """Rejects the requests of the waiting brokers because the znode can't be read. The next
+        request of a broker reads the znode again."""
         self._working = False
         waiting, self._waiting = self._waiting, deque()
         for number, _ in waiting:

@@ -1,11 +1,18 @@
 """Reassignments that AlterPartitionReassignments or `/admin/reassign_partitions` request.
 
-The state of a reassignment is in the topic's node (KIP-455). Each step begins after the write of
-the previous step: the node gets the whole list of replicas (`Moving.NODE`); all these replicas get
-a new leader epoch (START); when all target replicas are in the ISR (CATCHING_UP), a state whose
-leader is a target replica is written; each leaving replica is removed from the ISR, in a separate
-leader epoch (LEAVING); these replicas are stopped, and the node gets only the target (FINISHED). A
-controller that finds adding or removing replicas in a topic's node continues at START.
+The state of a reassignment is in the topic's znode (KIP-455). Each step begins after the write of
+the previous step:
+
+- `Moving.NODE`: the topic's znode gets the old and the new replicas.
+- `Moving.START`: all these replicas get a new leader epoch.
+- `Moving.CATCHING_UP`: when all target replicas are in the ISR, a state whose leader is a
+  target replica is written.
+- `Moving.LEAVING`: each replica that is not a target replica is removed from the ISR,
+  each with a leader epoch of its own.
+- `Moving.FINISHED`: the removed replicas are stopped, and the topic's znode gets only the
+  target replicas.
+
+A new controller that finds adding or removing replicas in a topic's znode continues at START.
 """
 
 from __future__ import annotations
@@ -37,8 +44,8 @@ _GONE = (
 
 
 def alter_reassignments(work: Work, call: AlterReassignments) -> None:
-    """Handles a call, which gets one reply for all partitions when the nodes of their topics are
-    written."""
+    """Handles a call. The call gets one reply for all its partitions after the znodes of their
+    topics are written."""
     if not call.targets:
         work.reply(call.ticket, ReassignmentsReply(errors.NONE, {}))
         return
@@ -49,8 +56,8 @@ def alter_reassignments(work: Work, call: AlterReassignments) -> None:
 
 
 def reassignments_seen(work: Work, targets: Mapping[TopicPartition, Replicas]) -> None:
-    """Handles the requests in `/admin/reassign_partitions`; each request is removed from the node
-    when it is done or rejected."""
+    """Handles the reassignments that `/admin/reassign_partitions` requests. Each one is removed
+    from the znode when it is done or rejected."""
     if work.moves_in_flight:
         work.moves_seen = targets
         return
@@ -73,16 +80,17 @@ def _ask(
 
 
 def may_begin(partition: Partition) -> bool:
-    """Returns whether another reassignment may begin, because the current one does not need a
-    write."""
+    """Returns whether another reassignment of the partition may begin. Another reassignment must
+    wait while the current reassignment needs a write."""
     return partition.moving not in (Moving.NODE, Moving.LEAVING, Moving.FINISHED)
 
 
 def checked(work: Work, partition: Partition, pending: PendingReassignment) -> Change | None:
-    """Begins or rejects a reassignment; returns a change if the change must be written first.
+    """Begins or rejects a reassignment. Returns a change of the partition's state if this change
+    must be written first.
 
-    Replicas that the new assignment in the topic's node will not have must leave the ISR first.
-    Otherwise the ISR could shrink to these replicas while the node is being written.
+    Replicas that are not in the new assignment must leave the ISR before the new assignment is
+    written to the topic's znode. Otherwise the ISR could shrink to these replicas during the write.
     """
     assignment = _wanted(partition, pending)
     refusal = _refusal(work, partition, pending)
@@ -102,7 +110,7 @@ def checked(work: Work, partition: Partition, pending: PendingReassignment) -> C
 
 
 def begin(work: Work, partition: Partition, pending: PendingReassignment) -> None:
-    """Begins a reassignment by requesting a write of the new lists to the topic's node."""
+    """Begins a reassignment: requests a write of the new assignment to the topic's znode."""
     assignment = _wanted(partition, pending)
     if pending.request is not None:
         work.moves_asked.pop(partition.key, None)
@@ -122,8 +130,8 @@ def _wanted(partition: Partition, pending: PendingReassignment) -> Assignment:
 def _refusal(
     work: Work, partition: Partition, pending: PendingReassignment
 ) -> tuple[int, str] | None:
-    """Returns the error code and message of an invalid reassignment, by checks in Kafka's order;
-    None for a valid one."""
+    """Returns the error code and message of an invalid reassignment; None for a valid one. The
+    order of the checks is Kafka's."""
     now, target = partition.assignment, pending.target
     if target is None:
         if now.adding or now.removing:
@@ -144,7 +152,7 @@ def _refusal(
 
 
 def _node_written(work: Work, partition: Partition, assignment: Assignment) -> None:
-    """Continues after the whole list of replicas was written to the topic's node."""
+    """Continues after the old and the new replicas were written to the topic's znode."""
     before = partition.replicas
     partition.replicas, partition.adding, partition.removing = assignment
     partition.leaving = tuple(
@@ -166,7 +174,7 @@ def _node_written(work: Work, partition: Partition, assignment: Assignment) -> N
 
 
 def _finished(work: Work, partition: Partition) -> None:
-    """Ends the reassignment after the topic's node was reduced to the target."""
+    """Ends the reassignment after the topic's znode was reduced to the target replicas."""
     partition.moving = Moving.NO
     partition.show = True
     work.moves_asked.pop(partition.key, None)
@@ -177,7 +185,7 @@ def _finished(work: Work, partition: Partition) -> None:
 
 
 def moved(work: Work, partition: Partition, change: Change) -> None:
-    """Continues after a step of the reassignment is written to the state node."""
+    """Continues after a step of the reassignment was written to the partition's state znode."""
     if change.finishes:
         partition.leaving = (*partition.leaving, *partition.removing)
         partition.replicas = partition.target
@@ -191,15 +199,15 @@ def moved(work: Work, partition: Partition, change: Change) -> None:
 
 
 def settled(work: Work, partition: Partition) -> None:
-    """Begins the last write after all states are written: the topic's node is reduced to the
-    target."""
+    """Begins the last write of a reassignment, which reduces the topic's znode to the target
+    replicas. All states of the reassignment are written by then."""
     if partition.moving is Moving.LEAVING:
         partition.moving = Moving.FINISHED
         topic_nodes.want(work, partition, partition.assignment, partial(_finished, work, partition))
 
 
 def _let_go(work: Work, partition: Partition) -> None:
-    """Deletes the leaving replicas."""
+    """Deletes the replicas that the reassignment has removed from the partition."""
     for broker_id in partition.leaving:
         _delete_replica(partition, broker_id)
     work.cluster.displace(partition, partition.leaving)
@@ -207,7 +215,8 @@ def _let_go(work: Work, partition: Partition) -> None:
 
 
 def _delete_replica(partition: Partition, broker_id: int) -> None:
-    """Deletes a leaving replica without waiting for the broker's response."""
+    """Deletes a replica that a reassignment has removed, without waiting for the broker's
+    response."""
     state = partition.replica_state(broker_id)
     if state is ReplicaState.NON_EXISTENT:
         return
@@ -223,7 +232,6 @@ def _delete_replica(partition: Partition, broker_id: int) -> None:
 
 
 def list_reassignments(work: Work, call: ListReassignments) -> None:
-    """Replies with the reassignments in progress."""
     partitions: Iterable[Partition | None] = (
         work.cluster.partitions()
         if call.partitions is None
@@ -236,13 +244,13 @@ def list_reassignments(work: Work, call: ListReassignments) -> None:
 
 
 def refuse_gone(work: Work, partition: Partition, pending: PendingReassignment) -> None:
-    """Rejects a reassignment because the topic is deleted or being deleted."""
+    """Rejects a reassignment because its topic is deleted or being deleted."""
     _answer(work, partition.key, pending.request, _GONE)
 
 
 def forget(work: Work, partition: Partition) -> None:
-    """Rejects the reassignments of a partition whose topic was deleted before the topic's node was
-    written."""
+    """Rejects the reassignments of a partition whose topic was deleted before their assignments
+    were written to the topic's znode."""
     for pending in partition.movers:
         _answer(work, partition.key, pending.request, _GONE)
     partition.movers = ()
@@ -261,7 +269,7 @@ def _answer(
 
 
 def shrink_node(work: Work) -> None:
-    """Writes the remaining reassignments to `/admin/reassign_partitions`."""
+    """Removes reassignments that are done from `/admin/reassign_partitions`."""
     if work.moves_node is None or work.moves_in_flight or work.moves_node == work.moves_asked:
         return
     work.moves_in_flight = True

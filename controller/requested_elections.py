@@ -1,4 +1,5 @@
-"""Elections that ElectLeaders, `/admin/preferred_replica_election` or the balancer request."""
+"""Leader elections that ElectLeaders, `/admin/preferred_replica_election` or the check for
+imbalance of leaders requests."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ def elect_leaders(work: Work, call: ElectLeaders) -> None:
 
 
 def preferred_seen(work: Work, partitions: Iterable[TopicPartition]) -> None:
-    """Queues the elections that `/admin/preferred_replica_election` requests; the node is deleted
-    when all elections are done."""
+    """Queues the elections that `/admin/preferred_replica_election` requests. The znode is deleted
+    when all these elections are done."""
     keys = list(dict.fromkeys(partitions))
     request = ElectionRequest(None, False, len(keys) + 1)
     _ask(work, keys, request, Cause.PREFERRED)
@@ -69,7 +70,8 @@ def _ask(work: Work, keys: list[TopicPartition], request: ElectionRequest, cause
 
 
 def checked(work: Work, partition: Partition, pending: PendingElection) -> Change | None:
-    """Returns the change to write; None if a reply was already sent."""
+    """Returns the change to write. Returns None if the election needs no write or was rejected; the
+    result of the election is then already recorded."""
     cluster, known = work.cluster, partition.known
     unclean = pending.cause is Cause.UNCLEAN
     change: Change | None = None
@@ -90,12 +92,12 @@ def checked(work: Work, partition: Partition, pending: PendingElection) -> Chang
 
 
 def granted(work: Work, partition: Partition, pending: PendingElection) -> None:
-    """Replies to a request whose new leader has been written."""
+    """Records the success of a requested election after the new leader was written."""
     _answer(work, pending.request, partition.key, _DONE)
 
 
 def refuse_gone(work: Work, partition: Partition, pending: PendingElection) -> None:
-    """Rejects an election because the topic is deleted or being deleted."""
+    """Rejects an election because its topic is deleted or being deleted."""
     _answer(work, pending.request, partition.key, _DELETED)
 
 
@@ -125,11 +127,10 @@ def _count(work: Work, request: ElectionRequest) -> None:
 
 
 def balance(work: Work) -> Iterator[None]:
-    """Queues elections of preferred leaders for each broker that leads too few of the partitions
-    whose preferred leader it is.
+    """Queues elections of preferred leaders, one broker after another.
 
-    A broker leads too few if other brokers lead more than leader.imbalance.per.broker.percentage of
-    the partitions for which the broker is the preferred leader. Elections are queued only for
+    A broker is imbalanced if other brokers lead more than leader.imbalance.per.broker.percentage of
+    the partitions for which this broker is the preferred leader. Elections are queued only for
     partitions whose preferred replica could lead now.
     """
     totals: dict[int, int] = {}

@@ -1,9 +1,6 @@
-"""Requests to brokers, without versions: the host encodes the requests according to
-inter.broker.protocol.version.
-
-A batch has at most one request of each kind per broker, in the order LeaderAndIsr, UpdateMetadata,
-StopReplica.
-"""
+"""Requests of the controller to brokers, without versions: the host encodes the requests according
+to inter.broker.protocol.version. A batch has at most one request of each kind per broker, in the
+order LeaderAndIsr, UpdateMetadata, StopReplica."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ class LeaderAndIsrPartition(NamedTuple):
 
     partition: int
     controller_epoch: int
-    """The epoch of the controller that wrote the state."""
     leader: int
     leader_epoch: int
     isr: Replicas
@@ -39,7 +35,8 @@ class LeaderAndIsrTopic(NamedTuple):
 
 
 class LeaderAndIsrRequest(NamedTuple):
-    """A request with the leader, the ISR and the epochs of the replicas of one broker."""
+    """LeaderAndIsr for one broker: the leader, the ISR and the epochs of partitions that the broker
+    replicates."""
 
     broker_id: int
     broker_epoch: int
@@ -50,7 +47,7 @@ class LeaderAndIsrRequest(NamedTuple):
 
 
 class ShownPartition(NamedTuple):
-    """One partition in UpdateMetadata."""
+    """The state of one partition in UpdateMetadata."""
 
     partition: int
     controller_epoch: int
@@ -72,7 +69,7 @@ class ShownTopic(NamedTuple):
 
 
 class UpdateMetadataRequest(NamedTuple):
-    """A request with all live brokers, and with the partitions that changed."""
+    """UpdateMetadata for one broker: all live brokers, and the partitions that changed."""
 
     broker_id: int
     broker_epoch: int
@@ -100,7 +97,7 @@ class StoppedTopic(NamedTuple):
 
 
 class StopReplicaRequest(NamedTuple):
-    """The replicas that a broker must stop, and must also delete if ``delete`` is set."""
+    """StopReplica for one broker: the replicas to stop, and to delete if ``delete`` is set."""
 
     broker_id: int
     broker_epoch: int

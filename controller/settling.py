@@ -1,10 +1,10 @@
 """Settles partitions: writes the state of a partition if it must change, then sends the state to
 brokers.
 
-A partition is marked when a fact about it changes. `settle` checks the current state and begins the
-one write that is necessary (`elections`, then `granting`). Changes during the write are handled
-when the result of the write arrives and the partition is settled again, so the order of the facts
-does not matter.
+A partition is queued for settling when a fact about it changes. `settle` compares the last known
+state with the facts and begins at most one write. The write is an election (`elections`) or a
+requested change (`granting`). When the result of the write arrives, the partition is settled again
+with the facts of that time, so the order of the facts does not matter.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from controller.work import Work
 
 
 def settle(work: Work, partition: Partition) -> None:
-    """Begins the write that the partition needs. If no write is needed, sends the required requests
-    to brokers."""
+    """Begins the write that the partition needs. If it needs no write, adds the requests that
+    brokers must get to the batch."""
     topic = partition.topic
     if partition.flight or partition.reading or topic.waits_for_id:
         return
@@ -86,8 +86,8 @@ def _landed(work: Work, partition: Partition, change: Change, result: WriteResul
 
 
 def _retry(work: Work, partition: Partition, again: Callable[[], None]) -> None:
-    """Calls ``again`` later. In the meantime the topic is sent with the known state of the
-    partition, or without the partition."""
+    """Calls ``again`` after a delay. Until then UpdateMetadata requests for the topic are still
+    sent. They have the known state of this partition, or omit the partition."""
     if partition.index in partition.topic.unsettled:
         partition.topic.unsettled.discard(partition.index)
         work.batch.show(partition)
@@ -100,13 +100,13 @@ def _read(work: Work, partition: Partition) -> None:
 
 
 def _read_again(work: Work, partition: Partition, change: Change) -> None:
-    """Reads the state node again, unless the node has been read for another reason."""
+    """Reads the state znode again, unless the znode has been read for another reason."""
     if partition.reading and partition.flight is change:
         _read(work, partition)
 
 
 def _drop_flight(partition: Partition) -> None:
-    """Drops the change in flight, and queues the request of this change again."""
+    """Drops the change in flight. If a request needed this change, the request is queued again."""
     change = partition.flight
     partition.flight = None
     if change is not None and change.pending is not None and partition.pending_requests is not None:
@@ -114,8 +114,8 @@ def _drop_flight(partition: Partition) -> None:
 
 
 def state_read(work: Work, partition: Partition, found: LeaderAndIsr | None) -> None:
-    """Handles a state node that was read because a write failed or a leader sent a notification of
-    a change."""
+    """Handles the content of a state znode. The znode was read because a write failed, or because a
+    leader notified the controller of a change."""
     change, known = partition.flight, partition.known
     if not partition.reading:
         if change is not None or found is None:
@@ -143,8 +143,8 @@ def state_read(work: Work, partition: Partition, found: LeaderAndIsr | None) -> 
 
 
 def _forget_state(partition: Partition, known: LeaderAndIsr) -> None:
-    """Clears the state of a deleted state node. The next state continues the leader epochs, because
-    brokers ignore lower epochs."""
+    """Clears the known state after the state znode was deleted. The next state gets a higher leader
+    epoch, because brokers ignore lower epochs."""
     partition.known = None
     partition.least_epoch = known.leader_epoch + 1
     if partition.state is PartitionState.ONLINE:
@@ -163,14 +163,14 @@ def _learn(work: Work, partition: Partition, found: LeaderAndIsr) -> None:
 
 
 def adopt(partition: Partition, found: LeaderAndIsr) -> None:
-    """Adopts the content of the state node that was read at the election of this controller."""
+    """Adopts the content of a state znode that was read when this controller was elected."""
     partition.known = found
     led = found.leader != NO_LEADER
     partition.transition_to(PartitionState.ONLINE if led else PartitionState.OFFLINE)
 
 
 def _written(work: Work, partition: Partition, change: Change, version: int) -> None:
-    """Adopts a written state, and records the brokers that must get it."""
+    """Adopts a state after it was written, and records the brokers that must get the state."""
     before = partition.known
     known = change.state._replace(partition_epoch=version)
     partition.flight, partition.known = None, known
@@ -208,7 +208,8 @@ def _written(work: Work, partition: Partition, change: Change, version: int) -> 
 
 
 def _pay(work: Work, partition: Partition) -> None:
-    """Updates the states of the replicas, and adds the required requests to the batch."""
+    """Updates the states of the partition's replicas, and adds the requests that brokers must get
+    to the batch."""
     _review_replicas(work, partition)
     if partition.known is not None:
         stopped = partition.stopping or {}

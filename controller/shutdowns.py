@@ -1,4 +1,5 @@
-"""ControlledShutdown: the leaderships of a broker move to other brokers before the broker stops."""
+"""ControlledShutdown: other brokers become leaders of a broker's partitions before the broker
+stops."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from protocol import errors
 
 
 def controlled_shutdown(work: Work, call: ControlledShutdown) -> None:
-    """Settles the partitions of the broker so that other brokers lead these partitions, then
-    replies with the partitions that the broker still leads."""
+    """Queues the partitions of the stopping broker for `settle`, which moves their leaderships to
+    other brokers. The reply is sent after `settle` has handled all these partitions. It lists the
+    partitions that the stopping broker still leads."""
     cluster, broker_id = work.cluster, call.broker_id
     broker = cluster.brokers.get(broker_id)
     if broker is not None and -1 < call.broker_epoch < broker.epoch:
@@ -37,15 +39,14 @@ def controlled_shutdown(work: Work, call: ControlledShutdown) -> None:
 
 
 def settled(work: Work, partition: Partition) -> None:
-    """Records that a partition is settled, and replies to the shutdowns that waited for this
-    partition."""
+    """Called when a partition needs no further write (`settle`). Replies to each ControlledShutdown
+    that waited only for this partition."""
     for broker_id in [*work.shutdowns]:
         work.shutdowns[broker_id].waits_for.discard(partition)
         _answer_if_done(work, broker_id)
 
 
 def broker_gone(work: Work, broker_id: int) -> None:
-    """Replies to the ControlledShutdown of a broker whose registration ended before the reply."""
     work.cluster.shutting_down.discard(broker_id)
     shutdown = work.shutdowns.pop(broker_id, None)
     if shutdown is not None:

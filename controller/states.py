@@ -22,26 +22,32 @@ from enum import Enum
 
 
 class PartitionState(Enum):
-    """The state of a partition: whether it has a state node, and a leader."""
+    """The state of a partition in the controller: whether the partition has a state znode, and a
+    leader."""
 
     __hash__ = object.__hash__  # the tables below are read for many thousand partitions
 
     NON_EXISTENT = "NonExistentPartition"
-    """The partition was never created, or is deleted. Requests do not contain it."""
+    """The partition was never created, or is deleted. The controller's requests to brokers do not
+    contain it."""
 
     NEW = "NewPartition"
-    """The partition has replicas but no state node: no replica was live when the partition was
-    created, or the write is in flight. *Transition*: a replica is live -> the node is created, with
-    the first live replica as leader and all live replicas in the ISR -> ONLINE. The node already
-    exists -> the node is read -> ONLINE or OFFLINE."""
+    """The partition has replicas but no state znode: no replica was live when the partition was
+    created, or the write is in flight. Next states:
+
+    - A replica is live: the znode is created, with the first live replica as leader and all live
+      replicas in the ISR. The state becomes ONLINE.
+    - The znode already exists: the znode is read. The state becomes ONLINE or OFFLINE.
+    """
 
     ONLINE = "OnlinePartition"
-    """The partition has a live leader. *Transition*: the leader is lost and no replica may lead ->
-    leader -1 is written -> OFFLINE. A new leader, or a new ISR -> ONLINE again."""
+    """The partition has a leader. If the leader is lost and no replica may lead, leader -1 is
+    written and the state becomes OFFLINE. The state stays ONLINE when a new leader or a new ISR is
+    written."""
 
     OFFLINE = "OfflinePartition"
-    """The partition has no leader. *Transition*: a member of the ISR returns, or an unclean
-    election is allowed -> ONLINE. The topic is deleted -> NON_EXISTENT."""
+    """The partition has no leader. The state becomes ONLINE when an ISR member returns or an
+    unclean election is allowed. The state becomes NON_EXISTENT when the topic is deleted."""
 
 
 class ReplicaState(Enum):
@@ -53,25 +59,26 @@ class ReplicaState(Enum):
     """The broker has no replica, or the replica is deleted."""
 
     NEW = "NewReplica"
-    """The replica was just created or added by a reassignment: its LeaderAndIsr has is_new."""
+    """The replica was just created, or added by a reassignment. The field is_new of its
+    LeaderAndIsr is true."""
 
     ONLINE = "OnlineReplica"
-    """The broker is live and has received a LeaderAndIsr for the replica."""
+    """The broker is live and has been sent a LeaderAndIsr for the replica."""
 
     OFFLINE = "OfflineReplica"
-    """The broker is down or shutting down, its disk failed, or it received StopReplica. The replica
-    is removed from the ISR, unless it is the last member."""
+    """The broker is down or shutting down, its disk failed, or the broker received StopReplica for
+    the replica. The replica is removed from the ISR, unless it is the last ISR member."""
 
     DELETION_STARTED = "ReplicaDeletionStarted"
-    """The broker has not responded to StopReplica with delete yet."""
+    """The controller waits for the broker's response to StopReplica with delete."""
 
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
-    """The broker has responded that the replica is deleted. When all replicas of a topic are in
-    this state, the topic's znodes are deleted."""
+    """The broker has responded that the replica is deleted. The topic's znodes are deleted when all
+    replicas of the topic are in this state."""
 
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
     """The replica can't be deleted now, because its broker is down or rejected the deletion. The
-    topic's deletion waits for the broker."""
+    deletion of the topic waits for the broker."""
 
 
 LEGAL_PREVIOUS: dict[PartitionState, frozenset[PartitionState]] = {
@@ -84,7 +91,7 @@ LEGAL_PREVIOUS: dict[PartitionState, frozenset[PartitionState]] = {
         {PartitionState.NEW, PartitionState.ONLINE, PartitionState.OFFLINE}
     ),
 }
-"""The states from which each state of a partition may be entered."""
+"""For each state of a partition, the states from which a partition may enter it."""
 
 LEGAL_PREVIOUS_REPLICA: dict[ReplicaState, frozenset[ReplicaState]] = {
     ReplicaState.NON_EXISTENT: frozenset({ReplicaState.DELETION_SUCCESSFUL}),
@@ -111,4 +118,4 @@ LEGAL_PREVIOUS_REPLICA: dict[ReplicaState, frozenset[ReplicaState]] = {
         {ReplicaState.OFFLINE, ReplicaState.DELETION_STARTED}
     ),
 }
-"""The states from which each state of a replica may be entered."""
+"""For each state of a replica, the states from which a replica may enter it."""

@@ -1,8 +1,9 @@
-"""Writes the nodes of topics, at most one write per topic at a time. A write contains all
+"""Writes the znodes of topics, at most one write per topic at a time. A write contains all
 assignments that were requested before the write.
 
-A rewrite keeps the topic id, the lists of reassignments and unknown keys. Kafka before 2.4 and its
-tools drop this data when they add partitions (KAFKA-14190); the controller writes the data back.
+A write keeps the topic id, the adding and removing replicas, and unknown keys of the znode. Kafka
+before 2.4 and its tools drop this data when they add partitions (KAFKA-14190). The controller
+writes the dropped data again.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from controller.work import Work
 def want(
     work: Work, partition: Partition, assignment: Assignment, written: Callable[[], None]
 ) -> None:
-    """Requests a write of this assignment of a partition to the topic's node; ``written`` is called
+    """Requests a write of a partition's new assignment to the topic's znode. ``written`` is called
     after the write."""
     partition.topic.wanted[partition.index] = Wanted(assignment, written)
     rewrite(work, partition.topic)
 
 
 def rewrite(work: Work, topic: Topic) -> None:
-    """Writes the node if a change is requested and no write is in flight."""
+    """Writes the topic's znode if a change is requested, no write of the znode is in flight, and
+    the znode need not be read first."""
     if topic.flight or topic.reading or not work.ready:
         return
     if work.cluster.topics.get(topic.name) is not topic or topic.is_being_deleted:
@@ -88,7 +90,8 @@ def _done(topic: Topic, wanted: dict[int, Wanted]) -> None:
 
 
 def learn(work: Work, topic: Topic, node: TopicFact) -> None:
-    """Adopts the new content of the node; if the node now has an id, brokers may get the topic."""
+    """Adopts new content of the topic's znode. If the znode has a topic id for the first time,
+    brokers may now get the topic."""
     waited = topic.waits_for_id
     topic.node = node
     if waited and not topic.waits_for_id:
@@ -98,13 +101,13 @@ def learn(work: Work, topic: Topic, node: TopicFact) -> None:
 
 
 def _read_again(work: Work, topic: Topic) -> None:
-    """Reads the node again, unless the node has been read for another reason."""
+    """Reads the topic's znode again, unless it has been read for another reason."""
     if topic.reading:
         reread(work, topic)
 
 
 def reread(work: Work, topic: Topic) -> None:
-    """Requests a read of the node before the next write, because the node's version has changed or
-    is unknown."""
+    """Requests a read of the topic's znode before the next write, because the version of the znode
+    has changed or is unknown."""
     topic.reading = True
     work.read(ReadTopic(topic.name))

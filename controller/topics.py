@@ -1,5 +1,5 @@
-"""Creation, growth and deletion of topics, which the controller observes by watches on their
-nodes."""
+"""Creation, growth and deletion of topics. The controller observes these changes by ZooKeeper
+watches."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ from protocol.znodes.admin import delete_path
 
 
 def topics_seen(work: Work, names: Iterable[str]) -> None:
-    """Reads new topics, and removes topics whose nodes were deleted by another process.
-
-    At the election the host reads all topics; topics that were not read are requested after
-    `Ready`.
-    """
+    """Reads new topics, and removes topics whose znodes were deleted by another process. When a
+    controller is elected, the host reads all topics; topics that the host has not read by then are
+    requested after `Ready`."""
     there = set(names)
     if not work.ready:
         work.names_seen = there
@@ -35,7 +33,6 @@ def topics_seen(work: Work, names: Iterable[str]) -> None:
 
 
 def topic_gone(work: Work, name: str) -> None:
-    """Handles a topic whose node does not exist."""
     topic = work.cluster.topics.get(name)
     if topic is not None and topic.deletion is not Deletion.ERASING:
         forget(work, topic)
@@ -45,7 +42,7 @@ def topic_gone(work: Work, name: str) -> None:
 
 
 def topic_seen(work: Work, fact: TopicFact, spare_id: bytes) -> None:
-    """Handles the node of a topic, for the first time or after a change."""
+    """Handles the content of a topic's znode, which was read for the first time or has changed."""
     topic = work.cluster.topics.get(fact.name)
     if topic is not None and topic.created != fact.created:
         if topic.deletion is Deletion.ERASING or fact.created < topic.created:
@@ -87,7 +84,8 @@ def _add_partitions(work: Work, topic: Topic, assignments: dict[int, Assignment]
 
 
 def _review(work: Work, topic: Topic, fact: TopicFact) -> None:
-    """Handles changes of a topic's node: new and lost partitions, and the id."""
+    """Handles changes of a topic's znode: new partitions, missing partitions, and a changed topic
+    id."""
     more = {i: a for i, a in fact.partitions.items() if i not in topic.partitions}
     if more and topic.deletion is not Deletion.NO:
         topic.restore = True
@@ -109,8 +107,8 @@ def _review(work: Work, topic: Topic, fact: TopicFact) -> None:
 
 
 def begin(work: Work) -> None:
-    """Writes ids for topics without ids, and handles topics that were created or deleted since the
-    first read."""
+    """Begins the work on topics when the controller is ready: writes topic ids for topics without a
+    topic id, and handles topics that were created or deleted since the first read."""
     if work.names_seen is not None:
         topics_seen(work, work.names_seen)
     for topic in work.cluster.topics.values():
@@ -118,7 +116,6 @@ def begin(work: Work) -> None:
 
 
 def states_read(work: Work, states: Iterable[tuple[TopicPartition, LeaderAndIsr | None]]) -> None:
-    """Handles state nodes that were read, at the election or later."""
     for key, found in states:
         partition = work.cluster.partition(key)
         if partition is None or partition.topic.is_being_deleted:
@@ -132,8 +129,8 @@ def states_read(work: Work, states: Iterable[tuple[TopicPartition, LeaderAndIsr 
 
 
 def unclean_seen(work: Work, name: str, allowed: bool | None) -> None:
-    """Handles unclean.leader.election.enable of a topic or the cluster: partitions without a leader
-    are settled again."""
+    """Handles a new value of unclean.leader.election.enable, of a topic or of the cluster.
+    Partitions without a leader are queued for `settle`, which may now elect an unclean leader."""
     cluster = work.cluster
     if name:
         topic = cluster.topics.get(name)

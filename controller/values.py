@@ -8,7 +8,7 @@ from protocol.znodes.brokers import Endpoint
 
 NO_LEADER = -1
 LEADER_OF_DELETED = -2
-"""The leader of a partition that is being deleted, in UpdateMetadata."""
+"""The leader that UpdateMetadata contains for a partition that is being deleted."""
 NO_CONTROLLER_EPOCH = 0
 
 TopicPartition = tuple[str, int]
@@ -20,7 +20,7 @@ class BrokerFact(NamedTuple):
 
     broker_id: int
     epoch: int
-    """The broker epoch: the czxid of the broker's znode, which rises with every registration."""
+    """The broker epoch: the czxid of the broker's znode. It rises with every registration."""
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     features: tuple[tuple[str, int, int], ...] = ()
@@ -30,8 +30,8 @@ class BrokerFact(NamedTuple):
 class Assignment(NamedTuple):
     """The replicas of a partition, and the reassignment in progress.
 
-    ``replicas`` is the whole list, with the target replicas first. The target is ``replicas``
-    without ``removing``; the origin is ``replicas`` without ``adding``.
+    ``replicas`` is the list of all replicas, with the target replicas first. The target is
+    ``replicas`` without ``removing``. The origin is ``replicas`` without ``adding``.
     """
 
     replicas: Replicas
@@ -40,17 +40,15 @@ class Assignment(NamedTuple):
 
     @property
     def target(self) -> Replicas:
-        """The replicas after the reassignment."""
         return tuple(each for each in self.replicas if each not in self.removing)
 
     @property
     def origin(self) -> Replicas:
-        """The replicas before the reassignment."""
         return tuple(each for each in self.replicas if each not in self.adding)
 
     def reassigned_to(self, target: Replicas) -> Assignment:
-        """The assignment of a reassignment from this assignment's origin to ``target``, which may
-        be the origin itself."""
+        """Returns the assignment during a reassignment from this assignment's origin to ``target``.
+        A ``target`` that equals the origin cancels the reassignment."""
         origin = self.origin
         whole = (*target, *(each for each in origin if each not in target))
         return Assignment(
@@ -65,17 +63,18 @@ class TopicFact(NamedTuple):
 
     name: str
     topic_id: bytes | None
-    """The topic id; None if the node has no id."""
+    """The topic id; None if the znode has no topic id."""
     partitions: dict[int, Assignment]
     znode_version: int
     created: int = 0
-    """The czxid of the node. A different czxid means another topic with the same name."""
+    """The czxid of the znode. A different czxid means another topic with the same name."""
     unknown: Any = None
-    """The keys of the node that are unknown to the codec; `RewriteTopic` writes these keys back."""
+    """The keys of the znode that are unknown to the codec. `RewriteTopic` writes these keys back.
+    """
 
 
 class LeaderAndIsr(NamedTuple):
-    """The content of a partition's state node."""
+    """The content of a partition's state znode."""
 
     leader: int
     leader_epoch: int
@@ -83,10 +82,13 @@ class LeaderAndIsr(NamedTuple):
     controller_epoch: int
     recovering: bool = False
     partition_epoch: int = 0
-    """The version of the znode; in a state to write, the expected version."""
+    """The version of the znode. In a state that must be written, it is the version that the znode
+    is expected to have."""
     written: int = 0
-    """The ZooKeeper transaction that wrote the state (mzxid); set only in a state that was read."""
+    """The mzxid of the znode: the ZooKeeper transaction that wrote the state. Set only in a state
+    that was read."""
 
     def says_as(self, other: LeaderAndIsr) -> bool:
-        """Returns whether this state and ``other`` have the same data, ignoring their versions."""
+        """Returns whether this state and ``other`` have equal data. The versions of the znodes are
+        not compared."""
         return self[:5] == other[:5]

@@ -1,4 +1,5 @@
-"""Read access to the controller: counts for metrics, and work that waits for brokers.
+"""Figures about the controller for metrics and diagnostics: counts of partitions, and work that
+waits for brokers.
 
 `counts` and `waits` visit all partitions, one topic at a time, so that the caller can work in
 slices.
@@ -19,7 +20,7 @@ from controller.work import Work
 
 @dataclass(slots=True)
 class Counts:
-    """The figures of `kafka.controller:type=KafkaController`."""
+    """The figures of Kafka's metrics `kafka.controller:type=KafkaController`."""
 
     active_brokers: int = 0
     topics: int = 0
@@ -27,8 +28,8 @@ class Counts:
     offline_partitions: int = 0
     """The number of partitions without a live leader, except partitions that are being deleted."""
     preferred_replica_imbalance: int = 0
-    """The number of partitions that are not led by their preferred replica, unless this replica is
-    being added."""
+    """The number of partitions that are not led by their preferred replica. A partition whose
+    preferred replica is still being added by a reassignment does not count."""
     topics_to_delete: int = 0
     topics_ineligible_to_delete: int = 0
     replicas_to_delete: int = 0
@@ -37,10 +38,10 @@ class Counts:
 
 
 class Doing(NamedTuple):
-    """The operations in progress."""
+    """The controller's operations in progress."""
 
     partitions: int
-    """The number of partitions that are not settled yet."""
+    """The number of partitions whose state may still have to be written or sent to brokers."""
     writes: int
     """The number of writes that wait for a response of ZooKeeper."""
     retries: int
@@ -48,12 +49,11 @@ class Doing(NamedTuple):
     calls: int
     """The number of parked requests of brokers and clients."""
     shutdowns: Mapping[int, int]
-    """The brokers that are about to stop, each with the number of its partitions that are not
-    settled yet."""
+    """For each broker that requested a controlled shutdown, the number of its partitions that still
+    wait for another leader or another check (`settle`)."""
 
 
 def doing(work: Work) -> Doing:
-    """Returns the operations in progress."""
     return Doing(
         len(work.leaderless) + len(work.backlog),
         work.writing,
@@ -64,19 +64,20 @@ def doing(work: Work) -> Doing:
 
 
 class Waits(NamedTuple):
-    """A deletion, a reassignment or a partition that waits for brokers."""
+    """A deletion, a reassignment or a leader election that can't proceed until brokers return,
+    catch up or respond."""
 
     what: str
-    """"deletion", "reassignment" or "leader"."""
+    """The kind of operation: "deletion", "reassignment" or "leader"."""
     topic: str
     partition: int
-    """The partition; -1 for the whole topic."""
+    """The partition; -1 if the operation concerns the whole topic."""
     brokers: Replicas
-    """The brokers that must return, catch up or respond."""
 
 
 def counts(cluster: Cluster) -> Iterator[Counts]:
-    """Yields the same `Counts` object after each topic; its figures are complete at the end."""
+    """Counts partitions topic by topic. Yields the same `Counts` object after each topic; its
+    figures are complete at the end."""
     found = Counts(active_brokers=len(cluster.brokers))
     yield found
     for topic in [*cluster.topics.values()]:
@@ -108,7 +109,7 @@ def _count_topic(cluster: Cluster, topic: Topic, found: Counts) -> None:
 
 
 def waits(cluster: Cluster, only: str | None = None) -> Iterator[list[Waits]]:
-    """Yields the waits of each topic, or of the topic ``only``; topics without waits are
+    """Yields the waits of each topic, or of the topic ``only``. Topics without waits are
     skipped."""
     for topic in [*cluster.topics.values()] if only is None else _one(cluster, only):
         found = [*_waits_of(cluster, topic)]
@@ -122,7 +123,7 @@ def _one(cluster: Cluster, name: str) -> list[Topic]:
 
 
 def _unanswered(topic: Topic) -> set[int]:
-    """The brokers that have not confirmed the deletion of their replicas of a topic."""
+    """Returns the brokers that have not confirmed the deletion of their replicas of a topic."""
     return {
         broker_id
         for partition in topic.partitions.values()

@@ -1,4 +1,5 @@
-"""The state of the controller's work: its backlog, the writes in flight, and the outcome so far."""
+"""The state of the controller's work: the partitions whose state must be checked, the writes in
+flight, and the outcome so far."""
 
 from __future__ import annotations
 
@@ -25,12 +26,13 @@ Landed = Callable[[WriteResult], None]
 
 @dataclass(slots=True)
 class Shutdown:
-    """A broker that waits for the reply to its ControlledShutdown."""
+    """A ControlledShutdown that is not answered yet. The controller first has to move the
+    leaderships of the broker. ``number`` is the number of the parked ticket."""
 
     number: int
-    """The number of the parked ticket."""
     waits_for: set[Partition] = field(default_factory=set)
-    """The broker's partitions that have not been settled since the request."""
+    """The broker's partitions that `settle` has not completed since the ControlledShutdown arrived.
+    """
 
 
 class Work:
@@ -42,35 +44,34 @@ class Work:
         self.resigned = ""
         self.now_ms = 0
         self.leaderless: deque[Partition] = deque()
-        """The partitions to settle before all others: their leader is lost, or a new leader has
-        been written and must be sent."""
+        """The partitions that `settle` must check first: their leader is lost, or a new leader has
+        been written and must be sent to brokers."""
         self.backlog: deque[Partition] = deque()
-        """The other partitions to settle. A partition is in at most one of ``leaderless`` and
-        ``backlog``, and at most once."""
+        """The partitions that `settle` must check after those in ``leaderless``. A partition is in
+        at most one of the two queues, and at most once."""
         self.sweeps: deque[Iterator[None]] = deque()
-        """Long work; each `next` of an iterator does one unit."""
+        """Long work, as iterators. Each step of an iterator does one unit of work."""
         self.results: deque[WriteResult] = deque()
         self.retries: list[Callable[[], None]] = []
         self.retry_due_ms: int | None = None
         self.balance_due_ms: int | None = None
         self.shutdowns: dict[int, Shutdown] = {}
         self.queued: dict[str, Topic] = {}
-        """Topics that wait for their deletion, by name."""
+        """The topics whose deletion is requested but has not begun, by name."""
         self.look_at_queued = False
         self.names_seen: set[str] | None = None
-        """The names of the last `TopicsSeen` before `Ready`."""
+        """The topic names of the last `TopicsSeen` that arrived before `Ready`."""
         self.unknown_deletions: set[str] = set()
-        """Topics whose deletion was requested before the controller read their nodes."""
+        """Topics whose deletion was requested before the controller read their znodes."""
         self.moves_node: dict[TopicPartition, Replicas] | None = None
-        """The content of `/admin/reassign_partitions`; None if the node does not exist."""
+        """The content of `/admin/reassign_partitions`; None if the znode does not exist."""
         self.moves_in_flight = False
-        """Whether `/admin/reassign_partitions` is being written."""
         self.moves_seen: Mapping[TopicPartition, Replicas] | None = None
-        """The content of `/admin/reassign_partitions` that was observed while the node was being
-        written; otherwise None."""
+        """The content of `/admin/reassign_partitions` that was read while a write of the znode was
+        in flight; None if no such content waits."""
         self.moves_asked: dict[TopicPartition, Replicas] = {}
-        """The reassignments that `/admin/reassign_partitions` requested and that are not done
-        yet."""
+        """The reassignments that `/admin/reassign_partitions` requested and that are not done yet,
+        with their target replicas."""
         self._landed: dict[int, Landed] = {}
         self._parked: dict[int, tuple[Ticket, Reply]] = {}
         self._numbers = 0
@@ -85,7 +86,7 @@ class Work:
     # ------------------------------------------------------------------------- the outcome
 
     def take(self) -> Outcome:
-        """Returns the outcome so far and begins a new outcome."""
+        """Returns the outcome so far and begins a new one."""
         self.flush()
         if self._states:
             self._reads.append(ReadStates(self._states))
@@ -100,28 +101,28 @@ class Work:
         return outcome
 
     def flush(self) -> None:
-        """Closes the requests that were collected so far: later changes are added to later
-        requests."""
+        """Closes the requests to brokers that were collected so far. Later changes are added to
+        later requests."""
         self._sends += self.batch.take()
 
     def report(self, event: Event) -> None:
-        """Adds an event."""
         self._events.append(event)
 
     # ------------------------------------------------------------------- writes and reads
 
     def number(self) -> int:
-        """Returns a new number for a write or a parked ticket."""
+        """Returns a number that identifies a write or a parked ticket."""
         self._numbers += 1
         return self._numbers
 
     def write(self, write: Write, landed: Landed) -> None:
-        """Adds a write; ``landed`` is called with the result of the write."""
+        """Adds a write to the outcome; ``landed`` is called with the result of the write."""
         self._writes.append(write)
         self._landed[write.ticket] = landed
 
     def delete_nodes(self, paths: Sequence[str]) -> None:
-        """Deletes nodes whose content was handled; retries after a failure."""
+        """Deletes znodes whose content was handled, such as notifications. Retries after a
+        failure."""
 
         def landed(result: WriteResult) -> None:
             if result.result is not Result.OK:
@@ -130,7 +131,6 @@ class Work:
         self.write(DeleteNodes(self.number(), paths), landed)
 
     def land(self, result: WriteResult) -> None:
-        """Handles the result of a write."""
         landed = self._landed.pop(result.ticket, None)
         if landed is None:
             return
@@ -140,11 +140,9 @@ class Work:
             landed(result)
 
     def read(self, read: Read) -> None:
-        """Adds a read."""
         self._reads.append(read)
 
     def read_state(self, partition: Partition) -> None:
-        """Requests the state node of a partition."""
         self._states.append(partition.key)
 
     def retry(self, again: Callable[[], None]) -> None:
@@ -156,19 +154,18 @@ class Work:
 
     @property
     def writing(self) -> int:
-        """The number of writes without a result."""
+        """The number of writes whose result has not arrived yet."""
         return len(self._landed)
 
     @property
     def waiting(self) -> int:
-        """The number of parked tickets."""
         return len(self._parked)
 
     # -------------------------------------------------------------------------- the backlog
 
     def mark(self, partition: Partition, *, leaderless: bool = False) -> None:
-        """Adds a partition to the backlog. With ``leaderless`` it comes before others, because no
-        leader of the partition can accept writes."""
+        """Queues a partition for `settle`. With ``leaderless`` it comes before other partitions,
+        because it has no leader that can accept writes."""
         if not partition.dirty and self.ready:
             partition.dirty = True
             (self.leaderless if leaderless else self.backlog).append(partition)
@@ -176,24 +173,24 @@ class Work:
     # -------------------------------------------------------------------------- the tickets
 
     def park(self, ticket: Ticket, refusal: Reply) -> int:
-        """Parks a ticket and returns its number; ``refusal`` is the reply if this controller
-        resigns."""
+        """Parks a ticket and returns its number. ``refusal`` is the reply that the ticket gets if
+        this controller resigns."""
         number = self.number()
         self._parked[number] = ticket, refusal
         return number
 
     def answer(self, number: int, reply: Reply) -> None:
-        """Replies to a parked ticket."""
         parked = self._parked.pop(number, None)
         if parked is not None:
             self._replies.append((parked[0], reply))
 
     def reply(self, ticket: Ticket, reply: Reply) -> None:
-        """Replies to a ticket that was not parked."""
+        """Replies to a call whose ticket was not parked."""
         self._replies.append((ticket, reply))
 
     def resign(self, reason: str) -> None:
-        """Ends all work; each parked ticket gets the reply that was passed as ``refusal``."""
+        """Ends all work. Each parked ticket gets the reply that was passed to ``park`` as
+        ``refusal``."""
         if self.resigned:
             return
         self.resigned = reason
