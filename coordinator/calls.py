@@ -1,8 +1,9 @@
 """Calls: the decoded requests that a shard handles.
 
 A call has no versions or bytes: the caller translates the differences between versions into the
-fields below. ``ticket`` is opaque to the core, which returns the ticket with the reply.
-``connection`` is opaque too: it identifies the connection that sent the request; None: unknown.
+fields below. ``ticket`` is opaque to the shard, which returns the ticket with the reply.
+``connection`` identifies the connection that sent the request and is opaque too. A ``connection``
+of None means that the connection is unknown.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Ticket = Any
 
 
 class Sender(NamedTuple):
-    """The client that sent a request, for the journal."""
+    """The client that sent a request, as the journal shows it."""
 
     principal: str
     client_id: str
@@ -29,7 +30,7 @@ NOBODY = Sender("", "", "")
 
 @slotted
 class JoinGroup:
-    """JoinGroup v0 to v9. ``rebalance_timeout_ms`` equals the session timeout for v0 (KIP-62)."""
+    """JoinGroup v0 to v9. For v0, ``rebalance_timeout_ms`` equals the session timeout (KIP-62)."""
 
     ticket: Ticket
     group_id: str
@@ -43,19 +44,20 @@ class JoinGroup:
     protocols: Sequence[tuple[str, bytes]]
     reason: str | None
     member_id_required: bool
-    """True if a dynamic member without an id first receives an id (v4 and up, KIP-394)."""
+    """True if a dynamic member without a member id gets MEMBER_ID_REQUIRED and a new member id
+    first (v4 and up, KIP-394)."""
     supports_skip_assignment: bool
-    """True if the leader may skip the assignment if it is a static member that rejoins (v9 and up,
-    KIP-814)."""
+    """True if the client supports the field skip_assignment: a leader that is a static member and
+    rejoins does not compute an assignment (v9 and up, KIP-814)."""
     fresh_id: str
-    """A new UUID as text. The core uses it only to create a member id; it is "" if the request
+    """A new UUID as text. The shard uses it only to create a member id. It is "" if the request
     already has a member id."""
     connection: Hashable = None
 
 
 @slotted
 class SyncGroup:
-    """SyncGroup v0 to v5; protocol type and name are None below v5."""
+    """SyncGroup v0 to v5. The protocol type and the protocol name are None below v5."""
 
     ticket: Ticket
     group_id: str
@@ -81,7 +83,8 @@ class Heartbeat:
 
 
 class Leaver(NamedTuple):
-    """One member of a LeaveGroup; v0 to v2 name a single member by its id."""
+    """One member that a LeaveGroup removes. In v0 to v2 there is exactly one, named by its member
+    id."""
 
     member_id: str
     group_instance_id: str | None
@@ -105,9 +108,9 @@ class TopicOffsets(NamedTuple):
     offsets: Sequence[int]
     leader_epochs: Sequence[int]
     metadata: Sequence[str | None] | None
-    """The metadata of each entry; None if all metadata is null or empty."""
+    """The metadata of each partition; None if all metadata is null or empty."""
     commit_timestamps_ms: Sequence[int] | None
-    """The commit timestamps of an OffsetCommit v1; -1: the broker's clock."""
+    """The commit timestamps of an OffsetCommit v1. -1 means the time of the broker's clock."""
 
 
 @slotted
@@ -120,40 +123,41 @@ class OffsetCommit:
     member_id: str
     group_instance_id: str | None
     retention_time_ms: int
-    """Milliseconds for which the offsets are kept (v2 to v4); -1: the broker's setting."""
+    """Milliseconds for which the offsets are kept (v2 to v4). -1 means the broker's setting."""
     topics: Sequence[TopicOffsets]
     client_id: str = ""
     client_host: str = ""
     principal: str = ""
-    """The sender's principal, for the journal; set only for a commit from a client that is not a
-    member."""
+    """The principal of the client, for the journal. It is set only for a client that is not a
+    member of the group."""
     knows_member_epochs: bool = True
-    """True from v9 on: ``generation_id`` may then be the epoch of a member of a consumer group."""
+    """True from v9 on: ``generation_id`` may then be the epoch of a member of a consumer group
+    (KIP-848)."""
 
 
 @slotted
 class OffsetFetch:
-    """The request for one group of an OffsetFetch; a ``topics`` of None requests all offsets of the
-    group."""
+    """One group of an OffsetFetch. A ``topics`` of None requests all offsets of the group."""
 
     ticket: Ticket
     group_id: str
     topics: Sequence[tuple[str, Sequence[int]]] | None
     require_stable: bool = False
-    """True if partitions with pending offsets of a transaction get UNSTABLE_OFFSET_COMMIT (v7 and
-    up, KIP-447)."""
+    """True if partitions with pending offsets of a transaction must get UNSTABLE_OFFSET_COMMIT (v7
+    and up, KIP-447)."""
     member_id: str | None = None
-    """The member id that the request names (v9 and up). With None and epoch -1 the request does not
-    name a member."""
+    """The member id in the request (v9 and up). A member id of None and an epoch of -1 mean that
+    the request is not from a member."""
     member_epoch: int = -1
 
 
 @slotted
 class TxnOffsetCommit:
-    """TxnOffsetCommit v0 to v6, checked by the transaction coordinator; the reply is a CommitReply.
+    """TxnOffsetCommit v0 to v6, after the transaction coordinator has accepted it. The reply is a
+    CommitReply.
 
     A client that is not a member sends a negative ``generation_id``, no member id and no instance
-    id; below v3 every client does so. ``topics`` has only topics and partitions that exist.
+    id. Below v3 every client does so. ``topics`` has only topics and partitions that exist.
     """
 
     ticket: Ticket
@@ -167,17 +171,15 @@ class TxnOffsetCommit:
     client_id: str = ""
     client_host: str = ""
     knows_member_epochs: bool = False
-    """True from v6 on: the client knows GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH."""
+    """True from v6 on: the client knows the error codes GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH.
+    """
 
 
 @slotted
 class EndOffsets:
-    """A transaction marker for this partition of the offsets topic, already checked by the
-    partition's log; the reply is an error code.
-
-    The marker is written in any state of any group, even if the producer has no pending offsets in
-    this partition.
-    """
+    """A transaction marker for this shard's partition of `__consumer_offsets`. The partition's log
+    has already checked the marker. The reply is an error code. The marker is written in any state
+    of any group, even if the producer has no pending offsets in this partition."""
 
     ticket: Ticket
     producer_id: int
@@ -196,8 +198,8 @@ class DescribeGroup:
 
 @slotted
 class ListGroups:
-    """Requests the groups of this shard. Filters are lower-case names; an empty filter matches all
-    groups."""
+    """ListGroups for the groups of this shard. Filters are lower-case names; an empty filter
+    matches all groups."""
 
     ticket: Ticket
     states: frozenset[str]
@@ -225,15 +227,15 @@ class OffsetDelete:
 
 @slotted
 class ConsumerHeartbeat:
-    """ConsumerGroupHeartbeat v0 and v1 (KIP-848). A field of None or -1 is unchanged since the last
-    request that contained it."""
+    """ConsumerGroupHeartbeat v0 and v1 (KIP-848). A field that is None or -1 has not changed since
+    the last request that contained it."""
 
     ticket: Ticket
     group_id: str
     member_id: str
     member_epoch: int
-    """0: the member joins or rejoins; -1: the member leaves; -2: a static member leaves
-    temporarily; another value: the epoch of the last response."""
+    """0: the member joins or rejoins. -1: the member leaves. -2: a static member leaves
+    temporarily. Another value: the epoch of the last response."""
     instance_id: str | None
     rack_id: str | None
     rebalance_timeout_ms: int
@@ -241,21 +243,23 @@ class ConsumerHeartbeat:
     subscribed_regex: str | None
     server_assignor: str | None
     owned: Mapping[bytes, Sequence[int]] | None
-    """The partitions that the member owns, by topic id; topics without partitions are omitted."""
+    """The partitions that the member owns, by topic id; None if unchanged. Topics without
+    partitions are omitted."""
     client_id: str
     client_host: str
     makes_own_id: bool = True
     """True if the client creates its own member id (v1 and up, KIP-1082)."""
     fresh_id: str = ""
-    """A new member id for a member that joins by v0 without an id."""
+    """A new member id, for a client that joins by v0 without a member id."""
     regex_error: str | None = None
-    """The error of compiling ``subscribed_regex``; None if the regex is valid."""
+    """The error message if ``subscribed_regex`` can't be compiled; None if the regex is valid."""
     sender: Hashable = None
-    """The connection of the client, whose principal determines which topics a regex may match."""
+    """Identifies the client's connection. The principal of the connection determines which topics a
+    regex may match."""
 
     @property
     def reports_no_change(self) -> bool:
-        """Returns whether the request has no other field than the ids and the epoch."""
+        """Returns whether the request has only the ids and the epoch."""
         return (
             self.owned is None
             and self.subscribed_topics is None
@@ -267,8 +271,8 @@ class ConsumerHeartbeat:
 
     @property
     def is_full(self) -> bool:
-        """Returns whether the request has all fields, as after a lost response. The reply then has
-        all fields too."""
+        """Returns whether the request has all fields, as after a lost response. The reply must then
+        have all fields too."""
         return (
             self.rebalance_timeout_ms != -1
             and (self.subscribed_topics is not None or self.subscribed_regex is not None)
@@ -286,14 +290,14 @@ class ConsumerGroupDescribe:
 
 @slotted
 class ShareHeartbeat:
-    """ShareGroupHeartbeat v1 (KIP-932). A field of None is unchanged since the last request that
-    contained it."""
+    """ShareGroupHeartbeat v1 (KIP-932). A field that is None has not changed since the last request
+    that contained it."""
 
     ticket: Ticket
     group_id: str
     member_id: str
     member_epoch: int
-    """0: the member joins or rejoins; -1: the member leaves; another value: the epoch of the last
+    """0: the member joins or rejoins. -1: the member leaves. Another value: the epoch of the last
     response."""
     rack_id: str | None
     subscribed_topics: Sequence[str] | None
@@ -311,7 +315,7 @@ class ShareGroupDescribe:
 
 @slotted
 class ShareOffsetsDescribe:
-    """One group of a DescribeShareGroupOffsets for all topics."""
+    """One group of a DescribeShareGroupOffsets that requests all topics."""
 
     ticket: Ticket
     group_id: str
@@ -319,18 +323,20 @@ class ShareOffsetsDescribe:
 
 @slotted
 class ShareOffsetsAlter:
-    """AlterShareGroupOffsets. The broker has removed topics and partitions that do not exist; it
-    sets the offsets after the reply."""
+    """AlterShareGroupOffsets, without the topics and partitions that do not exist. The broker sets
+    the offsets after the shard has replied."""
 
     ticket: Ticket
     group_id: str
     topics: Mapping[bytes, tuple[str, tuple[int, ...]]]
-    """The name and the partitions, in ascending order, of each topic id."""
+    """The name and the partitions of each topic, by topic id. The partitions are in ascending
+    order."""
 
 
 @slotted
 class ShareOffsetsDelete:
-    """DeleteShareGroupOffsets. The broker deletes the states after the reply."""
+    """DeleteShareGroupOffsets. The broker deletes the states of the share partitions after the
+    shard has replied."""
 
     ticket: Ticket
     group_id: str

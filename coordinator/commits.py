@@ -1,7 +1,5 @@
-"""OffsetCommit and OffsetFetch.
-
-A commit creates runs; the cache changes only when the runs are replayed.
-"""
+"""OffsetCommit and OffsetFetch. A commit only returns runs of records. The cache of offsets changes
+when the runs are replayed."""
 
 from __future__ import annotations
 
@@ -57,17 +55,17 @@ _MAX_TIMESTAMP_MS = 2**63 - 1
 _ACCEPTED = CommitReply(NONE)
 
 _SURELY_FITS_BYTES = 32_000
-"""The size below which a commit surely fits in a batch, and each of its strings in a record, so
-that the commit need not be measured."""
+"""A commit below this size fits in a batch, and each of its strings in a record, so its exact size
+need not be computed."""
 _BATCH_BYTES = 64
-"""Upper bound of a batch header."""
+"""Upper bound of the size of a batch header in bytes."""
 _RECORD_BYTES = 64
-"""Upper bound of an offset record without metadata, group id and topic."""
+"""Upper bound of the size of an offset record in bytes, without metadata, group id and topic."""
 _CHARACTER_BYTES = 4
 
 
 def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
-    """Check an OffsetCommit and create its records; a classic member's session is extended."""
+    """Checks an OffsetCommit and returns its records. Extends the session of a classic member."""
     group = state.groups.get(call.group_id)
     committing = state.committing_group(call.group_id) if group is None else None
     if committing is not None:
@@ -121,8 +119,8 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
 
 
 def _skipped(state: ShardState, call: OffsetCommit, runs: Sequence[Run]) -> Sequence[LostByAdmin]:
-    """Returns the event of a commit from a client outside the group that skips records; () if the
-    commit does not skip records."""
+    """Returns the event for a commit that moved offsets forward, and so skips records; () if no
+    offset moved forward. Used for commits of clients that are not members of the group."""
     raised = state.cache.moved_forward(call.group_id, runs)
     sender = Sender(call.principal, call.client_id, call.client_host)
     return (lost(call.group_id, Loss.SKIPPED, sender, raised),) if raised else ()
@@ -134,8 +132,8 @@ def moved_back(
     moved: Sequence[tuple[str, int, int, int]],
     principal: str = "",
 ) -> OffsetsMovedBack:
-    """Returns the event of a commit that lowered offsets; ``who`` is (member id, client id, client
-    host)."""
+    """Returns the event for a commit that lowered offsets. ``who`` is (member id, client id, client
+    host). An element of ``moved`` is (topic, partition, previous offset, new offset)."""
     examples = tuple([MovedOffset(*each) for each in moved[:EXAMPLES_KEPT]])
     return OffsetsMovedBack(group_id, *who, len(moved), examples, principal)
 
@@ -143,8 +141,8 @@ def moved_back(
 def lost(
     group_id: str, loss: Loss, who: Sender, offsets: Sequence[tuple[str, int, int, int]]
 ) -> LostByAdmin:
-    """Returns the event of an admin action; ``offsets`` are (topic, partition, previous offset, new
-    offset)."""
+    """Returns the event for an admin action that makes a group miss records. An element of
+    ``offsets`` is (topic, partition, previous offset, new offset)."""
     examples = tuple([MovedOffset(*each) for each in offsets[:EXAMPLES_KEPT]])
     return LostByAdmin(group_id, loss, *who, len(offsets), examples)
 
@@ -152,8 +150,8 @@ def lost(
 def rejected(
     group: Group | None, call: OffsetCommit | TxnOffsetCommit, error: int, why: str = ""
 ) -> Outcome:
-    """Returns the outcome of a commit that is rejected as a whole; ``why`` replaces the default
-    reason."""
+    """Returns the outcome of a commit that is rejected as a whole. ``why`` replaces the default
+    reason in the event."""
     event = CommitRejected(
         call.group_id,
         call.member_id,
@@ -203,10 +201,10 @@ def _why_rejected(group: Group | None, call: OffsetCommit | TxnOffsetCommit, err
 
 
 def _check(state: ShardState, group: Group | None, call: OffsetCommit, now: Now) -> int:
-    """Returns the error of a commit as a whole, or NONE.
+    """Returns the error for which a whole commit is rejected, or NONE.
 
-    A commit without a generation comes from a simple consumer (assign()) or an admin, and is
-    accepted only while the group has no members.
+    A commit without a generation comes from a simple consumer (assign()) or an admin. Such a commit
+    is accepted only while the group has no members.
     """
     if group is None:
         if call.group_id in state.share_groups:
@@ -236,7 +234,7 @@ def _check(state: ShardState, group: Group | None, call: OffsetCommit, now: Now)
 
 def too_large(topic: TopicOffsets, limit: int) -> list[int] | None:
     """Returns an error code for each partition if the metadata of at least one partition exceeds
-    ``limit`` characters; else None."""
+    ``limit`` characters; otherwise None."""
     if topic.metadata is None:
         return None
     codes = [
@@ -249,11 +247,11 @@ def too_large(topic: TopicOffsets, limit: int) -> list[int] | None:
 def runs_one_by_one(
     group_id: str, topic: TopicOffsets, codes: list[int] | None, wall_ms: int, expire_ms: int
 ) -> list[OffsetRun]:
-    """Returns the runs of a topic whose entries have metadata or separate timestamps, in request
-    order.
+    """Returns the runs of a topic whose partitions have metadata or different commit timestamps, in
+    request order.
 
-    Partitions with an error are omitted. A run has one commit timestamp, so a new run begins at
-    each entry with another timestamp (OffsetCommit v1).
+    Partitions with an error are omitted. All offsets of a run have the same commit timestamp, so a
+    new run begins where the timestamp changes (OffsetCommit v1).
     """
     given = topic.commit_timestamps_ms
     accepted = [i for i in range(len(topic.partitions)) if codes is None or not codes[i]]
@@ -282,7 +280,7 @@ def runs_one_by_one(
 
 def fetch(state: ShardState, call: OffsetFetch, now: Now) -> Outcome:
     """Replies to an OffsetFetch with the committed offsets; -1 for a partition without a committed
-    offset. The sender need not be a member."""
+    offset. The sender need not be a member of the group."""
     found: Sequence[FetchedColumns]
     group = state.groups.get(call.group_id)
     cache = state.cache

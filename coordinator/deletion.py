@@ -1,4 +1,4 @@
-"""DeleteGroups and OffsetDelete: deletes groups and offsets on request."""
+"""DeleteGroups and OffsetDelete: deletion of groups and of offsets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from protocol.errors import (
 
 
 def delete_group(step: Step, call: DeleteGroup) -> None:
-    """Delete a group without members, its offsets and its record."""
     group = step.state.groups.get(call.group_id)
     if group is None:
         share = step.state.share_groups.get(call.group_id)
@@ -63,7 +62,7 @@ def _group_lost(step: Step, call: DeleteGroup) -> LostByAdmin:
 
 
 def drop_offsets(step: Step, group_id: str, keys: Sequence[tuple[str, int]], cause: Cause) -> None:
-    """Writes tombstones for these offsets, and emits their number."""
+    """Writes tombstones for these offsets, and emits an event with their number."""
     if keys:
         write_tombstones(step, group_id, keys)
         step.events.append(OffsetsExpired(group_id, len(keys), cause))
@@ -73,10 +72,10 @@ def drop_offsets(step: Step, group_id: str, keys: Sequence[tuple[str, int]], cau
 
 
 def offset_delete(step: Step, call: OffsetDelete) -> None:
-    """Delete offsets of topics to which no member of the current generation subscribes.
+    """Deletes offsets of topics to which no member of the current generation subscribes.
 
-    A subscription that can't be decoded counts as a subscription to every topic; a group before its
-    first generation also counts as subscribed to every topic. A group with members of another
+    A subscription that can't be decoded counts as a subscription to every topic. A group before its
+    first generation counts as subscribed to every topic too. A group with members of another
     protocol type than "consumer" gets NON_EMPTY_GROUP.
     """
     group = step.state.groups.get(call.group_id)

@@ -1,5 +1,5 @@
-"""The consumer, share and streams groups of a shard, whose members have epochs: their calls, the
-replay of their records, their timers, and changed topics."""
+"""The groups of a shard whose members have epochs: consumer, share and streams groups. This module
+has their calls, the replay of their records, their timers, and the effects of changed topics."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HANDLERS: dict[type, Handler] = {
     StreamsHeartbeat: streams_hosting.heartbeat,
     StreamsGroupDescribe: streams_hosting.describe,
 }
-"""The handlers of the calls that only these groups have."""
+"""The handlers of the calls that exist only for consumer, share and streams groups."""
 _REPLAYS: dict[type, Callable[[ShardState, Any], None]] = {
     ConsumerGroupRun: consumer_hosting.replay,
     ShareGroupRun: share_hosting.replay,
@@ -46,12 +46,12 @@ _REPLAYS: dict[type, Callable[[ShardState, Any], None]] = {
 
 
 def replay(state: ShardState, run: GroupStateRun) -> None:
-    """Applies records to their group."""
     _REPLAYS[type(run)](state, run)
 
 
 def forget(state: ShardState, group_id: str, kept: type | None = None) -> None:
-    """Removes the groups with this id, except the group of the type whose runs are ``kept``."""
+    """Removes the consumer, share and streams groups with this id. A group whose records are runs
+    of the type ``kept`` is not removed."""
     groups: tuple[tuple[type, dict[str, Any]], ...] = (
         (ConsumerGroupRun, state.consumer_groups),
         (ShareGroupRun, state.share_groups),
@@ -63,12 +63,12 @@ def forget(state: ShardState, group_id: str, kept: type | None = None) -> None:
 
 
 def names(state: ShardState) -> tuple[str, ...]:
-    """Returns the ids of all these groups."""
     return (*state.consumer_groups, *state.share_groups, *state.streams_groups)
 
 
 def wake(step: Step, group_id: str) -> bool:
-    """Starts the timers of a loaded group; returns whether a group has the id."""
+    """Starts the timers of a loaded group. Returns whether a consumer, share or streams group has
+    the id."""
     state = step.state
     if group_id in state.consumer_groups:
         consumer_hosting.wake(step, state.consumer_groups[group_id])
@@ -82,15 +82,16 @@ def wake(step: Step, group_id: str) -> bool:
 
 
 def fire(step: Step, timer: GroupTimer) -> None:
-    """Handles a timer that is due; has no effect if the timer's owner no longer exists."""
+    """Handles a timer that is due. It has no effect if the timer's member or group no longer
+    exists."""
     consumer_hosting.fire(step, timer)
     share_hosting.fire(step, timer)
     streams_hosting.fire(step, timer)
 
 
 def topic_changed(state: ShardState, name: str) -> None:
-    """Marks each group that uses a changed topic, so that its next heartbeat compares the metadata
-    hash."""
+    """Marks each group that uses a changed topic. The next heartbeat of a marked group compares the
+    metadata hash."""
     consumer_hosting.topic_changed(state, name)
     share_hosting.topic_changed(state, name)
     streams_hosting.topic_changed(state, name)

@@ -1,7 +1,7 @@
-"""Events of groups, each emitted once; the broker turns events into log lines and metrics.
+"""Events of groups, each emitted once. The broker turns events into log lines and metrics.
 
-Events are per request, never per partition. ``cause`` is a term of `Cause`; ``detail`` is a
-sentence for a reader.
+Events are per request, never per partition. ``cause`` is a term of `Cause`; ``detail`` is a text
+for a reader.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from protocol.slotted import slotted
 
 
 class Cause(StrEnum):
-    """The cause of a rebalance or of another state change of a group; the values are labels of
+    """The cause of a rebalance or of another state change of a group. The values are labels of
     metrics."""
 
     MEMBER_JOINED = "member_joined"
@@ -42,7 +42,7 @@ class Cause(StrEnum):
     UNLOADED = "unloaded"
     DISCONNECTED = "disconnected"
     ASKED_FOR = "asked_for"
-    """A test requested the change from a broker in test mode; no member of the group caused it."""
+    """A test requested the change from a broker in test mode."""
     REBALANCE_TIMED_OUT = "rebalance_timed_out"
     """A member of a consumer group did not give up its partitions within its rebalance timeout."""
     SUBSCRIPTION_CHANGED = "subscription_changed"
@@ -51,17 +51,14 @@ class Cause(StrEnum):
     PARTITIONS_INITIALIZED = "partitions_initialized"
     """Partitions of a share group can be assigned, because their delivery state is initialized."""
     SETTINGS_CHANGED = "settings_changed"
-    """A setting of the assignor of a streams group has another value."""
     UNKNOWN = "unknown"
     """The cause of generations that were loaded from the log; events never have this cause."""
 
 
 @slotted
 class Transition:
-    """A group changed its state; a move to PreparingRebalance begins a rebalance.
-
-    States are given by their wire names, ``State.value``.
-    """
+    """A group changed its state. A move to PreparingRebalance begins a rebalance. States are given
+    by the values of `State`."""
 
     group_id: str
     old_state: str
@@ -72,15 +69,15 @@ class Transition:
     member_id: str = ""
     """The member that caused the transition; "" if no single member did."""
     awaited: tuple[str, ...] = ()
-    """The member ids that the group waits for in its new state, without ``member_id``."""
+    """The ids of the members that the group waits for in its new state, without ``member_id``."""
     wait_ms: int = 0
-    """The maximum time in ms for which the group waits for these members; 0 if the group does not
-    wait for members."""
+    """The maximum time in ms for which the group waits for ``awaited``; 0 if it does not wait for
+    members."""
 
 
 @slotted
 class MemberJoined:
-    """A member was added to the group. The event is not emitted when a known member rejoins."""
+    """A member was added to the group. The event is not emitted when an existing member rejoins."""
 
     group_id: str
     member_id: str
@@ -89,12 +86,15 @@ class MemberJoined:
     client_host: str
     reason: str | None
     replaces: str = ""
-    """The member id that a rejoined static member replaces; "" if it does not replace a member."""
+    """The member id that a rejoined static member replaces; "" if the new member replaces no
+    member."""
     fences: tuple[str, str] | None = None
-    """Client id and host of the replaced member if its process was alive, that is, if its
-    connection was open and differed from the new member's connection; else None."""
+    """Client id and host of the replaced member if its process was still alive; else None. The
+    process counts as alive if its connection was open and differed from the new member's
+    connection."""
     away_ms: int = -1
-    """Milliseconds since the replaced member's connection closed; -1 if the connection was open."""
+    """Milliseconds between the close of the replaced member's connection and the join; -1 if the
+    connection was open."""
 
 
 @slotted
@@ -109,16 +109,14 @@ class MemberLeft:
     cause: Cause
     detail: str
     silent_ms: int = -1
-    """Milliseconds since the member's last request if its session expired; else -1."""
+    """Milliseconds since the member's last request if its session expired; otherwise -1."""
     connection_closed: bool = False
-    """Whether the member's connection had closed before the removal."""
 
 
 @slotted
 class MemberChanged:
-    """A member rejoined with other topics or protocols; a change of owned partitions does not
-    count.
-    """
+    """A member rejoined with other topics or protocols. A change of owned partitions alone does not
+    emit the event."""
 
     group_id: str
     member_id: str
@@ -129,7 +127,7 @@ class MemberChanged:
 
 @slotted
 class GenerationFormed:
-    """A join phase ended with members: the new generation, and how long the phase took."""
+    """A join phase ended with members: the new generation, and the duration of the phase."""
 
     group_id: str
     generation_id: int
@@ -138,13 +136,13 @@ class GenerationFormed:
     members: int
     join_ms: int
     last_member: str = ""
-    """The member that joined last."""
     last_wait_ms: int = 0
     """Milliseconds for which all other members waited for ``last_member`` alone."""
 
 
 class AssignedMember(NamedTuple):
-    """The assignment of one member; ``assignment`` is the leader's bytes, not decoded."""
+    """The assignment of one member. ``assignment`` is the bytes that the leader sent, not
+    decoded."""
 
     member_id: str
     group_instance_id: str | None
@@ -165,13 +163,14 @@ class Assigned:
 
 @slotted
 class GroupConverted:
-    """A group was converted to the other type, together with its members (KIP-848)."""
+    """A group was converted between the types classic and consumer, together with its members
+    (KIP-848)."""
 
     group_id: str
     type: str
     """The new type of the group: "consumer" or "classic"."""
     generation_id: int
-    """The generation of a classic group, or the epoch of a consumer group."""
+    """The generation of the new classic group, or the epoch of the new consumer group."""
     detail: str
 
 
@@ -211,18 +210,18 @@ class MovedOffset(NamedTuple):
 
 @slotted
 class OffsetsMovedBack:
-    """An accepted commit lowered offsets: a rewind, a reset, or a bug."""
+    """An accepted commit lowered offsets. The client has rewound or reset its position, or has a
+    bug."""
 
     group_id: str
     member_id: str
     client_id: str
     client_host: str
     offsets: int
-    """The number of offsets moved back."""
     examples: tuple[MovedOffset, ...]
-    """The first `EXAMPLES_KEPT` of the offsets that were moved back."""
     principal: str = ""
-    """The sender's principal; set only for a commit from a client that is not a member."""
+    """The sender's principal; set only for a commit from a client that is not a member of the
+    group."""
 
 
 class Loss(StrEnum):
@@ -239,12 +238,12 @@ class Loss(StrEnum):
 
 
 EXAMPLES_KEPT = 8
-"""The maximum number of examples in an event about many offsets."""
+"""The maximum number of offsets that an event about many offsets lists as examples."""
 
 
 @slotted
 class LostByAdmin:
-    """An admin request that makes, or may make, a group miss records."""
+    """An admin request makes, or may make, a group miss records."""
 
     group_id: str
     loss: Loss
@@ -254,8 +253,8 @@ class LostByAdmin:
     offsets: int
     """The number of the group's committed offsets that the request affects."""
     examples: tuple[MovedOffset, ...]
-    """The first `EXAMPLES_KEPT` of the moved or deleted offsets. In each, ``offset`` is the new
-    committed offset or the new log start offset; -1: the offset was deleted."""
+    """The first `EXAMPLES_KEPT` of the moved or deleted offsets. In each example, ``offset`` is the
+    new committed offset or the new log start offset; -1 if the committed offset was deleted."""
 
 
 @slotted
@@ -268,7 +267,6 @@ class TransactionalOffsets:
     committed: bool
     """True if the transaction's offsets were committed, False if they were dropped."""
     offsets: int
-    """The number of pending offsets."""
 
 
 @slotted
@@ -282,7 +280,8 @@ class OffsetsExpired:
 
 @slotted
 class OffsetsExpiring:
-    """Offsets of a group will be dropped by retention soon; emitted once for each warning time."""
+    """Retention will drop offsets of a group soon. The event is emitted once for each warning
+    time."""
 
     group_id: str
     offsets: int
@@ -301,12 +300,12 @@ class GroupRemoved:
 
 
 LOADED_ID_CHARACTERS = 160
-"""The maximum length of an id in a `LoadedGeneration`. A load keeps several `LoadedGeneration`s per
-group, so their ids are short."""
+"""The maximum length of an id in a `LoadedGeneration`. Longer ids are truncated, because a load
+keeps several generations per group."""
 
 
 class LoadedGeneration(NamedTuple):
-    """A generation that the log still contained when the partition was loaded."""
+    """A generation of a group that the log still contained when the shard was loaded."""
 
     log_offset: int
     generation_id: int
@@ -318,11 +317,12 @@ class LoadedGeneration(NamedTuple):
 
 @slotted
 class ShardLoaded:
-    """The groups of one partition are loaded from its log."""
+    """The groups of one shard were loaded from its log."""
 
     groups: int
     generations: Mapping[str, Sequence[LoadedGeneration]]
-    """The generations by group id, the oldest first; a group is restored to its last generation."""
+    """The generations in the log by group id, the oldest first. A group is restored to its last
+    generation."""
 
 
 Event = (

@@ -1,7 +1,8 @@
 """The offsets that retention will drop soon, with times and reasons, and the warnings about these
 offsets.
 
-These functions change no offset. The retention check calls them for one group after another.
+The functions change no offset. The retention check calls these functions for one group after
+another.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from offsets.expiry import CONSUMER_PROTOCOL_TYPE, NO_TIMESTAMP_MS, GroupConditi
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 WARNING_TIMES_MS = (DAY_MS, HOUR_MS)
-"""Milliseconds before expiry at which an offset is counted and a warning is emitted; times above
-the retention do not apply."""
+"""Milliseconds before expiry at which an offset is counted and a warning is emitted. A warning time
+that is not below offsets.retention.minutes does not apply."""
 
 
 class ExpiringOffset(NamedTuple):
-    """One offset that will expire unless a commit or a member prevents the expiry. Times are wall
-    milliseconds."""
+    """One offset that will expire unless a new commit or a member prevents the expiry. Times are
+    wall milliseconds."""
 
     group_id: str
     topic: str
@@ -35,7 +36,7 @@ class ExpiringOffset(NamedTuple):
 
 
 def condition_of(group: GroupView | CommittingGroup) -> GroupCondition:
-    """Returns the state of a group on which the expiry of its offsets depends.
+    """Returns the properties of a group on which the expiry of its offsets depends.
 
     A consumer or streams group counts as Stable while it has members. An empty group of these types
     became empty when its epoch was last raised, by the removal of the last member.
@@ -61,7 +62,8 @@ def condition_of(group: GroupView | CommittingGroup) -> GroupCondition:
 def expiring(
     state: ShardState, group: Group | CommittingGroup, until_ms: int
 ) -> Iterator[ExpiringOffset]:
-    """Yields the offsets of a group that may expire by ``until_ms``, each with the reason."""
+    """Yields the offsets of a group that may expire by the wall time ``until_ms``, each with the
+    reason."""
     condition = condition_of(group)
     found = state.cache.expiring(
         group.group_id, condition, state.config.offsets_retention_ms, until_ms
@@ -72,8 +74,8 @@ def expiring(
 
 
 def why_it_expires(group: Group | CommittingGroup, *, asked: bool = False) -> str:
-    """Returns in words why an offset of the group will expire. ``asked`` is true if the commit set
-    the offset's retention."""
+    """Returns a text that states why an offset of the group will expire. ``asked`` is true if the
+    commit set the offset's retention."""
     if asked:
         return "the commit set its own retention time"
     condition = condition_of(group)
@@ -89,17 +91,17 @@ def why_it_expires(group: Group | CommittingGroup, *, asked: bool = False) -> st
 
 
 def times_of_warnings(config: GroupConfig) -> list[int]:
-    """The warning times that are shorter than this retention, the longest first."""
+    """Returns the warning times that are shorter than the retention, the longest first."""
     return [each for each in WARNING_TIMES_MS if each < config.offsets_retention_ms]
 
 
 def warn_of_expiry(
     step: Step, group: Group | CommittingGroup, counts: Mapping[int, int], soonest_ms: int
 ) -> None:
-    """Records how many offsets will expire soon; emits a warning if the group has reached a shorter
-    warning time.
+    """Records how many offsets of a group will expire soon. Emits a warning if offsets are now
+    within a shorter warning time than at the last check.
 
-    ``counts`` is the number of offsets that may expire within each warning time, the longest time
+    ``counts`` has the number of offsets that may expire within each warning time, the longest time
     first.
     """
     nearest_ms = 0

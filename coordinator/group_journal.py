@@ -1,4 +1,5 @@
-"""The journal of one group: its entries, and the rules by which entries are saved to the file."""
+"""The journal of one group: its entries, and the rules by which entries are saved to the journal's
+file."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ from journal.unsaved import Unsaved
 FLAPPING_CAUSES = frozenset(
     {Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.SYNC_TIMED_OUT, Cause.JOIN_TIMED_OUT}
 )
-"""The causes of rebalances that count for FLAPPING. Joins and changed metadata do not count: they
-occur in a growing group, and cooperative assignors revoke partitions in a separate rebalance."""
+"""The causes of rebalances that count as flapping of the group. Joins and changed metadata do not
+count: they occur in a growing group, and cooperative assignors revoke partitions in a separate
+rebalance."""
 REBALANCES_KEPT = 64
 _NOTES_KEPT = 64
 _MOVED_BACK_KEPT = 64
@@ -32,12 +34,14 @@ ARCHIVED_KEPT = 128
 _PENDING_KEPT = 32
 _FLAPPERS_KEPT = 64
 _REJECTED_KEPT = 128
-"""The maximum number of entries for rejected requests; each client and error has one entry."""
+"""The maximum number of entries for rejected requests. Each combination of client and error has one
+entry."""
 INSTANCES_KEPT = 64
 _GROUP_BYTES = 1500
 
 Kept = Rebalance | Note | MovedBack | Lost | Rejections | Flapping | RestartingMember | Archived
-"""The types of entries that are written to the journal's file for the next start."""
+"""The types of entries that are saved to the journal's file, so that they exist after a restart of
+the broker."""
 
 
 class GroupJournal(Page):
@@ -68,34 +72,28 @@ class GroupJournal(Page):
     ) -> None:
         super().__init__(group_id, unsaved, _GROUP_BYTES)
         self.rebalances: Ring[Rebalance] = self.ring(rebalances_kept)
-        """The last rebalances, by number."""
         self.open_rebalance: Rebalance | None = None
-        """The rebalance in progress; None if the group is not rebalancing."""
         self.seen = 0
-        """Number of rebalances that began since the broker's start."""
+        """The number of rebalances that began since the broker's start."""
         self.flapping = Streak()
-        """The last rebalances with one of FLAPPING_CAUSES, without a long pause between them."""
+        """The last rebalances with a cause in FLAPPING_CAUSES that followed each other with pauses
+        of at most STREAK_PAUSE_MS."""
         self.notes: Ring[Note] = self.ring(_NOTES_KEPT)
         self.rejected: Ring[Rejections] = self.ring(_REJECTED_KEPT)
-        """Rejected commits and joins, by their `Refused` key."""
+        """Rejected commits and joins, by client and error (see `Refused`)."""
         self.moved_back: Ring[MovedBack] = self.ring(_MOVED_BACK_KEPT)
-        """Commits that moved offsets back, by their numbers."""
         self.losses: Ring[Lost] = self.ring(_LOSSES_KEPT)
-        """Admin actions that make the group miss records, by entry number."""
         self.archived: Ring[Archived] = self.ring(ARCHIVED_KEPT)
-        """Archived records of a share group, by entry number."""
         self.changed: Ring[Flapping] = self.ring(_FLAPPERS_KEPT)
         """Members that changed their topics or protocols, by member id."""
         self.fencings: Ring[Fencing] = self.ring(INSTANCES_KEPT)
-        """Processes that fence each other, by instance id."""
+        """Pairs of processes that fence each other, by the instance id that they share."""
         self.returns = MemberRestarts(self.ring)
-        """Clients that returned under new member ids."""
         self.pending: Ring[Change] = self.ring(_PENDING_KEPT)
-        """Changes of members that will be added to the next rebalance."""
+        """Changes of members that will be added to the entry of the next rebalance."""
         self._moved_back_saved_ms = 0
 
     def restore(self, entry: Kept) -> None:
-        """Implements Page.restore."""
         if isinstance(entry, Rebalance):
             entry.keep()
             self._restore_rebalance(entry)
@@ -120,7 +118,6 @@ class GroupJournal(Page):
     # -- rebalances
 
     def open(self, rebalance: Rebalance) -> None:
-        """Adds a rebalance that has just begun."""
         if rebalance.cause in FLAPPING_CAUSES:
             self.flapping.note(rebalance.began_ms)
         self.open_rebalance = rebalance
@@ -129,12 +126,11 @@ class GroupJournal(Page):
         self.save(rebalance.number, rebalance)
 
     def changed_last(self, rebalance: Rebalance) -> None:
-        """Saves a rebalance that has ended, or whose assignment has become known."""
+        """Saves the entry of a rebalance that has ended, or whose assignment has become known."""
         self.rebalances.measure(rebalance.number)
         self.save(rebalance.number, rebalance)
 
     def replace_rebalances(self, rebalances: list[Rebalance]) -> None:
-        """Replaces the kept rebalances by ``rebalances``, the oldest first."""
         self.rebalances.take_all()
         for each in rebalances:
             self.rebalances.put(each.number, each)
@@ -147,21 +143,20 @@ class GroupJournal(Page):
             self.replace_rebalances(sorted([*others, entry], key=lambda each: each.number))
 
     def keep_change(self, change: Change) -> None:
-        """Keep a change of a member for the next rebalance."""
+        """Stores a change of a member until the next rebalance begins."""
         if len(self.pending) < _PENDING_KEPT:
             self.pending.put(self.pending.number + 1, change)
 
     # -- the others
 
     def save_return(self) -> None:
-        """Save the entry of the client that returned last."""
         returned = self.returns.clients.last
         if returned is not None:
             self.save(returned.first, returned)
 
     def add_note(self, note: Note) -> None:
-        """Adds a note. If a static member is replaced repeatedly, its notes are merged into one
-        note."""
+        """Adds a note. If the same static member is replaced repeatedly, the notes are merged into
+        one."""
         key: Hashable = self.notes.number + 1
         if note.instance:
             if note.times == 1:  # else the note was merged before and read from the file
@@ -172,8 +167,8 @@ class GroupJournal(Page):
             self.save(key, note)
 
     def _again(self, note: Note) -> Note:
-        """Merge a note with an earlier note of the same kind and instance, unless the pause between
-        them is long."""
+        """Merges a note with an earlier note of the same kind and instance id if the earlier one is
+        at most STREAK_PAUSE_MS old. Returns the merged note, else ``note``."""
         for earlier in self.notes:
             is_same = (earlier.kind, earlier.instance) == (note.kind, note.instance)
             if is_same and 0 <= note.at_ms - earlier.at_ms <= STREAK_PAUSE_MS:
@@ -182,8 +177,8 @@ class GroupJournal(Page):
         return note
 
     def add_loss(self, lost: Lost) -> None:
-        """Adds an admin action. An action that continues the previous action is merged into the
-        previous entry."""
+        """Adds an admin action. An action that continues the previous one is merged into its
+        entry."""
         last = self.losses.last
         lost = (None if last is None else last.followed_by(lost)) or lost
         self.losses.put(lost.number, lost)
@@ -191,7 +186,6 @@ class GroupJournal(Page):
             self.save(lost.number, lost)
 
     def add_moved_back(self, moved: MovedBack) -> None:
-        """Add a commit that moved offsets back."""
         self.moved_back.put(moved.number, moved)
         if moved.source is Source.SEEN and (
             moved.number <= _MOVED_BACK_KEPT

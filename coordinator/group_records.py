@@ -1,4 +1,5 @@
-"""Applies the records of all types of groups; ``replay`` calls this module."""
+"""Applies the records of groups of all types to a shard's state, during a load and after each
+write."""
 
 from __future__ import annotations
 
@@ -10,18 +11,19 @@ from journal.texts import cut
 from offsets.runs import GroupRun, GroupStateRun, GroupValue
 
 GENERATIONS_KEPT = 8
-"""The number of generations of each group that a load keeps, as the first entries of the journal.
-"""
+"""The number of generations of each group that a load passes to the journal."""
 
 
 class GroupRecords:
-    """The records in the log about the groups of a shard.
+    """The records in the log about the groups of a shard. A load builds the groups from these
+    records. The newest record of a group id determines the type of the group.
 
-    A load builds the groups from these records, and the newest record of an id determines the type
-    of the group. In a log of Muster or Kafka the tombstone of a classic group precedes the first
-    record of a group of another type with its id. Kafka refuses to load any other log. In
-    Muster such a group keeps its offsets, and its members rejoin. A snapshot may be ahead of the
-    records after it, so these records may be of an earlier type than the snapshot's group.
+    In a log of Muster or Kafka, the tombstone of a classic group precedes the first record of a
+    group of another type with the same id. Kafka refuses to load any other log. Muster loads it:
+    the group keeps its offsets, and its members rejoin.
+
+    A load that begins with a snapshot replays records that the snapshot already contains. Such a
+    record may be of an earlier type of the group than the group in the snapshot.
     """
 
     __slots__ = ("_generations", "_state", "recorded")
@@ -29,17 +31,18 @@ class GroupRecords:
     def __init__(self, state: ShardState) -> None:
         self._state = state
         self.recorded: dict[str, tuple[int, GroupValue]] = {}
-        """Each classic group's last record and its log offset, for snapshots."""
+        """For each classic group, the log offset of its last record and the record, for snapshots.
+        """
         self._generations: dict[str, list[LoadedGeneration]] = {}
 
     def take_generations(self) -> dict[str, list[LoadedGeneration]]:
         """Returns the last `GENERATIONS_KEPT` replayed generations of each classic group, and
-        clears them."""
+        removes them from this object."""
         generations, self._generations = self._generations, {}
         return generations
 
     def load(self, run: GroupRun, base_offset: int) -> None:
-        """Builds or removes a classic group according to its record."""
+        """Builds a classic group from its record. A tombstone removes the group."""
         if run.value is None:
             self._forget_classic(run.group_id)
             return
@@ -53,7 +56,7 @@ class GroupRecords:
         del seen[:-GENERATIONS_KEPT]
 
     def load_state(self, run: GroupStateRun) -> None:
-        """Applies the records of a consumer, share or streams group; a record that is not a
+        """Applies the records of a consumer, share or streams group. A record that is not a
         tombstone removes a group of another type with the same id."""
         epoch_groups.replay(self._state, run)
         if any(record.value is not None for record in run.records):

@@ -11,8 +11,8 @@ from coordinator.step import ShardState
 
 
 class Groups(Mapping[str, GroupView]):
-    """All groups of a shard by id. The mapping is a live view: it is invalid after a change of the
-    shard."""
+    """All groups of a shard by id. The mapping is a live view; do not use it after the shard has
+    changed."""
 
     __slots__ = ("_state",)
 

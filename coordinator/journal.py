@@ -1,8 +1,8 @@
-"""The journal of a broker's groups: one page per group, which is updated by events.
+"""The journal of a broker's groups: one page per group. Events update the pages.
 
-`Journal.observe` takes the events in order, each with the time at which it was emitted. Bounds: 64
-rebalances per group and about 64 MiB in total. The page whose last event is the oldest is dropped
-first. A group gets its page with its first event.
+`Journal.observe` accepts the events in order, each with the time at which it was emitted. A group
+gets its page with its first event. The journal has at most 64 rebalances per group and about 64 MiB
+in total. The page whose last event is the oldest is dropped first.
 """
 
 from __future__ import annotations
@@ -50,24 +50,23 @@ FORM = Form(
 
 
 class Restored(NamedTuple):
-    """The state of a group in the log when its partition was loaded."""
+    """The generations of a group that the shard's log contained when the shard was loaded."""
 
     load: int
-    """The number of the load, counted from 1."""
+    """The number of the load; the first load since the broker's start is 1."""
     at_ms: int
     generations: Sequence[LoadedGeneration]
-    """The generations in the log, oldest first; the group was restored to the last one."""
+    """The generations in the log, the oldest first. The group was restored to the last one."""
 
 
 class _Load(NamedTuple):
-    """The groups and generations that one load found."""
+    """The groups and generations that one load of a shard found in the log."""
 
     number: int
     at_ms: int
     generations: Mapping[str, Sequence[LoadedGeneration]]
 
     def size(self) -> int:
-        """Returns the estimated memory in bytes."""
         groups = self.generations
         size = _RESTORED_GROUP_BYTES * len(groups) + sum(map(len, groups))
         return size + _GENERATION_BYTES * sum(map(len, groups.values()))
@@ -90,10 +89,11 @@ class Journal(Pages[GroupJournal]):
         super().__init__(new_page, bytes_kept, unsaved, attrgetter("group_id"))
         self._log = Page("", None, 0)
         self._loads: Ring[_Load] = self._log.ring(_LOADS_KEPT)
-        """The last loads, with the generations that they found."""
+        """The last loads of shards, with the generations that they found."""
 
     def rebalances(self, group_id: str) -> list[Rebalance]:
-        """The rebalances of a group, including those that are known only from the log."""
+        """Returns the rebalances of a group, including rebalances that are known only from the log
+        of `__consumer_offsets`."""
         page = self.get(group_id)
         if page is not None:
             return list(page.rebalances)
@@ -103,8 +103,8 @@ class Journal(Pages[GroupJournal]):
         return with_generations([], restored.generations, restored.at_ms)
 
     def restored(self, group_id: str) -> Restored | None:
-        """Returns the group's state at the last load; None if the log did not contain the group, or
-        if the journal has dropped the load."""
+        """Returns the group's generations at the last load of its shard. Returns None if the log
+        did not contain the group, or if the journal has dropped the load."""
         self.fold_observed()
         return self._restored(group_id)
 
@@ -115,30 +115,30 @@ class Journal(Pages[GroupJournal]):
         return None
 
     def flapping(self, group_id: str) -> list[Flapping]:
-        """The members that flap (see `FLAPPING_CHANGES`)."""
+        """Returns the members of a group that changed their topics or protocols too often (see
+        `FLAPPING_CHANGES`)."""
         self.fold_observed()
         page = self._pages.get(group_id)
         return [] if page is None else [each for each in page.changed if each.flaps]
 
     def returning(self, group_id: str) -> list[RestartingMember]:
-        """The clients that returned to a group under new member ids, the latest last."""
+        """Returns the clients that returned to a group under new member ids, the latest last."""
         self.fold_observed()
         page = self._pages.get(group_id)
         return [] if page is None else list(page.returns.clients)
 
     def fold_other(self, event: Event, now: Now) -> None:
-        """Implements Pages.fold_other."""
         if isinstance(event, ShardLoaded):
             self.loads += 1
             self._loads.put(self.loads, _Load(self.loads, now.wall_ms, event.generations))
             self.count(self._log)
 
     def forget_oldest(self) -> bool:
-        """Implements Pages.forget_oldest; loads are dropped before pages."""
+        """Implements Pages.forget_oldest: drops the oldest load. If all loads were dropped, drops
+        the oldest page."""
         return self.drop_oldest(self._log) or super().forget_oldest()
 
     def catch_up(self, page: GroupJournal) -> None:
-        """Implements Pages.catch_up."""
         before, page.loads = page.loads, self.loads
         restored = self._restored(page.name)
         if restored is not None and restored.load > before:

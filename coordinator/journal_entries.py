@@ -1,7 +1,5 @@
-"""Journal entries of a group other than rebalances.
-
-Sizes are estimated bytes of an entry's objects and texts.
-"""
+"""The types of journal entries of a group, except rebalances. The method ``size`` estimates the
+memory of an entry in bytes."""
 
 from __future__ import annotations
 
@@ -26,14 +24,14 @@ from protocol.slotted import slotted
 
 FLAPPING_CHANGES = 3
 FLAPPING_WITHIN_MS = 600_000
-"""The period in ms within which a member flaps if it changes its topics or protocols
-FLAPPING_CHANGES times."""
+"""A member flaps if it changes its topics or protocols FLAPPING_CHANGES times within this number of
+milliseconds."""
 IN_A_ROW_MS = 600_000
-"""Rejections of one client that follow each other within this time, in ms, are merged into one
-entry."""
+"""Rejections of the same client with pauses of at most this number of milliseconds are merged into
+one entry."""
 GROUP_REMOVED = "group_removed"
-"""The kind of the note that a group was removed; all earlier lines of the group are obsolete after
-this note."""
+"""The kind of the note that a group was removed. This note makes all earlier lines of the group in
+the journal's file obsolete."""
 _FENCING_BYTES = 700
 _NOTE_BYTES = 330
 _MOVED_BACK_BYTES = 1800
@@ -43,12 +41,12 @@ _LOST = ("principal", "client_id", "client_host", "offsets", "examples")
 _REJECTED = ("member_id", "error_code", "client_id", "client_host", "detail")
 _IN_A_ROW = ("since_ms", "times", "is_over")
 _FLAPPING = ("member_id", "client_id", "client_host", "changes", "last_ms", "detail", "flaps")
-"""Fields of a `Flapping` that are equal in its journal line."""
+"""Fields of a `Flapping` that have the same name in its journal line."""
 
 
 class Note(NamedTuple):
-    """An event other than a rebalance: a static member was replaced, offsets were dropped, or a
-    group was removed."""
+    """An event that is neither a rebalance nor a rejected request: a static member was replaced,
+    offsets were dropped, or a group was removed."""
 
     at_ms: int
     kind: str
@@ -57,28 +55,25 @@ class Note(NamedTuple):
     instance: str = ""
     """The instance id of a static member that was replaced; "" for other events."""
     times: int = 1
-    """The number of occurrences without a long pause; ``text`` describes the last occurrence."""
+    """The number of occurrences that followed each other with pauses of at most STREAK_PAUSE_MS.
+    ``text`` describes the last one."""
     since_ms: int = 0
     """Wall time in ms of the first occurrence; 0 if the event occurred once."""
 
     @classmethod
     def read(cls, fields: Fields) -> Note:
-        """Read the entry from its journal line."""
         again = (fields.get("instance", ""), fields.get("times", 1), fields.get("since_ms", 0))
         return cls(fields["at_ms"], fields["what"], fields["text"], Source.SEEN, *again)
 
     def fields(self) -> Fields:
-        """Returns the fields of the entry's journal line."""
         note = {"kind": "note", "at_ms": self.at_ms, "what": self.kind, "text": self.text}
         again = {"times": self.times, "since_ms": self.since_ms} if self.times > 1 else {}
         return note | ({"instance": self.instance} if self.instance else {}) | again
 
     def copied(self) -> Note:
-        """Implements Entry.copied."""
         return self
 
     def size(self) -> int:
-        """Returns the estimated memory of the entry in bytes."""
         return _NOTE_BYTES + long_bytes(self.text, self.instance)
 
 
@@ -88,13 +83,12 @@ class MovedBack(NamedTuple):
     at_ms: int
     event: OffsetsMovedBack
     number: int = 0
-    """The number of the entry in its group, from 1."""
     source: Source = Source.SEEN
 
     @classmethod
     def of(cls, event: OffsetsMovedBack, group_id: str, number: int, now: Now) -> MovedBack:
-        """Creates the entry of an event; ``group_id`` is the string object that the journal page
-        already has."""
+        """Creates the entry of an event. ``group_id`` must be the string object of the journal
+        page, so that no copy of the id is stored."""
         kept = replace(
             event,
             group_id=group_id,
@@ -105,7 +99,6 @@ class MovedBack(NamedTuple):
 
     @classmethod
     def read(cls, fields: Fields) -> MovedBack:
-        """Read the entry from its journal line."""
         who = (fields["member_id"], fields["client_id"], fields["client_host"])
         more = (fields["offsets"], _examples(fields), fields.get("principal", ""))
         return cls(
@@ -113,7 +106,6 @@ class MovedBack(NamedTuple):
         )
 
     def fields(self) -> Fields:
-        """Returns the fields of the entry's journal line."""
         event = self.event
         return {
             "kind": "moved_back",
@@ -128,11 +120,9 @@ class MovedBack(NamedTuple):
         }
 
     def copied(self) -> MovedBack:
-        """Implements Entry.copied."""
         return self
 
     def size(self) -> int:
-        """Returns the estimated memory of the entry in bytes."""
         event = self.event
         topics = long_bytes(*(each.topic for each in event.examples))
         return _MOVED_BACK_BYTES + long_bytes(event.member_id, event.client_id) + topics
@@ -148,16 +138,15 @@ class Lost(NamedTuple):
     at_ms: int
     event: LostByAdmin
     number: int = 0
-    """The number of the entry in its group, from 1."""
     times: int = 1
-    """Number of consecutive actions of the same client, each of which starts at the offsets at
-    which the previous action ended."""
+    """The number of consecutive actions of the same client that are merged in this entry. Each
+    action starts at the offsets at which the previous one ended."""
     source: Source = Source.SEEN
 
     @classmethod
     def of(cls, event: LostByAdmin, group_id: str, number: int, now: Now) -> Lost:
-        """Creates the entry of an event; ``group_id`` is the string object that the journal page
-        already has."""
+        """Creates the entry of an event. ``group_id`` must be the string object of the journal
+        page, so that no copy of the id is stored."""
         kept = replace(
             event,
             group_id=group_id,
@@ -168,24 +157,21 @@ class Lost(NamedTuple):
 
     @classmethod
     def read(cls, fields: Fields) -> Lost:
-        """Read the entry from its journal line."""
         lost = {name: fields[name] for name in _LOST} | {"examples": _examples(fields)}
         event = LostByAdmin(fields["group"], Loss(fields["what"]), **lost)
         return cls(fields["at_ms"], event, fields["number"], fields["times"])
 
     def fields(self) -> Fields:
-        """Returns the fields of the entry's journal line."""
         head = {"number": self.number, "at_ms": self.at_ms, "times": self.times}
         lost = {name: getattr(self.event, name) for name in _LOST}
         return {"kind": "lost", **head, "what": self.event.loss.value, **lost}
 
     def copied(self) -> Lost:
-        """Implements Entry.copied."""
         return self
 
     def followed_by(self, later: Lost) -> Lost | None:
         """Merges this action with a later action that starts at the offsets at which this action
-        ended. Returns None if the later action does not."""
+        ended, and returns the merged entry. Returns None if ``later`` is not such an action."""
         mine, other = self.event, later.event
         if replace(mine, offsets=0, examples=()) != replace(other, offsets=0, examples=()):
             return None
@@ -202,7 +188,6 @@ class Lost(NamedTuple):
         return Lost(later.at_ms, event, self.number, self.times + later.times, later.source)
 
     def size(self) -> int:
-        """Returns the estimated memory of the entry in bytes."""
         event = self.event
         topics = long_bytes(*(each.topic for each in event.examples))
         return _MOVED_BACK_BYTES + long_bytes(event.principal, event.client_id) + topics
@@ -229,13 +214,11 @@ class Rejections(Recurring):
     since_ms: int = 0
     """The wall time in ms of the first rejection in the current series (see `IN_A_ROW_MS`)."""
     times: int = 0
-    """The number of rejections since ``since_ms``."""
     is_over: bool = False
-    """True if the client has joined since its last rejection."""
+    """True if the client has joined successfully since its last rejection."""
 
     @property
     def key(self) -> Refused:
-        """The key by which entries are merged."""
         last = self.last
         assert last is not None
         is_join = isinstance(last, JoinRefused)
@@ -243,19 +226,16 @@ class Rejections(Recurring):
 
     @classmethod
     def read_commits(cls, fields: Fields) -> Rejections:
-        """Read the entry from a journal line about commits."""
         last = CommitRejected(fields["group"], **{name: fields[name] for name in _REJECTED})
         return cls(fields["last_ms"], last, count=fields["count"])
 
     @classmethod
     def read_joins(cls, fields: Fields) -> Rejections:
-        """Read the entry from a journal line about joins."""
         last = JoinRefused(fields["group"], **{name: fields[name] for name in _REJECTED})
         row = {name: fields[name] for name in _IN_A_ROW}
         return cls(fields["last_ms"], last, count=fields["count"], **row)
 
     def fields(self) -> Fields:
-        """Returns the fields of the entry's journal line."""
         last = {name: getattr(self.last, name) for name in _REJECTED}
         last |= {"count": self.count, "last_ms": self.last_ms}
         if not isinstance(self.last, JoinRefused):
@@ -263,11 +243,11 @@ class Rejections(Recurring):
         return {"kind": "refused_join", **last, **{name: getattr(self, name) for name in _IN_A_ROW}}
 
     def copied(self) -> Rejections:
-        """Implements Entry.copied."""
         return replace(self)
 
     def take(self, event: CommitRejected | JoinRefused, group_id: str, now: Now) -> None:
-        """Adds a rejection; ``group_id`` is the string object that the journal page already has."""
+        """Adds a rejection to the entry. ``group_id`` must be the string object of the journal
+        page, so that no copy of the id is stored."""
         if self.is_over or not self.times or now.wall_ms - self.last_ms > IN_A_ROW_MS:
             self.is_over, self.since_ms, self.times = False, now.wall_ms, 0
         self.count += 1
@@ -283,7 +263,6 @@ class Rejections(Recurring):
         )
 
     def size(self) -> int:
-        """Returns the estimated memory of the entry in bytes."""
         last = self.last
         if last is None:
             return _REJECTION_BYTES
@@ -292,7 +271,7 @@ class Rejections(Recurring):
 
 @slotted
 class Flapping:
-    """A member that rejoined with other topics or protocols."""
+    """A member that rejoined with other topics or protocols, with its changes."""
 
     member_id: str
     client_id: str
@@ -300,33 +279,29 @@ class Flapping:
     changes: int = 0
     last_ms: int = 0
     detail: str = ""
-    """The last change, in words."""
+    """The last change, as text."""
     flaps: bool = False
     """True if the member made FLAPPING_CHANGES changes within FLAPPING_WITHIN_MS."""
     recent_mono_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
     recent_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
-    """The wall times in ms of the changes in ``recent_mono_ms``. Unlike the monotonic clock, the
-    wall clock continues while the broker is suspended."""
+    """The wall times in ms of the last changes. ``recent_mono_ms`` has their monotonic times.
+    Unlike the monotonic clock, the wall clock continues while the broker is suspended."""
     streak: Streak = field(default_factory=Streak)
-    """The last changes without a long pause between them."""
+    """The last changes that followed each other with pauses of at most STREAK_PAUSE_MS."""
     source: Source = Source.SEEN
     """SEEN if at least one of the changes happened since the broker's start."""
 
     @classmethod
     def read(cls, fields: Fields) -> Flapping:
-        """Read the entry from its journal line."""
         return cls(**{name: fields[name] for name in _FLAPPING})
 
     def fields(self) -> Fields:
-        """Returns the fields of the entry's journal line."""
         return {"kind": "flapping", **{name: getattr(self, name) for name in _FLAPPING}}
 
     def copied(self) -> Flapping:
-        """Implements Entry.copied."""
         return replace(self)
 
     def take(self, event: MemberChanged, now: Now) -> None:
-        """Add a change."""
         self.changes += 1
         self.last_ms = now.wall_ms
         self.detail = kept_sentence(event.detail)
@@ -341,37 +316,34 @@ class Flapping:
         )
 
     def size(self) -> int:
-        """Returns the estimated memory of the entry in bytes."""
         return _FLAPPER_BYTES + long_bytes(self.member_id, self.client_id, self.detail)
 
 
 @slotted
 class Fencing:
-    """An instance id that two live processes use, and the last two processes that fenced each
-    other.
+    """An instance id that two live processes use, and the two processes that fenced each other
+    last.
 
-    Each process fences the other when it joins; the fenced process restarts and then fences the
-    first process. A single process that restarts does not fence another process, because the
-    connection of the member that it replaces has closed.
+    Each process fences the other when it joins. The fenced process restarts and then fences the
+    first process. A process that merely restarts fences no other process, because its old
+    connection has closed.
     """
 
     instance: str
     member_id: str = ""
-    """Member id of the process that joined last."""
     client_id: str = ""
     client_host: str = ""
     other_client_id: str = ""
-    """Client id of the process that was fenced last."""
     other_client_host: str = ""
     recent_ms: list[int] = field(default_factory=list)
-    """Wall times of the last fencings, oldest first."""
+    """Wall times in ms of the last fencings, oldest first."""
     streak: Streak = field(default_factory=Streak)
-    """The last fencings without a long pause between them."""
+    """The last fencings that followed each other with pauses of at most STREAK_PAUSE_MS."""
 
     def note(
         self, member_id: str, client: tuple[str, str], other: tuple[str, str], now: Now
     ) -> None:
-        """Records that a process has joined and has fenced another process."""
+        """Records that a process has joined and has thereby fenced another process."""
         self.member_id = member_id
         self.client_id, self.client_host = client
         self.other_client_id, self.other_client_host = other
@@ -379,6 +351,5 @@ class Fencing:
         self.streak.note(now.wall_ms)
 
     def size(self) -> int:
-        """Returns the estimated memory of the entry in bytes."""
         clients = long_bytes(self.client_id, self.other_client_id)
         return _FENCING_BYTES + long_bytes(self.instance, self.member_id) + clients

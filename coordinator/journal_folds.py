@@ -1,7 +1,7 @@
 """The functions that apply each event to the journal of its group.
 
-The core writes the texts. The times in entries are wall milliseconds; durations are differences
-between monotonic times.
+The group coordinator has written the texts of the events. Times in entries are wall milliseconds;
+durations are differences between monotonic times.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ from protocol.consumer_protocol import CONSUMER
 from protocol.now import Now
 
 _CHANGES_KEPT = 32
-"""Maximum number of changes kept per rebalance; further changes are only counted."""
+"""The maximum number of changes of members that a rebalance stores. Further changes are only
+counted."""
 _SEPARATE = (Cause.STATIC_MEMBER_REPLACED,)
 _PREPARING = State.PREPARING_REBALANCE.value
 _AWAITING_SYNC = State.AWAITING_SYNC.value
@@ -107,7 +108,8 @@ def _new(
     awaited: tuple[str, ...],
     now: Now,
 ) -> Rebalance:
-    """Returns a rebalance that begins, with the earlier changes of members that belong to it."""
+    """Returns a rebalance that begins now. The changes of members that preceded it are added to the
+    rebalance."""
     rebalance = Rebalance(
         journal.rebalances.number + 1,
         now.wall_ms,
@@ -164,8 +166,8 @@ def _assigned(journal: GroupJournal, event: Assigned, now: Now) -> None:  # noqa
 
 
 def _epoch_bumped(journal: GroupJournal, event: EpochBumped, now: Now) -> None:
-    """Begins the rebalance of a new epoch; a rebalance of the previous epoch that is still open is
-    interrupted."""
+    """Begins the rebalance of a new epoch. A rebalance of the previous epoch that is still in
+    progress becomes interrupted."""
     if journal.open_rebalance is not None:
         _end(journal, journal.open_rebalance, "interrupted", now)
     cause, before = Cause(event.cause.value), event.epoch - 1
@@ -261,7 +263,7 @@ def _took_over(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
 
 
 def _let_in(journal: GroupJournal, event: MemberJoined) -> None:
-    """Marks the rejected joins of this client as over, because the client has joined."""
+    """Marks the rejected joins of a client as over, because the client has joined."""
     who = (kept_id(event.client_id), event.client_host)
     for kept in journal.rejected:
         key = kept.key
@@ -280,7 +282,7 @@ def _left(journal: GroupJournal, event: MemberLeft, now: Now) -> None:
 
 
 def _change(journal: GroupJournal, change: Change, now: Now, way: Way | None = None) -> None:
-    """Records the change of a member: it joined (``way`` is None), or it lost its member id."""
+    """Records that a member joined (``way`` is None) or lost its member id (``way`` says how)."""
     returns = journal.returns
     client = Client(change.client_id, change.client_host, change.group_instance_id)
     if way is None:

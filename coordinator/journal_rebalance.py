@@ -1,7 +1,8 @@
-"""The journal entries of rebalances, including entries that are created from the log.
+"""The journal entries of rebalances, including entries that are created from the log of
+`__consumer_offsets`.
 
 The log has the last generations of each group, but not their causes. A generation without a journal
-entry becomes a rebalance without a cause.
+entry becomes a rebalance with an unknown cause.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ from protocol.slotted import slotted
 
 WHY_OF_THE_LOG = "loaded from __consumer_offsets, which does not hold the cause of a rebalance"
 CLASSIC = "classic"
-"""The type of groups whose rebalances have generations, not epochs."""
+"""The type of groups whose rebalances have generations. Rebalances of other types have epochs."""
 LINE_BYTES_MAX = 256 << 10
-"""Maximum size of a rebalance's line. The assignments may use half of this size; further
-assignments are omitted."""
+"""Maximum size of a rebalance's line in the journal's file. The assignments use at most half of
+this size; further assignments are omitted."""
 _NAMES_MAX = 100
-"""Maximum number of awaited members in a rebalance's line."""
+"""Maximum number of awaited members in a rebalance's line of the journal's file."""
 _REBALANCE_BYTES = 950
 _CHANGE_BYTES = 400
 _SAME_CLIENT_BYTES = 200
@@ -52,11 +53,11 @@ _AS_THEY_ARE = (
     "last_wait_ms", "last_heard_ms", "generation_id", "protocol_name", "protocol_type", "leader",
     "members", "more_changes",
 )  # fmt: skip
-"""Fields of a `Rebalance` that are equal in its journal line."""
+"""Fields of a `Rebalance` that have the same name in its journal line."""
 
 
 def kept_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
-    """Apply `kept_id` to each id."""
+    """Truncates each id to the length that the journal keeps."""
     return (
         tuple([kept_id(each) for each in ids])
         if max(map(len, ids), default=0) > ID_CHARACTERS
@@ -65,7 +66,7 @@ def kept_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def kept_assigned(members: tuple[AssignedMember, ...]) -> tuple[AssignedMember, ...]:
-    """The members' assignments, with ids truncated to the length that the journal keeps."""
+    """Returns the members' assignments, with ids truncated to the length that the journal keeps."""
     return tuple(
         [
             each._replace(
@@ -91,15 +92,14 @@ class Change(NamedTuple):
     client_host: str
     text: str
     silent_ms: int
-    """Milliseconds since the member's last request if its session expired; else -1."""
+    """Milliseconds since the member's last request if its session expired; otherwise -1."""
     same_client: SameClient | None = None
-    """The other member id of a client that returned."""
+    """The other member id of the same client, if the client has returned under a new member id."""
 
     @classmethod
     def of(
         cls, event: MemberJoined | MemberLeft, now: Now, text: str, silent_ms: int = -1
     ) -> Change:
-        """Make the change of an event."""
         return cls(
             now.wall_ms,
             kept_id(event.member_id),
@@ -112,13 +112,11 @@ class Change(NamedTuple):
 
     @classmethod
     def read(cls, row: list[Any]) -> Change:
-        """Read the change from a row of a journal line."""
         at_ms, member_id, instance, client_id, host, text, silent_ms, same = row
         client = None if same is None else SameClient(*same)
         return cls(at_ms, member_id, instance, client_id, host, text, silent_ms, client)
 
     def size(self) -> int:
-        """Returns the estimated memory in bytes."""
         ids = long_bytes(self.member_id, self.group_instance_id, self.client_id, self.client_host)
         size = _CHANGE_BYTES + ids + long_bytes(self.text)
         if self.same_client is not None:
@@ -132,12 +130,11 @@ class Rebalance:
     until the next rebalance."""
 
     number: int
-    """The number of the rebalance in the group, from 1."""
     began_ms: int
     began_mono_ms: int
     cause: Cause
     detail: str
-    """The cause in words."""
+    """The cause of the rebalance, as text."""
     member_id: str
     """The member that caused the rebalance; "" if no single member did."""
     generation_before: int
@@ -147,14 +144,18 @@ class Rebalance:
     until_ms: int
     """The deadline of the current or last phase in wall ms, as it was when the phase began."""
     from_empty: bool = False
-    """Whether the group had no members before the rebalance."""
     phase: str = "join"
-    """The current phase: "join", "sync" or "ended"; for other than classic groups "assign",
-    "revoke" or "ended"."""
+    """The current phase. It is "join", "sync" or "ended" in a classic group, and "assign", "revoke"
+    or "ended" in groups of other types."""
     outcome: str = ""
-    """The end of the rebalance: ``assigned``, ``nobody left`` (the group has no members),
-    ``interrupted`` by the next rebalance, ``unloaded`` with the partition, or ``stopped`` with the
-    broker; "" while the rebalance is in progress."""
+    """How the rebalance ended; "" while it is in progress.
+
+    - ``assigned``: the members have their assignments.
+    - ``nobody left``: the group has no members.
+    - ``interrupted``: the next rebalance has begun.
+    - ``unloaded``: the shard was unloaded.
+    - ``stopped``: the broker has stopped.
+    """
     ended_ms: int = 0
     join_ms: int = -1
     """The length of the join phase in ms; -1 until the phase ends."""
@@ -164,7 +165,6 @@ class Rebalance:
     sync_began_mono_ms: int = 0
     sync_ms: int = -1
     last_member: str = ""
-    """The member that joined last."""
     last_wait_ms: int = 0
     """Milliseconds for which all other members waited for ``last_member`` alone."""
     last_heard_ms: int = 0
@@ -179,17 +179,16 @@ class Rebalance:
     changes: list[Change] = field(default_factory=list)
     """Members that joined or were removed; the members that caused the rebalance come first."""
     more_changes: int = 0
-    """Number of further changes, which are not kept."""
+    """The number of changes that are not in ``changes``, because it is full."""
     source: Source = Source.SEEN
     type: str = CLASSIC
-    """The type of the group, as in ListGroups; the generations of all types but classic are epochs
-    (KIP-848, KIP-932)."""
+    """The type of the group, as in ListGroups. Only a classic group has generations; in other types
+    the generations are epochs (KIP-848, KIP-932)."""
     moved: str = ""
-    """The partitions that a new target moved, in words; "" in a classic group."""
+    """The partitions that a new target moved, as text; "" in a classic group."""
 
     @classmethod
     def read(cls, fields: Fields) -> Rebalance:
-        """Read the entry from its journal line."""
         return cls(
             type=fields.get("type", "consumer" if "is_consumer" in fields else CLASSIC),
             moved=fields.get("moved", ""),
@@ -202,7 +201,6 @@ class Rebalance:
         )
 
     def fields(self) -> Fields:
-        """Returns the fields of the entry's journal line."""
         return {
             "kind": "rebalance",
             **{name: getattr(self, name) for name in _AS_THEY_ARE},
@@ -214,11 +212,9 @@ class Rebalance:
         }
 
     def copied(self) -> Rebalance:
-        """Implements Entry.copied."""
         return replace(self, changes=list(self.changes))
 
     def size(self) -> int:
-        """Returns the estimated memory of the entry in bytes."""
         size = _REBALANCE_BYTES + _NAME_BYTES * len(self.awaited)
         size += long_bytes(self.detail, self.member_id, self.last_member, self.leader)
         size += long_bytes(self.protocol_name, self.protocol_type, self.moved)
@@ -228,8 +224,8 @@ class Rebalance:
         return size + sum([_assigned_size(each) for each in self.assigned])
 
     def keep(self) -> None:
-        """Mark an entry as read from the file; a rebalance that was in progress gets the outcome
-        ``stopped``."""
+        """Marks an entry as read from the journal's file. A rebalance that was in progress gets the
+        outcome ``stopped``."""
         self.source = Source.KEPT
         if self.phase != "ended":
             self.phase, self.outcome = "ended", "stopped"
@@ -268,8 +264,8 @@ def _assigned_member(
 def with_generations(
     known: list[Rebalance], generations: Sequence[LoadedGeneration], loaded_ms: int
 ) -> list[Rebalance]:
-    """Adds a rebalance for each generation that was not formed by a rebalance in ``known``; returns
-    all rebalances, sorted by time.
+    """Returns the rebalances ``known``, and a new rebalance for each generation that no rebalance
+    in ``known`` formed, sorted by time.
 
     A rebalance in ``known`` that was saved while in progress is completed if the log has its
     generation.
@@ -283,14 +279,13 @@ def with_generations(
 
 
 def _place(entry: Rebalance) -> tuple[int, int]:
-    """Returns the sort key of a rebalance: its time, then its generation."""
     generation_id = max(entry.generation_id, entry.generation_before)
     return entry.ended_ms or entry.began_ms, generation_id
 
 
 def _ends(known: list[Rebalance], generation: LoadedGeneration) -> bool:
-    """Complete the known rebalance that formed this generation but was saved while in progress;
-    return whether a rebalance was completed."""
+    """Completes the rebalance in ``known`` that was saved while in progress and formed this
+    generation. Returns whether such a rebalance was found."""
     for each in known:
         if (
             each.source is Source.KEPT
@@ -306,7 +301,7 @@ def _ends(known: list[Rebalance], generation: LoadedGeneration) -> bool:
 
 
 def _cut(leader: str | None) -> str | None:
-    """Truncates a leader's id to the length to which a load truncates ids."""
+    """Truncates a leader's member id to LOADED_ID_CHARACTERS, as a load does."""
     return leader and cut(leader, LOADED_ID_CHARACTERS)
 
 
@@ -327,8 +322,8 @@ def _of_the_log(generation: LoadedGeneration, loaded_ms: int) -> Rebalance:
 
 
 def _numbered(merged: list[Rebalance]) -> list[Rebalance]:
-    """Number the entries in ascending order; an existing number is increased only if the order
-    requires it."""
+    """Numbers the entries in ascending order. An entry keeps its number unless the number of an
+    earlier entry is not lower."""
     number = 0
     for each in merged:
         number = each.number = max(each.number, number + 1)

@@ -60,8 +60,8 @@ Group = TypeVar("Group", bound=_Group[_Member])
 
 
 def encoded(assigned: Mapping[bytes, Iterable[int]], names: Mapping[bytes, str]) -> bytes:
-    """Returns assigned partitions, encoded in the classic consumer protocol, without deleted
-    topics."""
+    """Returns the assigned partitions without deleted topics, encoded as in the classic consumer
+    protocol."""
     own = assigned.items()
     return encode_assignment({names[id_]: sorted(each) for id_, each in own if id_ in names})
 
@@ -83,28 +83,24 @@ class ModernMemberView(ABC, Generic[Group, Member]):
 
     @property
     def member_id(self) -> str:
-        """Returns the member id."""
         return self._member.member_id
 
     @property
     def client_id(self) -> str:
-        """Returns the client.id of the member's last heartbeat."""
         return self._member.metadata.client_id
 
     @property
     def client_host(self) -> str:
-        """Returns the client's host at the member's last heartbeat."""
         return self._member.metadata.client_host
 
     @property
     def session(self) -> TimerView:
-        """Returns the timer that ends the membership."""
         return self._member.session
 
 
 class _Members(Mapping[str, MemberView]):
-    """The members of a group by id. The mapping is a live view: it is invalid after a change of the
-    group."""
+    """The members of a group by id. The mapping is a live view; do not use it after the group has
+    changed."""
 
     __slots__ = ("_ids", "_view_of")
 
@@ -138,27 +134,25 @@ class ModernGroupView(ABC, Generic[Group]):
 
     @abstractmethod
     def _member_view(self, member_id: str) -> MemberView:
-        """Returns the view of a member. Raises KeyError."""
+        """Returns the view of a member. Raises KeyError if the group has no such member."""
 
     @property
     def group_id(self) -> str:
-        """Returns the group id."""
         return self._group.group_id
 
     @property
     def is_empty(self) -> bool:
-        """Returns whether the group has no members."""
         return not self._group.members
 
     @property
     def is_assigned(self) -> bool:
-        """Returns whether the group has members, whose assignments are always valid."""
+        """Returns whether the group has members. Their assignments are always valid."""
         return bool(self._group.members)
 
     @property
     def state_since_ms(self) -> int:
-        """Returns the monotonic time in ms of the last change of members, target or assignments, or
-        of the load."""
+        """Returns the monotonic time in ms of the last change of members, target or assignments.
+        Without a change since the load, returns the time of the load."""
         return self._group.changed_ms
 
     @property
@@ -168,7 +162,6 @@ class ModernGroupView(ABC, Generic[Group]):
 
     @property
     def generation_id(self) -> int:
-        """Returns the group's epoch."""
         return self._group.epoch.epoch
 
     @property
@@ -178,6 +171,6 @@ class ModernGroupView(ABC, Generic[Group]):
 
     @property
     def subscribed_topics(self) -> Collection[str] | None:
-        """Returns the topics to which the members subscribe; in a consumer group, by name or by
-        resolved regex."""
+        """Returns the topics to which the members subscribe. In a consumer group a member
+        subscribes by name or by resolved regex."""
         return self._group.subscribed_names()

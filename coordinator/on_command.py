@@ -1,7 +1,8 @@
-"""Test commands on a group, which call the same functions as production code.
+"""Test commands on a group, for a broker in test mode.
 
-Each command is passed to `GroupShard.do`. The caller has checked in the same turn that the group's
-state allows the command. The journal records that a test requested the rebalance.
+The commands call the same functions as production code. Each command is passed to `GroupShard.do`.
+The caller has checked in the same turn that the group's state allows the command. The journal
+records that a test requested the change.
 """
 
 from __future__ import annotations
@@ -23,15 +24,13 @@ Work = Callable[[], object]
 
 _ASKED = "requested by a test"
 TAKEN_OVER_BY = "a test"
-"""The client id of the member that replaces a fenced member."""
+"""The client id of the member that the command `fence` adds."""
 
 
 def rebalance(step: Step, group_id: str) -> None:
-    """Begins a rebalance: each member gets the error from its next heartbeat, and rejoins.
-
-    In a consumer, share or streams group the epoch is raised, and a member keeps the partitions or
-    tasks that the new target assigns to it.
-    """
+    """Begins a rebalance of a classic group: each member gets REBALANCE_IN_PROGRESS at its next
+    heartbeat, and rejoins. In a consumer, share or streams group only the epoch is raised. A member
+    then keeps the partitions or tasks that the new target assigns to it."""
     consumers = step.state.consumer_groups.get(group_id)
     if consumers is not None:
         return consumer.rebalance(step, consumers, _ASKED)
@@ -45,7 +44,7 @@ def rebalance(step: Step, group_id: str) -> None:
 
 
 def expire(step: Step, group_id: str, member_id: str) -> None:
-    """Ends a member's session before its timeout; a parked request of the member gets a reply."""
+    """Ends a member's session before its timeout. A parked request of the member gets a reply."""
     consumers = step.state.consumer_groups.get(group_id)
     if consumers is not None:
         return consumer.expire(step, consumers, consumers.members[member_id], _ASKED)
@@ -72,10 +71,12 @@ def expire(step: Step, group_id: str, member_id: str) -> None:
 
 
 def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
-    """Joins as another client with a static member's instance id, which fences the static member.
+    """Adds a new member with the instance id of a static member, and thereby fences the static
+    member.
 
-    The new member sends no further request: its session expires unless a client rejoins with the
-    instance id first. In a consumer group the instance can rejoin only after `released`.
+    The new member sends no further request. Its session expires, unless a client joins with the
+    instance id before. In a consumer group a client can join with the instance id only after
+    `released`.
     """
     consumers = step.state.consumer_groups.get(group_id)
     if consumers is not None:
@@ -104,15 +105,14 @@ def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
 
 
 def released(step: Step, group_id: str, instance_id: str) -> None:
-    """Makes the new member of a consumer group leave temporarily; has no effect in a classic
-    group."""
+    """Makes the member of a consumer group that `fence` added leave temporarily. Has no effect in a
+    classic group."""
     group = step.state.consumer_groups.get(group_id)
     if group is not None:
         consumer.away(step, group, group.members[group.static_members[instance_id]])
 
 
 class _Nobody:
-    """The ticket of a request that no client sent."""
+    """The ticket of a request that the broker has created itself. Its reply is discarded."""
 
-    def take(self, reply: Any) -> None:
-        """Discards the reply."""
+    def take(self, reply: Any) -> None: ...

@@ -1,5 +1,4 @@
-"""The results of a shard's steps: records that must be appended, replies that must be released, and
-events that must be emitted.
+"""The results of a shard's steps: records to append, replies to release, and events to emit.
 
 Replies are values without versions; the broker encodes them. The replies to Heartbeat, DeleteGroup
 and EndOffsets are error codes.
@@ -27,7 +26,8 @@ from protocol.slotted import slotted
 
 
 class JoinedMember(NamedTuple):
-    """A member in the leader's JoinGroup reply; ``metadata`` is for the selected protocol."""
+    """A member in the leader's JoinGroup reply. ``metadata`` is the member's metadata for the
+    selected protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -36,8 +36,8 @@ class JoinedMember(NamedTuple):
 
 @slotted
 class JoinReply:
-    """The reply to JoinGroup. With an error the generation is -1, and protocol, leader and members
-    are empty."""
+    """The reply to JoinGroup. If it has an error, the generation is -1, and protocol, leader and
+    members are empty."""
 
     error_code: int
     member_id: str
@@ -61,7 +61,8 @@ class SyncReply:
 
 @slotted
 class LeaveReply:
-    """The reply to LeaveGroup: (member id, instance id, error code) for each leaver, in order."""
+    """The reply to LeaveGroup, with (member id, instance id, error code) for each leaving member,
+    in request order."""
 
     error_code: int
     members: Sequence[tuple[str, str | None, int]] = ()
@@ -69,15 +70,15 @@ class LeaveReply:
 
 @slotted
 class CommitReply:
-    """The reply to OffsetCommit: one error code for all topics, or for each topic either one code
-    or one code per partition."""
+    """The reply to OffsetCommit. It has one error code for all topics, or for each topic either one
+    code or one code per partition."""
 
     errors: int | Sequence[int | Sequence[int]]
 
 
 FetchedTopic = FetchedColumns
-"""The offsets of one topic as columns; -1 for a partition without an offset. ``metadata`` is None
-if all metadata is empty."""
+"""The offsets of one topic as columns of equal length. The offset is -1 for a partition without a
+committed offset. ``metadata`` is None if all metadata is empty."""
 
 
 @slotted
@@ -101,7 +102,7 @@ class DescribedMember(NamedTuple):
 
 @slotted
 class DescribeReply:
-    """The reply to one group of a DescribeGroups; ``state`` is the name on the wire."""
+    """The reply to one group of a DescribeGroups. ``state`` is the state's name in responses."""
 
     error_code: int
     group_id: str
@@ -110,12 +111,13 @@ class DescribeReply:
     protocol_name: str = ""
     members: Sequence[DescribedMember] = ()
     is_other_type: bool = False
-    """True for a consumer or share group, which DescribeGroups reports as "Dead"."""
+    """True for a group that is not a classic group. DescribeGroups reports such a group as "Dead".
+    """
 
 
 class ListedGroup(NamedTuple):
-    """A group in a ListGroups reply; ``state`` is the name on the wire, ``type`` is "classic" by
-    default."""
+    """A group in a ListGroups reply. ``state`` is the state's name in responses; the default of
+    ``type`` is "classic"."""
 
     group_id: str
     protocol_type: str
@@ -133,7 +135,8 @@ class ListReply:
 
 @slotted
 class OffsetDeleteReply:
-    """The reply to OffsetDelete: (topic, [(partition, error code)]) in request order."""
+    """The reply to OffsetDelete, with (topic, [(partition, error code)]) for each topic in request
+    order."""
 
     error_code: int
     topics: Sequence[tuple[str, Sequence[tuple[int, int]]]] = ()
@@ -151,8 +154,8 @@ class DescribedConsumer(NamedTuple):
     subscribed_topics: tuple[str, ...]
     subscribed_regex: str
     assignment: Assignment
-    """The member's partitions: the assigned partitions, and those that the member must still give
-    up."""
+    """The partitions that the member may own: the assigned partitions, and those that the member
+    must still give up."""
     target: Assignment
     is_classic: bool
 
@@ -182,7 +185,7 @@ class ConsumerHeartbeatReply:
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
     assignment: Mapping[bytes, Sequence[int]] | None = None
-    """All partitions of the member by topic id; None if they are unchanged."""
+    """All partitions of the member, by topic id; None if they have not changed."""
 
 
 class DescribedShareMember(NamedTuple):
@@ -221,27 +224,26 @@ class ShareHeartbeatReply:
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
     assignment: Assignment | None = None
-    """All partitions of the member by topic id; None if they are unchanged."""
+    """All partitions of the member, by topic id; None if they have not changed."""
 
 
 @slotted
 class ShareOffsetsReply:
-    """The reply to DescribeShareGroupOffsets, AlterShareGroupOffsets and DeleteShareGroupOffsets:
-    the partitions whose delivery state is to be read, initialized or deleted."""
+    """The reply to DescribeShareGroupOffsets, AlterShareGroupOffsets and DeleteShareGroupOffsets.
+    It has the partitions whose delivery state the broker must read, initialize or delete."""
 
     error_code: int
     error_message: str | None = None
     state_epoch: int = 0
-    """The epoch for the states to initialize."""
+    """The state epoch with which the broker must initialize the delivery states."""
     topics: Assignment = field(default_factory=dict)
 
 
 class EndpointTopics(NamedTuple):
-    """The topics whose partitions a member with an endpoint has as input of its tasks."""
+    """The input partitions of the tasks of the members at one endpoint."""
 
     endpoint: Endpoint
     active: Sequence[tuple[str, Sequence[int]]]
-    """The topics of active tasks with their partitions."""
     standby: Sequence[tuple[str, Sequence[int]]]
 
 
@@ -256,14 +258,15 @@ class StreamsHeartbeatReply:
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
     status: tuple[tuple[int, str], ...] = ()
-    """The codes of `StatusCode` with texts."""
+    """The status codes (`StatusCode`), each with its text."""
     assignment: TaskRoles | None = None
-    """All tasks of the member; None if they are unchanged."""
+    """All tasks of the member; None if the tasks are unchanged."""
     endpoint_epoch: int = 0
     endpoints: tuple[EndpointTopics, ...] | None = None
-    """The topics of each endpoint; None if the client knows this version of the endpoints."""
+    """The topics of each endpoint; None if the client already has the endpoints of this
+    ``endpoint_epoch``."""
     missing_topics: tuple[InternalTopic, ...] = ()
-    """The internal topics that the broker creates after the reply."""
+    """The internal topics that the broker creates after it has sent the reply."""
 
 
 class DescribedStreamsMember(NamedTuple):
@@ -287,7 +290,8 @@ class StreamsDescribeReply:
     epoch: int = 0
     target_epoch: int = 0
     topology: Topology | None = None
-    """The topology, in which internal topics have their partition counts if the group is ready."""
+    """The topology of the group. If the group is ready, the internal topics have their numbers of
+    partitions."""
     members: tuple[DescribedStreamsMember, ...] = ()
 
 
@@ -312,8 +316,8 @@ Reply = (
 
 
 class Outcome(NamedTuple):
-    """The result of one step. The caller appends ``records``, releases ``replies`` when the records
-    are stable, and emits ``events``, in this order."""
+    """The result of one step. The caller first appends ``records``, then releases ``replies`` when
+    the records are stable, then emits ``events``."""
 
     records: Sequence[Run | OwnBatch] = ()
     replies: Sequence[tuple[Ticket, Reply]] = ()
@@ -324,6 +328,6 @@ NOTHING = Outcome()
 
 
 def answered(ticket: Ticket, reply: Reply) -> Outcome:
-    """Returns an outcome with only one reply. It is created without NamedTuple's slower
-    constructor."""
+    """Returns an outcome that has only one reply. The function avoids the slower constructor of
+    NamedTuple."""
     return tuple.__new__(Outcome, ((), ((ticket, reply),), ()))

@@ -1,7 +1,7 @@
-"""Read-only types of a shard's groups, members and offsets.
+"""Read-only interfaces to a shard's groups, members and offsets.
 
-These types expose the objects of the shard without copying them: an object changes with the next
-call to the shard.
+The interfaces expose the objects of the shard without copying them. An object may change with the
+next call to the shard.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class TimerView(Protocol):
-    """A read-only timer."""
+    """Read access to a timer. ``due_ms`` is the due time in monotonic milliseconds; NEVER if the
+    timer is not armed."""
 
     @property
-    def due_ms(self) -> int:
-        """Returns the due time in monotonic milliseconds; NEVER if the timer is not armed."""
+    def due_ms(self) -> int: ...
 
 
 class Reconciliation(NamedTuple):
@@ -34,42 +34,39 @@ class Reconciliation(NamedTuple):
     state: str
     """STABLE, UNREVOKED, UNRELEASED or UNKNOWN; see `coordinator/consumer/states.py`."""
     target: Mapping[str, Sequence[int]]
-    """The member's target assignment, by topic."""
     revoking: Mapping[str, Sequence[int]]
     """The partitions that the member must give up and still owns."""
     revoke_since_ms: int | None
-    """The monotonic time in ms since when the member must give up the partitions; None without such
-    partitions."""
+    """The monotonic time in ms at which the member was asked to give up the partitions in
+    ``revoking``; None if ``revoking`` is empty."""
     revoke_until_ms: int | None
-    """The monotonic time in ms at which the member is removed unless it gives up the partitions."""
+    """The monotonic time in ms at which the member is removed if it has not given up the partitions
+    in ``revoking``."""
     waits_for: Sequence[tuple[str, int, str]]
-    """Topic, partition and holder of each partition in the member's target that another member
-    still holds."""
+    """The partitions in the member's target that another member still holds. Each has the topic,
+    the partition and the id of the holder."""
 
 
 class MemberView(Protocol):
-    """A member of a group. For classic groups, `coordinator.classic.member.Member` implements this
-    interface."""
+    """A read-only view of a member of a group. For classic groups,
+    `coordinator.classic.member.Member` implements this interface."""
 
     @property
-    def member_id(self) -> str:
-        """The member id."""
+    def member_id(self) -> str: ...
 
     @property
     def group_instance_id(self) -> str | None:
         """Returns the instance id of a static member; None for a dynamic member."""
 
     @property
-    def client_id(self) -> str:
-        """The client.id of the member's requests."""
+    def client_id(self) -> str: ...
 
     @property
-    def client_host(self) -> str:
-        """The client's host."""
+    def client_host(self) -> str: ...
 
     @property
     def session_timeout_ms(self) -> int:
-        """The session timeout."""
+        """Milliseconds without a heartbeat after which the member is removed."""
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -82,20 +79,20 @@ class MemberView(Protocol):
 
     @property
     def subscription(self) -> Sequence[str] | None:
-        """Returns the topics to which a member of a consumer group subscribes; None for a member of
-        a classic group, whose ``protocols`` contain its topics."""
+        """Returns the topics to which a member of a consumer or share group subscribes; None for a
+        member of a classic group, whose ``protocols`` contain its topics."""
 
     @property
     def assignment(self) -> bytes:
-        """Returns the assignment that the leader computed, as bytes; meaningful only in STABLE."""
+        """Returns the encoded assignment of the member. In a classic group the leader has computed
+        it, and it is valid only in the state STABLE."""
 
     @property
     def join_ticket(self) -> Ticket | None:
-        """The ticket of the member's parked JoinGroup, or None."""
+        """The ticket of the member's parked JoinGroup; None if no JoinGroup is parked."""
 
     @property
-    def waits(self) -> bool:
-        """Whether a request of the member is parked."""
+    def waits(self) -> bool: ...
 
     @property
     def closed_ms(self) -> int | None:
@@ -103,46 +100,44 @@ class MemberView(Protocol):
         connection is open or its state is unknown."""
 
     @property
-    def session(self) -> TimerView:
-        """The timer that ends the membership."""
+    def session(self) -> TimerView: ...
 
     @property
     def reconciliation(self) -> Reconciliation | None:
-        """Returns the member's reconciliation in a consumer group; None for a member of a classic
-        group."""
+        """Returns the progress of a member of a consumer group towards its target; None for a
+        member of a classic group."""
 
 
 class GroupView(Protocol):
-    """A read-only view of a group of either type."""
+    """A read-only view of a group of any type."""
 
     @property
-    def group_id(self) -> str:
-        """The group id."""
+    def group_id(self) -> str: ...
 
     @property
     def type(self) -> str:
-        """Returns the group's type in ListGroups: "classic", "consumer" or "share"."""
+        """Returns the group's type in ListGroups: "classic", "consumer", "share" or "streams"."""
 
     @property
     def state(self) -> Enum:
-        """The state of the group; its value is the name on the wire."""
+        """The state of the group. The value of the Enum member is the name in responses."""
 
     @property
     def is_empty(self) -> bool:
         """Returns whether the group has no members and no member is joining."""
 
     @property
-    def is_assigned(self) -> bool:
-        """Returns whether the members' assignments are valid now."""
+    def is_assigned(self) -> bool: ...
 
     @property
     def state_since_ms(self) -> int:
-        """Monotonic time of the last state change, or of the group's ``wake`` after a load."""
+        """Monotonic time in ms of the last state change. Without a state change since the load, it
+        is the time of the load."""
 
     @property
     def state_timestamp_ms(self) -> int:
-        """Wall time of the last state change, as in the group's record; -1 if the record has no
-        time."""
+        """Wall time in ms of the last state change, from the group's record; -1 if the record has
+        no time."""
 
     @property
     def protocol_type(self) -> str | None:
@@ -150,24 +145,23 @@ class GroupView(Protocol):
 
     @property
     def protocol_name(self) -> str | None:
-        """The protocol selected by the last vote; None without members."""
+        """The protocol that the members selected last; None without members."""
 
     @property
     def generation_id(self) -> int:
-        """Returns the generation, which increases by 1 at the end of each join phase; for a
-        consumer group, its epoch."""
+        """Returns the generation, which increases by 1 at the end of each join phase. In a consumer
+        or share group it is the epoch."""
 
     @property
     def leader_id(self) -> str | None:
-        """The member id of the leader, or None."""
+        """The member id of the leader; None if the group has no leader."""
 
     @property
-    def members(self) -> Mapping[str, MemberView]:
-        """The members by id, the oldest first."""
+    def members(self) -> Mapping[str, MemberView]: ...
 
     @property
     def pending(self) -> Collection[str]:
-        """New member ids with which no client has joined yet."""
+        """The member ids that were returned to clients and with which no client has joined yet."""
 
     @property
     def subscribed_topics(self) -> Collection[str] | None:
@@ -176,62 +170,60 @@ class GroupView(Protocol):
     @property
     def offsets_read_ms(self) -> int:
         """Returns the wall time in ms of the last OffsetFetch if
-        group.offsets.fetch.counts.as.activity is set; else -1."""
+        group.offsets.fetch.counts.as.activity is set; otherwise -1."""
 
     @property
     def record_offset(self) -> int:
         """Returns the log offset of the group's record; -1 if the log has no such record."""
 
     def awaited(self) -> Awaited:
-        """Returns the members for which the group waits, and the deadline."""
+        """Returns the members for which the group waits, and the deadline of the wait."""
 
 
 class OffsetsView(Protocol):
-    """The read methods of `offsets.cache.OffsetCache`."""
+    """The methods of `offsets.cache.OffsetCache` that only read."""
 
-    def count(self) -> int:
-        """The number of offsets."""
+    def count(self) -> int: ...
 
-    def pending_count(self) -> int:
-        """The number of offsets that wait for the end of their transaction."""
+    def pending_count(self) -> int: ...
 
     def groups(self) -> Collection[str]:
-        """The groups with offsets: a live view, valid until the next ``replay``."""
+        """The ids of the groups with offsets. The collection is a live view, valid until the next
+        ``replay``."""
 
-    def has_offsets(self, group_id: str) -> bool:
-        """Whether the group has committed offsets."""
+    def has_offsets(self, group_id: str) -> bool: ...
 
-    def has_more_than(self, group_id: str, count: int) -> bool:
-        """Whether the group has more than ``count`` offsets."""
+    def has_more_than(self, group_id: str, count: int) -> bool: ...
 
     def topics(self, group_id: str) -> Collection[str]:
-        """The topics in which the group has offsets: a live view, like ``groups``."""
+        """The topics in which the group has offsets. The collection is a live view, valid until the
+        next ``replay``."""
 
     def partitions(self, group_id: str, topic: str) -> list[int]:
-        """The partitions of a topic in which the group has offsets, ascending."""
+        """Returns the partitions of a topic in which the group has offsets, in ascending order."""
 
-    def keys(self, group_id: str) -> list[tuple[str, int]]:
-        """The (topic, partition) of every offset of the group."""
+    def keys(self, group_id: str) -> list[tuple[str, int]]: ...
 
     def get(self, group_id: str, topic: str, partition: int) -> CachedOffset | None:
-        """The cached offset with all fields, or None."""
+        """Returns the committed offset of a partition with its metadata and times; None if the
+        group has no offset in the partition."""
 
     def entries(self, group_id: str) -> Iterator[tuple[str, int, CachedOffset]]:
-        """Yields (topic, partition, entry) of every offset of the group."""
+        """Yields the topic, the partition and the fields of every offset of the group."""
 
     def fetch(self, group_id: str, topic: str, partitions: Sequence[int]) -> FetchedColumns:
         """Returns the committed offsets of these partitions; -1 for a partition without a committed
         offset."""
 
     def fetch_all(self, group_id: str) -> list[FetchedColumns]:
-        """Returns all offsets of the group, with one FetchedColumns per topic and ascending
-        partitions."""
+        """Returns all offsets of the group, with one FetchedColumns per topic. The partitions are
+        in ascending order."""
 
     def commits(
         self, group_id: str, topic: str, at_most: int
     ) -> Iterator[Iterable[tuple[int, int, int, int]]]:
-        """Yields blocks of at most ``at_most`` (partition, offset, commit time, expire time), by
-        ascending partition."""
+        """Yields the offsets of a topic in blocks of at most ``at_most`` elements (partition,
+        offset, commit time, expire time), in ascending order of partition."""
 
     def columns(self, group_id: str) -> list[tuple[str, TopicColumns]]:
-        """Returns the topic and the columns for each topic of the group, for snapshots."""
+        """Returns each topic of the group with the columns of its offsets, for snapshots."""

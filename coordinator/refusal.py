@@ -1,7 +1,7 @@
-"""Replies that have only an error: to calls that a shard does not handle, and in place of replies
-whose records could not be written.
+"""Replies that have only an error: to calls that a shard does not handle, and to calls whose
+records could not be written.
 
-A handler's reply is created before its records are written. If the write fails or takes too long,
+A handler creates its reply before its records are written. If the write fails or takes too long,
 each reply that depends on the records is replaced by a reply of the same type that has only the
 error.
 """
@@ -59,20 +59,19 @@ from protocol.errors import (
 )
 
 MUST_NAME_GROUP = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete, TxnOffsetCommit)
-"""Calls that get INVALID_GROUP_ID for an empty group id before any other check, as in Kafka; the
+"""Calls that get INVALID_GROUP_ID for an empty group id before any other check, as in Kafka. All
 other calls accept an empty group id."""
 
 
 def not_served(call: Call, error_code: int) -> Reply:
-    """Returns the reply to a call of which the shard is not served; ``error_code`` is the
-    reason."""
+    """Returns the reply to a call that this broker can't handle now. ``error_code`` is the reason,
+    such as NOT_COORDINATOR. Some calls with an empty group id get INVALID_GROUP_ID instead."""
     if isinstance(call, MUST_NAME_GROUP) and not call.group_id:
         error_code = INVALID_GROUP_ID
     return refusal(call, error_code)
 
 
 def refusal(call: Call, error_code: int) -> Reply:
-    """Returns a reply to the call that has only an error."""
     match call:
         case Heartbeat() | DeleteGroup() | EndOffsets():
             return error_code
@@ -109,7 +108,7 @@ def refusal(call: Call, error_code: int) -> Reply:
 
 
 def loading_error(call: Call) -> int:
-    """Returns the error of a call that arrives during the load of the shard.
+    """Returns the error code for a call that arrives while the shard is being loaded.
 
     Heartbeat gets NONE, so that members do not leave. SyncGroup gets REBALANCE_IN_PROGRESS, which
     old clients expect.
@@ -160,10 +159,8 @@ def failed(reply: Reply, error_code: int) -> Reply:
 
 def write_failed(reply: Reply) -> Reply:
     """Returns the reply to a call whose records could not be appended. Its error is
-    NOT_COORDINATOR, to which Kafka maps KAFKA_STORAGE_ERROR.
-
-    Source: Kafka 3.9 ``GroupMetadataManager``, the mapping of append errors.
-    """
+    NOT_COORDINATOR, to which Kafka maps KAFKA_STORAGE_ERROR. Source: Kafka 3.9
+    ``GroupMetadataManager``, the mapping of append errors."""
     return failed(reply, NOT_COORDINATOR)
 
 

@@ -1,5 +1,5 @@
-"""Removes consumer and streams groups without members: on DeleteGroups, or at the retention
-check."""
+"""Removes consumer and streams groups without members, because of a DeleteGroups request or because
+the retention check found no offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from protocol.errors import NON_EMPTY_GROUP, NONE
 
 
 def tombstones(group: CommittingGroup) -> GroupStateRun:
-    """Returns the tombstones of a group."""
     if isinstance(group, ConsumerGroup):
         return consumer.tombstones(group)
     from coordinator.streams import deletion as streams
@@ -23,7 +22,7 @@ def tombstones(group: CommittingGroup) -> GroupStateRun:
 
 
 def remove(step: Step, group: CommittingGroup, cause: Cause) -> None:
-    """Writes the tombstones of a group without members, and emits its removal."""
+    """Writes the tombstones of a group without members, and emits the event of its removal."""
     step.records.append(tombstones(group))
     step.events.append(GroupRemoved(group.group_id, cause))
     step.state.forget_expiring(group.group_id)
@@ -32,8 +31,8 @@ def remove(step: Step, group: CommittingGroup, cause: Cause) -> None:
 class GroupRecordsDeleted(Sweep):
     """The deletion of an empty group: first its offsets, then its records.
 
-    A member that joins during the deletion ends it with NON_EMPTY_GROUP. The group may also have
-    been removed during the deletion, and another group may have its id.
+    If a member joins during the deletion, the deletion ends with NON_EMPTY_GROUP. The group may
+    also be removed by another step during the deletion, and a new group may get its id.
     """
 
     def __init__(self, step: Step, group: CommittingGroup, ticket: Ticket) -> None:
@@ -45,7 +44,6 @@ class GroupRecordsDeleted(Sweep):
         self._offsets = OffsetsDropped(group.group_id, topics)
 
     def piece(self, step: Step) -> int:
-        """Implements Sweep.piece."""
         group = self._group
         if step.state.committing_group(group.group_id) is not group:
             step.reply(self.ticket, NONE)

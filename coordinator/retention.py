@@ -1,8 +1,8 @@
-"""The retention check, which drops expired offsets, and removes groups that have neither members
-nor offsets.
+"""The retention check. It drops expired offsets, and removes groups that have neither members nor
+offsets.
 
-The rules are in offsets/expiry.py. A consumer or streams group counts as Stable while it
-has members.
+The rules are in offsets/expiry.py. A consumer or streams group counts as Stable while it has
+members.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ class Retention(Sweep):
         self._group: _GroupRetention | None = None
 
     def piece(self, step: Step) -> int:
-        """Implements Sweep.piece."""
         if self._group is None:
             if not self._groups:
                 return 0
@@ -43,8 +42,8 @@ class Retention(Sweep):
 
 
 class _GroupRetention:
-    """The retention check of one group, which drops expired offsets and counts the offsets that
-    expire soon.
+    """The retention check of one group. It drops expired offsets and counts the offsets that expire
+    soon.
 
     A group with few offsets is checked in one piece. An EMPTY group without offsets is removed.
     """
@@ -58,16 +57,17 @@ class _GroupRetention:
         self._partitions: Sequence[int] = ()
         self._next = 0
         self._soon = dict.fromkeys(times_of_warnings(step.state.config), 0)
-        """Number of offsets that may expire within each warning time."""
+        """The number of offsets that may expire within each warning time, by warning time."""
         self._soonest_ms = 0
         self._dropped = 0
         self._step: Step | None = None
         self._unreplayed = 0
-        """The number of tombstones that were written in this step. The cache still has their
-        offsets."""
+        """The number of tombstones that were written in the current step. Until the records are
+        replayed, the cache still has the offsets of these tombstones."""
 
     def piece(self, step: Step) -> int:
-        """Does the next piece and returns its cost; ``done`` is true after the last piece."""
+        """Does the next piece of the check and returns the cost of the piece. ``done`` is true
+        after the last piece."""
         group = self._group
         if step is not self._step:
             self._step, self._unreplayed = step, 0
@@ -96,8 +96,8 @@ class _GroupRetention:
             self._partitions = cache.partitions(group_id, self._topic)
 
     def _look(self, step: Step, rule: ExpiryRule, most: int) -> int:
-        """Checks at most ``most`` partitions of the topic; returns the number of checked
-        partitions."""
+        """Checks the next partitions of the current topic, at most ``most``. Returns the number of
+        checked partitions."""
         looked_at = self._partitions[self._next : self._next + most]
         self._next += len(looked_at)
         topic, now_ms = self._topic, step.now.wall_ms
@@ -120,7 +120,8 @@ class _GroupRetention:
         return len(looked_at)
 
     def _finish(self, step: Step) -> None:
-        """Emit the result, and remove an EMPTY group without offsets and pending member ids."""
+        """Emits the events of the check. Removes the group if it is EMPTY and has neither offsets
+        nor pending member ids."""
         self.done = True
         group = self._group
         if self._dropped:
@@ -140,7 +141,6 @@ class _GroupRetention:
 
 
 def _is_removable(group: Group | CommittingGroup) -> bool:
-    """True if the group has no members and no pending member ids."""
     if isinstance(group, CommittingGroup):
         return not group.members
     return group.state is State.EMPTY and not group.pending

@@ -1,10 +1,14 @@
-"""A shard: the groups of one ``__consumer_offsets`` partition, and the only interface of the core.
+"""A shard: the groups of one partition of ``__consumer_offsets``. `GroupShard` is the only
+interface to the group coordinator's code.
 
 The caller makes one call at a time, and ``now.mono_ms`` never decreases. Tickets are hashable, and
-each is used once. The caller passes every run of an outcome to ``replay`` immediately, in order and
-with the run's log offset, so that the next call sees the run. The replies of the outcome are
-created before the replay; the caller releases a reply when the records before it are stable. Before
-``loaded`` the caller may call only ``restore`` and ``replay``, then ``topics_deleted`` and
+each is used once.
+
+The caller passes every run of an outcome to ``replay`` immediately, in order and with the run's log
+offset, so that the next call sees the run. The replies of the outcome are created before the
+replay. The caller releases a reply when the records that precede it are stable.
+
+Before ``loaded`` the caller may call only ``restore`` and ``replay``, then ``topics_deleted`` and
 ``sweep``, and then ``wake``. After ``unload`` every group is DEAD, and the shard is discarded.
 """
 
@@ -93,40 +97,41 @@ class GroupShard:
     )  # fmt: skip
 
     def __init__(self, config: GroupConfig, topics: TopicsImage | None = None) -> None:
-        """``topics`` is the image of the cluster's topics; the caller changes the image between
-        calls."""
+        """``topics`` is the image of the cluster's topics. The caller may change the image between
+        two calls."""
         self._state = ShardState(config, topics)
         self._live = False
-        """True after ``loaded``. From then on handlers change classic groups, and ``replay`` does
-        not."""
+        """True after ``loaded``. From then on the handlers change classic groups; before,
+        ``replay`` does."""
         self._records = GroupRecords(self._state)
         self._waking: Iterator[str] | None = None
-        """The groups that ``wake`` has not visited yet; None before the first call of ``wake``."""
+        """Iterates over the ids of the groups that ``wake`` has not visited yet; None before the
+        first call of ``wake``."""
         self._rebalancing: list[tuple[Group, Cause, str]] = []
-        """Loaded groups that must rebalance, with the cause in words."""
+        """The loaded groups that must rebalance after the load, each with the cause and its
+        description."""
         self._retention = GroupTimer()
         self._deleted_topics = GroupTimer()
-        """Due when a share group has a topic that no longer exists."""
+        """A timer that is due when a share group has a topic that no longer exists."""
         self.view = ShardView(self._state, self._records.recorded)
-        """The read-only surface of this shard; see `ShardView`."""
 
     # ------------------------------------------------------------------------------------- calls
 
     def handle(self, call: Call, now: Now) -> Outcome:
-        """Handles one decoded request; its ticket is answered in the returned outcome or a later
-        one."""
+        """Handles one decoded request. The returned outcome or a later one has the reply to its
+        ticket."""
         return _HANDLERS[type(call)](self._state, call, now)
 
     def do(self, work: Callable[[Step], object], now: Now) -> Outcome:
-        """Run ``work`` on groups without a request, for test mode."""
+        """Runs ``work``, which changes groups without a request. Used in test mode."""
         return stepped(lambda step, _: work(step))(self._state, None, now)
 
     def configure(self, config: GroupConfig) -> None:
-        """Uses ``config`` from the next call on."""
         self._state.config = config
 
     def topic_changed(self, name: str) -> None:
-        """Handles a topic of the image that was created, deleted or given more partitions."""
+        """Handles a change of the topics image: a topic was created, deleted or given more
+        partitions."""
         epoch_groups.topic_changed(self._state, name)
         if name not in self._state.topics.by_name:
             self.look_for_deleted_topics()
@@ -134,8 +139,7 @@ class GroupShard:
     def regexes_resolved(
         self, group_id: str, topics: Mapping[str, tuple[str, ...]], version: int, now: Now
     ) -> Outcome:
-        """Applies the topics of a group's regexes, after a `RegexesWanted` event.
-
+        """Applies the topics that match a group's regexes, after a `RegexesWanted` event.
         ``version`` is the version in the event. An empty mapping means that the resolution failed.
         """
         group = self._state.consumer_groups.get(group_id)
@@ -147,7 +151,8 @@ class GroupShard:
         self, group_id: str, topics: Partitions, now: Now, error_code: int = NONE
     ) -> Outcome:
         """Handles the end of an initialization of delivery states, after a `ShareStateWanted`
-        event; ``topics`` are those of the event. After an error the next heartbeat repeats it."""
+        event. ``topics`` are the topics in the event. After an error the next heartbeat requests
+        the initialization again."""
         group = self._state.share_groups.get(group_id)
         if group is None:
             return NOTHING
@@ -157,39 +162,39 @@ class GroupShard:
     def share_state_deleted(
         self, group_id: str, topics: Collection[bytes], now: Now, error_code: int = NONE
     ) -> Outcome:
-        """Handles the end of a deletion of delivery states, after a `ShareStateDeletion` event;
-        ``topics`` are the ids in the event."""
+        """Handles the end of a deletion of delivery states, after a `ShareStateDeletion` event.
+        ``topics`` are the topic ids in the event."""
         return self.do(
             lambda step: share_deletion.state_deleted(step, group_id, topics, error_code), now
         )
 
     @property
     def connections(self) -> Collection[Hashable]:
-        """The open connections of members: a live view, valid until the next call."""
+        """The connections of members. The collection is a live view, valid until the next call."""
         return self._state.connections.keys()
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:
-        """Handles a closed connection; this has no effect if no member uses the connection."""
+        """Handles a closed connection. Has no effect if no member uses the connection."""
         return stepped(connection_closed)(self._state, connection, now)
 
     def topics_deleted(
         self, topics: Mapping[str, int], now: Now, ticket: Ticket | None = None
     ) -> Outcome:
-        """Writes tombstones for the offsets in ``topics`` that were written before the log offset
-        that ``topics`` has for the topic.
+        """Writes tombstones for the offsets of deleted topics. ``topics`` has a log offset for each
+        topic; only offsets that were written before this log offset are deleted.
 
-        `expire` does the work that remains after this step; before ``loaded``, `sweep` does it.
-        ``ticket`` is answered with NONE at the end.
+        The work that remains after this step is done by `expire`, or by `sweep` before ``loaded``.
+        ``ticket`` is answered with NONE when all work is done.
         """
         deleted = TopicsDeleted(self._state.cache, topics, ticket)
         return stepped(begin)(self._state, deleted, now)
 
     def expire(self, now: Now, budget: int) -> Outcome:
-        """Handles due deadlines and unfinished work, about ``budget`` items (at least one).
+        """Handles due deadlines, then unfinished work such as the retention check. Does about
+        ``budget`` units of work, at least one.
 
-        Deadlines come first, then unfinished work such as the retention check, in which a group is
-        one item, or several if it has many offsets. As long as more work is due, ``next_deadline``
-        is not later than now.
+        A deadline is one unit. In the retention check a group is one unit, or several if it has
+        many offsets. While more work is due, ``next_deadline`` is not later than now.
         """
         return stepped(self._expire)(self._state, budget, now)
 
@@ -208,23 +213,23 @@ class GroupShard:
 
     @property
     def is_sweeping(self) -> bool:
-        """Returns whether the shard has unfinished work."""
         return bool(self._state.sweeps)
 
     def sweep(self, now: Now, budget: int) -> Outcome:
-        """Continue unfinished work for about ``budget`` items; deadlines are not checked."""
+        """Continues unfinished work for about ``budget`` units of work. Deadlines are not
+        checked."""
         return stepped(self._go_on)(self._state, budget, now)
 
     def _go_on(self, step: Step, budget: int) -> None:
-        """Continues only the first sweep. The next sweep begins in another step, when the records
-        of this step have been replayed."""
+        """Continues only the first sweep in the queue. The next sweep begins in another step, after
+        the records of this step were replayed."""
         sweeps = self._state.sweeps
         if budget > 0 and sweeps and work(step, sweeps[0], budget) > 0:
             sweeps.popleft()
 
     def _fire(self, step: Step, timer: GroupTimer) -> bool:
-        """Handles a timer that is due. Returns whether the step must end, since only the replay of
-        its records removes a member of a consumer group."""
+        """Handles a timer that is due. Returns whether the step must end: a member of a consumer
+        group is removed only when the records of the step are replayed."""
         if timer is self._retention:
             if not any(isinstance(sweep, Retention) for sweep in self._state.sweeps):
                 state = self._state
@@ -252,31 +257,32 @@ class GroupShard:
         return False
 
     def look_for_deleted_topics(self) -> None:
-        """Makes `expire` remove deleted topics from share groups, if a share group has one."""
+        """Arms a timer if a share group has a topic that no longer exists. `expire` then removes
+        such topics."""
         state = self._state
         groups = state.share_groups.values() if state.topics.is_complete else ()
         if any(group.stale_topics(state.topics) for group in groups):
             state.deadlines.arm(self._deleted_topics, 0)
 
     def next_deadline(self) -> int | None:
-        """Returns the next time at which ``expire`` has work, in monotonic milliseconds; 0 if it
-        has work now, None if it never has."""
+        """Returns the monotonic time in ms at which ``expire`` has work next. Returns 0 if it has
+        work now, None if nothing is scheduled."""
         if self._state.sweeps:
             return 0
         return self._state.deadlines.next_ms
 
     def unload(self, error_code: int) -> Outcome:
-        """Unload the partition; see `unloading.unload`."""
+        """Unloads the shard; see `unloading.unload`."""
         return unload(self._state, error_code)
 
     # --------------------------------------------------------------------------------------- log
 
     def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
-        """Applies a run that is in the log from ``base_offset`` on, live and at load.
+        """Applies a run that is in the log from ``base_offset`` on, after a write and at load. Only
+        this method changes committed offsets and consumer groups.
 
-        Only this method changes committed offsets and consumer groups. At load, a classic group's
-        record builds the group. After the load the handler has already changed the group, so only
-        the log offset of its record is stored.
+        At load, a classic group's record builds the group. After the load a handler has already
+        changed the group, so only the log offset of the record is stored.
         """
         if type(run) is OffsetRun:  # nearly all runs
             self._state.cache.replay(run, base_offset)
@@ -298,7 +304,7 @@ class GroupShard:
             self._state.cache.replay(run, base_offset)
 
     def restore(self, group_id: str, topic: str, columns: TopicColumns) -> None:
-        """Loads offsets from a snapshot, before the rest of the log is replayed."""
+        """Loads offsets of one topic from a snapshot, before the rest of the log is replayed."""
         assert not self._live
         self._state.cache.restore(group_id, topic, columns)
 
@@ -310,18 +316,18 @@ class GroupShard:
         topic: str,
         columns: TopicColumns,
     ) -> None:
-        """Loads a transaction's pending offsets from a snapshot, before the rest of the log is
+        """Loads pending offsets of a transaction from a snapshot, before the rest of the log is
         replayed."""
         assert not self._live
         pending = self._state.cache.pending
         pending.restore(producer_id, producer_epoch, group_id, topic, columns)
 
     def wake(self, now: Now, budget: int) -> int:
-        """Does a part of the work of ``loaded``, for at most ``budget`` groups; returns the number
-        of groups, 0 if all groups are done.
+        """Prepares at most ``budget`` loaded groups for calls, after the replay. Returns the number
+        of groups; 0 if all groups are prepared.
 
-        The caller calls this method after the replay. Sessions start with their full timeout, and a
-        group is created for each group id that has only offsets.
+        Sessions start with their full timeout. A group is created for each group id that has only
+        offsets.
         """
         assert not self._live
         state = self._state
@@ -351,11 +357,11 @@ class GroupShard:
         return awake
 
     def loaded(self, now: Now) -> Outcome:
-        """Finish the load after the replay: ``wake`` the remaining groups, and begin to accept
-        calls.
+        """Ends the load after the replay: calls ``wake`` for the remaining groups, and begins to
+        accept calls.
 
-        A group with more members than group.max.size rebalances; so does a downgraded group whose
-        rebalance had not ended.
+        A group with more members than group.max.size rebalances. A downgraded group rebalances too
+        if its rebalance had not ended.
         """
         while self.wake(now, _WOKEN_AT_ONCE):
             pass

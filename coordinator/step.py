@@ -1,6 +1,6 @@
 """One step of a shard: the shard's state, and the outcome of the step so far.
 
-``ShardState`` is the whole state of a shard; a ``Step`` collects the records, replies and events of
+``ShardState`` is the whole state of a shard. A ``Step`` collects the records, replies and events of
 one call. Only ``answer_join`` and ``answer_sync`` reply to parked requests, so that each ticket is
 answered exactly once.
 """
@@ -39,12 +39,12 @@ CommittingGroup = ConsumerGroup | StreamsGroup
 
 
 class ShareDeletion(NamedTuple):
-    """A share group that will be deleted when the delivery state of its partitions is deleted."""
+    """A deletion of a share group that waits until the delivery states of its partitions are
+    deleted."""
 
     tickets: list[Ticket]
-    """The parked DeleteGroups."""
     topics: set[bytes]
-    """The ids of the topics whose state is not deleted yet."""
+    """The ids of the topics whose delivery states are not deleted yet."""
 
 
 class ShardState:
@@ -70,54 +70,56 @@ class ShardState:
     def __init__(self, config: GroupConfig, topics: TopicsImage | None = None) -> None:
         self.config = config
         self.groups: dict[str, Group] = {}
-        """Classic groups, and groups that only have offsets, by id."""
+        """Classic groups, and groups that have only offsets, by id."""
         self.consumer_groups: dict[str, ConsumerGroup] = {}
-        """Groups of KIP-848, by id."""
+        """Consumer groups (KIP-848), by id."""
         self.share_groups: dict[str, ShareGroup] = {}
-        """Groups of KIP-932, by id."""
+        """Share groups (KIP-932), by id."""
         self.streams_groups: dict[str, StreamsGroup] = {}
-        """Groups of KIP-1071, by id. An id is in at most one of ``groups``, ``consumer_groups``,
-        ``share_groups`` and ``streams_groups``."""
+        """Streams groups (KIP-1071), by id. An id is in at most one of ``groups``,
+        ``consumer_groups``, ``share_groups`` and ``streams_groups``."""
         self.topics = TopicsImage() if topics is None else topics
         self.cache = OffsetCache()
         """The committed offsets. Only the shard's ``replay`` and ``restore`` methods change the
         cache."""
         self.deadlines: Deadlines[GroupTimer] = Deadlines()
         self.expiring: dict[int, dict[str, int]] = {}
-        """For each warning time and group id, the number of offsets that expire within this time,
-        according to the group's last check. Groups without such offsets are absent."""
+        """The number of offsets that expire soon, by warning time and group id, at the last check
+        of the group. The warning time is in milliseconds. Groups without such offsets are absent.
+        """
         self.parked: dict[Ticket, tuple[Group, Member]] = {}
-        """The group and member of each parked JoinGroup or SyncGroup, by ticket."""
+        """The group and the member of each parked JoinGroup or SyncGroup, by ticket."""
         self.share_deletions: dict[str, ShareDeletion] = {}
         """The deletions of share groups that wait for the share coordinator, by group id."""
         self.connections: dict[Hashable, dict[Member, Group]] = {}
-        """The members that use each open connection; a member uses at most one connection."""
+        """The members that use each open connection, each with its group. A member uses at most one
+        connection."""
         self.interrupted: list[tuple[Ticket, Reply]] = []
-        """Replies that were not sent because an exception ended their steps. Their tickets have
-        left the set of parked tickets."""
+        """Replies of steps that an exception ended. These replies were not sent, and their tickets
+        are no longer parked."""
         self.sweeps: deque[Sweep] = deque()
-        """Unfinished long work, in the order of its execution."""
+        """Long work that is not finished, in the order in which it is done."""
 
     def committing_group(self, group_id: str) -> CommittingGroup | None:
-        """Returns the consumer or streams group with this id; None if it does not exist."""
         return self.consumer_groups.get(group_id) or self.streams_groups.get(group_id)
 
     def group_with_offsets(self, group_id: str) -> Group | CommittingGroup | None:
-        """Returns the group with this id; None if it does not exist or is a share group, whose
-        members do not commit offsets."""
+        """Returns the group with this id. Returns None if it does not exist, or if it is a share
+        group, whose members do not commit offsets."""
         return self.groups.get(group_id) or self.committing_group(group_id)
 
     def has_group(self, group_id: str) -> bool:
-        """Returns whether a group of any type has this id."""
         return group_id in self.share_groups or self.group_with_offsets(group_id) is not None
 
     def forget_expiring(self, group_id: str) -> None:
-        """Removes a removed group from the counts of offsets that expire soon."""
+        """Removes a group from the counts of offsets that expire soon, because the group was
+        removed."""
         for by_group in self.expiring.values():
             by_group.pop(group_id, None)
 
     def connect(self, group: Group, member: Member, connection: Hashable) -> None:
-        """Sets the connection that a member uses; None if unknown."""
+        """Records the connection that a member uses. A ``connection`` of None means that it is
+        unknown."""
         member.closed_ms = None
         if member.connection is connection:
             return
@@ -127,7 +129,6 @@ class ShardState:
             self.connections.setdefault(connection, {})[member] = group
 
     def disconnect(self, member: Member) -> None:
-        """Remove the connection of a member."""
         if member.connection is None:
             return
         members = self.connections[member.connection]
@@ -138,7 +139,8 @@ class ShardState:
 
 
 class Step:
-    """One step: handlers read ``state`` and ``now``, and add records, replies and events."""
+    """One step of a shard. Handlers read ``state`` and ``now``, and add records, replies and
+    events."""
 
     __slots__ = ("events", "now", "records", "replies", "state")
 
@@ -156,11 +158,11 @@ class Step:
     # ---------------------------------------------------------------------------------- parking
 
     def park_join(self, group: Group, member: Member, ticket: Ticket) -> None:
-        """Parks a JoinGroup until the join phase ends, and replies to an older parked JoinGroup of
-        the same member.
+        """Parks a JoinGroup until the join phase ends.
 
-        The older JoinGroup gets REBALANCE_IN_PROGRESS. A client that reads this reply rejoins under
-        the same id; a client that has abandoned the older request never reads it.
+        If an older JoinGroup of the same member is parked, it gets REBALANCE_IN_PROGRESS. A client
+        that reads this reply rejoins under the same member id. A client that has abandoned the
+        older request never reads the reply.
         """
         if member.join_ticket is not None:
             displaced = JoinReply(REBALANCE_IN_PROGRESS, member.member_id)
@@ -178,7 +180,6 @@ class Step:
             member.session.disarm()
 
     def answer_join(self, group: Group, member: Member, reply: JoinReply) -> None:
-        """Replies to a member's parked JoinGroup, if the member has one."""
         ticket = member.join_ticket
         if ticket is not None:
             self.void(group, member)
@@ -186,11 +187,8 @@ class Step:
             self.replies.append((ticket, reply))
 
     def park_sync(self, group: Group, member: Member, ticket: Ticket) -> None:
-        """Parks a SyncGroup until the leader's SyncGroup arrives, and replies to an older parked
-        SyncGroup of the same member.
-
-        The older SyncGroup gets REBALANCE_IN_PROGRESS, for the reason given in ``park_join``.
-        """
+        """Parks a SyncGroup until the leader's SyncGroup arrives. If an older SyncGroup of the same
+        member is parked, it gets REBALANCE_IN_PROGRESS, for the reason given in ``park_join``."""
         self.answer_sync(group, member, SyncReply(REBALANCE_IN_PROGRESS))
         member.sync_ticket = ticket
         member.waits = True
@@ -198,7 +196,8 @@ class Step:
         member.session.disarm()
 
     def answer_sync(self, group: Group, member: Member, reply: SyncReply) -> bool:
-        """Replies to a member's parked SyncGroup; returns whether the member had one."""
+        """Replies to a member's parked SyncGroup. Returns whether a SyncGroup of the member was
+        parked."""
         ticket = member.sync_ticket
         if ticket is None:
             return False
@@ -207,11 +206,9 @@ class Step:
         return True
 
     def void(self, group: Group, member: Member) -> None:
-        """Removes a member's parked request without a reply.
-
-        JoinGroups are parked only in PREPARING_REBALANCE and SyncGroups only in AWAITING_SYNC, so
-        that a member has at most one parked request.
-        """
+        """Removes a member's parked request without a reply. A member has at most one parked
+        request, because JoinGroups are parked only in PREPARING_REBALANCE and SyncGroups only in
+        AWAITING_SYNC."""
         member.waits = False
         if member.join_ticket is not None:
             del self.state.parked[member.join_ticket]
@@ -224,7 +221,6 @@ class Step:
     # ----------------------------------------------------------------------------------- timers
 
     def arm(self, timer: GroupTimer, after_ms: int) -> None:
-        """Arms the timer of a session or a phase, so that the timer is due after ``after_ms``."""
         self.state.deadlines.arm(timer, self.now.mono_ms + after_ms)
 
     # ---------------------------------------------------------------------------------- changes
@@ -232,7 +228,7 @@ class Step:
     def move(
         self, group: Group, state: State, cause: Cause, detail: str, member_id: str = ""
     ) -> None:
-        """Change the group's state, and emit the transition."""
+        """Changes the group's state, and emits the event of the transition."""
         old = group.state
         group.transition_to(state, self.now)
         awaited: tuple[str, ...] = ()
@@ -270,7 +266,6 @@ class Step:
     def emit_left(
         self, group: Group, member: Member, cause: Cause, detail: str, silent_ms: int = -1
     ) -> None:
-        """Emit the event that a member was removed."""
         self.events.append(
             MemberLeft(
                 group.group_id,
@@ -290,11 +285,9 @@ Handler = Callable[[ShardState, Any, Now], Outcome]
 
 
 def stepped(handler: Callable[[Step, Any], object]) -> Handler:
-    """Returns a handler that collects its outcome in a Step.
-
-    A call with an empty group id is rejected before ``handler`` runs if the API requires a group
-    id.
-    """
+    """Returns a handler that runs ``handler`` with a new Step and returns the outcome of the Step.
+    A call with an empty group id is rejected before ``handler`` runs, if the API requires a group
+    id."""
 
     def handle(state: ShardState, call: Any, now: Now) -> Outcome:
         step = Step(state, now)
@@ -314,8 +307,8 @@ def stepped(handler: Callable[[Step, Any], object]) -> Handler:
 def idle_or_stepped(
     idle: Callable[[ShardState, Any, Now], Reply | None], handler: Callable[[Step, Any], object]
 ) -> Handler:
-    """Returns a handler that replies with the result of ``idle``; if this is None, the handler
-    behaves as ``stepped(handler)``."""
+    """Returns a handler that first calls ``idle``. If ``idle`` returns a reply, the handler returns
+    only this reply; otherwise it behaves as ``stepped(handler)``."""
     changing = stepped(handler)
 
     def handle(state: ShardState, call: Any, now: Now) -> Outcome:
@@ -328,27 +321,28 @@ def idle_or_stepped(
 
 
 WHOLE_STEP = 1 << 30
-"""The cost of a piece after which the step must end."""
+"""The cost that Sweep.piece returns to end the step after this piece."""
 
 
 class Sweep(ABC):
-    """Work that takes several steps. A ``ticket``, if the work has one, is answered at its end."""
+    """Work that takes several steps. If the work has a ``ticket``, the ticket is answered when the
+    work is done."""
 
     ticket: Ticket | None = None
 
     @abstractmethod
     def piece(self, step: Step) -> int:
-        """Does the next piece and returns its cost in items of `expire`; 0 if all pieces are
-        done."""
+        """Does the next piece of the work and returns its cost, in units of work of
+        `GroupShard.expire`. Returns 0 if all pieces are done."""
 
     def failed(self, error_code: int) -> Reply:
-        """Returns the reply to ``ticket`` if the shard is unloaded before the work is done."""
+        """Returns the reply for ``ticket`` if the shard is unloaded before the work is done."""
         return error_code
 
 
 def fits(runs: Sequence[Run], max_record_bytes: int) -> bool:
-    """Returns whether the runs fit in one batch of at most ``max_record_bytes``, including its
-    header."""
+    """Returns whether the runs fit in one batch of at most ``max_record_bytes``, including the
+    batch header."""
     room = max_record_bytes - HEADER_BYTES
     try:
         if sum(map(run_bytes_at_most, runs)) <= room:

@@ -1,4 +1,5 @@
-"""The timers of a group: for its phase, for a member's session, and for a pending member id."""
+"""The timers of a group: for the group's phase, for a member's session, and for a member id with
+which no client has joined yet."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from protocol.deadlines import Timer
 
 
 class GroupTimer(Timer):
-    """A timer of a group or a member. ``group_id`` and ``member_id`` identify the owner;
+    """A timer of a group or of a member. ``group_id`` and ``member_id`` identify the owner.
     ``member_id`` is "" for a timer of the group."""
 
     __slots__ = ("group_id", "member_id")

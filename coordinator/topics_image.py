@@ -1,4 +1,4 @@
-"""The topics of the cluster, for the coordinator of consumer groups.
+"""The topics of the cluster, as the group coordinator sees them.
 
 All shards of a broker share one image. The broker changes the image between two calls, and then
 passes the name of the changed topic to each shard. The coordinator identifies topics by id: a topic
@@ -15,7 +15,7 @@ import xxhash
 
 
 class Topic(NamedTuple):
-    """One topic of the image."""
+    """One topic of the image: its name, id and partitions."""
 
     topic_id: bytes
     name: str
@@ -25,7 +25,7 @@ class Topic(NamedTuple):
 
 
 class TopicsImage:
-    """All topics by name."""
+    """All topics of the cluster that have an id, by name."""
 
     __slots__ = ("_by_name", "_hashes", "_names", "created", "is_complete", "version")
 
@@ -33,9 +33,10 @@ class TopicsImage:
         self._by_name: dict[str, Topic] = {topic.name: topic for topic in topics}
         self._names = {topic.topic_id: topic.name for topic in self._by_name.values()}
         self._hashes: dict[bytes, tuple[Topic, bytes]] = {}
-        """The hashes of the topics to which groups subscribe, by topic id; see `metadata_hash`."""
+        """Cached hashes of topics to which groups subscribe, by topic id. Each has the topic from
+        which it was computed."""
         self.is_complete = True
-        """False while topics may exist that the image does not have."""
+        """False while the cluster may have topics that are not in the image yet."""
         self.version = 0
         """The number of changes of topics since the broker started."""
         self.created = 0
@@ -43,16 +44,14 @@ class TopicsImage:
 
     @property
     def by_name(self) -> Mapping[str, Topic]:
-        """Returns the existing topics by name."""
         return self._by_name
 
     @property
     def names(self) -> Mapping[bytes, str]:
-        """The names of the existing topics by id."""
         return self._names
 
     def put(self, topic: Topic) -> None:
-        """Adds a topic, or replaces the topic with the same name."""
+        """Adds a topic. A topic with the same name is replaced."""
         self.version += 1
         before = self._by_name.get(topic.name)
         if before is None:
@@ -63,7 +62,7 @@ class TopicsImage:
         self._names[topic.topic_id] = topic.name
 
     def remove(self, name: str) -> None:
-        """Removes a deleted topic; has no effect for an unknown name."""
+        """Removes a deleted topic. Has no effect for an unknown name."""
         self.version += 1
         topic = self._by_name.pop(name, None)
         if topic is not None:
@@ -79,7 +78,8 @@ class TopicsImage:
         return [by_name[name] for name in sorted(names) if name in by_name]
 
     def metadata_hash(self, names: Iterable[str]) -> int:
-        """Returns the hash of the existing topics among ``names``, as int64; 0 if none exists.
+        """Returns the hash of the existing topics among ``names``, as int64; 0 if none of them
+        exists.
 
         The hash is XXH3-64 over the topics' hashes in order of name (KIP-1101). A topic's hash
         covers its id, name, partitions and racks. Source: Kafka 4.3.1 ``Utils.computeGroupHash``.
@@ -99,8 +99,8 @@ class TopicsImage:
 
 
 def _hash(topic: Topic) -> int:
-    """Returns the XXH3-64 of byte 0, the two halves of the id, the name in UTF-16, and each
-    partition with its racks."""
+    """Returns the XXH3-64 of these bytes: byte 0, the two halves of the topic id, the name in
+    UTF-16, and each partition with its racks."""
     name = topic.name.encode("utf-16-le")
     parts = [
         b"\0",

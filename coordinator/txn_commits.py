@@ -1,7 +1,7 @@
-"""TxnOffsetCommit, and the transaction markers that commit or drop the offsets of these commits.
+"""TxnOffsetCommit, and the transaction markers that commit or drop the offsets of such requests.
 
-The offsets are pending until the marker of their producer is written. A transaction may commit
-offsets while the group rebalances, and a marker is written in every state of the group.
+The offsets are pending until the transaction marker of their producer is written. A transaction may
+commit offsets while the group rebalances, and a marker is written in every state of the group.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from protocol.errors import (
 from protocol.now import Now
 
 PENDING_MAX = 10_000
-"""The maximum number of offsets that a transaction may have pending in one partition of
-``__consumer_offsets``. The limit equals the limit for one request, because the transaction's marker
+"""The maximum number of pending offsets of a transaction in one partition of
+``__consumer_offsets``. It equals the limit for one request, because the transaction's marker
 applies all of its offsets in one piece."""
 _NEVER_EXPIRES = -1
 _TOO_MANY = f"the transaction would exceed {PENDING_MAX} pending offsets in this coordinator"
 
 
 def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
-    """Checks a TxnOffsetCommit and creates its records. The member's session is not extended."""
+    """Checks a TxnOffsetCommit and returns its records. The member's session is not extended."""
     group = state.groups.get(call.group_id)
     committing = state.committing_group(call.group_id) if group is None else None
     if committing is not None and call.group_id:
@@ -74,8 +74,8 @@ def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
 
 
 def _has_room(pending: PendingOffsets, producer_id: int, runs: Sequence[OffsetRun]) -> bool:
-    """Returns whether the transaction has at most PENDING_MAX pending offsets in this partition,
-    including the offsets of ``runs``."""
+    """Returns whether the transaction would have at most PENDING_MAX pending offsets in this
+    partition, including the offsets in ``runs``."""
     known = dict(pending.of_producer(producer_id))
     count = sum([columns.count for columns in known.values()])
     if count + sum(map(len, runs)) <= PENDING_MAX:
@@ -91,10 +91,10 @@ def _has_room(pending: PendingOffsets, producer_id: int, runs: Sequence[OffsetRu
 
 
 def _check(state: ShardState, group: Group | None, call: TxnOffsetCommit) -> int:
-    """Returns the error of a commit as a whole, or NONE.
+    """Returns the error for which a whole commit is rejected, or NONE.
 
-    A commit without membership is accepted in any group, because requests below v3 have no fields
-    for membership. If the commit has a generation, a member id or an instance id, all three are
+    A commit without a generation, member id and instance id is accepted in any group, because
+    requests below v3 do not have these fields. If a commit has one of these fields, all three are
     checked (KIP-447).
     """
     if not call.group_id:
@@ -122,7 +122,8 @@ def _check(state: ShardState, group: Group | None, call: TxnOffsetCommit) -> int
 
 
 def end_offsets(state: ShardState, call: EndOffsets, now: Now) -> Outcome:  # noqa: ARG001
-    """Write a marker; when the marker is replayed, the cache applies it to the pending offsets."""
+    """Writes a transaction marker. When the marker is replayed, the cache commits or drops the
+    pending offsets."""
     producer = f"producer {call.producer_id}"
     marker = MarkerRun(
         call.producer_id, call.producer_epoch, call.coordinator_epoch, call.committed

@@ -1,4 +1,5 @@
-"""The end of a shard: another broker leads its partition, or its log failed."""
+"""The end of a shard, after another broker became the leader of its partition, or after its log
+failed."""
 
 from __future__ import annotations
 
@@ -11,8 +12,7 @@ from protocol.now import Now
 
 
 def unload(state: ShardState, error_code: int) -> Outcome:
-    """Unloads the partition: replies to every parked request with the error, and moves every group
-    to DEAD.
+    """Replies to every parked request of the shard with the error, and moves every group to DEAD.
 
     Requests whose replies were lost by an exception in this shard get a reply too. An event is
     emitted only for groups with members, because no client waits for the other groups.

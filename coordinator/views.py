@@ -34,12 +34,12 @@ CLASSIC = "classic"
 CONSUMER = "consumer"
 SHARE = "share"
 STREAMS = "streams"
-"""The types of groups, by their names in ListGroups v5."""
+"""The type of streams groups in ListGroups v5."""
 
 
 def describe(state: ShardState, call: DescribeGroup, now: Now) -> Outcome:  # noqa: ARG001
-    """Describes a classic group. An unknown group or a group of another type is described as
-    "Dead", without an error."""
+    """Describes a classic group. An unknown group, or a group of another type, is described as
+    "Dead" without an error."""
     group = state.groups.get(call.group_id)
     if group is None:
         group_id = call.group_id
@@ -57,8 +57,8 @@ def describe(state: ShardState, call: DescribeGroup, now: Now) -> Outcome:  # no
 
 
 def _described(group: Group, protocol_name: str | None) -> DescribeReply:
-    """Describes a known group; only a STABLE group has a protocol name, metadata and
-    assignments."""
+    """Describes a classic group. The description has a protocol name, metadata and assignments only
+    if the group is STABLE."""
     members = [
         DescribedMember(
             member.member_id,
@@ -81,7 +81,7 @@ def _described(group: Group, protocol_name: str | None) -> DescribeReply:
 
 
 def list_groups(state: ShardState, call: ListGroups, now: Now) -> Outcome:  # noqa: ARG001
-    """List the groups of this shard that match the filters; DEAD groups are omitted."""
+    """Returns the groups of this shard that match the filters. DEAD groups are omitted."""
     states = state_filter(call.states) if call.states else frozenset(State)
     types = {name.lower() for name in call.types} or {CLASSIC, CONSUMER, SHARE, STREAMS}
     if CLASSIC not in types:
@@ -106,10 +106,8 @@ def list_groups(state: ShardState, call: ListGroups, now: Now) -> Outcome:  # no
 
 
 class ShardView:
-    """A read-only view of a shard's containers, which are not copied.
-
-    A caller may read many groups or offsets over several turns: each field is live.
-    """
+    """A read-only view of a shard's groups and offsets. Nothing is copied: a caller that reads many
+    groups over several turns sees the changes in between. Callers must not change the objects."""
 
     __slots__ = (
         "_state", "consumer_groups", "groups", "offsets", "recorded", "share_groups",
@@ -119,21 +117,16 @@ class ShardView:
     def __init__(self, state: ShardState, recorded: Mapping[str, tuple[int, GroupValue]]) -> None:
         self._state = state
         self.groups: Mapping[str, GroupView] = Groups(state)
-        """All groups by id."""
         self.consumer_groups: Mapping[str, ConsumerGroup] = state.consumer_groups
-        """The consumer groups by id, which callers must only read."""
         self.share_groups: Mapping[str, ShareGroup] = state.share_groups
-        """The share groups by id, which callers must only read."""
         self.streams_groups: Mapping[str, StreamsGroup] = state.streams_groups
-        """The streams groups by id, which callers must only read."""
         self.offsets: OffsetsView = state.cache
-        """The committed offsets."""
         self.recorded = recorded
-        """The log offset and the value of each group's record in the log."""
+        """For each classic group, the log offset of its last record and the record."""
 
     def known(self) -> int:
-        """Number of groups in the log, including groups that have only offsets; also valid during a
-        load."""
+        """The number of groups in the log, including groups that have only offsets. The number is
+        valid during a load too."""
         offsets, pending = self.offsets.groups(), self._state.cache.pending.groups()
         alone = sum(group not in offsets for group in pending)
         of_epochs = (*self.consumer_groups, *self.share_groups, *self.streams_groups)
@@ -142,9 +135,9 @@ class ShardView:
         return len(offsets) + alone + recorded
 
     def live_records(self) -> int:
-        """Returns the approximate number of records in the log that are not superseded: one per
-        offset, one per classic group, two per consumer group, three per share or streams group,
-        and three per member of these groups."""
+        """Returns the approximate number of records in the log that no later record supersedes. The
+        function assumes one record per offset, one per classic group, two per consumer group, three
+        per share or streams group, and three per member of a consumer, share or streams group."""
         consumers = sum(2 + 3 * len(group.members) for group in self.consumer_groups.values())
         others = [len(group.members) for group in self.share_groups.values()]
         others += [len(group.members) for group in self.streams_groups.values()]
@@ -153,16 +146,18 @@ class ShardView:
         return offsets + len(self._state.groups) + consumers
 
     def all_pending(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
-        """Yields producer id, epoch, group, topic and columns of all pending offsets, for
+        """Yields producer id, producer epoch, group, topic and columns of all pending offsets, for
         snapshots."""
         return self._state.cache.pending.columns()
 
     def pending(self, group_id: str) -> Sequence[PendingOfProducer]:
-        """The open transactions in which offsets of the group were committed, by producer id."""
+        """Returns the open transactions in which offsets of the group were committed, by producer
+        id."""
         return self._state.cache.pending.of_group(group_id)
 
     def counts(self) -> tuple[dict[str, int], int]:
-        """The number of groups in each state, by wire name, and the total number of members."""
+        """Returns the number of groups in each state, by the state's name in responses, and the
+        total number of members."""
         by_state = {each.value: 0 for each in (*State, *ConsumerGroupState, *StreamsGroupState)}
         members = 0
         for group in self.groups.values():
@@ -176,15 +171,14 @@ class ShardView:
         return () if group is None else expiring(self._state, group, until_ms)
 
     def expiring_counts(self) -> dict[int, int]:
-        """Returns the number of offsets that expire within each warning time, according to the last
-        checks."""
+        """Returns the number of offsets that expire soon, by warning time in milliseconds,
+        according to the last checks of all groups."""
         return {
             within_ms: sum(by_group.values())
             for within_ms, by_group in self._state.expiring.items()
         }
 
     def parked(self) -> Collection[Ticket]:
-        """The tickets of the parked requests."""
         sweeps = (sweep.ticket for sweep in self._state.sweeps if sweep.ticket is not None)
         deletions = self._state.share_deletions.values()
         waiting = (ticket for deletion in deletions for ticket in deletion.tickets)

@@ -1,4 +1,4 @@
-"""Texts of log lines and journal entries.
+"""Texts of log lines and journal entries about classic groups.
 
 Texts name members with their hosts, and list the topics that a changed subscription added and
 removed. Subscriptions can be decoded only for protocol type "consumer"; other metadata is compared
@@ -17,30 +17,28 @@ from protocol.errors import ProtocolError
 Protocols = Sequence[tuple[str, bytes]]
 
 _REASON_CHARACTERS = 255
-"""Maximum length of a client's reason; Kafka's clients truncate the reason to the same length
-(KIP-800)."""
+"""Maximum length of the reason that a client sends. Kafka's clients truncate the reason to the same
+length (KIP-800)."""
 _NAMED = 3
 
 
 def short(reason: str | None) -> str | None:
-    """Returns a client's reason, truncated to _REASON_CHARACTERS; None and "" are returned
+    """Returns the reason that a client sent, truncated to _REASON_CHARACTERS. Returns None and ""
     unchanged."""
     return reason[:_REASON_CHARACTERS] if reason else reason
 
 
 def with_reason(what: str, reason: str | None) -> str:
-    """Returns a sentence, with the client's reason appended if the client sent a reason."""
     return f"{what}: {short(reason)}" if reason else what
 
 
 def seconds(milliseconds: int) -> str:
-    """A duration in seconds with one decimal."""
+    """Returns a duration in seconds with one decimal, as text."""
     return f"{milliseconds / 1000:.1f} s"
 
 
 def some_of(parts: list[str], separator: str) -> str:
-    """Returns the first _NAMED parts, joined by the separator, and the number of the remaining
-    parts."""
+    """Returns the first _NAMED parts, joined by the separator, and how many more there are."""
     more = f"{separator}and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
     return separator.join(parts[:_NAMED]) + more
 
@@ -51,30 +49,26 @@ class Change(NamedTuple):
     detail: str
     is_visible: bool
     """True if the topics or protocols changed, or metadata that can't be decoded. False if only
-    other metadata changed, such as the owned partitions, which some assignors change in every
-    rebalance."""
+    other metadata changed, such as the list of owned partitions, which some assignors change in
+    every rebalance."""
 
 
 def named(member: Member) -> str:
-    """Returns a member's id and host as text for a sentence."""
     instance = member.group_instance_id
     name = member.member_id if instance is None else f"{instance} ({member.member_id})"
     return f"{name} from {plain_host(member.client_host)}"
 
 
 def plain_host(host: str) -> str:
-    """Returns an address without its prefix: Kafka writes a slash, or the host name and a slash,
-    before the address."""
+    """Returns the address without the prefix that Kafka writes: a slash, or the host name and a
+    slash."""
     return host.rpartition("/")[2]
 
 
 def change_of(protocol_type: str | None, member: Member, new: Protocols) -> Change | None:
     """Returns the change between a member's old and new protocols or subscriptions; None if they
-    are equal.
-
-    After a load only the selected protocol of a member is known, because the log stores only the
-    selected protocol.
-    """
+    are equal. After a load only the selected protocol of a member is compared, because the log
+    stores no other."""
     old: Protocols = member.protocols
     if member.restored:
         kept = dict(old)

@@ -1,1 +1,2 @@
-"""Server-side assignors (KIP-848): pure functions from members to a target assignment."""
+"""Server-side assignors (KIP-848): pure functions that compute a target assignment for the members
+of a group."""

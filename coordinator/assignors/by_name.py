@@ -1,4 +1,4 @@
-"""The assignors of a broker, by their names in ``group.consumer.assignors``."""
+"""The assignors by their names in ``group.consumer.assignors``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The assignor "uniform" for members whose subscriptions differ.
+"""The assignor "uniform" for members whose subscriptions differ. Source: Kafka 4.3.1
+``UniformHeterogeneousAssignmentBuilder``.
 
-Source: Kafka 4.3.1 ``UniformHeterogeneousAssignmentBuilder``. The assignor first assigns the
-partitions of the topics with few subscribers. Then it moves partitions, topic by topic, from the
-members with the most partitions to the members with the fewest, until no move improves the balance.
+The assignor first assigns partitions, beginning with the topics that have the fewest subscribers.
+Then it moves partitions, topic by topic, from the members with the most partitions to the members
+with the fewest, until no move improves the balance.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ ROUNDS_MAX = 16
 
 
 def assign_heterogeneous(group: GroupSubscriptions) -> dict[str, Assignment]:
-    """Returns the target assignment of each member, by member id."""
     return _Builder(group).build()
 
 
 class _Builder:
-    """One assignment under construction. Members are represented by their numbers in ascending
-    order of member id."""
+    """One assignment under construction. A number represents each member; the numbers are in
+    ascending order of member id."""
 
     __slots__ = ("group", "members", "owners", "sizes", "subscribers")
 
@@ -29,7 +29,6 @@ class _Builder:
         self.group = group
         self.members = sorted(group.members)
         self.sizes = [0] * len(self.members)
-        """The number of partitions of each member, over all topics."""
         self.owners = {topic: [-1] * count for topic, count in group.partitions.items()}
         """The owner of each partition; -1 if the partition has no owner yet."""
         self.subscribers: dict[bytes, list[int]] = {topic: [] for topic in group.partitions}
@@ -88,7 +87,7 @@ class _Builder:
                     last_changed = i
 
     def _balance_topic(self, topic: bytes) -> bool:
-        """Moves partitions of one topic between its subscribers; returns whether a partition was
+        """Moves partitions of one topic between its subscribers. Returns whether a partition was
         moved."""
         sizes = self.sizes
         subscribers = self.subscribers[topic]
@@ -118,12 +117,12 @@ class _Builder:
 
 
 class _Balancer:
-    """Selects in turn a topic's subscribers with the fewest partitions, and its subscribers with
-    the most partitions.
+    """Selects, for one topic, the subscribers between which partitions are moved.
 
-    The members with the fewest are a range at the front of the sorted subscribers, the members with
-    the most a range at the back. All members of a range have the same number of partitions, the
-    range's level, until they are selected again.
+    The subscribers are sorted by their number of partitions. The members with the fewest partitions
+    are a range at the front, and the members with the most a range at the back. All members of a
+    range have the same number of partitions, the level of the range. `next_least` and `next_most`
+    select the members of their range in turn.
     """
 
     __slots__ = (
@@ -182,8 +181,8 @@ class _Balancer:
         return member
 
     def exclude_most(self) -> None:
-        """Excludes the member that ``next_most`` returned last, because it has no partition to
-        move."""
+        """Excludes the member that ``next_most`` returned last, because it has no partition of the
+        topic that could move."""
         self._most_end -= 1
         named = self._next_most + 1
         members = self._sorted

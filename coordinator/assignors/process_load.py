@@ -1,8 +1,9 @@
-"""Chooses processes, and members of a process, by their load.
+"""Selects the processes with the lowest load, and inside a process the member with the fewest
+tasks. Candidates with equal loads are ordered by number.
 
-Equal loads are ordered by number. Loads are integers, so that they compare exactly: multiples of
-one divided by the least common multiple of the capacities. A load is stored together with the
-number of its place, load * places + place.
+The load of a process is its number of tasks divided by its number of members. Loads are compared
+exactly, as integers: each is multiplied by the least common multiple of the numbers of members. The
+integer that is stored for a process is load * number of processes + number of the process.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from math import lcm
 
 
 def by_load(sizes: Sequence[int], capacities: Sequence[int], number: int) -> list[int]:
-    """Returns the places that get the next ``number`` tasks.
+    """Returns the indices into ``sizes`` that get the next ``number`` tasks, in order.
 
-    Each task goes to the first place with the smallest load, the quotient of size and capacity, and
-    increases its size. That load is at most the quotient of the sums, so that only a few more
-    candidates than ``number`` are sorted.
+    The load of index i is ``sizes[i] / capacities[i]``. Each task goes to the first index with the
+    lowest load, and increases its size by 1. No index gets a load above (sum of sizes + number) /
+    sum of capacities, so only a few more candidates than ``number`` are sorted.
     """
     unit, width = lcm(*set(capacities)), len(sizes)
     highest = unit * (sum(sizes) + number) // sum(capacities)
@@ -30,28 +31,29 @@ def by_load(sizes: Sequence[int], capacities: Sequence[int], number: int) -> lis
 
 
 class ProcessesByLoad:
-    """The processes ordered by load, and the members of each process ordered by their tasks."""
+    """The processes of a streams group ordered by load, and the members of each process ordered by
+    their number of tasks."""
 
     def __init__(self, members_of: Sequence[Sequence[int]], counts: Sequence[int]) -> None:
         unit = lcm(*{len(members) for members in members_of})
         self._width = len(members_of)
         self._steps = [unit // len(members) * self._width for members in members_of]
-        """The load that one task adds to each process."""
+        """For each process, the amount by which one task increases its load."""
         sizes = [sum([counts[member] for member in members]) for members in members_of]
         self._loads = [
             size * step + process
             for process, (size, step) in enumerate(zip(sizes, self._steps, strict=True))
         ]
-        """A heap of loads. A load is a multiple of the number of processes; the remainder is the
-        number of the process."""
+        """A heap with one integer per process: load * processes + process."""
         self._members = [[(counts[member], member) for member in members] for members in members_of]
         heapq.heapify(self._loads)
         for heap in self._members:
             heapq.heapify(heap)
 
     def take(self, holders: list[int], number: int) -> list[int]:
-        """Returns members of the ``number`` least loaded processes outside ``holders``, or of all
-        such processes, adds a task to each of these members, and the processes to ``holders``."""
+        """Adds one task to each of the ``number`` least loaded processes that are not in
+        ``holders``, or to all such processes if there are fewer. Returns one member of each of
+        these processes. Appends the processes to ``holders``."""
         members = []
         passed = []
         while number and self._loads:

@@ -1,8 +1,6 @@
-"""The assignor "range", which assigns consecutive partitions of each topic to each member.
-
-Source: Kafka 4.3.1 ``RangeAssignor``. The result equals Kafka's. The result does not depend on the
-previous target, but static members keep their position in the order.
-"""
+"""The assignor "range", which assigns consecutive partitions of each topic to each member. Source:
+Kafka 4.3.1 ``RangeAssignor``. The result equals Kafka's. It does not depend on the previous target;
+static members keep their position in the order of members."""
 
 from __future__ import annotations
 
@@ -15,9 +13,9 @@ NAME = "range"
 def assign(group: GroupSubscriptions) -> dict[str, Assignment]:
     """Returns the target assignment of each member, by member id.
 
-    Static members come first, ordered by instance id, then the other members, ordered by member id.
-    Of n partitions each of m subscribers gets the next n // m; the first n % m subscribers get one
-    more.
+    The static members come first in the order, by instance id; then the other members, by member
+    id. Each of the m subscribers of a topic with n partitions gets n // m consecutive partitions.
+    The first n % m subscribers get one more.
     """
     subscribers: dict[bytes, list[str]] = {topic: [] for topic in group.partitions}
     for member in sorted(group.members, key=_order):
@@ -40,7 +38,7 @@ def assign(group: GroupSubscriptions) -> dict[str, Assignment]:
 
 
 def _order(member: Subscriber) -> tuple[bool, bytes]:
-    """Returns the sort key of a member. Strings are compared by UTF-16 code units, as in Java."""
+    """Returns the sort key of a member. Ids are compared by UTF-16 code units, as in Java."""
     instance_id = member.group_instance_id
     name = member.member_id if instance_id is None else instance_id
     return instance_id is None, name.encode("utf-16-be")

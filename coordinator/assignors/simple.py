@@ -3,8 +3,10 @@
 With n members and t partitions, each partition gets ceil(n / t) members, and the members get nearly
 equal numbers of partitions. Members keep the partitions of their previous target as far as these
 numbers allow. If the members' subscriptions differ, each topic is assigned separately to its
-subscribers. Kafka iterates in the order of hashes; this module iterates in ascending order, so that
-the result is deterministic.
+subscribers.
+
+Kafka iterates in the order of hashes. This module iterates in ascending order, so that the result
+is deterministic.
 
 Source: Kafka 4.3.1 ``SimpleAssignor``, ``SimpleHomogeneousAssignmentBuilder``,
 ``SimpleHeterogeneousAssignmentBuilder``.
@@ -17,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from offsets.consumer_records import Assignment
 
 Key = tuple[bytes, int]
-"""A topic id and a partition."""
+"""A partition as (topic id, partition number)."""
 
 
 def assign(
@@ -27,11 +29,13 @@ def assign(
     *,
     is_homogeneous: bool,
 ) -> dict[str, Assignment]:
-    """Returns the target of each member, by member id.
+    """Returns the target assignment of each member, by member id.
 
-    ``subscriptions`` has the ids of the topics to which each member subscribes; ``assignable`` the
-    partitions of each of these topics that may be assigned, in ascending order; ``targets`` the
-    previous targets. ``is_homogeneous`` is true if all members have the same subscription.
+    - ``subscriptions`` has the topic ids to which each member subscribes.
+    - ``assignable`` has, for each of these topics, the partitions that may be assigned, in
+      ascending order.
+    - ``targets`` has the previous target assignments.
+    - ``is_homogeneous`` is true if all members have the same subscription.
     """
     members = sorted(subscriptions)
     found: dict[str, list[Key]] = {member_id: [] for member_id in members}
@@ -55,7 +59,8 @@ def _deal(
     targets: Mapping[str, Assignment],
     found: dict[str, list[Key]],
 ) -> None:
-    """Adds each of the partitions ``keys`` to the members' lists in ``found``."""
+    """Assigns each of the partitions ``keys`` to members, by appending it to the lists of these
+    members in ``found``."""
     if not keys or not members:
         return
     sharing = -(-len(members) // len(keys))
@@ -80,7 +85,8 @@ def _deal(
 
 
 def _due(total: int, members: int) -> list[int]:
-    """Returns how many partitions each member should have, so that the sum is ``total``."""
+    """Returns the number of partitions that each member gets. The numbers differ by at most 1, and
+    their sum is ``total``."""
     bounds = [-(-total * number // members) for number in range(members + 1)]
     return [bounds[number + 1] - bounds[number] for number in range(members)]
 
@@ -88,11 +94,9 @@ def _due(total: int, members: int) -> list[int]:
 def _deal_rest(
     holders: Mapping[Key, set[int]], held: list[list[Key]], due: Sequence[int], sharing: int
 ) -> None:
-    """Gives each partition that has fewer than ``sharing`` members to the next members, in turn,
-    that have room and do not have the partition.
-
-    A partition may get fewer members if all members with room already have it.
-    """
+    """Assigns each partition that has fewer than ``sharing`` members to further members, in turn. A
+    member must have fewer partitions than its number in ``due``, and must not have the partition
+    yet. A partition gets fewer than ``sharing`` members if no such member is left."""
     unfilled = [number for number, own in enumerate(held) if len(own) < due[number]]
     at = 0
     for key, numbers in holders.items():
@@ -118,7 +122,7 @@ def _ascending(target: Assignment) -> list[Key]:
 
 
 def _by_topic(keys: Iterable[Key]) -> Assignment:
-    """Returns the partitions by topic; both are in ascending order."""
+    """Returns the partitions by topic id. Topic ids and partitions are in ascending order."""
     found: dict[bytes, list[int]] = {}
     for topic_id, partition in sorted(keys):
         found.setdefault(topic_id, []).append(partition)

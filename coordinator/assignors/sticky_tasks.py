@@ -1,11 +1,16 @@
 """The assignor "sticky" of streams groups: balanced over members and processes, and sticky.
 
-Each active task goes to its previous owner if this member is below its quota, then to a member that
-had the task as a standby and is below its quota, then to the least loaded process. Standby tasks of
-stateful subtopologies go to other processes: to the previous owners below their quota, then to the
-least loaded process. The load of a process is its number of tasks per member; inside a process, the
-member with the fewest tasks gets the task. The quota is the number of tasks that full members do
-not have, divided by the number of the other members and rounded up.
+An active task goes to the first of these candidates:
+
+- its previous owner, if this member is below its quota;
+- a member that had the task as a standby, if this member is below its quota;
+- the least loaded process.
+
+Standby tasks of stateful subtopologies go to other processes: first to the previous owners and
+standbys that are below their quota, then to the least loaded process. The load of a process is its
+number of tasks per member. Inside a process, the member with the fewest tasks gets the task. The
+quota of a member is the number of the remaining tasks divided by the number of members that are not
+full, rounded up.
 
 Guarantees:
 
@@ -15,12 +20,13 @@ Guarantees:
 - Each member keeps floor(tasks / members) of its previous active tasks, or all if they are fewer.
   After a member left a balanced target, only its active tasks move.
 - The target of a new group does not change when it is computed again, if all processes have equally
-  many members. Otherwise a standby may move, as in Kafka; its active tasks do not.
+  many members. Otherwise a standby may move, as in Kafka; active tasks do not move.
 
-The steps, quotas and orders of tasks are Kafka's. Kafka iterates over members and processes in the
-order of hash maps, which decides between equal loads; this module uses ascending order. Of several
-previous standbys of a task, Kafka checks only whether the first one's process has the task, and if
-so, ignores the others; this module ignores only those whose process has the task.
+The steps, quotas and orders of tasks are Kafka's, with two differences. Kafka iterates over members
+and processes in the order of hash maps, which decides between equal loads; this module uses
+ascending order. If a task has several previous standbys, Kafka ignores all of them if the process
+of the first one already has the task; this module ignores only the standbys whose own process has
+the task.
 
 Source: Kafka 4.3.1 ``StickyTaskAssignor``, ``ProcessState``.
 """
@@ -44,12 +50,11 @@ Item = TypeVar("Item")
 
 
 class TaskMember(NamedTuple):
-    """A member that gets tasks."""
+    """A member of a streams group, as input of the assignor."""
 
     process_id: str
-    """The client process, which shares its state directory between its members."""
+    """The id of the client process. The members of one process share its state directory."""
     previous: TaskRoles
-    """The tasks of the member in the previous target."""
 
 
 class SubtopologyTasks(NamedTuple):
@@ -57,7 +62,8 @@ class SubtopologyTasks(NamedTuple):
 
     tasks: int
     stateful: bool
-    """A stateful subtopology has a changelog. Its tasks have standbys."""
+    """Whether the subtopology has a changelog. Only tasks of stateful subtopologies have standbys.
+    """
 
 
 def assign(
@@ -65,7 +71,7 @@ def assign(
     subtopologies: Mapping[str, SubtopologyTasks],
     num_standby_replicas: int,
 ) -> dict[str, TaskRoles]:
-    """Returns the target of each member, by member id."""
+    """Returns the target tasks of each member, by member id."""
     steps = assign_in_steps(members, subtopologies, num_standby_replicas)
     while True:
         try:
@@ -80,8 +86,8 @@ def assign_in_steps(
     subtopologies: Mapping[str, SubtopologyTasks],
     num_standby_replicas: int,
 ) -> Generator[None, None, dict[str, TaskRoles]]:
-    """Returns the same as `assign`. The generator yields after a few hundred tasks of each phase,
-    so that the caller can pause (law 9)."""
+    """Computes the same result as `assign`, and returns it at the end of the generator. The
+    generator yields after every few hundred tasks, so that the caller can pause the work."""
     if not members:
         return {}
     assignment = _Assignment(members, subtopologies, num_standby_replicas)
@@ -92,7 +98,8 @@ def assign_in_steps(
 
 
 class _Quota:
-    """The number of tasks with which a member is full."""
+    """The quota: the number of tasks at which a member counts as full. It is the number of the
+    remaining tasks divided by the number of members that are not full, rounded up."""
 
     __slots__ = ("_members", "_tasks", "per_member")
 
@@ -102,7 +109,7 @@ class _Quota:
         self.per_member = -(-tasks // members)
 
     def fill(self) -> int:
-        """Counts a member that has become full; returns the quota of the other members."""
+        """Records that one member is full. Returns the quota of the members that are not full."""
         self._members -= 1
         self._tasks -= self.per_member
         self.per_member = -(-self._tasks // self._members) if self._members else 0
@@ -110,8 +117,9 @@ class _Quota:
 
 
 class _Assignment:
-    """One computation. Members and processes are numbers in ascending order of their ids. Tasks are
-    numbers in ascending order of subtopology id and partition."""
+    """The computation of one assignment. Members and processes are represented by numbers, in
+    ascending order of their ids. Tasks are represented by numbers, in ascending order of
+    subtopology id and partition."""
 
     def __init__(
         self,
@@ -124,12 +132,10 @@ class _Assignment:
         processes = sorted({member.process_id for member in self._members})
         numbers = {process_id: number for number, process_id in enumerate(processes)}
         self._process = [numbers[member.process_id] for member in self._members]
-        """The process of each member."""
         self._members_of: list[list[int]] = [[] for _ in processes]
         for number, process in enumerate(self._process):
             self._members_of[process].append(number)
         self._ranges: dict[str, range] = {}
-        """The tasks of each subtopology."""
         end = 0
         for subtopology_id in sorted(subtopologies):
             tasks = range(end, end + subtopologies[subtopology_id].tasks)
@@ -140,13 +146,9 @@ class _Assignment:
         ]
         self._replicas = num_standby_replicas
         self._counts = [0] * len(self._members)
-        """The number of tasks of each member."""
         self._sizes = [0] * len(processes)
-        """The number of tasks of each process."""
         self._owners = [_NOBODY] * end
-        """The active member of each task."""
         self._standbys: list[Sequence[int]] = [()] * end
-        """The standby members of each task."""
         self._was_active = [_NOBODY] * end
         self._was_standby: list[tuple[int, ...]] = [()] * end
         standbys = num_standby_replicas * sum(map(len, self._stateful))
@@ -154,7 +156,7 @@ class _Assignment:
         self._quota = _Quota(end + standbys, len(self._members))
 
     def read_previous(self) -> Iterator[None]:
-        """Reads the previous active and standby members of each task."""
+        """Reads the previous active member and the previous standby members of each task."""
         read = 0
         for number, member in enumerate(self._members):
             for subtopology_id, partitions in member.previous.active.items():
@@ -176,7 +178,6 @@ class _Assignment:
                 yield
 
     def assign_active(self) -> Iterator[None]:
-        """Assigns an active member to each task."""
         left: list[int] = []
         for tasks in _pieces(_by_partition(self._ranges.values())):
             left += self._keep_active(tasks)
@@ -194,7 +195,8 @@ class _Assignment:
             yield
 
     def _keep_active(self, tasks: Iterable[int]) -> list[int]:
-        """Assigns the previous active members that are not full; returns the other tasks."""
+        """Assigns each task to its previous active member, if this member is not full. Returns the
+        tasks that were not assigned."""
         owners, counts, was_active = self._owners, self._counts, self._was_active
         process, sizes = self._process, self._sizes
         active_quota, quota = self._active_quota.per_member, self._quota.per_member
@@ -214,7 +216,8 @@ class _Assignment:
         return left
 
     def _activate_standbys(self, tasks: Iterable[int]) -> list[int]:
-        """Assigns previous standbys that are not full; returns the other tasks."""
+        """Assigns each task to one of its previous standby members if this member is not full.
+        Returns the tasks that were not assigned."""
         counts = self._counts
         left = []
         for task in tasks:
@@ -232,10 +235,8 @@ class _Assignment:
         return left
 
     def _turns(self, order: Iterable[int]) -> list[Iterator[int]]:
-        """Returns for each process the members that get its tasks, one after the other.
-
-        ``order`` has the processes that get the next tasks.
-        """
+        """Returns an iterator for each process. The iterator yields, for each task that the process
+        gets, the member that gets the task. ``order`` has the process of each of these tasks."""
         added = [0] * len(self._sizes)
         for process in order:
             added[process] += 1
@@ -249,7 +250,8 @@ class _Assignment:
     def _spread_active(
         self, placed: Iterable[tuple[int, int]], turns: Sequence[Iterator[int]]
     ) -> None:
-        """Assigns to each task the member of its process whose turn it is."""
+        """Assigns each task of ``placed`` to the next member of the process that was chosen for the
+        task."""
         owners, counts, quota = self._owners, self._counts, self._quota.per_member
         for task, process in placed:
             owners[task] = member = next(turns[process])
@@ -259,7 +261,8 @@ class _Assignment:
                 quota = self._quota.fill()
 
     def assign_standby(self) -> Iterator[None]:
-        """Assigns standbys to each stateful task, at most as many as there are other processes."""
+        """Assigns standbys to each stateful task: ``num_standby_replicas``, or one in each other
+        process if these are fewer."""
         if self._replicas < 1:
             return
         left: list[tuple[int, list[int]]] = []
@@ -277,10 +280,9 @@ class _Assignment:
             yield
 
     def _keep_standbys(self, tasks: Iterable[int]) -> list[tuple[int, list[int]]]:
-        """Assigns the previous active members and previous standbys that are not full.
-
-        Returns the tasks that need more standbys, each with the processes that have the task.
-        """
+        """Makes the previous active member and the previous standby members of each task its
+        standbys, if they are not full. Returns the tasks that need more standbys, each with the
+        processes that have the task."""
         process, counts, sizes = self._process, self._counts, self._sizes
         quota = self._quota.per_member
         left = []
@@ -306,8 +308,9 @@ class _Assignment:
         return left
 
     def _least_loaded(self, members: Iterable[int], holders: Sequence[int]) -> int:
-        """Returns the first of these members outside the processes ``holders``, or a later one that
-        has both a process with less load and fewer tasks."""
+        """Returns the first of ``members`` whose process is not in ``holders``; -1 if all processes
+        are in ``holders``. A later member is preferred if it has fewer tasks and its process has a
+        lower load."""
         found = _NOBODY
         for member in members:
             process = self._process[member]
@@ -323,7 +326,6 @@ class _Assignment:
         return found
 
     def targets(self) -> Generator[None, None, dict[str, TaskRoles]]:
-        """Returns the tasks of each member, by member id."""
         active: list[dict[str, tuple[int, ...]]] = [{} for _ in self._members]
         standby: list[dict[str, tuple[int, ...]]] = [{} for _ in self._members]
         for subtopology_id, tasks in self._ranges.items():
@@ -346,7 +348,7 @@ def _pieces(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
 
 
 def _gathered(pairs: Iterable[tuple[int, int]]) -> Mapping[int, list[int]]:
-    """Returns the first numbers of the pairs, by the second number."""
+    """Groups pairs: returns for each second number the list of its first numbers."""
     found: defaultdict[int, list[int]] = defaultdict(list)
     for first, second in pairs:
         found[second].append(first)
@@ -354,7 +356,8 @@ def _gathered(pairs: Iterable[tuple[int, int]]) -> Mapping[int, list[int]]:
 
 
 def _by_partition(ranges: Iterable[range]) -> list[int]:
-    """Returns the tasks of these ranges, ordered by partition, then by subtopology."""
+    """Returns the tasks of all ranges, ordered by partition, then by subtopology. Each range has
+    the tasks of one subtopology."""
     given = list(ranges)
     if len({len(tasks) for tasks in given}) == 1:
         return list(chain.from_iterable(zip(*given, strict=True)))

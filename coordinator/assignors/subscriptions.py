@@ -1,4 +1,4 @@
-"""The input of an assignor, and the assignment that it returns.
+"""The input of an assignor, and the assignment that the assignor returns.
 
 A topic is represented by its id (16 bytes), the partitions of a topic by an ascending tuple of
 their numbers. Topics that do not exist are not in the input. Results depend only on the input, not
@@ -23,14 +23,12 @@ class Subscriber(NamedTuple):
 
 
 class GroupSubscriptions(NamedTuple):
-    """The input of an assignor."""
+    """The input of an assignor: the members, the topics and the previous target."""
 
     members: Sequence[Subscriber]
     partitions: Mapping[bytes, int]
-    """The number of partitions of each subscribed topic."""
     target: Mapping[str, Assignment]
-    """The previous target assignment, by member id."""
     homogeneous: bool
-    """True if all members have the same subscription: every subscribed name is subscribed by all
-    members and no member has a regex, or all members have only the same regex (Kafka 4.3.1,
+    """True if all members have the same subscription. Either every subscribed name is subscribed by
+    all members and no member has a regex, or all members have only the same regex (Kafka 4.3.1,
     ``ModernGroup``)."""

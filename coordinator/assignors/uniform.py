@@ -1,9 +1,9 @@
-"""The assignor "uniform", the default: balanced over all topics, and sticky.
+"""The assignor "uniform", the default: balanced over all topics, and sticky. Source: Kafka 4.3.1
+``UniformAssignor`` with its homogeneous and heterogeneous builders.
 
-Source: Kafka 4.3.1 ``UniformAssignor`` with its homogeneous and heterogeneous builders. This
-assignor processes members, topics and partitions in ascending order, Kafka in the order of its hash
-maps. The result is as balanced and as sticky as Kafka's, and equals Kafka's result for equal
-orders.
+This assignor iterates over members, topics and partitions in ascending order, Kafka in the order of
+its hash maps. The result is as balanced and as sticky as Kafka's. If both orders are equal, the
+results are equal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ NAME = "uniform"
 
 
 def assign(group: GroupSubscriptions) -> dict[str, Assignment]:
-    """Returns the target assignment of each member, by member id."""
     if not group.members:
         return {}
     if group.homogeneous:
@@ -25,11 +24,9 @@ def assign(group: GroupSubscriptions) -> dict[str, Assignment]:
 
 
 def _assign_homogeneous(group: GroupSubscriptions) -> dict[str, Assignment]:
-    """Returns the target assignment for members that all subscribe to the same topics.
-
-    Each member keeps up to its quota of its old partitions; the other partitions are assigned to
-    the members below their quota. Quotas differ by at most one partition.
-    """
+    """Returns the target assignment if all members subscribe to the same topics. Each member keeps
+    partitions of its previous target up to its quota. The other partitions are assigned to the
+    members below their quota. Quotas differ by at most one partition."""
     members = sorted(group.members)
     topics = sorted(topic for topic in members[0].topics if topic in group.partitions)
     free = _not_in_target(group, topics)
@@ -64,7 +61,7 @@ def _assign_homogeneous(group: GroupSubscriptions) -> dict[str, Assignment]:
 
 
 def _not_in_target(group: GroupSubscriptions, topics: list[bytes]) -> list[tuple[bytes, int]]:
-    """Returns the partitions that no member's target has, ordered by topic and number."""
+    """Returns the partitions that are in no member's target, ordered by topic id and number."""
     owned = {topic: bytearray(group.partitions[topic]) for topic in topics}
     for member in group.members:
         for topic, partitions in group.target.get(member.member_id, {}).items():
@@ -85,7 +82,7 @@ def _fill(
     unfilled: list[tuple[str, int]],
     free: list[tuple[bytes, int]],
 ) -> None:
-    """Assigns the free partitions, in order, to the members below their quota, in order."""
+    """Assigns the free partitions to the members below their quota, both in the given order."""
     first = 0
     for member_id, room in unfilled:
         given: dict[bytes, list[int]] = {}

@@ -1,7 +1,7 @@
-"""A group: its members, its generation and its state.
+"""A group of the classic protocol: its members, its generation and its state.
 
-The group maintains its counts and changes its state. membership.py, static_members.py and
-rebalance.py decide the effect of a request. A failed assertion is a bug: the shard stops.
+The group maintains its counts and changes its state. `membership.py`, `static_members.py` and
+`rebalance.py` decide the effect of a request. A failed assertion is a bug: the shard stops.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ _MAX_GENERATION = 2**31 - 1
 
 
 class Awaited(NamedTuple):
-    """The members for which a group waits, and the deadline."""
+    """The members for which a group waits, and the deadline of the wait."""
 
     phase: str
-    """"initial delay", "coalescing", "join" or "sync"; "" if the group does not wait."""
+    """The reason for the wait: "initial delay", "coalescing", "join" or "sync"; "" if the group
+    does not wait."""
     deadline_ms: int | None
     """The deadline in monotonic milliseconds; None if the group does not wait for members."""
     members: tuple[str, ...]
-    """The ids of members that have not joined or synced, and new member ids with which no client
-    has joined yet."""
+    """The ids of members that have not joined or synced, and the new member ids with which no
+    client has joined yet."""
 
 
 class Group:
@@ -71,66 +72,63 @@ class Group:
     def __init__(self, group_id: str, now: Now | None = None) -> None:
         self.group_id = group_id
         self.state = State.EMPTY
-        """The state of the group. Only ``transition_to`` and ``restored`` change the state."""
+        """Only ``transition_to`` and ``restored`` change the state."""
         self.state_since_ms = 0 if now is None else now.mono_ms
-        """Monotonic time in ms of the last state change or of ``wake``; 0 before ``wake``."""
+        """Monotonic time in ms of the last state change, or of the ``wake`` after a load."""
         self.state_timestamp_ms = -1 if now is None else now.wall_ms
-        """Wall time of the last state change, from the group's record; -1: unknown."""
+        """Wall time in ms of the last state change, from the group's record; -1 if unknown."""
         self.protocol_type: str | None = None
         """The protocol type of the group's first member; None if no member ever joined."""
         self.protocol_name: str | None = None
-        """The protocol that the members elected last; None without members."""
+        """The protocol that the members selected last; None without members."""
         self.generation_id = 0
-        """The generation, which increases by 1 at the end of each join phase; at first 0."""
+        """The generation, which is 0 at first and increases by 1 at the end of each join phase."""
         self.leader_id: str | None = None
         """The leader's member id; None without members, and after a downgrade until a rebalance."""
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
-        """Member id by instance id, for exactly the members with an instance id."""
         self.pending: dict[str, GroupTimer] = {}
-        """Timers of ids returned with MEMBER_ID_REQUIRED with which no client has joined yet."""
+        """Timers of member ids that were returned with MEMBER_ID_REQUIRED and are unused so far."""
         self.pending_syncs: set[str] = set()
-        """Members that received this generation's JoinGroup response and have not sent SyncGroup.
-        Empty except in AWAITING_SYNC and STABLE."""
+        """Members that must still send SyncGroup. Empty except in AWAITING_SYNC and STABLE."""
         self.joined = 0
-        """The number of members with a parked JoinGroup."""
         self.subscribed_topics: Collection[str] | None = None
-        """Topics to which the members of the current generation subscribe; None if unknown, which
-        counts as all topics. Only a new generation or a load changes this value, as in Kafka."""
+        """Topics to which members of the current generation subscribe. None (unknown) counts as all
+        topics. Only a new generation or a load changes this value, as in Kafka."""
         self.support: dict[str, int] = {}
-        """The number of members that offer each protocol; protocols without members are absent."""
+        """The number of members that offer each protocol. Protocols without members are absent."""
         self.phase = GroupTimer(group_id)
-        """The timer of the phase. In PREPARING_REBALANCE the timer ends the join phase or a step of
-        the initial delay. In AWAITING_SYNC, and in STABLE with ``pending_syncs``, the timer ends
-        the sync phase. Invariant: the timer is armed only in these cases."""
+        """The timer that ends the join phase or a step of the initial delay (PREPARING_REBALANCE),
+        or the sync phase (AWAITING_SYNC, and STABLE with ``pending_syncs``)."""
         self.initial_delay = False
-        """Whether the join phase is the initial delay of a group that was empty."""
         self.delay_step_ms = 0
-        """Length of the current step of the initial delay."""
         self.delay_remaining_ms = 0
-        """How long the initial delay can still last after the current step; 0: no further step."""
+        """Milliseconds by which the initial delay may still grow after the current step."""
         self.member_added = False
-        """Whether a member was added during the current step, so that another step follows."""
+        """Whether the current step of the initial delay added a member. If so, another step
+        follows."""
         self.holding = False
-        """Whether group.join.coalescing.ms keeps the join phase open after all have joined."""
+        """Whether group.join.coalescing.ms keeps the phase open after all members have joined."""
         self.join_deadline_ms = 0
-        """Monotonic deadline of the join phase in ms; used if ``holding`` kept the phase open."""
+        """Monotonic deadline of the join phase in ms, if ``holding`` has kept the phase open."""
         self.last_joined_id = ""
         """The member whose JoinGroup was parked last, in this join phase or the previous one."""
         self.last_join_ms = 0
-        """Monotonic time at which the JoinGroup of ``last_joined_id`` was parked."""
         self.last_wait_ms = 0
-        """Milliseconds between the last two JoinGroups parked in the phase; 0 for the first."""
+        """Milliseconds between the last two parked JoinGroups of a join phase; 0 after the first
+        one."""
         self.offsets_read_ms = -1
-        """Wall time of the last OffsetFetch if it counts as activity (simple groups); else -1."""
+        """Wall time in ms of the last OffsetFetch, if it counts as activity of the group; otherwise
+        -1."""
         self.expiry_warned_ms = 0
-        """The shortest warning time within which offsets expire, at the last check; 0: none."""
+        """The shortest of the warning times within which offsets of the group were due to expire at
+        the last check; 0 if no offset was."""
         self.record_offset = -1
         """The log offset of the group's metadata record; -1 if the log has no such record."""
 
     @classmethod
     def restored(cls, group_id: str, value: GroupValue, record_offset: int) -> Group:
-        """Builds a group from its metadata record; ``wake`` arms the group's timers."""
+        """Builds a group from its metadata record. The group's timers are not armed yet."""
         group = cls(group_id)
         group.state = State.STABLE if value.members else State.EMPTY
         group.state_timestamp_ms = value.state_timestamp_ms
@@ -166,7 +164,7 @@ class Group:
     # ------------------------------------------------------------------------------------ state
 
     def transition_to(self, state: State, now: Now) -> None:
-        """Change the state. Except for ``restored``, no other method changes it."""
+        """Changes the state. Only this method and ``restored`` do so."""
         assert self.state in LEGAL_PREVIOUS[state], (
             f"group {self.group_id!r} cannot go from {self.state.name} to {state.name}"
         )
@@ -179,12 +177,13 @@ class Group:
         ), f"group {self.group_id!r} enters {state.name} without a deadline"
 
     def next_generation(self) -> None:
-        """Begins the next generation: sets its number, leader, protocol and topics.
+        """Begins the next generation: sets its number, leader, protocol and topics. After Kafka's
+        maximum the number continues at 1.
 
-        The number wraps from Kafka's maximum to 1. A leader that has not rejoined is replaced by
-        the oldest member that has rejoined. A leader whose connection has closed is also replaced
-        if a joined member has an open connection. Kafka keeps a leader without a connection, and
-        its group waits for the leader's assignment until the leader's session ends.
+        A leader that has not rejoined is replaced by the oldest member that has rejoined. A leader
+        whose connection has closed is also replaced, if a joined member has an open connection.
+        Kafka keeps a leader without a connection, so its group waits for the leader's assignment
+        until the leader's session ends.
         """
         self.generation_id = 1 if self.generation_id >= _MAX_GENERATION else self.generation_id + 1
         joined = [m for m in self.members.values() if m.join_ticket is not None]
@@ -195,7 +194,6 @@ class Group:
         self.note_subscriptions()
 
     def awaited(self) -> Awaited:
-        """Returns the members for which the group waits, and the deadline."""
         match self.state:
             case State.PREPARING_REBALANCE:
                 phase = "join"
@@ -217,24 +215,20 @@ class Group:
                 return Awaited("", None, ())
 
     type = "classic"
-    """The group's type in a ListGroups response."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group is EMPTY."""
         return self.state is State.EMPTY
 
     @property
     def is_assigned(self) -> bool:
-        """Returns whether the members have valid assignments, which is the case in STABLE."""
+        """Returns whether the members have valid assignments. This is so only in STABLE."""
         return self.state is State.STABLE
 
     def all_joined(self) -> bool:
-        """Whether every member's JoinGroup is parked and no id is pending."""
         return self.joined == len(self.members) and not self.pending
 
     def is_blank(self) -> bool:
-        """Whether the group has no members, pending ids, generation, or record in the log."""
         return (
             self.state is State.EMPTY
             and not self.pending
@@ -245,11 +239,11 @@ class Group:
     # ---------------------------------------------------------------------------------- members
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> int:
-        """Returns the error of a request that names this member, or NONE.
+        """Returns the error code of a request that names this member, or NONE.
 
-        Every request is checked in the same order: instance id, member id, then (by the caller) the
-        generation. FENCED_INSTANCE_ID means that another member id now has the instance id, so the
-        old process must stop (KIP-345).
+        Every request is checked in the same order: instance id, member id, then the generation,
+        which the caller checks. FENCED_INSTANCE_ID means that the instance id now belongs to
+        another member id, so the old process must stop (KIP-345).
         """
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
@@ -260,7 +254,6 @@ class Group:
         return NONE if member_id in self.members else UNKNOWN_MEMBER_ID
 
     def add(self, member: Member) -> None:
-        """Add a member; the first one becomes the leader."""
         assert member.member_id not in self.members
         assert member.member_id not in self.pending
         self.members[member.member_id] = member
@@ -272,7 +265,8 @@ class Group:
         self._count_protocols(member.protocols, 1)
 
     def remove(self, member: Member) -> None:
-        """Removes a member without a parked request; the oldest other member may become leader."""
+        """Removes a member that has no parked request. If it was the leader, the oldest remaining
+        member becomes the leader."""
         assert member.join_ticket is None
         assert member.sync_ticket is None
         del self.members[member.member_id]
@@ -285,7 +279,8 @@ class Group:
         self._count_protocols(member.protocols, -1)
 
     def replace(self, old: Member, new: Member) -> None:
-        """Replaces the static member ``old`` by ``new``, which may become leader instead."""
+        """Replaces the static member ``old`` by ``new``. If ``old`` was the leader, ``new`` becomes
+        the leader."""
         assert old.group_instance_id == new.group_instance_id
         assert new.member_id not in self.members
         led = self.leader_id == old.member_id
@@ -298,7 +293,6 @@ class Group:
             self.pending_syncs.add(new.member_id)
 
     def set_protocols(self, member: Member, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """Replace the protocols that a member offers."""
         member.restored = False
         if member.offers(protocols):
             return
@@ -307,13 +301,13 @@ class Group:
         self._count_protocols(member.protocols, 1)
 
     def rebalance_timeout_ms(self) -> int:
-        """Length of a join or sync phase: the longest rebalance timeout of any member."""
         return max((max(m.rebalance_timeout_ms, 0) for m in self.members.values()), default=0)
 
     # -------------------------------------------------------------------------------- protocols
 
     def accepts(self, protocol_type: str, protocols: Sequence[tuple[str, bytes]]) -> bool:
-        """Whether a member with these protocols may join: all members must offer one of them."""
+        """Returns whether a member with these protocols may join. At least one of the protocols
+        must be offered by all members."""
         if not protocol_type or not protocols:
             return False
         if self.state is State.EMPTY:
@@ -324,7 +318,6 @@ class Group:
         )
 
     def note_subscriptions(self) -> None:
-        """Set ``subscribed_topics`` from the members' subscriptions."""
         if not self.members:
             self.subscribed_topics = ()
             return
@@ -340,7 +333,6 @@ class Group:
         self.subscribed_topics = topics
 
     def run(self, replaced: Member | None = None, by: Member | None = None) -> GroupRun:
-        """Returns the group's metadata record, with ``by`` instead of ``replaced`` if given."""
         leader = self.leader_id
         members = []
         for member in self.members.values():
@@ -380,12 +372,13 @@ class Group:
 
 
 def vote(offers: Iterable[Sequence[tuple[str, bytes]]]) -> str:
-    """The protocol that a group uses, given each member's protocols in its order of preference.
+    """Returns the protocol that a group uses, given each member's protocols in the member's order
+    of preference.
 
     Candidates are the names that every member offers. Each member votes for the first candidate of
     its list; the candidate with the most votes wins. In a tie the candidate with the lowest sum of
-    ranks over all lists wins, and after that the name that sorts first, so that the result is
-    deterministic.
+    ranks over all lists wins. If these sums are equal too, the name that sorts first wins, so that
+    the result is deterministic.
     """
     lists = Counter(tuple([name for name, _ in offer]) for offer in offers)  # most lists are equal
     candidates = set.intersection(*map(set, lists))

@@ -1,4 +1,4 @@
-"""The signs of life of the members for which a group waits."""
+"""Signs of life of the members for which a group waits: whether each member still heartbeats."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ class Sign(StrEnum):
     """The sign of life of a member for which its group waits."""
 
     HEARTBEATS = "heartbeats"
-    """The member heartbeats: `is_heard` is true."""
+    """The member has sent a heartbeat or another request recently: `is_heard` is true."""
     SILENT = "silent"
-    """The member does not heartbeat: `is_heard` is false."""
+    """The member has not sent a request recently: `is_heard` is false."""
     NOT_DUE = "not_due"
     """The member has not sent a request since its group began to wait, but its next heartbeat may
-    not be due yet: a client heartbeats three times per session timeout."""
+    not be due yet. A client heartbeats three times per session timeout."""
     CLOSED = "closed"
-    """The member's connection closed and the member has not sent a request since: its process
+    """The member's connection closed, and the member has not sent a request since. Its process
     ended, or the network failed."""
     NEW = "new"
-    """The client received a member id and has not joined with the id yet."""
+    """The client received a member id and has not joined with this id yet."""
     GONE = "gone"
-    """The member is no longer in the group."""
 
 
 class Awaited(NamedTuple):
@@ -47,8 +46,8 @@ class Awaited(NamedTuple):
 def state_since_ms(group: GroupView, now: Now) -> int:
     """Returns the wall time in ms at which a group entered its state.
 
-    The stored wall time is preferred, as in the journal, because the monotonic clock does not count
-    pauses of the broker.
+    The wall time that the group has stored is preferred, as in the journal. The time that follows
+    from the monotonic clock is less exact, because this clock does not count pauses of the broker.
     """
     if group.state_timestamp_ms < 0:  # the record has no timestamp
         return now.wall_ms - (now.mono_ms - group.state_since_ms)
@@ -88,9 +87,9 @@ def is_heard(group: GroupView, member: MemberView, now: Now) -> bool:
     """Returns whether a member has sent a request recently and, in a rebalance, since the phase
     began.
 
-    "Recently" means within half of its session timeout, and within 15 s. A client heartbeats every
-    3 s by default, and three times per session timeout. A request that is parked on an open
-    connection counts.
+    "Recently" means within half of the member's session timeout, and within 15 s. A client
+    heartbeats every 3 s by default, and three times per session timeout. A request that is parked
+    on an open connection counts as recent.
     """
     if member.closed_ms is not None:
         return False
@@ -104,7 +103,7 @@ def is_heard(group: GroupView, member: MemberView, now: Now) -> bool:
 
 def phase_end_ms(group: GroupView, now: Now) -> int | None:
     """Returns the monotonic time in ms at which the phase ends if the silent members send no
-    request; None without a phase.
+    request; None if the group is in no phase.
 
     The coordinator removes a member when its session expires. A join phase may therefore end before
     its deadline, when the last awaited session expires. A sync phase ends when the first awaited
@@ -121,9 +120,8 @@ def phase_end_ms(group: GroupView, now: Now) -> int | None:
 
 
 def _silence_left_ms(group: GroupView, member_id: str, now: Now) -> int | None:
-    """Milliseconds until the session of a silent member expires; None for a member
-    that heartbeats.
-    """
+    """Returns the milliseconds until the session of a silent member expires; None for a member that
+    heartbeats."""
     member = group.members.get(member_id)
     if member is None or is_heard(group, member, now):
         return None
@@ -131,7 +129,7 @@ def _silence_left_ms(group: GroupView, member_id: str, now: Now) -> int | None:
 
 
 def awaited(group: GroupView, member_id: str, now: Now) -> Awaited:
-    """Returns the sign of life of a member for which the group waits, with a description in
+    """Returns the sign of life of a member for which the group waits, and its description in
     words."""
     member = group.members.get(member_id)
     if member is None:

@@ -41,15 +41,14 @@ from protocol.errors import (
 
 PENDING_IDS_MAX = 10_000
 """The maximum number of new member ids of one group with which no client has joined yet. Above this
-number the oldest id is withdrawn, as if its timeout had passed: a client that joins with a
+number the oldest id is withdrawn, as if its timeout had passed. A client that joins with a
 withdrawn id gets UNKNOWN_MEMBER_ID and requests another id."""
 _ID_PREFIX_CHARACTERS = 4000
-"""Maximum length of the client or instance id in a new member id, so that the member id fits in any
-of Kafka's strings."""
+"""Maximum length of the client id or instance id that begins a new member id. A Kafka string, of at
+most 32767 bytes, can then contain the member id."""
 
 
 def join(step: Step, call: JoinGroup) -> None:
-    """Handles a JoinGroup: replies to it, or parks it."""
     config = step.state.config
     if call.group_instance_id is not None and not config.static_members:
         return refuse(step, None, call, UNSUPPORTED_VERSION)
@@ -100,11 +99,11 @@ def join(step: Step, call: JoinGroup) -> None:
 
 
 def _has_room(step: Step, group: Group, call: JoinGroup) -> bool:
-    """Returns whether a full group accepts this JoinGroup. Members may rejoin; static members may
-    rejoin under a new member id.
+    """Returns whether a group of the maximum size accepts this JoinGroup.
 
-    In PREPARING_REBALANCE only members with a parked JoinGroup count, so that the last members to
-    rejoin are rejected (KAFKA-9885).
+    Members may rejoin; static members may rejoin under a new member id. In PREPARING_REBALANCE only
+    members with a parked JoinGroup count towards the size, so that the last members to rejoin are
+    rejected (KAFKA-9885).
     """
     member = group.members.get(call.member_id or _static_id(group, call.group_instance_id))
     match group.state:
@@ -122,7 +121,8 @@ def _static_id(group: Group, group_instance_id: str | None) -> str:
 
 
 def _refuse_for_size(step: Step, group: Group, call: JoinGroup) -> None:
-    """Replies GROUP_MAX_SIZE_REACHED, and removes the member or its pending id."""
+    """Replies GROUP_MAX_SIZE_REACHED. Removes the member that sent the request, or its pending
+    id."""
     refuse(step, group, call, GROUP_MAX_SIZE_REACHED)
     pending = group.pending.pop(call.member_id, None)
     if pending is not None:
@@ -138,7 +138,7 @@ def _refuse_for_size(step: Step, group: Group, call: JoinGroup) -> None:
 
 
 def _join_unnamed(step: Step, group: Group, call: JoinGroup) -> None:
-    """Handle a JoinGroup without a member id, from a new member or from a static member that
+    """Handles a JoinGroup without a member id. The client is a new member, or a static member that
     rejoins."""
     instance_id = call.group_instance_id
     prefix = call.client_id if instance_id is None else instance_id
@@ -157,7 +157,6 @@ def _join_unnamed(step: Step, group: Group, call: JoinGroup) -> None:
 
 
 def _add(step: Step, group: Group, call: JoinGroup, member_id: str, *, knows_id: bool) -> None:
-    """Add a new member and park its JoinGroup."""
     member = Member(
         group.group_id,
         member_id,
@@ -196,7 +195,6 @@ def _add(step: Step, group: Group, call: JoinGroup, member_id: str, *, knows_id:
 
 
 def _rejoin(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
-    """Handle a JoinGroup of a known member."""
     step.state.connect(group, member, call.connection)
     match group.state:
         case State.PREPARING_REBALANCE:
@@ -220,7 +218,7 @@ def _rejoin(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
 
 
 def _rebalance_for(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
-    """Begin a rebalance because a known member rejoined, and report the cause."""
+    """Begins a rebalance because a member rejoined, and reports the cause."""
     since_ms = step.now.mono_ms - group.state_since_ms
     change = change_of(group.protocol_type, member, call.protocols)
     leads = member.member_id == group.leader_id
@@ -278,11 +276,9 @@ def pending_due(step: Step, group: Group, member_id: str) -> None:
 
 
 def session_due(step: Step, group: Group, member: Member) -> None:
-    """Remove a member whose session expired, or a new member whose first JoinGroup waited too long.
-
-    The limit of the first JoinGroup is for clients that closed the connection and joined again
-    under another id (KAFKA-7610).
-    """
+    """Removes a member whose session expired, or a new member whose first JoinGroup was parked too
+    long. The limit for the first JoinGroup removes members whose clients closed the connection and
+    joined again under another id (KAFKA-7610)."""
     if member.waits:
         assert member.is_new, (
             f"the session of {member.member_id!r} ran while a request of the member was parked"
@@ -311,12 +307,12 @@ def session_due(step: Step, group: Group, member: Member) -> None:
 
 
 def connection_closed(step: Step, connection: Hashable) -> None:
-    """Records on each member of ``connection`` that the connection closed; parked requests stay
+    """Records on each member of ``connection`` that the connection closed. Parked requests stay
     parked, as in Kafka.
 
-    A member whose client does not know the member id can't return. Such a member is removed
+    A member whose client does not know its member id can't return. Such a member is removed
     immediately, so that rebalances do not wait for it. A static member is removed only while it is
-    new: later its instance id identifies it when it rejoins. Any other member may return until its
+    new; later its instance id identifies it when it rejoins. Any other member may return until its
     session ends.
     """
     for member, group in step.state.connections.pop(connection, {}).items():

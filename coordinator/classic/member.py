@@ -1,4 +1,4 @@
-"""A member of a group: its protocols and timeouts, its parked request and its session."""
+"""A member of a classic group: its protocols and timeouts, its parked request and its session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coordinator.timers import GroupTimer
 
 
 class Member:
-    """One member of a classic group; only its group changes it."""
+    """One member of a classic group. Only the group changes the member."""
 
     __slots__ = (
         "assignment",
@@ -52,25 +52,25 @@ class Member:
         self.rebalance_timeout_ms = rebalance_timeout_ms
         """Milliseconds for which a rebalance waits for the member to rejoin."""
         self.protocols = tuple(protocols)
-        """The name and the metadata of each protocol, in the member's order of preference. After a
-        load only the selected protocol is known."""
+        """The name and the metadata of each protocol, in the member's order of preference. After
+        the group was loaded from the log, only the selected protocol is known."""
         self.assignment = assignment
-        """The assignment that the leader computed for the member in this generation, as bytes;
-        meaningful only in STABLE."""
+        """The encoded assignment that the leader computed for the member in this generation. It is
+        valid only in STABLE."""
         self.join_ticket: Ticket = None
         """The ticket of the parked JoinGroup; always None outside PREPARING_REBALANCE."""
         self.sync_ticket: Ticket = None
         """The ticket of the parked SyncGroup; always None outside AWAITING_SYNC."""
         self.waits = False
-        """Whether a request of the member is parked. Invariant: true if a ticket is set. While a
-        request is parked, a heartbeat does not change the session."""
+        """Whether a JoinGroup or SyncGroup of the member is parked. While a request is parked, a
+        heartbeat does not extend the session."""
         self.is_new = False
-        """Whether no join phase has ended since the member was added."""
+        """True until the first join phase after the member was added has ended."""
         self.restored = False
-        """True if the member was loaded from the log and has not joined since the load. In this
-        case only one of its protocols is known."""
+        """True if the member was loaded from the log and has not joined since. Only one of its
+        protocols is then known."""
         self.knows_id = True
-        """True if the client knows the member id, because it sent the id or received the id in a
+        """Whether the client knows the member id, because it sent the id or received the id in a
         reply."""
         self.connection: Hashable = None
         """The connection of the member's last JoinGroup, SyncGroup or Heartbeat; None if unknown or
@@ -79,14 +79,14 @@ class Member:
         """The monotonic time in ms at which the member's last connection closed; None if the
         connection is open or its state is unknown."""
         self.session = GroupTimer(group_id, member_id)
-        """The timer that ends the membership. The timer is not armed while a request is parked,
-        even if the connection closes. The exception is a new member, whose first JoinGroup is
-        parked only for a limited time."""
+        """The timer that ends the membership. It is not armed while a request is parked, even if
+        the connection closes. The exception is a new member, whose first JoinGroup is parked only
+        for a limited time."""
 
     reconciliation = None
-    """Always None: only members of consumer groups have a reconciliation."""
+    """Always None: only members of consumer, share and streams groups have a reconciliation."""
     subscription = None
-    """Always None: ``protocols`` contain the topics of a classic member."""
+    """Always None: in a classic group ``protocols`` contain the subscribed topics."""
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """Returns the member's metadata for this protocol; empty if the member does not offer the
@@ -97,5 +97,5 @@ class Member:
         return b""
 
     def offers(self, protocols: Sequence[tuple[str, bytes]]) -> bool:
-        """Whether ``protocols`` equal the member's protocols, in order and bytes."""
+        """Returns whether ``protocols`` equal the member's protocols, in order and content."""
         return self.protocols == tuple(protocols)

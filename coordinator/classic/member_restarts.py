@@ -9,8 +9,8 @@ RETURNS_WITHIN_MS of the join of the other. A static member is identified by its
 static member that rejoins within its session replaces its old member id; this counts as a return if
 the connection of the old id had closed.
 
-Each member id is part of at most one return. A chain of returns is one entry, so that several
-clients with the same client id are counted separately.
+Each join and each removal is part of at most one return. The consecutive returns of one client are
+one entry, so that several clients with the same client id are counted separately.
 
 The new id may join before the old id is removed: the id of a killed client stays in the group until
 its session ends.
@@ -31,8 +31,8 @@ from protocol.now import Now
 from protocol.slotted import slotted
 
 RETURNS_WITHIN_MS = 60_000
-"""Maximum milliseconds between the end of the old id (its removal or its last request) and the join
-of the new id."""
+"""Maximum milliseconds between the end of the old member id (its removal or its last request) and
+the join of the new one."""
 CLIENTS_KEPT = 64
 TIMES_KEPT = 16
 _IDS_KEPT = 16
@@ -43,18 +43,18 @@ _ID_BYTES = 200
 _RETURNING = (
     "client_id", "client_host", "times", "last_ms", "member_id", "before", "away_ms", "recent_ms",
 )  # fmt: skip
-"""Fields of a `RestartingMember` that are equal in its journal line."""
+"""Fields of a `RestartingMember` that have the same name in its journal line."""
 
 STREAK_PAUSE_MS = 300_000
-"""A pause of more than this number of milliseconds between two events ends a streak."""
+"""A pause of more than this number of milliseconds between two returns ends a streak."""
 
 _POLL_TIMEOUT = "poll timeout has expired"
-"""Part of the reason in a LeaveGroup of Apache's Java client that exceeded max.poll.interval.ms
-(KIP-800)."""
+"""Part of the reason that Apache's Java client sends in LeaveGroup after it exceeded
+max.poll.interval.ms (KIP-800)."""
 
 
 class Way(StrEnum):
-    """How a client lost its old member id."""
+    """The way in which a client lost its old member id."""
 
     RESTARTED = "restarted"
     """The connection of the old id had closed, and the new id joined on another connection."""
@@ -62,8 +62,8 @@ class Way(StrEnum):
     """A static member replaced its old member id within its session, after the old connection had
     closed."""
     LEFT = "left"
-    """The member sent LeaveGroup: its process shut down cleanly, or still runs (librdkafka leaves
-    after max.poll.interval.ms, without a reason)."""
+    """The member sent LeaveGroup. Its process shut down cleanly, or still runs: librdkafka sends
+    LeaveGroup without a reason after max.poll.interval.ms."""
     POLL_TIMED_OUT = "poll_timed_out"
     """The member sent LeaveGroup with the reason that max.poll.interval.ms had passed."""
     SESSION_EXPIRED = "session_expired"
@@ -78,7 +78,6 @@ class Way(StrEnum):
 
     @classmethod
     def of(cls, event: MemberLeft) -> Way:
-        """Returns how the client of this event lost its member id."""
         if event.cause is Cause.MEMBER_LEFT:
             return cls.POLL_TIMED_OUT if _POLL_TIMEOUT in event.detail else cls.LEFT
         if event.connection_closed:
@@ -94,18 +93,16 @@ _WAYS = {
 
 
 class _Came(NamedTuple):
-    """A member id with which a client joined."""
+    """A member id with which a client joined, and the time of the join."""
 
     at_ms: int
-    """The time of the join in monotonic milliseconds."""
     member_id: str
 
 
 class _Gone(NamedTuple):
-    """A member id that left or was removed."""
+    """A member id that left or was removed, and the time of its removal."""
 
     at_ms: int
-    """The time of the removal in monotonic milliseconds."""
     member_id: str
     way: Way
 
@@ -125,17 +122,14 @@ class SameClient(NamedTuple):
 
 @slotted
 class Streak:
-    """A count of events that follow each other within STREAK_PAUSE_MS. The count includes events
-    whose times are not kept."""
+    """A count of events that follow each other with pauses of at most STREAK_PAUSE_MS. Events whose
+    times are no longer stored count too."""
 
     count: int = 0
     since_ms: int = 0
-    """Wall time of the first event."""
     last_ms: int = 0
-    """Wall time of the last event."""
 
     def note(self, now_ms: int) -> None:
-        """Count one event."""
         if not self.count or now_ms - self.last_ms > STREAK_PAUSE_MS:
             self.count, self.since_ms = 0, now_ms
         self.count += 1
@@ -149,34 +143,34 @@ class RestartingMember:
     client_id: str
     client_host: str
     times: int = 0
-    """Number of returns."""
     last_ms: int = 0
-    """Wall time at which the last return was noticed."""
+    """Wall time in ms at which the last return was noticed."""
     member_id: str = ""
     """The member id that the client got at its last return."""
     before: str = ""
     """The member id that the client had before its last return."""
     away_ms: int = 0
-    """Milliseconds between the end of the old id and the join of the new id, for the last return.
-    """
+    """Milliseconds between the end of the old member id and the join of the new one, at the last
+    return."""
     recent_ms: list[int] = field(default_factory=list)
-    """Wall times of the last returns, oldest first."""
+    """Wall times in ms of the last returns, oldest first."""
     streak: Streak = field(default_factory=Streak)
-    """The last returns without a long pause between them."""
+    """The last returns that followed each other with pauses of at most STREAK_PAUSE_MS."""
     is_kept: bool = False
-    """True if all returns were read from the journal's file, and the client has not returned since
-    the broker's start."""
+    """True if the entry was read from the journal's file, and the client has not returned since the
+    broker's start."""
     instance: str | None = None
     """The instance id of a static member; None for a dynamic member."""
     first: str = ""
-    """The first member id of the chain of returns."""
+    """The member id that the client had before its first return."""
     ways: dict[str, int] = field(default_factory=dict)
-    """The number of returns in ``streak``, by the `Way` in which the old member id was lost."""
+    """The number of returns in ``streak``, by the `Way` in which the client lost its old member id.
+    """
 
     @classmethod
     def read(cls, fields: Fields) -> RestartingMember:
-        """Reads the entry from its journal line. Older files lack the streak, the ways, the
-        instance and the first id."""
+        """Reads the entry from its line in the journal's file. Older files lack the streak, the
+        ways, the instance id and the first member id."""
         entry = cls(**{name: fields[name] for name in _RETURNING})
         entry.streak = Streak(*fields.get("streak", ()))
         entry.ways = dict(fields.get("ways", {}))
@@ -184,7 +178,6 @@ class RestartingMember:
         return entry
 
     def fields(self) -> Fields:
-        """The fields of the entry's journal line."""
         return {
             "kind": "returning",
             **{name: getattr(self, name) for name in _RETURNING},
@@ -195,7 +188,6 @@ class RestartingMember:
         }
 
     def copied(self) -> RestartingMember:
-        """Implements Entry.copied."""
         return replace(self, ways=dict(self.ways))
 
     def size(self) -> int:
@@ -213,7 +205,6 @@ class Client(NamedTuple):
 
     @property
     def key(self) -> _Key:
-        """The key of all member ids of this client."""
         if self.instance is not None:
             return (self.instance,)
         return (self.client_id, self.host)
@@ -221,7 +212,8 @@ class Client(NamedTuple):
 
 @slotted
 class _Seen:
-    """Member ids of one client that are not part of a return yet, oldest first."""
+    """Joins and removals of one client's member ids that are not part of a return yet, oldest
+    first."""
 
     key: _Key
     gone: list[_Gone] = field(default_factory=list)
@@ -234,7 +226,8 @@ class _Seen:
 
 
 class MemberRestarts:
-    """The clients that have returned to one group, and the clients that may still return."""
+    """The clients of one group that have returned under a new member id, and the clients that may
+    still do so."""
 
     __slots__ = ("_seen", "clients")
 
@@ -242,19 +235,19 @@ class MemberRestarts:
         self.clients: Ring[RestartingMember] = ring(CLIENTS_KEPT)
         """Clients that returned, by current member id."""
         self._seen: Ring[_Seen] = ring(_SEEN_KEPT)
-        """Member ids that may become part of a return, by `Client.key`."""
+        """Joins and removals of member ids that may become part of a return, by `Client.key`."""
 
     def restore(self, client: RestartingMember) -> None:
-        """Loads a client from the journal's file, in place of earlier entries of the same chain of
-        returns."""
+        """Loads a client from the journal's file. The client replaces entries of earlier returns of
+        the same client."""
         earlier = [each for each in self.clients if each.first and each.first == client.first]
         for member_id in {client.before, client.member_id, *(each.member_id for each in earlier)}:
             self.clients.take(member_id)
         self.clients.put(client.member_id, client)
 
     def joined(self, client: Client, member_id: str, now: Now) -> SameClient | None:
-        """Records that a member joined. Returns the client's old member id if the join is a
-        return."""
+        """Records that a member joined. If the client has returned, returns its old member id with
+        a description."""
         key = client.key
         seen = self._seen.get(key) or _Seen(key)
         same = None
@@ -273,10 +266,11 @@ class MemberRestarts:
     def left(
         self, client: Client, member_id: str, silent_ms: int, way: Way, now: Now
     ) -> SameClient | None:
-        """Records that a member was removed. Returns the client's new member id if the client has
-        already joined under a new id.
+        """Records that a member was removed. If the client has already joined under a new member
+        id, returns this id with a description.
 
-        ``silent_ms`` is the time since the member's last request if its session expired; else -1.
+        ``silent_ms`` is the time since the member's last request if its session expired; otherwise
+        -1.
         """
         key = client.key
         seen = self._seen.get(key) or _Seen(key)

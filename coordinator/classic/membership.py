@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup; JoinGroup is in joining.py."""
+"""Handlers of SyncGroup, Heartbeat and LeaveGroup. JoinGroup is in joining.py."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _check_sync(group: Group | None, call: SyncGroup) -> int:
 def _assign(step: Step, group: Group, call: SyncGroup) -> None:
     """Stores the leader's assignment, and answers all members that wait for the assignment.
 
-    A member without an assignment in the request gets an empty assignment; assignments of unknown
+    A member without an assignment in the request gets an empty assignment. Assignments of unknown
     member ids are ignored. If the group's record would be too large, all members get
     UNKNOWN_SERVER_ERROR and the group rebalances.
     """
@@ -128,7 +128,7 @@ def _assign(step: Step, group: Group, call: SyncGroup) -> None:
 
 
 def heartbeat(state: ShardState, call: Heartbeat, now: Now) -> int:
-    """Handle a Heartbeat: extend the member's session and return the error code."""
+    """Handles a Heartbeat: extends the member's session and returns the error code."""
     group = state.groups.get(call.group_id)
     if group is None:
         consumers = state.consumer_groups.get(call.group_id)
@@ -162,7 +162,8 @@ def heartbeat(state: ShardState, call: Heartbeat, now: Now) -> int:
 
 
 def leave(step: Step, call: LeaveGroup) -> None:
-    """Remove the members that leave, or that an administrator removes, in one rebalance."""
+    """Handles a LeaveGroup: removes the members that leave, or that an administrator removes, in
+    one rebalance."""
     group = step.state.groups.get(call.group_id)
     if group is None and call.group_id in step.state.consumer_groups:
         consumers = step.state.consumer_groups[call.group_id]
@@ -204,7 +205,7 @@ def _leave(step: Step, group: Group, call: LeaveGroup) -> None:
 
 
 def _find(group: Group, leaver: Leaver) -> tuple[str, int]:
-    """Returns the id of the leaving member, and the error code. An administrator may specify a
+    """Returns the member id of the leaving member, and the error code. An administrator may name a
     member by its instance id alone."""
     if not leaver.member_id and leaver.group_instance_id is not None:
         member_id = group.static_members.get(leaver.group_instance_id)

@@ -1,8 +1,8 @@
 """Rebalances: the beginning and end of a join phase, and the deadlines of phases.
 
-Callers that remove members call ``after_removal`` afterwards. Callers that add members or accept
-their rejoin call ``prepare`` and ``complete_if_joined`` afterwards. The shard calls ``phase_due``
-when a phase timer is due.
+A caller that removes members calls ``after_removal`` afterwards. A caller that adds members, or
+accepts members that rejoin, calls ``prepare`` and ``complete_if_joined`` afterwards. The shard
+calls ``phase_due`` when a phase timer is due.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str 
 
 
 def _begin_join_phase(step: Step, group: Group, hold_ms: int) -> None:
-    """Begins a join phase, which ends when all members have joined but lasts at least ``hold_ms``,
-    so that more members can join."""
+    """Begins a join phase. The phase ends when all members have joined, but not before ``hold_ms``
+    have passed, so that more members can join."""
     group.pending_syncs.clear()
     group.initial_delay = False
     timeout_ms = group.rebalance_timeout_ms()
@@ -80,8 +80,8 @@ def complete_if_joined(step: Step, group: Group) -> None:
 
 
 def after_removal(step: Step, group: Group, cause: Cause, detail: str, member_id: str = "") -> None:
-    """Begins a rebalance because members were removed. In a join phase, ends the phase if all
-    remaining members have joined."""
+    """Begins a rebalance because members were removed. If a join phase is in progress, ends the
+    phase if all remaining members have joined."""
     match group.state:
         case State.AWAITING_SYNC | State.STABLE:
             prepare(step, group, cause, detail, member_id)
@@ -93,8 +93,8 @@ def after_removal(step: Step, group: Group, cause: Cause, detail: str, member_id
 
 
 def forget_if_blank(step: Step, group: Group) -> None:
-    """Removes a group that existed only for an unused member id; no client can have observed such a
-    group."""
+    """Removes a group that existed only for a member id with which no client joined. No client can
+    have observed such a group."""
     if group.is_blank() and not step.state.cache.has_offsets(group.group_id):
         del step.state.groups[group.group_id]
 
@@ -103,7 +103,6 @@ def forget_if_blank(step: Step, group: Group) -> None:
 
 
 def phase_due(step: Step, group: Group) -> None:
-    """Handle the deadline of the group's phase."""
     match group.state:
         case State.PREPARING_REBALANCE:
             if group.initial_delay:
@@ -136,8 +135,8 @@ def _delay_step_over(step: Step, group: Group) -> None:
 
 
 def _hold_over(step: Step, group: Group) -> None:
-    """Handles the end of the wait of group.join.coalescing.ms: ends the join phase if all members
-    have joined, else waits for the other members."""
+    """Handles the end of the wait of group.join.coalescing.ms. Ends the join phase if all members
+    have joined; otherwise the phase continues to its deadline."""
     group.holding = False
     if group.all_joined():
         complete(step, group, Cause.ALL_JOINED)
@@ -165,8 +164,8 @@ def complete(step: Step, group: Group, cause: Cause) -> None:
     """Ends the join phase with the members that have joined.
 
     Dynamic members that have not joined are removed. Static members stay until their session
-    expires, so that they keep their partitions during a restart. If the group has only static
-    members that have not joined, the phase is extended.
+    expires, so that they keep their partitions during a restart. If no member has joined and all
+    members are static, the phase is extended.
     """
     late = [
         member
@@ -223,8 +222,8 @@ def _form_generation(step: Step, group: Group, cause: Cause) -> None:
 
 
 def join_reply(group: Group, member_id: str) -> JoinReply:
-    """Returns the JoinGroup reply for a member of the current generation. The leader's reply lists
-    all members."""
+    """Returns the JoinGroup reply for a member of the current generation. Only the leader's reply
+    lists all members."""
     reply = JoinReply(
         NONE,
         member_id,
@@ -239,7 +238,6 @@ def join_reply(group: Group, member_id: str) -> JoinReply:
 
 
 def members_for_leader(group: Group) -> list[JoinedMember]:
-    """All members with their metadata for the selected protocol."""
     name = group.protocol_name
     return [
         JoinedMember(member.member_id, member.group_instance_id, member.metadata(name))

@@ -30,15 +30,15 @@ LASTING = frozenset(
         UNKNOWN_SERVER_ERROR,
     }
 )
-"""Errors that a client gets repeatedly until a setting of the client or the broker is changed."""
+"""Errors that a client gets again and again until a setting of the client or the broker is changed.
+"""
 ERRORS = (*sorted(LASTING), FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, COORDINATOR_NOT_AVAILABLE)
 """All error codes with which `refuse` rejects a JoinGroup."""
 _NAME_CHARACTERS = 100
-"""Maximum length of a protocol's name in a sentence."""
+"""Maximum length of a protocol name in a message."""
 
 
 def refuse(step: Step, group: Group | None, call: JoinGroup, error_code: int) -> None:
-    """Replies to a JoinGroup with an error, and emits the event."""
     state, group_id = step.state, call.group_id
     is_other = group_id in state.share_groups or group_id in state.streams_groups
     has_no_id = error_code == GROUP_MAX_SIZE_REACHED or is_other
@@ -85,7 +85,7 @@ def _why(state: ShardState, group: Group | None, call: JoinGroup, error_code: in
 
 
 def _mismatch(group: Group, call: JoinGroup) -> str:
-    """The difference between a client's protocols and the members' protocols, in words."""
+    """Describes in words how the client's protocols differ from the protocols of the members."""
     if not call.protocol_type or not call.protocols:
         return "the client offers no protocol"
     if group.members and call.protocol_type != group.protocol_type:

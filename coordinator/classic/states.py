@@ -1,7 +1,7 @@
 """The states of a classic group and their transitions, on one page.
 
 This module defines the five states, their names and the legal transitions between them. The state
-of a group changes only in ``Group.transition_to``; every handler has one ``match group.state`` with
+of a group changes only in ``Group.transition_to``. Every handler has one ``match group.state`` with
 a case for each state.
 
                     first join                     all members joined, or the deadline
@@ -13,10 +13,7 @@ a case for each state.
                                           +---------------------------------- STABLE
             DEAD <- any: deleted, expired or unloaded      join, leave, expiry
 
-A transaction's marker is written in every state and needs no group.
-
-Error codes below: 15 COORDINATOR_NOT_AVAILABLE, 25 UNKNOWN_MEMBER_ID, 27 REBALANCE_IN_PROGRESS, 68
-NON_EMPTY_GROUP, 69 GROUP_ID_NOT_FOUND, 86 GROUP_SUBSCRIBED_TO_TOPIC.
+A transaction marker is written in every state, even if the group does not exist.
 """
 
 from __future__ import annotations
@@ -26,72 +23,101 @@ from enum import Enum
 
 
 class State(Enum):
-    """The state of a group; the value is its name on the wire, in events and in metrics."""
+    """The state of a group; the value is its name in responses, events and metrics."""
 
     EMPTY = "Empty"
-    """The group has no members. It may have offsets, and new member ids with which no client has
-    joined yet.
+    """The group has no members. It may have offsets, and member ids with which no client has joined
+    yet.
 
-    *Action*: JoinGroup of a new member is accepted. Any other member id gets 25, also in SyncGroup,
-    Heartbeat and LeaveGroup. OffsetCommit and TxnOffsetCommit are accepted without a generation (a
-    simple consumer), and get 25 with a generation. OffsetFetch, DescribeGroups and ListGroups
-    answer. DeleteGroups and OffsetDelete delete, pending offsets included.
+    *Action*:
 
-    *Transition*: the first member -> PREPARING_REBALANCE, held open for the initial delay.
-    DeleteGroups, or retention when no offset is left -> DEAD."""
+    - JoinGroup of a new member is accepted. Any other member id gets UNKNOWN_MEMBER_ID, also
+      in SyncGroup, Heartbeat and LeaveGroup.
+    - OffsetCommit and TxnOffsetCommit are accepted without a generation, from a simple
+      consumer. With a generation they get UNKNOWN_MEMBER_ID.
+    - OffsetFetch, DescribeGroups and ListGroups return the group's data.
+    - DeleteGroups and OffsetDelete delete offsets, including pending offsets of transactions.
+
+    *Transition*: PREPARING_REBALANCE with the first member, for at least the initial delay. DEAD
+    after DeleteGroups, or when retention has removed the last offset.
+    """
 
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are rejoining; their JoinGroups are parked. A deadline is always armed.
+    """Members are rejoining. Their JoinGroups are parked, and a deadline is always armed.
 
-    *Action*: JoinGroup is parked. SyncGroup gets 27. Heartbeat gets 27 and extends the session.
-    LeaveGroup removes the member. OffsetCommit of the last generation is accepted, so that
-    consumers can commit their work before they rejoin. TxnOffsetCommit of such a member is
-    accepted, and so is a TxnOffsetCommit without membership. OffsetFetch, DescribeGroups and
-    ListGroups answer, without metadata. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
+    *Action*:
 
-    *Transition*: every known member has joined and no member id is pending, or the deadline has
-    passed -> AWAITING_SYNC, dynamic members that have not joined are removed, and the generation
-    rises. No member is left -> EMPTY, and the generation rises too. The initial delay ends only
-    when its time has passed. If no member has joined by the deadline and static members remain, the
-    deadline is armed again."""
+    - JoinGroup is parked. SyncGroup gets REBALANCE_IN_PROGRESS.
+    - Heartbeat gets REBALANCE_IN_PROGRESS and extends the session. LeaveGroup removes the
+      member.
+    - OffsetCommit of the last generation is accepted, so that consumers can commit their work
+      before they rejoin. TxnOffsetCommit of the last generation, or without a member, is
+      accepted too.
+    - OffsetFetch, DescribeGroups (without metadata) and ListGroups return the group's data.
+    - DeleteGroups gets NON_EMPTY_GROUP. OffsetDelete gets GROUP_SUBSCRIBED_TO_TOPIC for
+      topics in use.
+
+    *Transition*:
+
+    - AWAITING_SYNC when every member has joined and no member id is pending, or at the
+      deadline. The generation rises. Dynamic members that have not joined are removed.
+    - EMPTY when no member is left. The generation rises too.
+
+    The initial delay ends only when its time has passed. If no member has joined by the deadline
+    and static members remain, the deadline is armed again.
+    """
 
     AWAITING_SYNC = "CompletingRebalance"
     """The members have joined the new generation, and the group waits for the leader's assignment.
     A deadline is always armed.
 
-    *Action*: JoinGroup of a member whose protocols are unchanged gets the same response again.
-    SyncGroup is parked; the leader's SyncGroup contains the assignments. Heartbeat gets 0 and
-    extends the session. LeaveGroup removes the member. OffsetCommit gets 27. TxnOffsetCommit is
-    accepted as in PREPARING_REBALANCE, because a transaction can't wait. OffsetFetch,
-    DescribeGroups and ListGroups respond, without metadata. DeleteGroups gets 68; OffsetDelete 86
-    for topics in use.
+    *Action*:
 
-    *Transition*: the leader's SyncGroup -> STABLE. A new, changed or removed member, a static
-    member that rejoins, or the deadline (members that have not synced are removed) ->
-    PREPARING_REBALANCE; parked SyncGroups get 27. An assignment that is too large to store ->
-    PREPARING_REBALANCE too; parked SyncGroups get -1.
+    - JoinGroup of a member whose protocols are unchanged gets the same response again.
+    - SyncGroup is parked; the leader's SyncGroup contains the assignments.
+    - Heartbeat succeeds and extends the session. LeaveGroup removes the member.
+    - OffsetCommit gets REBALANCE_IN_PROGRESS. TxnOffsetCommit is accepted as in
+      PREPARING_REBALANCE, because a transaction can't wait.
+    - OffsetFetch, DescribeGroups (without metadata) and ListGroups return the group's data.
+    - DeleteGroups gets NON_EMPTY_GROUP. OffsetDelete gets GROUP_SUBSCRIBED_TO_TOPIC for
+      topics in use.
+
+    *Transition*:
+
+    - STABLE after the leader's SyncGroup.
+    - PREPARING_REBALANCE when a member is added, changed or removed, when a static member
+      rejoins, or at the deadline, which removes members that have not synced. Parked
+      SyncGroups get REBALANCE_IN_PROGRESS.
+    - PREPARING_REBALANCE if the assignment is too large to store. Parked SyncGroups get
+      UNKNOWN_SERVER_ERROR.
     """
 
     STABLE = "Stable"
-    """Every member has its assignment. A deadline is armed while a member has not fetched its
+    """Every member has an assignment. A deadline is armed while a member has not fetched its
     assignment.
 
-    *Action*: JoinGroup of an unchanged follower is answered again. SyncGroup gets the assignment
-    and extends the session, as do Heartbeat (0) and OffsetCommit (accepted); TxnOffsetCommit is
-    accepted and does not extend the session. LeaveGroup removes the member. OffsetFetch,
-    DescribeGroups (in full) and ListGroups answer. DeleteGroups gets 68; OffsetDelete 86 for topics
-    in use.
+    *Action*:
 
-    *Transition*: the leader rejoins, a follower rejoins with other protocols, a member is added or
-    lost, the sync deadline passes, or a static member returns with another subscription ->
-    PREPARING_REBALANCE. A static member that returns unchanged changes only its id."""
+    - JoinGroup of a follower whose protocols are unchanged gets the same response again.
+    - SyncGroup returns the assignment. SyncGroup, Heartbeat and OffsetCommit are accepted and
+      extend the session. TxnOffsetCommit is accepted and does not extend the session.
+    - LeaveGroup removes the member.
+    - OffsetFetch, DescribeGroups (with metadata) and ListGroups return the group's data.
+    - DeleteGroups gets NON_EMPTY_GROUP. OffsetDelete gets GROUP_SUBSCRIBED_TO_TOPIC for
+      topics in use.
+
+    *Transition*: PREPARING_REBALANCE when the leader rejoins, a follower rejoins with other
+    protocols, a member is added or lost, the sync deadline passes, or a static member returns with
+    another subscription. A static member that returns unchanged changes only its member id.
+    """
 
     DEAD = "Dead"
-    """The group was deleted or has expired, or its partition was unloaded. The object exists only
-    until it is removed.
+    """The group was deleted or has expired, or its shard was unloaded. The object exists only until
+    it is removed.
 
-    *Action*: every request gets 15, except that OffsetFetch returns no offsets, DescribeGroups
-    returns Dead, ListGroups omits the group, and DeleteGroups and OffsetDelete get 69.
+    *Action*: OffsetFetch returns no offsets, DescribeGroups returns the state Dead, and ListGroups
+    omits the group. DeleteGroups and OffsetDelete get GROUP_ID_NOT_FOUND. Every other request gets
+    COORDINATOR_NOT_AVAILABLE.
 
     *Transition*: none.
     """
@@ -104,7 +130,7 @@ LEGAL_PREVIOUS: dict[State, frozenset[State]] = {
     State.STABLE: frozenset({State.AWAITING_SYNC}),
     State.DEAD: frozenset(State) - {State.DEAD},
 }
-"""The states from which each state may be entered."""
+"""For each state, the states from which a group may enter it."""
 
 _BY_FILTER_NAME = {state.value.lower(): state for state in State} | {
     "awaitingsync": State.AWAITING_SYNC  # the name of CompletingRebalance before Kafka 1.1
@@ -112,8 +138,8 @@ _BY_FILTER_NAME = {state.value.lower(): state for state in State} | {
 
 
 def state_filter(names: Iterable[str]) -> frozenset[State]:
-    """Returns the states in a ListGroups filter, whose names may be in upper or lower case; unknown
-    names are ignored."""
+    """Returns the states that a ListGroups filter names. The case of the names is ignored, and so
+    are unknown names."""
     return frozenset(
         _BY_FILTER_NAME[name.lower()] for name in names if name.lower() in _BY_FILTER_NAME
     )

@@ -1,7 +1,8 @@
 """Static members that rejoin (KIP-345): the old member id is fenced, the assignment is kept.
 
-A restarted static member joins without a member id and receives a new one. In a stable group
-nothing else changes, so a rolling restart causes no rebalance.
+A restarted static member joins without a member id and receives a new one. If the group is stable
+and the member's subscription is unchanged, only the member id changes, so a rolling restart causes
+no rebalance.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from protocol.errors import (
 
 
 def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: str) -> None:
-    """Replaces a static member by the member that rejoins with its instance id and a new member
-    id."""
+    """Replaces a static member after a client joined with the same instance id. The new member gets
+    the id ``member_id``."""
     new = Member(
         group.group_id,
         member_id,
@@ -67,8 +68,8 @@ def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: s
 
 
 def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -> None:
-    """Replace ``old`` by ``new``, and fence ``old`` in any state (KAFKA-8500): a request that is
-    parked under the old id gets FENCED_INSTANCE_ID."""
+    """Replaces ``old`` by ``new``, and fences ``old`` in any state (KAFKA-8500): a request that is
+    parked under the old member id gets FENCED_INSTANCE_ID."""
     step.answer_join(group, old, JoinReply(FENCED_INSTANCE_ID, old.member_id))
     step.answer_sync(group, old, SyncReply(FENCED_INSTANCE_ID))
     group.replace(old, new)
@@ -111,8 +112,8 @@ def _why_rebalance(group: Group, old: Member, new: Member) -> str | None:
     the group need not rebalance.
 
     Kafka compares only the protocol that the next vote would select. Muster also compares the
-    subscribed topics: otherwise a member with other topics would keep the assignment of its old
-    topics.
+    subscribed topics. Otherwise a member that subscribes to other topics would keep the assignment
+    of its old topics.
     """
     offers = [(new if m is old else m).protocols for m in group.members.values()]
     if vote(offers) != group.protocol_name:
@@ -131,11 +132,11 @@ def _topics(member: Member, group: Group) -> set[str] | bytes:
 
 
 def _keep_generation(step: Step, group: Group, call: JoinGroup, old: Member, new: Member) -> None:
-    """Rewrites the group's record without a rebalance; the member gets its assignment by SyncGroup.
+    """Rewrites the group's record without a rebalance. The member gets its assignment by SyncGroup.
 
-    From v9 on, the reply contains the leader's id; if the member is the leader, the reply makes it
-    skip the assignment (KIP-814). Below v9, if the member is the leader, the reply contains the
-    leader's old member id, so that the member does not compute an assignment.
+    The reply must keep a member that is the leader from computing an assignment. From v9 on, the
+    reply contains the leader's id and the field skip_assignment (KIP-814). Below v9 the reply
+    contains the leader's old member id, so that the member does not know that it is the leader.
     """
     old_leader = group.leader_id or ""
     _swap(step, group, old, new, call)

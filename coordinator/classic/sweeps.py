@@ -1,8 +1,8 @@
-"""Work over many offsets in bounded pieces: deleted groups and topics. The work of retention is in
-retention.py.
+"""Deletion of many offsets in bounded pieces, after groups or topics were deleted. Offsets that
+retention removes are in retention.py.
 
 A group may have hundreds of thousands of offsets, and each tombstone costs about 10 us until it is
-in the log. The step that begins such work does the first pieces; ``expire`` does the pieces that
+in the log. The step that begins such work does the first pieces. ``expire`` does the pieces that
 remain in ``state.sweeps``. The state may change between two pieces, so each piece reads the state
 again. After a crash between two pieces, the remaining offsets are not deleted.
 """
@@ -22,20 +22,20 @@ from protocol.errors import NONE
 from protocol.records.batch import HEADER_BYTES
 
 AT_ONCE = 100
-"""The number of items of work that are done in the step that begins the work."""
+"""The number of units of work that are done in the step that begins the work."""
 OFFSETS_PER_PIECE = 100
 _LOOKS_PER_ITEM = 50
 _TOMBSTONES_PER_ITEM = 4
-"""The number of offsets that an item of work checks, or of tombstones that it writes. An item then
-costs about as much as a deadline, 40 us."""
+"""The number of tombstones that one unit of work writes. A unit costs about 40 us, as much as the
+handling of an expired deadline."""
 EVERY_LOG_OFFSET = 1 << 62
 _TOMBSTONE_FIXED_BYTES = 40
 """Maximum size of a tombstone record without its group id and topic."""
 
 
 def begin(step: Step, sweep: Sweep) -> bool:
-    """Do the first pieces of the work; return whether the work is finished. `expire` does the
-    remaining pieces."""
+    """Does the first pieces of the work. Returns whether the work is finished; otherwise `expire`
+    does the remaining pieces."""
     if work(step, sweep, AT_ONCE) > 0:
         return True
     step.state.sweeps.append(sweep)
@@ -43,8 +43,8 @@ def begin(step: Step, sweep: Sweep) -> bool:
 
 
 def work(step: Step, sweep: Sweep, budget: int) -> int:
-    """Do pieces that cost ``budget`` items in total; return the unused budget, 0 if the work may
-    not be finished."""
+    """Does pieces until they have cost ``budget`` units of work. Returns the unused budget if the
+    work is finished, else 0."""
     while budget > 0:
         cost = sweep.piece(step)
         if not cost:
@@ -54,7 +54,7 @@ def work(step: Step, sweep: Sweep, budget: int) -> int:
 
 
 def write_tombstones(step: Step, group_id: str, keys: Sequence[tuple[str, int]]) -> None:
-    """Write tombstones in runs, each of which fits in a batch."""
+    """Writes tombstones in runs, each of which fits in a batch."""
     room = step.state.config.max_record_bytes - HEADER_BYTES
     head = _TOMBSTONE_FIXED_BYTES + len(group_id.encode())
     first, size = 0, 0
@@ -68,15 +68,17 @@ def write_tombstones(step: Step, group_id: str, keys: Sequence[tuple[str, int]])
 
 
 def cost_of(looked_at: int, tombstones: int) -> int:
-    """Returns the cost, in items of `expire`, of a piece that checked ``looked_at`` offsets and
-    wrote ``tombstones``."""
+    """Returns the cost of a piece of work, in units of `expire`. The piece has checked
+    ``looked_at`` offsets and written ``tombstones`` tombstones."""
     return 1 + looked_at // _LOOKS_PER_ITEM + tombstones // _TOMBSTONES_PER_ITEM
 
 
 class OffsetsDropped:
-    """Drops the offsets of one group in some topics that were written below a log offset.
+    """Drops offsets of one group: for each topic, the offsets that were written before a log
+    offset.
 
-    Pending offsets of open transactions are dropped too, so that later markers apply no offsets.
+    Pending offsets of open transactions are dropped too, so that a later marker does not apply
+    them.
     """
 
     def __init__(self, group_id: str, topics: Iterable[tuple[str, int]]) -> None:
@@ -89,7 +91,6 @@ class OffsetsDropped:
         self._next = 0
 
     def piece(self, step: Step) -> int:
-        """Implements Sweep.piece."""
         if self._next >= len(self._partitions):
             if not self._topics:
                 return 0
@@ -105,13 +106,15 @@ class OffsetsDropped:
         return cost_of(len(looked_at), len(found))
 
     def emit(self, step: Step) -> None:
-        """Emits the number of dropped offsets; the caller calls this method once, at the end."""
+        """Emits the event with the number of dropped offsets. The caller calls this method once, at
+        the end."""
         if self.dropped:
             step.events.append(OffsetsExpired(self.group_id, self.dropped, Cause.DELETED))
 
 
 class TopicsDeleted(Sweep):
-    """Drops the offsets of deleted topics in every group that were written before a log offset."""
+    """Drops the offsets of deleted topics in all groups: for each topic, the offsets that were
+    written before a log offset."""
 
     def __init__(
         self, cache: OffsetCache, topics: Mapping[str, int], ticket: Ticket | None
@@ -123,7 +126,6 @@ class TopicsDeleted(Sweep):
         self._group: OffsetsDropped | None = None
 
     def piece(self, step: Step) -> int:
-        """Implements Sweep.piece."""
         if self._group is None:
             return self._next_group(step)
         cost = self._group.piece(step)
@@ -148,7 +150,8 @@ class TopicsDeleted(Sweep):
 
 
 class GroupDeleted(Sweep):
-    """Deletes a group: its offsets first, then its record. The group is DEAD from the start."""
+    """Deletes a group: its offsets first, then its record. The group is in the state DEAD from the
+    beginning."""
 
     def __init__(self, step: Step, group: Group, ticket: Ticket) -> None:
         self.ticket = ticket
@@ -159,7 +162,6 @@ class GroupDeleted(Sweep):
         self._offsets = OffsetsDropped(group.group_id, topics)
 
     def piece(self, step: Step) -> int:
-        """Implements Sweep.piece."""
         cost = self._offsets.piece(step)
         if not cost:
             self._offsets.emit(step)
@@ -169,7 +171,8 @@ class GroupDeleted(Sweep):
 
 
 def bury(step: Step, group: Group, cause: Cause, detail: str) -> None:
-    """Move a group without members to DEAD, and withdraw its pending member ids."""
+    """Moves a group without members to DEAD, and withdraws member ids with which no client has
+    joined yet."""
     for timer in group.pending.values():
         timer.disarm()
     group.pending.clear()
@@ -177,7 +180,7 @@ def bury(step: Step, group: Group, cause: Cause, detail: str) -> None:
 
 
 def forget(step: Step, group: Group, cause: Cause, detail: str) -> None:
-    """Removes an EMPTY or DEAD group. A tombstone is written if the log may contain the group's
+    """Removes an EMPTY or DEAD group. Writes a tombstone if the log may contain the group's
     record."""
     if group.generation_id > 0 or group.record_offset != -1:
         step.records.append(GroupRun(group.group_id, None))

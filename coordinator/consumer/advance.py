@@ -36,27 +36,26 @@ from protocol.errors import GROUP_MAX_SIZE_REACHED
 
 
 class Admitted(NamedTuple):
-    """A request that has passed all checks."""
+    """A request of a member that has passed all checks."""
 
     group: ConsumerGroup
     member_id: str
     member: ConsumerMember | None
-    """The member that sent the request; None for a member that joins."""
+    """The member that sent the request; None if the sender joins."""
     replaced: ConsumerMember | None = None
-    """The static member that the joining member replaces."""
+    """The static member that the joining member replaces; None if it replaces no member."""
     conversion: Sequence[ConsumerRecord] = ()
-    """The records that convert a classic group with members into ``group``; empty if ``group`` is
-    not a converted group."""
+    """The records that convert a classic group with members into ``group``; empty if the group is
+    not being converted."""
 
     @property
     def metadata(self) -> MemberMetadata:
-        """Returns the member's metadata before the request."""
         known = self.replaced or self.member
         return NO_METADATA if known is None else known.metadata
 
 
 class Advanced(NamedTuple):
-    """A member after a request was applied to its group."""
+    """A member of the group after its request was applied."""
 
     member: ConsumerMember
     before: CurrentAssignment
@@ -70,12 +69,12 @@ def advance(
     owned: Owned | None,
     sender: Hashable = None,
 ) -> Advanced | Refused:
-    """Emits the records and events of a request; returns GROUP_MAX_SIZE_REACHED if the records do
+    """Emits the records and events of a request. Returns GROUP_MAX_SIZE_REACHED if the records do
     not fit in a batch.
 
-    ``updated`` is the member's metadata with the changes of the request, or the old object if the
-    request does not change the metadata. ``owned`` are the partitions that the request lists. The
-    rights of ``sender`` limit the topics that regexes match.
+    ``updated`` is the member's metadata with the changes of the request. If the request does not
+    change the metadata, ``updated`` is the same object as before. ``owned`` are the partitions that
+    the request lists as owned. The rights of ``sender`` limit the topics that regexes match.
     """
     group, member_id, member, replaced, conversion = admitted
     changes = Changes(group)
@@ -118,7 +117,8 @@ def advance(
 
 
 def _taken_over(replaced: ConsumerMember) -> CurrentAssignment:
-    """Returns the assignment of the member that replaces the static member ``replaced``."""
+    """Returns the first assignment of a member that replaces the static member ``replaced``: the
+    same partitions."""
     before = replaced.current
     return CurrentAssignment(JOINING_EPOCH, JOINING_EPOCH, before.state, before.assigned)
 
@@ -133,11 +133,8 @@ def _renamed(holders: Holders, replaced: ConsumerMember, member_id: str) -> Hold
 def _change_epoch(
     step: Step, changes: Changes, member_id: str, before: MemberMetadata, after: MemberMetadata
 ) -> bool:
-    """Raises the group's epoch if subscriptions or topics have changed.
-
-    Returns whether the member's subscription changed. A new regex raises the epoch only when it is
-    resolved.
-    """
+    """Raises the group's epoch if subscriptions or topics have changed. A new regex raises the
+    epoch only when it is resolved. Returns whether the member's subscription changed."""
     group, image = changes.group, step.state.topics
     names_changed = before.subscribed_topics != after.subscribed_topics
     old_regex, regex = before.subscribed_regex or "", after.subscribed_regex or ""
@@ -156,8 +153,8 @@ def _change_epoch(
 
 
 def _compute_target(step: Step, changes: Changes) -> None:
-    """Computes a target assignment if the last one is older than the group's epoch and the minimum
-    interval since the last one has passed."""
+    """Computes a target assignment if the group's epoch is above the target's and the minimum
+    interval between two targets has passed."""
     if changes.target_epoch.epoch >= changes.epoch.epoch:
         return
     config, now_ms = step.state.config, step.now.wall_ms
@@ -175,7 +172,8 @@ def _compute_target(step: Step, changes: Changes) -> None:
 
 
 def _emit(step: Step, changes: Changes) -> bool:
-    """Emits the records. Returns whether the records fit in a batch, which is never split."""
+    """Emits the records of the step, which must be in one batch. Returns whether they fit in a
+    batch."""
     state, group = step.state, changes.group
     runs: list[Run] = []
     classic = state.groups.get(group.group_id)
@@ -193,8 +191,8 @@ def _emit(step: Step, changes: Changes) -> bool:
 
 
 def _joined(step: Step, admitted: Admitted, metadata: MemberMetadata) -> ConsumerMember:
-    """Returns the member that joined. Its event is emitted first, so that the rebalance that the
-    new epoch begins contains the event."""
+    """Returns the member that joined. Emits the event of the join before the event of the new
+    epoch, so that the journal lists the join in the rebalance that the new epoch begins."""
     group, member_id, _, replaced, _ = admitted
     replaces = "" if replaced is None else replaced.member_id
     client = metadata.client_id, metadata.client_host

@@ -1,6 +1,6 @@
-"""Collects the records of one step of a consumer group, before one of these records is in the log.
+"""Collects the records of one step of a consumer group, before the records are in the log.
 
-Handlers compute values and add records here; `ConsumerGroup.fold` applies the records when they are
+Handlers compute values and add records here. `ConsumerGroup.fold` applies the records when they are
 in the log. The records of one step are one run, so that they stay in one batch.
 """
 
@@ -30,15 +30,15 @@ from offsets.consumer_records import (
 )
 
 AWAITED_NAMED = 100
-"""The maximum number of members that the event of a new epoch names. The journal writes no more
-names of awaited members either."""
+"""The maximum number of awaited members that the event of a new epoch names. The journal has the
+same limit."""
 
 
 class Changes:
-    """The changes of one step in a group: the changed members, and the records of the step.
+    """The changes of one step to a group: the changed members, and the records of the step.
 
-    A step changes few members of a group that may have thousands, so only `members`, which most
-    steps do not call, costs work for each member.
+    A group may have thousands of members, and a step changes few of them. Therefore only the method
+    `members`, which most steps do not call, does work for each member.
     """
 
     __slots__ = ("_removed", "_set", "epoch", "group", "records", "target_epoch", "targets")
@@ -47,27 +47,25 @@ class Changes:
         self.group = group
         self.records: list[ConsumerRecord] = []
         self._removed: set[str] = set()
-        """The removed members of the group; such a member may also be in ``_set``, as a new one."""
+        """The ids of the members that the step removes. A removed id may also be in ``_set``, if
+        the step adds it again."""
         self._set: dict[str, MemberMetadata] = {}
-        """The metadata of the members that the step adds or changes."""
         self.epoch = group.epoch
         self.target_epoch = group.target_epoch
         self.targets = group.targets
 
     @property
     def members_changed(self) -> bool:
-        """Whether the step adds, removes or changes a member."""
         return bool(self._set or self._removed)
 
     def has(self, member_id: str) -> bool:
-        """Whether the group has the member after the step."""
         if member_id in self._set:
             return True
         return member_id in self.group.members and member_id not in self._removed
 
     def awaited(self, without: str = "") -> tuple[str, ...]:
-        """Returns the ids of the first `AWAITED_NAMED` members after the step; the member
-        ``without`` is omitted."""
+        """Returns the ids of the first `AWAITED_NAMED` members that the group has after the step,
+        without the member ``without``."""
         members, removed = self.group.members, self._removed
         kept = (each for each in members if each not in removed)
         added = (each for each in self._set if each not in members or each in removed)
@@ -75,7 +73,7 @@ class Changes:
         return tuple(islice(others, AWAITED_NAMED))
 
     def members(self) -> dict[str, MemberMetadata]:
-        """Returns the metadata of the members after the step, in a new dict."""
+        """Returns the metadata of all members that the group has after the step, in a new dict."""
         removed = self._removed
         members = {
             member_id: each.metadata
@@ -86,7 +84,7 @@ class Changes:
         return members
 
     def replace(self, old: ConsumerMember, member_id: str, current: CurrentAssignment) -> None:
-        """Replaces a static member that has left temporarily by a new member."""
+        """Replaces the static member ``old``, which has left temporarily, by a new member."""
         target = self.targets.get(old.member_id, {})
         self.remove([old.member_id])
         self.set_metadata(member_id, old.metadata)
@@ -95,8 +93,8 @@ class Changes:
         self.records += (TargetRecord(member_id, target), CurrentRecord(member_id, current))
 
     def remove(self, member_ids: Iterable[str]) -> None:
-        """Removes members. Writes the tombstones of types 8, 7 and 5 of each member, in the order
-        that Kafka's loader requires."""
+        """Removes members. Writes the tombstones of record types 8, 7 and 5 of each member, in the
+        order that Kafka's loader requires."""
         for member_id in member_ids:
             self._set.pop(member_id, None)
             self._removed.add(member_id)
@@ -107,26 +105,24 @@ class Changes:
             )
 
     def set_metadata(self, member_id: str, metadata: MemberMetadata) -> None:
-        """Add or change a member."""
         self._set[member_id] = metadata
         self.records.append(MemberRecord(member_id, metadata))
 
     def drop_unused_regexes(self) -> None:
-        """Deletes each resolved regex that is no longer part of a member's subscription."""
+        """Deletes each resolved regex to which no member subscribes after the step."""
         used = self.used_regexes()
         for regex in sorted(self.group.regexes):
             if regex not in used:
                 self.records.append(RegexRecord(regex, None))
 
     def bump(self, metadata_hash: int) -> None:
-        """Raise the group's epoch by 1."""
         self.epoch = GroupEpoch(self.epoch.epoch + 1, metadata_hash)
         self.records.append(EpochRecord(self.epoch))
         if self.group.has_topics_record:
             self.records.append(TopicsRecord())
 
     def set_target(self, targets: dict[str, Assignment], timestamp_ms: int) -> int:
-        """Replace the target assignment; returns the number of members whose target changed."""
+        """Replaces the target assignment. Returns the number of members whose target changed."""
         before = self.targets
         changed = 0
         for member_id, target in targets.items():
@@ -139,7 +135,6 @@ class Changes:
         return changed
 
     def used_regexes(self) -> set[str]:
-        """Returns the regexes by which the members subscribe after the step."""
         counts = self.group.regex_counts
         if not self.members_changed:
             return set(counts)
@@ -154,7 +149,8 @@ class Changes:
 
     def names(self, regexes: Mapping[str, ResolvedRegex] | None = None) -> set[str]:
         """Returns the names of the topics to which the members subscribe after the step, by name or
-        by a regex that is resolved in ``regexes`` (default: the group's regexes)."""
+        by regex. ``regexes`` has the topics of each regex (default: the group's resolved regexes).
+        """
         counts = self.group.name_counts
         resolved = self.group.regexes if regexes is None else regexes
         if not self.members_changed:
@@ -176,7 +172,8 @@ class Changes:
         return image.metadata_hash(self.names())
 
     def _replaced(self) -> tuple[list[MemberMetadata], list[MemberMetadata]]:
-        """Returns the metadata that the step removes or replaces, and the metadata that it sets."""
+        """Returns two lists: the metadata that the step removes or replaces, and the metadata that
+        the step sets."""
         members = self.group.members
         changed = self._removed | self._set.keys()
         gone = [members[each].metadata if each in members else NO_METADATA for each in changed]
@@ -184,8 +181,8 @@ class Changes:
 
 
 def _used(counts: Mapping[str, int], gone: Iterable[str], come: Iterable[str]) -> set[str]:
-    """Returns the keys that still count more than 0 after ``gone`` is subtracted from ``counts``
-    and ``come`` is added."""
+    """Returns the keys whose count is above 0 after each key in ``gone`` was subtracted from
+    ``counts`` and each key in ``come`` was added."""
     moved = Counter(come)
     moved.subtract(gone)
     used = set(counts)

@@ -1,9 +1,9 @@
 """Classic members of a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
 Requests are not parked, and no member runs an assignor: the coordinator assigns partitions to
-classic members as to the other members. A classic member must rejoin when it gets the error
-REBALANCE_IN_PROGRESS. `ConsumerMember.rebalance` is the member's deadline to rejoin; after a
-JoinGroup, its deadline to sync.
+classic members in the same way as to consumer members. A classic member must rejoin when it gets
+the error REBALANCE_IN_PROGRESS. `ConsumerMember.rebalance` is the member's deadline to rejoin.
+After a JoinGroup it is the member's deadline to sync.
 
 Source: KIP-848, "Online migration"; Kafka 4.3.1
 ``GroupMetadataManager.classicGroupJoinToConsumerGroup``, ``classicGroupSyncToConsumerGroup``.
@@ -51,7 +51,7 @@ from protocol.errors import (
 from protocol.now import Now
 
 LEAVERS_PER_PIECE = 200
-"""The number of members that a step removes at once. The removal of a member costs about 25 us,
+"""The maximum number of members that one step removes. The removal of a member costs about 25 us,
 including its records and the journal."""
 
 # ------------------------------------------------------------------------------------- JoinGroup
@@ -60,8 +60,8 @@ including its records and the journal."""
 def join(step: Step, group: ConsumerGroup, call: JoinGroup) -> Group | None:
     """Handles a JoinGroup to a consumer group that has members, and returns None.
 
-    If the sender is the last member with group.protocol=consumer, the group is downgraded; the
-    function then returns the classic group, to which the caller passes the JoinGroup.
+    If the sender is the last member with group.protocol=consumer, the group is downgraded instead.
+    The function then returns the classic group, and the caller passes the JoinGroup to this group.
     """
     result = _join(step, group, call)
     if isinstance(result, Refused):
@@ -143,7 +143,8 @@ def _metadata(call: JoinGroup, subscription: Subscription) -> MemberMetadata:
 
 
 def _shares_protocol(group: ConsumerGroup, call: JoinGroup) -> bool:
-    """Returns whether the classic members, including the joining member, have a common protocol."""
+    """Returns whether all classic members, including the joining member, have at least one protocol
+    in common."""
     names = {name for name, _ in call.protocols}
     for member in group.members.values():
         classic = member.metadata.classic
@@ -164,7 +165,7 @@ def _by_id(owned: Mapping[str, Sequence[int]], image: TopicsImage) -> dict[bytes
 
 
 def sync(step: Step, group: ConsumerGroup, call: SyncGroup) -> None:
-    """Replies to a SyncGroup with the partitions that are assigned to the member now."""
+    """Replies to a SyncGroup with the partitions that are currently assigned to the member."""
     error = _check(group, call, call.generation_id)
     member = group.members.get(call.member_id)
     classic = None if member is None else member.metadata.classic
@@ -222,7 +223,7 @@ def _check(group: ConsumerGroup, call: SyncGroup | Heartbeat, generation_id: int
 
 
 def _awaits(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Returns whether another member still has a partition of this member's target."""
+    """Returns whether another member still owns a partition of this member's target."""
     own, holders = member.member_id, group.holders
     return any(
         holders.get((topic_id, partition), own) != own
@@ -232,7 +233,8 @@ def _awaits(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _await_join(state: ShardState, member: ConsumerMember, now: Now) -> None:
-    """Starts the timer that removes the member unless it rejoins within its rebalance timeout."""
+    """Starts the timer that removes the member if the member does not rejoin within its rebalance
+    timeout."""
     if member.rebalance.due_ms == NEVER:
         timeout_ms = max(0, member.metadata.rebalance_timeout_ms)
         state.deadlines.arm(member.rebalance, now.mono_ms + timeout_ms)
@@ -242,15 +244,16 @@ def _await_join(state: ShardState, member: ConsumerMember, now: Now) -> None:
 
 
 def leave(step: Step, group: ConsumerGroup, call: LeaveGroup) -> None:
-    """Removes the members that leave, or that an administrator removes."""
+    """Handles a LeaveGroup: removes the members that leave, or that an administrator removes."""
     begin(step, MembersLeave(step, group, call))
 
 
 class MembersLeave(Sweep):
-    """The LeaveGroup of members of a consumer group, in pieces of `LEAVERS_PER_PIECE` members.
+    """A LeaveGroup to a consumer group, in pieces of `LEAVERS_PER_PIECE` members. Most requests
+    need one piece.
 
-    The epoch is raised once per piece; most requests are one piece. A downgrade is also one piece,
-    because its records must be in one batch.
+    The epoch is raised once per piece. A downgrade is always one piece, because its records must be
+    in one batch.
     """
 
     def __init__(self, step: Step, group: ConsumerGroup, call: LeaveGroup) -> None:
@@ -264,12 +267,11 @@ class MembersLeave(Sweep):
         self._size = len(call.members) if converts else LEAVERS_PER_PIECE
 
     def failed(self, error_code: int) -> LeaveReply:
-        """Implements Sweep.failed."""
         return LeaveReply(error_code)
 
     def piece(self, step: Step) -> int:
-        """Implements Sweep.piece. A piece ends its step: only the replay of its records removes its
-        members."""
+        """Implements Sweep.piece. A step does only one piece, because the members are removed only
+        when the records of the piece are replayed."""
         group = step.state.consumer_groups.get(self._call.group_id)
         members = self._call.members[self._next : self._next + self._size]
         self._next += self._size
@@ -296,8 +298,8 @@ class MembersLeave(Sweep):
 
 
 def _find(group: ConsumerGroup, leaver: Leaver) -> tuple[str, int]:
-    """Returns the id of the leaving member, and the error code. An instance id alone is
-    sufficient."""
+    """Returns the id of the leaving member, and the error code. The request may name a member by
+    its instance id alone."""
     if leaver.group_instance_id is not None:
         holder_id = group.static_members.get(leaver.group_instance_id)
         if holder_id is None:

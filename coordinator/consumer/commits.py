@@ -1,5 +1,5 @@
-"""Checks the member of an OffsetCommit, TxnOffsetCommit or OffsetFetch in a consumer or streams
-group.
+"""Checks of the member id and epoch in an OffsetCommit, TxnOffsetCommit or OffsetFetch, for
+consumer and streams groups.
 
 These requests do not extend the member's session; only heartbeats do. Source: KIP-848, KIP-1071,
 KIP-1251; Kafka 4.3.1 ``ConsumerGroup`` and ``StreamsGroup``: ``validateOffsetCommit``,
@@ -37,10 +37,10 @@ class CommitRefused(NamedTuple):
 def check_commit(
     group: CommittingGroup, call: OffsetCommit, image: TopicsImage
 ) -> CommitRefused | None:
-    """Returns the error for which this commit is rejected as a whole; None if it is accepted.
+    """Returns the error for which a whole commit is rejected; None if the commit is accepted.
 
-    A commit without a member epoch comes from a simple consumer or an admin, and is accepted only
-    while the group has no members.
+    A commit without a member epoch comes from a simple consumer or an admin. Such a commit is
+    accepted only while the group has no members.
     """
     epoch = call.generation_id
     if epoch < 0 and not group.members:
@@ -57,8 +57,8 @@ def check_commit(
 def check_txn_commit(
     group: CommittingGroup, call: TxnOffsetCommit, image: TopicsImage
 ) -> CommitRefused | None:
-    """Returns the error for which this TxnOffsetCommit is rejected as a whole; None if it is
-    accepted. It may omit the membership, in a group of any type (KIP-447)."""
+    """Returns the error for which a whole TxnOffsetCommit is rejected; None if it is accepted. In a
+    group of any type the request may omit the member id and the epoch (KIP-447)."""
     if call.generation_id < 0 and not call.member_id and call.group_instance_id is None:
         return None
     member = group.members.get(call.member_id)
@@ -72,8 +72,9 @@ def _is_classic(member: CommittingMember) -> bool:
 
 
 def _stale(member: CommittingMember, call: OffsetCommit | TxnOffsetCommit) -> int:
-    """Returns the error of a commit with an outdated epoch. A member of the classic protocol sends
-    generations, in any version."""
+    """Returns the error code for a commit with an outdated epoch: STALE_MEMBER_EPOCH if the sender
+    knows this error, else ILLEGAL_GENERATION. A classic member does not know STALE_MEMBER_EPOCH in
+    any version."""
     knows = call.knows_member_epochs and not _is_classic(member)
     return STALE_MEMBER_EPOCH if knows else ILLEGAL_GENERATION
 
@@ -106,7 +107,7 @@ def _check_epoch(
     is accepted.
 
     A commit with an older epoch is accepted if the member had received all partitions of the commit
-    by that epoch.
+    at or before that epoch.
     """
     epoch, current, stale = call.generation_id, member.current, _stale(member, call)
     if epoch == current.epoch:
@@ -138,8 +139,9 @@ def _received_at(
     name: str,
     partition: int,
 ) -> int | None:
-    """Returns the epoch at which the member received a partition; None if it does not have it. In a
-    streams group, a partition belongs to the active task that reads it."""
+    """Returns the epoch at which the member received a partition; None if the member does not own
+    the partition. In a streams group, the owner of a partition is the member with the active task
+    that reads it."""
     assigned: Mapping[Any, Mapping[int, int]]
     revoking: Mapping[Any, Mapping[int, int]]
     if isinstance(member, ConsumerMember):

@@ -20,10 +20,9 @@ from offsets.consumer_records import (
 
 
 def tombstones(group: ConsumerGroup) -> ConsumerGroupRun:
-    """Returns the tombstones of a group, in the order that Kafka's loader requires: members first.
-
-    Like Kafka, writes tombstones of types 6 and 4 even if the log does not have such records.
-    """
+    """Returns the tombstones of a group in the order that Kafka's loader requires: members first.
+    As in Kafka, there are tombstones of record types 6 and 4 even if the log does not have such
+    records."""
     members = sorted(group.members)
     records: list[ConsumerRecord] = [CurrentRecord(member_id, None) for member_id in members]
     records += [TargetRecord(member_id, None) for member_id in members]

@@ -1,9 +1,8 @@
 """Downgrade: a consumer group whose members are all classic becomes a classic group again.
 
-The generation of the classic group is the epoch of the consumer group. A rebalance follows if a
-member left, or if a member does not have its target yet.
-
-Source: KIP-848, "Online migration"; Kafka 4.3.1 ``GroupMetadataManager.convertToClassicGroup``.
+The generation of the classic group is the epoch of the consumer group. The classic group rebalances
+if a member left, or if a member does not own the partitions of its target yet. Source: KIP-848,
+"Online migration"; Kafka 4.3.1 ``GroupMetadataManager.convertToClassicGroup``.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ class Remaining(NamedTuple):
 
 
 def may_downgrade(step: Step, group: ConsumerGroup, without: Collection[str], left: int) -> bool:
-    """Returns whether the settings allow a downgrade to ``left`` members, and all members are
-    classic except the members in ``without``."""
+    """Returns whether a downgrade to ``left`` members is possible: the settings allow it, and all
+    members are classic except those in ``without``."""
     config = step.state.config
     consumers = len(group.members) - group.classic_members
     return (
@@ -56,10 +55,10 @@ def downgrade(
     """Writes and returns a classic group with the members ``left``. Returns None and changes
     nothing if the records do not fit in a batch.
 
-    ``rebalance`` is the cause of the rebalance that follows, if one must follow. The record then
-    has no leader, so that the group also rebalances if it is loaded from this record. Kafka writes
-    the first member as the leader, and loads the group as stable: after a crash, no member has the
-    partitions of the member that left.
+    ``rebalance`` is the cause of the rebalance that must follow; None if no rebalance must follow.
+    With a rebalance the record has no leader, so that a group that is loaded from the record also
+    rebalances. Kafka writes the first member as the leader and loads the group as stable. After a
+    crash, no member of such a group owns the partitions of the member that left.
     """
     classic = _classic_group(step, group, left)
     if rebalance is not None:
@@ -84,12 +83,15 @@ def downgrade(
 def downgrade_by_join(
     step: Step, group: ConsumerGroup, joined: ConsumerMember, updated: MemberMetadata
 ) -> Group | None:
-    """Returns the classic group with ``joined``, which has sent a JoinGroup with the metadata
-    ``updated``; None if another member still has group.protocol=consumer, or the settings or the
-    size of the records forbid the downgrade.
+    """Returns the classic group after a downgrade that the JoinGroup of ``joined`` caused.
+    ``updated`` is the metadata in that JoinGroup.
 
-    The group rebalances unless all members already have the partitions of an unchanged target.
-    Kafka does not rebalance if only other members are behind: two members then own a partition.
+    Returns None if another member still has group.protocol=consumer, or if the settings or the size
+    of the records forbid the downgrade.
+
+    The group rebalances unless all members already own exactly the partitions of their targets, and
+    these targets are unchanged. Kafka does not rebalance if only other members do not own their
+    targets yet; two members then own the same partition.
     """
     gone = {joined.member_id}
     if joined.metadata.classic is not None:
@@ -109,7 +111,6 @@ def downgrade_by_join(
 
 
 def remaining(group: ConsumerGroup, gone: Collection[str]) -> list[Remaining]:
-    """Returns the members that are not in ``gone``."""
     return [
         Remaining(name, each.metadata, each.current)
         for name, each in group.members.items()
@@ -118,8 +119,8 @@ def remaining(group: ConsumerGroup, gone: Collection[str]) -> list[Remaining]:
 
 
 def _is_settled(group: ConsumerGroup, joined: ConsumerMember, updated: MemberMetadata) -> bool:
-    """Returns whether all members have their targets, and the member that joins subscribes to the
-    same topics as before."""
+    """Returns whether all members own the partitions of their targets, and the joining member
+    subscribes to the same topics as before."""
     epoch = group.epoch.epoch
     return (
         not group.refresh_wanted
@@ -169,10 +170,12 @@ def _classic_group(step: Step, group: ConsumerGroup, left: Sequence[Remaining]) 
 
 
 def _held(current: CurrentAssignment) -> dict[bytes, list[int]]:
-    """Returns the partitions that the member may own: assigned, or not yet given up.
+    """Returns the partitions that the member may own: the assigned partitions, and those that it
+    has not given up yet.
 
-    Kafka writes the member's target. If the group is upgraded again before the member has rejoined,
-    another member then receives partitions that this member still owns.
+    The record of the classic group gets these partitions as the member's assignment. Kafka writes
+    the member's target instead. If the group is then upgraded again before the member has rejoined,
+    Kafka assigns partitions that this member still owns to another member.
     """
     held: dict[bytes, list[int]] = {}
     for side in (current.assigned, current.revoking):

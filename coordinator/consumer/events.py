@@ -13,7 +13,7 @@ from protocol.slotted import slotted
 
 
 class EpochCause(StrEnum):
-    """Why the epoch of a consumer, share or streams group rose."""
+    """The cause for which the epoch of a consumer, share or streams group rose."""
 
     MEMBER_JOINED = "member_joined"
     MEMBER_LEFT = "member_left"
@@ -26,16 +26,15 @@ class EpochCause(StrEnum):
     PARTITIONS_INITIALIZED = "partitions_initialized"
     """Partitions of a share group can be assigned, because their delivery state is initialized."""
     METADATA_CHANGED = "metadata_changed"
-    """A member of a streams group has another host, process or endpoint."""
+    """A member of a streams group has changed its host, process or endpoint."""
     SETTINGS_CHANGED = "settings_changed"
-    """A setting of the assignor of a streams group has another value."""
     ASKED_FOR = "asked_for"
     """A test requested the new epoch from a broker in test mode."""
 
 
 @slotted
 class EpochBumped:
-    """The epoch of a group was raised; the next target assignment has this epoch."""
+    """The epoch of a group was raised. The next target assignment gets this epoch."""
 
     group_id: str
     epoch: int
@@ -43,9 +42,10 @@ class EpochBumped:
     member_id: str
     """The member that caused the new epoch; "" if no single member did."""
     detail: str
-    """The cause of the new epoch, in words."""
+    """The cause of the new epoch, as text for the journal."""
     awaited: tuple[str, ...] = ()
-    """The first of the members that must send a heartbeat or give up partitions."""
+    """The ids of the members that must adopt the new epoch by a heartbeat. The tuple has at most
+    `AWAITED_NAMED` ids."""
     type: str = "consumer"
     """The type of the group, as in ListGroups."""
 
@@ -59,14 +59,13 @@ class TargetComputed:
     assignor: str
     members: int
     changed: int
-    """The number of members whose target changed."""
     moved: str
-    """The partitions that get another owner, in words."""
+    """The partitions that get another owner, as text."""
 
 
 @slotted
 class GroupReconciled:
-    """Every member of a group has its target assignment; an `Assigned` event follows."""
+    """Every member of a group has adopted its target assignment. An `Assigned` event follows."""
 
     group_id: str
     epoch: int
@@ -85,21 +84,20 @@ class MemberReconciled:
 
 @slotted
 class RegexesWanted:
-    """The regexes of a group must be resolved to topics. The broker resolves them outside the core
-    and then calls the shard."""
+    """The regexes of a group must be resolved to topics. The broker resolves the regexes outside
+    the shard and then passes the result to the shard."""
 
     group_id: str
     regexes: tuple[str, ...]
     version: int
-    """The version of the image of the topics."""
     sender: Hashable
-    """The connection whose principal must have DESCRIBE on the topics."""
+    """The connection whose principal must have the right DESCRIBE on the matched topics."""
 
 
 @slotted
 class RegexesResolved:
-    """Regexes were resolved. The event has the topics that match now but did not match before, and
-    the topics that matched before but do not match now."""
+    """Regexes were resolved. The event contains the topics that have begun to match, and the topics
+    that no longer match."""
 
     group_id: str
     regexes: tuple[str, ...]

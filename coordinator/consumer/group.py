@@ -1,9 +1,9 @@
-"""The state of a consumer group, which results from its records.
+"""The state of a consumer group. This state results from the records in the log.
 
-Only `ConsumerGroup.fold` changes the state that records store, live and at load. Timers and
-``refresh_wanted`` are not stored: a load initializes them. Logs of other writers need tolerance:
-after compaction a member may have a current assignment but no metadata, or metadata but no current
-assignment; a tombstone may be for a record that does not exist.
+Only `ConsumerGroup.fold` changes it, for new records and at load. Timers and ``refresh_wanted`` are
+not stored in records: a load initializes them. The log may have been written by other brokers.
+After compaction a member may have a current assignment but no metadata, or metadata but no current
+assignment. A tombstone may be for a record that does not exist.
 
 Source: Kafka 4.3.1 ``ConsumerGroup``, ``ModernGroup``, ``GroupMetadataManager.replay``.
 """
@@ -37,7 +37,7 @@ from offsets.consumer_records import (
 
 INITIAL_EPOCH = 1
 """The epoch of a new group and of its target assignment. The first member raises the group's epoch
-to 2 (Kafka 4.3; to 1 in earlier versions)."""
+to 2, as in Kafka 4.3 (to 1 in earlier versions)."""
 JOINING_EPOCH = 0
 LEAVING_EPOCH = -1
 STATIC_LEAVING_EPOCH = -2
@@ -67,26 +67,26 @@ class ConsumerMember:
         """The member's metadata. Only `ConsumerGroup.fold` changes ``metadata`` and ``current``."""
         self.current = NO_ASSIGNMENT
         self.encoded: tuple[CurrentAssignment, bytes] | None = None
-        """The cached result of `ConsumerMemberView.assignment`, with the assignment that was
-        encoded."""
+        """The cached result of `ConsumerMemberView.assignment`: the assignment, and its encoded
+        form."""
         self.idle_reply: ConsumerHeartbeatReply | None = None
-        """The last reply to a heartbeat that changed nothing; equal replies are the same object."""
+        """The last reply to a heartbeat that changed nothing. The next such reply is the same
+        object if it is equal."""
         self.session = GroupTimer(group_id, member_id)
-        """The timer of the session, armed by every accepted heartbeat. The member is removed when
-        the timer is due."""
+        """The timer of the member's session, which every accepted heartbeat extends. When it is
+        due, the member is removed."""
         self.rebalance = GroupTimer(group_id, member_id)
-        """The timer of the rebalance timeout, armed while the member is UNREVOKED. The member is
-        removed when the timer is due."""
+        """The timer of the rebalance timeout. It runs while the member is UNREVOKED. When it is
+        due, the member is removed."""
 
     @property
     def is_away(self) -> bool:
-        """Returns whether this static member has left temporarily."""
         return self.current.epoch == STATIC_LEAVING_EPOCH
 
 
 def session_timeout_ms(config: GroupConfig, member: ConsumerMember) -> int:
-    """Returns the session timeout of a member. A classic member has an individual timeout; other
-    members have the group's."""
+    """Returns the session timeout of a member. A classic member has a timeout of its own; other
+    members have the group's timeout."""
     classic = member.metadata.classic
     if classic is not None:
         return classic.session_timeout_ms
@@ -124,49 +124,46 @@ class ConsumerGroup:
         self.epoch = GroupEpoch(INITIAL_EPOCH)
         self.epoch_ms = -1
         """The wall time in ms at which the epoch was last raised; -1 if unknown. If the group has
-        no members, it became empty at this time."""
+        no members, it has been empty since this time."""
         self.expiry_warned_ms = 0
-        """The shortest warning time before the expiry of offsets that was already reported; 0 if
-        none was."""
+        """The shortest of the warning times within which offsets of the group were due to expire at
+        the last check; 0 if no offset was."""
         self.target_epoch = TargetEpoch(INITIAL_EPOCH)
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
-        """Member id by instance id."""
+        """The member id of each static member, by instance id."""
         self.targets: dict[str, Assignment] = {}
-        """The target assignment, by member id. A member that joined after the target was computed
-        is missing."""
+        """The target assignment of each member, by member id. A member that joined after the target
+        was computed is missing."""
         self.regexes: dict[str, ResolvedRegex] = {}
-        """The topics of each regex that is resolved."""
         self.holders: dict[tuple[bytes, int], str] = {}
-        """For each assigned or revoking partition, the id of the member that has it."""
+        """For each partition that a member owns or is revoking, the id of the member."""
         self.has_topics_record = False
-        """True if the log has a record of type 4; the next change of the epoch deletes this record.
-        """
+        """True if the log has a record of type 4 for this group. The next change of the epoch
+        deletes this record."""
         self.refresh_wanted = True
-        """True if topics may have changed since the metadata hash was computed: after a load, or
-        after a subscribed topic was created, changed or deleted."""
+        """True if topics may have changed since the metadata hash was computed. This is so after a
+        load, and after a subscribed topic was created, changed or deleted."""
         self.changed_ms = 0
-        """The monotonic time in ms of the last step that wrote records, or of the load."""
+        """The monotonic time in ms of the last step that wrote records; after a load, the time of
+        the load."""
         self.resolving = False
-        """True while the broker resolves the group's regexes."""
         self.resolved_ms = 0
         """The monotonic time in ms at which the last resolution of regexes began."""
         self.resolved_version = -1
-        """The version of the topics' image at ``resolved_ms``; -1 if no regex was resolved since
-        the load."""
+        """The version of the topics image for which regexes were last resolved; -1 if no regex was
+        resolved since the load."""
         self.classic_members = 0
-        """The number of classic members."""
         self._behind: set[str] | None = None
-        """The result of `behind`; None after the target's epoch has changed."""
+        """The cached result of `behind`; None if the target's epoch has changed since it was
+        computed."""
         self.name_counts: dict[str, int] = {}
-        """The number of members that subscribe to each topic by name."""
         self.regex_counts: dict[str, int] = {}
-        """The number of members that subscribe by each regex."""
 
     # -------------------------------------------------------------------------------------- fold
 
     def fold(self, record: ConsumerRecord, timestamp_ms: int = -1) -> None:
-        """Applies a record that is in the log; ``timestamp_ms`` is the wall time at which the
+        """Applies a record that is in the log. ``timestamp_ms`` is the wall time at which the
         record was written."""
         if isinstance(record, CurrentRecord):
             self._fold_current(record.member_id, record.value)
@@ -228,14 +225,15 @@ class ConsumerGroup:
         return member
 
     def _note_progress(self, member: ConsumerMember) -> None:
-        """Keeps `behind` right after a change of the member's current assignment."""
+        """Updates the cached result of `behind` after a change of the member's current
+        assignment."""
         if self._behind is not None:
             note = self._behind.add if self._is_behind(member) else self._behind.discard
             note(member.member_id)
 
     def _release(self, member_id: str, current: CurrentAssignment) -> None:
-        """Removes the member from the holders of its partitions; a partition that another member
-        has taken stays."""
+        """Removes the member from the holders of its partitions. A partition that another member
+        has taken over keeps that holder."""
         for partitions in (current.assigned, current.revoking):
             for key in _keys(partitions):
                 if self.holders.get(key) == member_id:
@@ -249,11 +247,9 @@ class ConsumerGroup:
             _add(self.regex_counts, metadata.subscribed_regex, step)
 
     def records(self) -> Iterator[ConsumerRecord]:
-        """Yields the records that a fully compacted log would have of this group, for snapshots.
-
-        The group may change between two steps; a later record in the log then corrects a yielded
-        record.
-        """
+        """Yields, for snapshots, the records that a fully compacted log would have of this group.
+        The group may change during the iteration; a later record in the log then corrects a yielded
+        record."""
         members = list(self.members.items())
         for member_id, member in members:
             yield MemberRecord(member_id, member.metadata)
@@ -269,14 +265,13 @@ class ConsumerGroup:
             yield CurrentRecord(member_id, member.current)
 
     def new_member(self, member_id: str) -> ConsumerMember:
-        """Returns a new member whose timers can be armed before the member's records are in the
+        """Returns a new member. Its timers can be armed before the member's records are in the
         log."""
         return self._member(member_id)
 
     # ------------------------------------------------------------------------------------- views
 
     def state(self) -> ConsumerGroupState:
-        """The state of the group, derived from its epochs and members."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch.epoch > self.target_epoch.epoch:
@@ -284,11 +279,8 @@ class ConsumerGroup:
         return ConsumerGroupState.RECONCILING if self.behind() else ConsumerGroupState.STABLE
 
     def behind(self) -> Set[str]:
-        """Returns the ids of the members that do not have the target's epoch or are not STABLE.
-
-        Each step of a member asks for them, so they are computed once for each target and then
-        kept.
-        """
+        """Returns the ids of the members that are not STABLE at the target's epoch. Most steps need
+        these ids, so they are cached for each target."""
         if self._behind is None:
             members = self.members.values()
             self._behind = {each.member_id for each in members if self._is_behind(each)}
@@ -305,16 +297,13 @@ class ConsumerGroup:
 
     @property
     def has_regexes(self) -> bool:
-        """Whether a member subscribes by regex."""
         return bool(self.regex_counts)
 
     @property
     def used_regexes(self) -> Set[str]:
-        """The regexes by which members subscribe."""
         return self.regex_counts.keys()
 
     def regex_members(self, regex: str) -> int:
-        """The number of members that subscribe by this regex."""
         return self.regex_counts.get(regex, 0)
 
     def subscribed_names(self) -> set[str]:
@@ -327,7 +316,7 @@ class ConsumerGroup:
         return names
 
     def subscribes_to(self, name: str) -> bool:
-        """Whether a member subscribes to the topic, by name or by resolved regex."""
+        """Returns whether a member subscribes to the topic, by name or by resolved regex."""
         return name in self.name_counts or any(
             name in self.regexes[regex].topics
             for regex in self.regex_counts
@@ -335,7 +324,8 @@ class ConsumerGroup:
         )
 
     def knows_subscriptions(self) -> bool:
-        """Whether all members' regexes are resolved."""
+        """Returns whether all regexes of the members are resolved, so that all subscribed topics
+        are known."""
         return self.regex_counts.keys() <= self.regexes.keys()
 
     def topics_of(self, metadata: MemberMetadata, image: TopicsImage) -> list[Topic]:
@@ -344,7 +334,6 @@ class ConsumerGroup:
         return image.existing(self._names_of(metadata))
 
     def topic_ids_of(self, metadata: MemberMetadata, image: TopicsImage) -> set[bytes]:
-        """The ids of `topics_of`."""
         by_name = image.by_name
         return {by_name[name].topic_id for name in self._names_of(metadata) if name in by_name}
 

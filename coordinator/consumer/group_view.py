@@ -1,5 +1,5 @@
-"""Implements `GroupView` for consumer groups; metrics, verdicts and pages read all groups through
-this interface."""
+"""Implements `GroupView` for consumer groups. Metrics, verdicts and web pages read all groups
+through this interface."""
 
 from __future__ import annotations
 
@@ -15,27 +15,25 @@ from protocol.deadlines import NEVER
 
 _KNOWN_STATES = frozenset(MemberState)
 REVOKE = "revoke"
-"""The phase of a group that waits for members to give up partitions; see `Awaited`."""
+"""The phase in `Awaited` of a group that waits for members to give up partitions."""
 
 
 class ConsumerMemberView(ModernMemberView[ConsumerGroup, ConsumerMember]):
-    """Implements `MemberView`."""
+    """Implements `MemberView` for members of consumer groups."""
 
     __slots__ = ()
 
     @property
     def group_instance_id(self) -> str | None:
-        """Returns the instance id of a static member; None for a dynamic member."""
         return self._member.metadata.instance_id
 
     @property
     def session_timeout_ms(self) -> int:
-        """Returns the session timeout in ms."""
         return session_timeout_ms(self._state.config, self._member)
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """Returns the time in ms within which the member must give up partitions; clients send
+        """Returns the time in ms within which the member must give up partitions. Clients use
         max.poll.interval.ms."""
         return self._member.metadata.rebalance_timeout_ms
 
@@ -48,8 +46,8 @@ class ConsumerMemberView(ModernMemberView[ConsumerGroup, ConsumerMember]):
 
     @property
     def assignment(self) -> bytes:
-        """Returns the member's assigned partitions in the classic consumer protocol, without
-        deleted topics."""
+        """Returns the member's assigned partitions without deleted topics, encoded in the format of
+        the classic consumer protocol."""
         member, names = self._member, self._state.topics.names
         kept = member.encoded
         if kept is None or kept[0] is not member.current:
@@ -58,7 +56,6 @@ class ConsumerMemberView(ModernMemberView[ConsumerGroup, ConsumerMember]):
 
     @property
     def reconciliation(self) -> Reconciliation:
-        """Returns the progress of the member towards its target assignment."""
         member, names = self._member, self._state.topics.names
         current, target = member.current, self._group.target_of(member.member_id)
         until_ms = member.rebalance.due_ms
@@ -87,7 +84,7 @@ class ConsumerMemberView(ModernMemberView[ConsumerGroup, ConsumerMember]):
 
 
 class ConsumerGroupView(ModernGroupView[ConsumerGroup]):
-    """Implements `GroupView`."""
+    """Implements `GroupView` for consumer groups."""
 
     __slots__ = ()
 
@@ -99,18 +96,16 @@ class ConsumerGroupView(ModernGroupView[ConsumerGroup]):
 
     @property
     def state(self) -> ConsumerGroupState:
-        """Returns the state, which is derived from epochs and members."""
         return self._group.state()
 
     @property
     def protocol_name(self) -> str | None:
-        """Returns the name of the assignor."""
         members = {name: each.metadata for name, each in self._group.members.items()}
         return preferred_assignor(members, self._state.config.consumer_assignors)
 
     def awaited(self) -> Awaited:
-        """Returns the members that must give up partitions, and the time at which the first of them
-        is removed."""
+        """Returns the members that must give up partitions, and the earliest time at which one of
+        them is removed."""
         members = self._group.members.values()
         late = [each for each in members if each.current.state == MemberState.UNREVOKED]
         due_ms = min((each.rebalance.due_ms for each in late), default=NEVER)

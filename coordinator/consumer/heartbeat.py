@@ -1,9 +1,8 @@
 """ConsumerGroupHeartbeat of a member that joins or stays. The heartbeat of a member that leaves is
 in leaving.py.
 
-The request is answered immediately; `advance` changes the group.
-
-Source: KIP-848; Kafka 4.3.1 ``GroupMetadataManager.consumerGroupHeartbeat``.
+Every request is answered immediately. `advance` changes the group. Source: KIP-848; Kafka 4.3.1
+``GroupMetadataManager.consumerGroupHeartbeat``.
 """
 
 from __future__ import annotations
@@ -42,10 +41,7 @@ def idle_heartbeat(
     state: ShardState, call: ConsumerHeartbeat, now: Now
 ) -> ConsumerHeartbeatReply | None:
     """Returns the reply to a heartbeat of a stable member that reports no change; None for any
-    other heartbeat.
-
-    Most heartbeats are of this kind: they extend the session and change nothing else.
-    """
+    other heartbeat. Such a heartbeat, the most frequent kind, only extends the session."""
     if not call.reports_no_change:
         return None
     group = state.consumer_groups.get(call.group_id)
@@ -80,7 +76,6 @@ def idle_heartbeat(
 
 
 def heartbeat(step: Step, call: ConsumerHeartbeat) -> None:
-    """Handles one ConsumerGroupHeartbeat."""
     refused = _malformed(call) or _unknown_assignor(step, call)
     if refused is None:
         if call.member_epoch < 0:
@@ -101,7 +96,8 @@ def heartbeat(step: Step, call: ConsumerHeartbeat) -> None:
 
 
 def _malformed(call: ConsumerHeartbeat) -> Refused | None:
-    """Returns INVALID_REQUEST if the protocol forbids the request; the texts are Kafka's."""
+    """Returns INVALID_REQUEST if the protocol forbids the request, else None. The error messages
+    are Kafka's."""
     text = ""
     if not call.member_id.strip() and (call.makes_own_id or call.member_epoch != JOINING_EPOCH):
         text = "MemberId can't be empty."
@@ -140,7 +136,8 @@ def _unknown_assignor(step: Step, call: ConsumerHeartbeat) -> Refused | None:
 
 
 def _admit(step: Step, call: ConsumerHeartbeat) -> Admitted | Refused:
-    """Finds the group and the member of a heartbeat, and makes Kafka's checks in Kafka's order."""
+    """Finds the group and the member of a heartbeat. Makes the same checks as Kafka, in the same
+    order."""
     state = step.state
     conversion: Sequence[ConsumerRecord] = ()
     group = state.consumer_groups.get(call.group_id)
@@ -190,8 +187,8 @@ def _admit(step: Step, call: ConsumerHeartbeat) -> Admitted | Refused:
 def _static_member(
     group: ConsumerGroup, call: ConsumerHeartbeat, member_id: str
 ) -> ConsumerMember | Refused | None:
-    """Returns the member that has the instance id; None if no member has it and the sender
-    joins."""
+    """Returns the member that has the instance id of the heartbeat. Returns None if no member has
+    the instance id and the sender joins."""
     holder_id = group.static_members.get(call.instance_id or "")
     if holder_id is None:
         if call.member_epoch == JOINING_EPOCH:
@@ -216,10 +213,10 @@ def _static_member(
 
 
 def _check_epoch(member: ConsumerMember, call: ConsumerHeartbeat) -> Refused | None:
-    """Returns FENCED_MEMBER_EPOCH if the member can't have the epoch of the heartbeat; else None.
+    """Returns FENCED_MEMBER_EPOCH if the epoch of the heartbeat is wrong, else None.
 
-    A member whose last response was lost has its previous epoch; it is accepted if it owns only
-    partitions that were assigned to it before.
+    A member whose last response was lost sends its previous epoch. This epoch is accepted if the
+    member lists only partitions that are assigned to it.
     """
     current, epoch = member.current, call.member_epoch
     if epoch in (JOINING_EPOCH, current.epoch):
@@ -241,7 +238,6 @@ def _check_epoch(member: ConsumerMember, call: ConsumerHeartbeat) -> Refused | N
 
 
 def _stay(step: Step, call: ConsumerHeartbeat) -> Refused | None:
-    """Handles a heartbeat of a member that joins or stays."""
     admitted = _admit(step, call)
     if isinstance(admitted, Refused):
         return admitted
@@ -275,8 +271,8 @@ def _stay(step: Step, call: ConsumerHeartbeat) -> Refused | None:
 
 
 def _updated(metadata: MemberMetadata, call: ConsumerHeartbeat) -> MemberMetadata:
-    """Returns the metadata with the changes of the request; the same object if the request does not
-    change the metadata."""
+    """Returns the metadata with the changes of the request. If nothing changes, returns the same
+    object."""
     names = metadata.subscribed_topics
     if call.subscribed_topics is not None:
         names = tuple(sorted(set(call.subscribed_topics)))

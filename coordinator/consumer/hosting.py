@@ -11,8 +11,8 @@ from offsets.consumer_records import ConsumerGroupRun, EpochRecord, MemberRecord
 
 
 def replay(state: ShardState, run: ConsumerGroupRun) -> None:
-    """Applies records to their group. The first record creates the group, the last tombstone
-    removes it."""
+    """Applies records to the group that they belong to. The first record creates the group, the
+    last tombstone removes it."""
     groups = state.consumer_groups
     group = groups.get(run.group_id)
     removed: list[ConsumerMember] = []
@@ -37,7 +37,7 @@ def replay(state: ShardState, run: ConsumerGroupRun) -> None:
 
 
 def fire(step: Step, timer: GroupTimer) -> None:
-    """Handles a timer that is due; has no effect if the timer's member no longer exists."""
+    """Handles a timer that is due. It has no effect if the timer's member no longer exists."""
     group = step.state.consumer_groups.get(timer.group_id)
     member = None if group is None else group.members.get(timer.member_id)
     if group is None or member is None:
@@ -49,7 +49,7 @@ def fire(step: Step, timer: GroupTimer) -> None:
 
 
 def wake(step: Step, group: ConsumerGroup) -> None:
-    """Start the timers of a loaded group with their full timeouts."""
+    """Starts the timers of a loaded group, each with its full timeout."""
     group.changed_ms = step.now.mono_ms
     for member in group.members.values():
         step.arm(member.session, session_timeout_ms(step.state.config, member))
@@ -58,8 +58,8 @@ def wake(step: Step, group: ConsumerGroup) -> None:
 
 
 def topic_changed(state: ShardState, name: str) -> None:
-    """Marks each group that subscribes to a changed topic, so that its next heartbeat compares the
-    metadata hash."""
+    """Marks each group that subscribes to a changed topic. The next heartbeat of a marked group
+    compares the metadata hash."""
     for group in state.consumer_groups.values():
         if not group.refresh_wanted and group.subscribes_to(name):
             group.refresh_wanted = True

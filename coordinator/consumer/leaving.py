@@ -1,7 +1,5 @@
-"""Removes members of consumer groups that leave by request or are fenced.
-
-Source: Kafka 4.3.1 ``GroupMetadataManager.consumerGroupLeave``, ``consumerGroupFenceMembers``.
-"""
+"""Removes members of consumer groups: members that leave, and members that the coordinator fences.
+Source: Kafka 4.3.1 ``GroupMetadataManager.consumerGroupLeave``, ``consumerGroupFenceMembers``."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ from protocol.errors import FENCED_INSTANCE_ID, GROUP_ID_NOT_FOUND, NONE, UNKNOW
 
 
 def leave(step: Step, call: ConsumerHeartbeat) -> Refused | None:
-    """Handles a heartbeat with epoch -1 or -2, by which a member leaves."""
+    """Handles a heartbeat by which a member leaves: with epoch -1, or temporarily with epoch -2."""
     group = step.state.consumer_groups.get(call.group_id)
     if group is None:
         text = f"Consumer group {call.group_id} not found."
@@ -61,8 +59,8 @@ def leave(step: Step, call: ConsumerHeartbeat) -> Refused | None:
 
 
 def leave_for_a_while(step: Step, group: ConsumerGroup, member: ConsumerMember) -> None:
-    """Handles a static member that leaves temporarily; it keeps its partitions until its session
-    expires."""
+    """Handles a static member that leaves temporarily. The member keeps its partitions until its
+    session expires."""
     before = member.current
     assigned = {topic: dict.fromkeys(epochs, 0) for topic, epochs in before.assigned.items()}
     after = replace(before, epoch=STATIC_LEAVING_EPOCH, assigned=assigned, revoking={})
@@ -80,8 +78,8 @@ def fence(
     detail: str,
     silent_ms: int = -1,
 ) -> None:
-    """Removes members and raises the epoch; a later heartbeat computes the target without these
-    members."""
+    """Removes members and raises the epoch. The next heartbeat of the group computes a target
+    without these members."""
     left = {
         EpochCause.MEMBER_LEFT: Cause.MEMBER_LEFT,
         EpochCause.SESSION_EXPIRED: Cause.SESSION_EXPIRED,
@@ -122,7 +120,6 @@ def fence(
 
 
 def session_due(step: Step, group: ConsumerGroup, member: ConsumerMember) -> None:
-    """Removes a member whose session has expired."""
     silent_ms = session_timeout_ms(step.state.config, member)
     detail = f"session expired, no heartbeat for {seconds(silent_ms)}"
     fence(step, group, [member], EpochCause.SESSION_EXPIRED, detail, silent_ms)

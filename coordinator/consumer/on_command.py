@@ -1,4 +1,5 @@
-"""Test commands on a consumer group; `coordinator/on_command.py` describes them."""
+"""Test commands on a consumer group, for a broker in test mode; `coordinator/on_command.py`
+describes the commands."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from offsets.consumer_records import ConsumerGroupRun
 
 
 def rebalance(step: Step, group: ConsumerGroup, why: str) -> None:
-    """Raises the epoch, so that the next heartbeat computes the target again."""
+    """Raises the epoch, so that the next heartbeat of the group computes the target again."""
     changes = Changes(group)
     changes.bump(changes.metadata_hash(step.state.topics))
     group.changed_ms = step.now.mono_ms
@@ -26,7 +27,6 @@ def rebalance(step: Step, group: ConsumerGroup, why: str) -> None:
 
 
 def expire(step: Step, group: ConsumerGroup, member: ConsumerMember, why: str) -> None:
-    """Ends a member's session immediately."""
     left_ms = member.session.due_ms - step.now.mono_ms
     silent_ms = max(session_timeout_ms(step.state.config, member) - left_ms, 0)
     detail = f"session expired, no heartbeat for {seconds(silent_ms)} ({why})"
@@ -36,7 +36,6 @@ def expire(step: Step, group: ConsumerGroup, member: ConsumerMember, why: str) -
 def take_over(
     step: Step, group: ConsumerGroup, old: ConsumerMember, member_id: str, client_id: str
 ) -> None:
-    """Replaces a static member by a new member with the same instance id."""
     metadata = replace(old.metadata, client_id=client_id)
     advanced = advance(step, Admitted(group, member_id, None, old), metadata, {})
     if not isinstance(advanced, Refused):
@@ -45,6 +44,7 @@ def take_over(
 
 
 def away(step: Step, group: ConsumerGroup, member: ConsumerMember) -> None:
-    """Makes a static member leave temporarily, so that its instance can rejoin."""
+    """Makes a static member leave temporarily, so that a new member with its instance id can
+    join."""
     if member.metadata.classic is None:
         leave_for_a_while(step, group, member)

@@ -1,9 +1,9 @@
 """Reconciliation: one step of a member from its current assignment towards its target assignment.
 
-A member first gives up partitions, then confirms this, then receives the partitions of its target
-that no other member holds. Each heartbeat makes at most one step. A member *holds* a partition
-while the partition is assigned to it or revoking; other members do not receive the partition until
-the holder has confirmed.
+A member gives up partitions, then confirms that it has given them up, then receives the partitions
+of its target that no other member holds. Each heartbeat makes at most one step. A member *holds* a
+partition while the partition is assigned to it or revoking. Other members do not receive the
+partition until the holder has confirmed.
 
 Source: KIP-848; Kafka 4.3.1 ``CurrentAssignmentBuilder``.
 """
@@ -17,35 +17,34 @@ from coordinator.consumer.states import MemberState
 from offsets.consumer_records import AssignedEpochs, Assignment, CurrentAssignment
 
 Owned = Mapping[bytes, Collection[int]]
-"""The partitions that a member reports to own, by topic id."""
+"""The partitions that a member's heartbeat lists as owned, by topic id."""
 
 Holders = Mapping[tuple[bytes, int], str]
-"""The id of the member that holds each (topic id, partition)."""
+"""The id of the member that holds each partition, by (topic id, partition)."""
 
 
 class Towards(NamedTuple):
-    """The goal of a member's reconciliation."""
+    """The goal of one member's reconciliation: its target assignment. The tuple also has the
+    partitions that other members hold."""
 
     member_id: str
 
     epoch: int
-    """The epoch of the target assignment."""
     target: Assignment
-    """The target of this member."""
     subscribed: Collection[bytes]
-    """The ids of the topics to which the member subscribes now, by name or by regex."""
+    """The ids of the topics to which the member currently subscribes, by name or by regex."""
     holders: Holders
 
 
 def reconcile(
     current: CurrentAssignment, towards: Towards, owned: Owned | None, *, subscription_changed: bool
 ) -> CurrentAssignment:
-    """Returns the member's assignment after one step; the same object if the assignment does not
-    change.
+    """Returns the member's assignment after one step. If the assignment does not change, returns
+    the same object.
 
-    ``owned`` are the partitions that the member's request lists. With None the member counts as the
-    owner of all partitions that it had. ``subscription_changed`` is true if this request changed
-    the member's subscription.
+    ``owned`` are the partitions that the member's request lists. If it is None, the member may
+    still own all partitions that were assigned to it. ``subscription_changed`` is true if this
+    request changed the member's subscription.
     """
     match current.state:
         case MemberState.STABLE:
@@ -63,7 +62,8 @@ def reconcile(
 
 
 def _next(current: CurrentAssignment, towards: Towards, owned: Owned | None) -> CurrentAssignment:
-    """Returns the assignment after the next step of a member that has nothing to confirm."""
+    """Returns the assignment of a member after its next step. The member has confirmed all earlier
+    revocations."""
     kept: dict[bytes, dict[int, int]] = {}
     revoked: dict[bytes, dict[int, int]] = {}
     given: dict[bytes, list[int]] = {}
@@ -92,8 +92,8 @@ def _next(current: CurrentAssignment, towards: Towards, owned: Owned | None) -> 
 
 
 def _trim(current: CurrentAssignment, towards: Towards, owned: Owned | None) -> CurrentAssignment:
-    """Returns the assignment without the topics to which the member no longer subscribes; used
-    before a new target exists."""
+    """Returns the assignment without the topics to which the member no longer subscribes. Used when
+    the subscription has changed and no new target exists yet."""
     kept = {t: epochs for t, epochs in current.assigned.items() if t in towards.subscribed}
     if len(kept) == len(current.assigned):
         return current
@@ -107,7 +107,8 @@ def _trim(current: CurrentAssignment, towards: Towards, owned: Owned | None) -> 
 
 
 def _owns_any(owned: Owned | None, partitions: AssignedEpochs) -> bool:
-    """Whether a member that lists ``owned`` may still own one of these partitions."""
+    """Returns whether the member may still own one of ``partitions``. ``owned`` are the partitions
+    that its request lists; None means that it may own all."""
     if owned is None:
         return bool(partitions)
     return any(
@@ -125,7 +126,7 @@ def _changed(
     assigned: AssignedEpochs,
     revoking: AssignedEpochs,
 ) -> CurrentAssignment:
-    """Returns an assignment with these values; the same object if the values are equal to those of
+    """Returns an assignment with these values. If ``current`` has the same values, returns
     ``current``."""
     values = (epoch, current.epoch, state, assigned, revoking)
     if values == (

@@ -1,8 +1,9 @@
-"""Subscriptions by regex: determines when a group's regexes are resolved, and applies the result.
+"""Subscriptions by regex: decides when a group's regexes are resolved, and applies the result.
 
-A regex must match the whole name of a topic. The broker matches names outside the core, between two
-calls, since matching may take long: `ask` emits `RegexesWanted`, and the broker passes the topics
-to `resolved`. Until then a member with a new regex has no partitions of the regex's topics.
+A regex must match the whole name of a topic. Matching may take long, so the broker matches names
+outside the shard, between two calls: `ask` emits `RegexesWanted`, and the broker passes the
+matching topics to `resolved`. Until then a member with a new regex has no partitions of the regex's
+topics.
 
 Source: Kafka 4.3.1 ``GroupMetadataManager.maybeUpdateRegularExpressions``, ``TopicRegexResolver``.
 Kafka waits at least 10 s between two resolutions of a group; Muster resolves a new regex
@@ -30,7 +31,7 @@ changed."""
 
 
 def is_due(group: ConsumerGroup, used: Set[str], topics: TopicsImage, now: Now) -> bool:
-    """Returns whether the regexes ``used``, by which members subscribe, must be resolved now."""
+    """Returns whether the regexes ``used``, to which members subscribe, must be resolved now."""
     if group.resolving or not used:
         return False
     if not used <= group.regexes.keys():
@@ -58,10 +59,10 @@ def ask(step: Step, changes: Changes, sender: Hashable) -> None:
 def resolved(
     step: Step, group: ConsumerGroup, topics_by_regex: Mapping[str, tuple[str, ...]], version: int
 ) -> None:
-    """Writes the topics of regexes, and raises the epoch if the topics changed.
+    """Writes the topics that match each regex, and raises the epoch if these topics changed.
 
-    ``version`` is the version of the image at the start of the resolution. A regex by which no
-    member subscribes any more is omitted. An empty mapping means that the resolution failed.
+    ``version`` is the version of the topics image at the start of the resolution. A regex to which
+    no member subscribes any more is ignored. An empty mapping means that the resolution failed.
     """
     group.resolving = False
     changes = Changes(group)

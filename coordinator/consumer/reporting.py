@@ -22,8 +22,8 @@ def epoch_bumped(
     *,
     subscription_changed: bool,
 ) -> None:
-    """Emits the event that a member's request raised the epoch, because of its subscription or of a
-    changed topic."""
+    """Emits the event that a member's request raised the epoch, either because its subscription
+    changed or because a topic changed."""
     group = changes.group
     name = who(member_id, metadata)
     if member_id not in group.members:
@@ -40,8 +40,8 @@ def epoch_bumped(
 
 
 def reconciled(step: Step, changes: Changes, member_id: str, after: CurrentAssignment) -> None:
-    """Emits the event that the group is stable, if this step of the member makes the group
-    stable."""
+    """Emits the event that the group is stable, if the member's step from one assignment to the
+    next has made the group stable."""
     group, epoch = changes.group, changes.target_epoch.epoch
     if epoch < changes.epoch.epoch:
         return

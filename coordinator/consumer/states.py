@@ -1,7 +1,8 @@
 """The states of a member and of a consumer group, on one page.
 
-A *member* has an epoch, *assigned* partitions and *revoking* partitions. The member must give up
-the revoking partitions and has not confirmed this yet. Records store a member's state.
+A *member* has an epoch, *assigned* partitions and *revoking* partitions. The revoking partitions
+are those that the member must give up and has not confirmed to have given up. Records store a
+member's state.
 
     STABLE       it owns its assigned partitions; at the target's epoch it has its whole target
     UNREVOKED    it owns partitions that it must give up; its epoch is unchanged until it confirms
@@ -15,8 +16,8 @@ the revoking partitions and has not confirmed this yet. Records store a member's
     any state  -> removed      it leaves; its session expires; it is UNREVOKED for longer than its
                                rebalance timeout
 
-A *group* has an epoch, which each change of members, subscriptions or topics raises, and a target
-assignment with the epoch at which it was computed. The state of a group is derived, not stored.
+A *group* has an epoch, which each change of members, subscriptions or topics raises. Its target
+assignment has the epoch at which it was computed. The state of a group is derived, not stored.
 
     EMPTY        it has no members
     ASSIGNING    the group's epoch is above the target's: the next heartbeat computes a target
@@ -32,7 +33,8 @@ from enum import Enum, IntEnum
 
 
 class MemberState(IntEnum):
-    """The state of a member; the values are those in ConsumerGroupCurrentMemberAssignmentValue."""
+    """The state of a member. The values are those of the record
+    ConsumerGroupCurrentMemberAssignmentValue."""
 
     STABLE = 0
     UNREVOKED = 1
@@ -44,7 +46,7 @@ STABLE = MemberState.STABLE.value
 
 
 class ConsumerGroupState(Enum):
-    """The state of a consumer group; the values are the names on the wire."""
+    """The state of a consumer group. The values are the names in responses."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"

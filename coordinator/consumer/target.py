@@ -1,8 +1,5 @@
-"""The target assignment of a consumer group: the partitions that each member should have.
-
-A target is computed for the members that the group will have when the records of the current
-heartbeat are in the log.
-"""
+"""The target assignment of a consumer group: the partitions that each member should own. A target
+is computed for the members that the group has after the current heartbeat."""
 
 from __future__ import annotations
 
@@ -16,14 +13,13 @@ from coordinator.topics_image import Topic, TopicsImage
 from offsets.consumer_records import Assignment, MemberMetadata
 
 Members = Mapping[str, MemberMetadata]
-"""The metadata of each member, by member id."""
 
 
 def preferred_assignor(members: Members, assignors: Sequence[str]) -> str:
-    """Returns the assignor that most members name; the first of ``group.consumer.assignors`` if no
-    member names one.
+    """Returns the assignor that most members name. If no member names one, returns the first of
+    ``group.consumer.assignors``.
 
-    If several assignors are named equally often, the first of them in ``assignors`` wins; in Kafka
+    If several assignors are named equally often, the first of them in ``assignors`` wins. In Kafka
     the order of a hash map decides.
     """
     named = Counter(each.server_assignor for each in members.values() if each.server_assignor)
@@ -37,7 +33,7 @@ def compute_target(
     image: TopicsImage,
     assignor: str,
 ) -> dict[str, Assignment]:
-    """Returns the target of each of these members, by member id; ``targets`` is the previous
+    """Returns the target of each of ``members``, by member id. ``targets`` is the previous
     target."""
     topics: dict[str, Topic] = {}
     by_subscription: dict[tuple[tuple[str, ...], str], frozenset[bytes]] = {}
@@ -60,11 +56,8 @@ def compute_target(
 
 
 def is_homogeneous(members: Members) -> bool:
-    """Returns whether all members have the same subscription: the same names, or the same regex.
-
-    Topics of the regex must not also be subscribed by another regex or by name. Source: Kafka 4.3.1
-    ``ModernGroup.subscriptionType``.
-    """
+    """Returns whether all members have the same subscription: either the same names and no regex,
+    or the same regex and no names. Source: Kafka 4.3.1 ``ModernGroup.subscriptionType``."""
     names = {metadata.subscribed_topics for metadata in members.values()}
     regexes = {metadata.subscribed_regex or "" for metadata in members.values()}
     if regexes <= {""}:

@@ -1,11 +1,10 @@
 """Upgrade: a member that joins with group.protocol=consumer converts a classic group into a
-consumer group.
+consumer group. Downgrades are in downgrade.py.
 
 The classic members become members of the consumer group. Their parked requests get
-REBALANCE_IN_PROGRESS, so that they rejoin. Downgrades are in downgrade.py.
-
-Kafka rejects the conversion if an assignment has user data. Muster rejects it only if the assignor
-is also unknown.
+REBALANCE_IN_PROGRESS, so that they rejoin. Kafka rejects the conversion if an assignment has user
+data. Muster rejects the conversion only if the assignment has user data and the assignor is
+unknown.
 
 Source: KIP-848, "Online migration"; Kafka 4.3.1 ``GroupMetadataManager.convertToConsumerGroup``.
 """
@@ -42,16 +41,17 @@ from protocol.consumer_protocol import CONSUMER, assigned_partitions, read_subsc
 from protocol.errors import GROUP_ID_NOT_FOUND, REBALANCE_IN_PROGRESS, ProtocolError
 
 _KNOWN_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
-"""Assignors whose user data in assignments is not needed, such as the user data of librdkafka's
-sticky assignors."""
+"""Assignors whose user data in assignments may be dropped by an upgrade, such as the user data of
+librdkafka's sticky assignors."""
 
 
 def upgraded(
     step: Step, classic: Group
 ) -> tuple[ConsumerGroup, Sequence[ConsumerRecord]] | Refused:
-    """Returns the consumer group with a classic group's members, and the records that write it.
+    """Returns the consumer group with a classic group's members, and the records that write the
+    consumer group.
 
-    Returns Refused with GROUP_ID_NOT_FOUND, as in Kafka, if the group can't be converted; the
+    Returns Refused with GROUP_ID_NOT_FOUND, as in Kafka, if the group can't be converted. The
     classic group is then unchanged.
     """
     config, group_id = step.state.config, classic.group_id
@@ -121,7 +121,7 @@ def _metadata(member: Member) -> MemberMetadata:
 
 
 def _assigned(member: Member, epoch: int, image: TopicsImage) -> AssignedEpochs:
-    """Returns the last assignment of a member by topic id; topics that no longer exist are
+    """Returns the last assignment of a classic member, by topic id. Topics that no longer exist are
     omitted."""
     named = sorted(assigned_partitions(member.assignment).items())
     return {
@@ -132,8 +132,8 @@ def _assigned(member: Member, epoch: int, image: TopicsImage) -> AssignedEpochs:
 
 
 def end_classic_group(step: Step, classic: Group, group: ConsumerGroup) -> None:
-    """Replies to the parked requests of a converted group, and starts the new sessions of its
-    members."""
+    """Replies to the parked requests of a converted group, and starts the sessions of its members
+    in the consumer group."""
     for member in classic.members.values():
         step.answer_join(classic, member, JoinReply(REBALANCE_IN_PROGRESS, member.member_id))
         step.answer_sync(classic, member, SyncReply(REBALANCE_IN_PROGRESS))

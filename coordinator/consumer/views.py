@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: describes the state of a consumer group that is in its log."""
+"""ConsumerGroupDescribe: describes the state of a consumer group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from protocol.now import Now
 
 
 def describe(state: ShardState, call: ConsumerGroupDescribe, now: Now) -> Outcome:  # noqa: ARG001
-    """Returns the description of a consumer group; GROUP_ID_NOT_FOUND for a group of another type,
+    """Returns the description of a consumer group. A group of another type gets GROUP_ID_NOT_FOUND,
     as clients expect."""
     group_id = call.group_id
     group = state.consumer_groups.get(group_id)

@@ -1,4 +1,4 @@
-"""Sentences about consumer groups for the journal, log lines and verdicts."""
+"""Texts about consumer groups for the journal, log lines and verdicts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _PAIRS_SHOWN = 3
 
 
 def who(member_id: str, metadata: MemberMetadata) -> str:
-    """Returns a member's name for sentences: its instance id, or its client id and member id, with
-    its host."""
+    """Returns the name by which texts refer to a member: its instance id, or its client id and
+    member id; in each case with the member's host."""
     name = metadata.instance_id or member_id
     if name is member_id and not member_id.startswith(metadata.client_id):
         name = f"{metadata.client_id} ({member_id})"
@@ -21,8 +21,8 @@ def who(member_id: str, metadata: MemberMetadata) -> str:
 
 
 def partitions_named(partitions: Assignment | AssignedEpochs, image: TopicsImage) -> str:
-    """Returns the names of the first partitions, such as "orders-4, orders-5", and the number of
-    the other partitions."""
+    """Returns the names of the first partitions, such as "orders-4, orders-5", and how many more
+    there are."""
     names = image.names
     return some_of(
         [
@@ -37,8 +37,8 @@ def partitions_named(partitions: Assignment | AssignedEpochs, image: TopicsImage
 def moves(
     before: Mapping[str, Assignment], after: Mapping[str, Assignment], image: TopicsImage
 ) -> str:
-    """Returns a text about the partitions that a new target moves, with the old and the new owners;
-    "" if all owners are unchanged."""
+    """Returns a text about the partitions that a new target moves, with their old and new owners;
+    "" if no owner changes."""
     was = dict(_owners(before))
     moved: dict[tuple[str, str], dict[bytes, tuple[int, ...]]] = {}
     for key, owner in _owners(after):

@@ -1,4 +1,4 @@
-"""Archived records of share groups: the event, and its entry in the journal."""
+"""Archived records of share groups: the event, and the entry of the event in the journal."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ if TYPE_CHECKING:
     from coordinator.group_journal import GroupJournal
 
 TOGETHER_MS = 60_000
-"""Adjacent records that are archived within this time, for the same reason, are one entry."""
+"""Adjacent records that are archived within this number of milliseconds, for the same reason, are
+merged into one entry."""
 _ARCHIVED_BYTES = 900
 _AS_THEY_ARE = (
     "number", "at_ms", "topic_id", "partition", "state_epoch", "first_offset", "last_offset",
     "deliveries", "member_id", "client_id", "client_host", "began_ms", "outcome",
 )  # fmt: skip
-"""The fields of an entry that are equal in its journal line."""
+"""Fields of an `Archived` that have the same name in its journal line."""
 _REASON = (
     "topic_id", "partition", "state_epoch", "deliveries", "member_id", "client_id", "client_host",
     "outcome",
 )  # fmt: skip
-"""The fields in which entries that are merged are equal."""
+"""The fields that must be equal in two entries that are merged."""
 
 
 @slotted
@@ -37,28 +38,27 @@ class RecordsArchived:
     topic_id: bytes
     partition: int
     state_epoch: int
-    """The epoch of the share partition's state. Records of an earlier epoch may be delivered again.
-    """
+    """The state epoch of the share partition at the time of the event. After the state epoch has
+    risen, the records may be delivered again."""
     first_offset: int
     last_offset: int
     deliveries: int
     member_id: str
-    """The member of the last delivery."""
     client_id: str
-    """The client.id and the host of the member; "" if the member is not known any more."""
+    """The client.id of the member; "" if the member is no longer known. ``client_host`` is its
+    host."""
     client_host: str
     began_ms: int
-    """The wall time at which the last delivery began."""
     outcome: str
     """How the last delivery ended, such as ``rejected`` or ``lock expired``."""
 
 
 @slotted(frozen=True)
 class Archived:
-    """Consecutive records that were archived; the fields are those of `RecordsArchived`."""
+    """The journal entry of consecutive records that were archived. The fields are those of
+    `RecordsArchived`."""
 
     number: int
-    """The number of the entry in its group, from 1."""
     at_ms: int
     topic_id: str
     """The topic id in hexadecimal."""
@@ -76,7 +76,6 @@ class Archived:
 
     @classmethod
     def of(cls, event: RecordsArchived, number: int, now: Now) -> Archived:
-        """Makes the entry of an event."""
         return cls(
             number,
             now.wall_ms,
@@ -95,28 +94,25 @@ class Archived:
 
     @classmethod
     def read(cls, fields: Fields) -> Archived:
-        """Reads the entry from its journal line."""
         return cls(**{name: fields[name] for name in _AS_THEY_ARE})
 
     def fields(self) -> Fields:
-        """Returns the fields of the entry's journal line."""
         return {"kind": "archived", **{name: getattr(self, name) for name in _AS_THEY_ARE}}
 
     def copied(self) -> Archived:
-        """Implements Entry.copied."""
         return self
 
     def kept(self) -> Archived:
-        """Returns the entry as it is after a restart."""
+        """Returns the entry as it is after it was read from the journal's file."""
         return replace(self, source=Source.KEPT)
 
     def size(self) -> int:
-        """Returns the estimated memory of the entry in bytes."""
         return _ARCHIVED_BYTES + long_bytes(self.member_id, self.client_id)
 
     def followed_by(self, later: Archived) -> Archived | None:
-        """Merges the entry with an entry of the records after it; None if they differ in more than
-        their offsets and times."""
+        """Merges the entry with a later entry of the records that follow, and returns the merged
+        entry. Returns None if the entries differ in another field than their offsets and times, or
+        if TOGETHER_MS has passed."""
         if later.first_offset != self.last_offset + 1 or later.at_ms - self.at_ms > TOGETHER_MS:
             return None
         if any(getattr(self, name) != getattr(later, name) for name in _REASON):
@@ -125,7 +121,7 @@ class Archived:
 
 
 def fold_archived(journal: GroupJournal, event: RecordsArchived, now: Now) -> None:
-    """Adds the entry of an event, or extends the last entry."""
+    """Adds the entry of an event, or extends the last entry if the records are adjacent."""
     entry = Archived.of(event, journal.archived.number + 1, now)
     last = journal.archived.last
     entry = (None if last is None else last.followed_by(entry)) or entry

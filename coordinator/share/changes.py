@@ -1,6 +1,6 @@
-"""Collects the records of one step of a share group, before one of these records is in the log.
+"""Collects the records of one step of a share group, before the records are in the log.
 
-Handlers compute values and add records here; `ShareGroup.fold` applies the records when they are in
+Handlers compute values and add records here. `ShareGroup.fold` applies the records when they are in
 the log. The records of one step are one run, so that they stay in one batch.
 """
 
@@ -28,7 +28,7 @@ Members = Mapping[str, ShareMemberMetadata]
 
 
 class ShareChanges:
-    """The changes of one step in a group: the group's members after the step, and the records of
+    """The changes of one step to a group: the group's members after the step, and the records of
     the step."""
 
     __slots__ = ("_members", "epoch", "group", "records", "target_epoch", "targets")
@@ -43,16 +43,16 @@ class ShareChanges:
 
     @property
     def members(self) -> dict[str, ShareMemberMetadata]:
-        """Returns the metadata of the members after the step. Most heartbeats do not change a
-        member."""
+        """Returns the metadata of the members after the step. The dict is created at the first
+        call, because most heartbeats do not change a member."""
         if self._members is None:
             members = self.group.members
             self._members = {member_id: each.metadata for member_id, each in members.items()}
         return self._members
 
     def remove(self, member_id: str) -> None:
-        """Removes a member. Writes the tombstones of types 14, 13 and 10, in the order that Kafka's
-        loader requires."""
+        """Removes a member. Writes the tombstones of record types 14, 13 and 10, in the order that
+        Kafka's loader requires."""
         del self.members[member_id]
         self.records += (
             ShareCurrentRecord(member_id, None),
@@ -61,17 +61,16 @@ class ShareChanges:
         )
 
     def set_metadata(self, member_id: str, metadata: ShareMemberMetadata) -> None:
-        """Adds or changes a member."""
         self.members[member_id] = metadata
         self.records.append(ShareMemberRecord(member_id, metadata))
 
     def bump(self, metadata_hash: int) -> None:
-        """Raises the group's epoch by 1."""
         self.epoch = ShareGroupEpoch(self.epoch.epoch + 1, metadata_hash)
         self.records.append(ShareEpochRecord(self.epoch))
 
     def compute_target(self, image: TopicsImage, timestamp_ms: int) -> dict[str, Assignment]:
-        """Replaces the target assignment; returns the previous target."""
+        """Computes the target assignment and replaces the previous one. Returns the previous
+        target."""
         before = self.targets
         targets = compute_target(self.group, self.members, before, image)
         self.records += [
@@ -94,7 +93,7 @@ class ShareChanges:
 def compute_target(
     group: ShareGroup, members: Members, targets: Mapping[str, Assignment], image: TopicsImage
 ) -> dict[str, Assignment]:
-    """Returns the target of each of these members, by member id; ``targets`` is the previous
+    """Returns the target of each of ``members``, by member id. ``targets`` is the previous
     target."""
     by_name = image.by_name
     initialized = group.assignable()

@@ -1,8 +1,8 @@
 """Deletes share groups on DeleteGroups.
 
-The delivery state of the group's partitions is deleted first: the group writes the topics as
-"deleting" and emits `ShareStateDeletion`; the broker deletes the state outside the core and then
-calls `state_deleted`, which writes the tombstones. The request is parked until then.
+The delivery state of the group's partitions is deleted first. The group writes its topics as
+"deleting" and emits `ShareStateDeletion`. The broker deletes the state at the share coordinator and
+then calls `state_deleted`, which writes the tombstones. The request is parked until then.
 
 Source: Kafka 4.3.1 ``GroupCoordinatorService.deleteShareGroups``,
 ``ShareGroup.createGroupTombstoneRecords``.
@@ -33,10 +33,9 @@ from protocol.errors import NON_EMPTY_GROUP, NONE
 
 
 def tombstones(group: ShareGroup) -> ShareGroupRun:
-    """Returns the tombstones of a group, in the order that Kafka's loader requires: members first.
-
-    Like Kafka, writes tombstones of types 12 and 15 even if the log does not have such records.
-    """
+    """Returns the tombstones of a group in the order that Kafka's loader requires: members first.
+    As in Kafka, there are tombstones of record types 12 and 15 even if the log does not have such
+    records."""
     members = sorted(group.members)
     records: list[ShareRecord] = [ShareCurrentRecord(member_id, None) for member_id in members]
     records += [ShareTargetRecord(member_id, None) for member_id in members]
@@ -47,7 +46,8 @@ def tombstones(group: ShareGroup) -> ShareGroupRun:
 
 
 def delete(step: Step, group: ShareGroup, ticket: Ticket) -> None:
-    """Deletes an empty group, or begins to delete the delivery state of its partitions."""
+    """Deletes an empty group. If the group has partitions with a delivery state, only begins the
+    deletion of these states."""
     if group.members:
         return step.reply(ticket, NON_EMPTY_GROUP)
     topics = initialization.all_deleting(step, group)
@@ -63,8 +63,8 @@ def delete(step: Step, group: ShareGroup, ticket: Ticket) -> None:
 
 
 def state_deleted(step: Step, group_id: str, topics: Collection[bytes], error_code: int) -> None:
-    """Removes the topics whose state was deleted from the group; ends the deletion of the group if
-    it has waited only for these topics.
+    """Handles the end of a deletion of delivery states. Removes the topics of these states from the
+    group. If the group is being deleted and has no other such topics, ends its deletion.
 
     With an error code, the topics stay "deleting", and a later DeleteGroups deletes them again.
     """

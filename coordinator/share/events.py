@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from protocol.slotted import slotted
 
 Partitions = Mapping[bytes, tuple[int, ...]]
-"""The partitions of each topic id, in ascending order."""
+"""The partitions of topics by topic id, in ascending order."""
 
 
 @slotted
 class ShareStateWanted:
-    """The delivery state of partitions must be initialized at the share coordinator. The broker
-    does so outside the core and then calls `GroupShard.share_state_initialized`."""
+    """The delivery state of partitions must be initialized. The broker does so at the share
+    coordinator and then calls `GroupShard.share_state_initialized`."""
 
     group_id: str
     topics: Partitions
@@ -23,8 +23,8 @@ class ShareStateWanted:
 
 @slotted
 class ShareStateDeletion:
-    """The delivery state of partitions must be deleted at the share coordinator. The broker does so
-    outside the core and then calls `GroupShard.share_state_deleted`."""
+    """The delivery state of partitions must be deleted. The broker does so at the share coordinator
+    and then calls `GroupShard.share_state_deleted`."""
 
     group_id: str
     topics: Partitions
@@ -32,8 +32,8 @@ class ShareStateDeletion:
 
 @slotted
 class ShareMemberRemoved:
-    """A member of a share group left or its session expired: the records that it holds must be
-    released."""
+    """A member of a share group left, or its session expired. The broker must release the records
+    that the member has acquired."""
 
     group_id: str
     member_id: str

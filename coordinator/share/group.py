@@ -1,8 +1,8 @@
-"""The state of a share group, which results from its records.
+"""The state of a share group. This state results from the records in the log.
 
-Only `ShareGroup.fold` changes the state that records store, live and at load. Timers and the fields
-for the initialization of partitions are not stored: a load initializes them. After compaction a
-member may have a current assignment but no metadata, or metadata but no current assignment; a
+Only `ShareGroup.fold` changes it, for new records and at load. Timers and the fields about the
+initialization of partitions are not stored in records: a load initializes them. After compaction a
+member may have a current assignment but no metadata, or metadata but no current assignment. A
 tombstone may be for a record that does not exist.
 
 Source: Kafka 4.3.1 ``ShareGroup``, ``ModernGroup``, ``GroupMetadataManager.replay``.
@@ -36,7 +36,6 @@ from offsets.share_records import (
 SHARE = "share"
 """The protocol type of share groups, which is also their type in ListGroups."""
 ASSIGNOR = "simple"
-"""The name of the only assignor of share groups."""
 INITIAL_EPOCH = 1
 """The epoch of a new group and of its target assignment. The first member raises the group's epoch
 to 2."""
@@ -49,8 +48,8 @@ NO_STATE = StatePartitions()
 
 
 class ShareGroupState(Enum):
-    """The state of a share group, derived from its members; the values are the names on the
-    wire."""
+    """The state of a share group, derived from its members. The values are the names in
+    responses."""
 
     EMPTY = "Empty"
     STABLE = "Stable"
@@ -67,14 +66,14 @@ class ShareMember:
         """The member's metadata. Only `ShareGroup.fold` changes ``metadata`` and ``current``."""
         self.current = NO_ASSIGNMENT
         self.idle_reply: ShareHeartbeatReply | None = None
-        """The last reply to a heartbeat that changed nothing; equal replies are the same object."""
+        """The last reply to a heartbeat that changed nothing. The next such reply is the same
+        object if it is equal."""
         self.session = GroupTimer(group_id, member_id)
-        """The timer of the session, armed by every accepted heartbeat. The member is removed when
-        the timer is due."""
+        """The timer of the member's session, which every accepted heartbeat extends. When it is
+        due, the member is removed."""
 
 
 def session_timeout_ms(config: GroupConfig, member: ShareMember) -> int:
-    """Returns the session timeout of a member, which is the timeout of its group."""
     return config.of_share_group(member.session.group_id).session_timeout_ms
 
 
@@ -104,28 +103,30 @@ class ShareGroup:
         self.target_epoch = ShareTargetEpoch(INITIAL_EPOCH)
         self.members: dict[str, ShareMember] = {}
         self.targets: dict[str, Assignment] = {}
-        """The target assignment, by member id. A member that joined after the target was computed
-        is missing."""
+        """The target assignment of each member, by member id. A member that joined after the target
+        was computed is missing."""
         self.state_partitions: StatePartitions | None = None
-        """The partitions whose delivery state is stored; None if the log has no such record."""
+        """The partitions that have a delivery state, are getting one, or are losing it (record type
+        15); None if the log has no such record."""
         self.refresh_wanted = True
-        """True if topics may have changed since the metadata hash was computed: after a load, or
-        after a subscribed topic was created, changed or deleted."""
+        """True if topics may have changed since the metadata hash was computed. This is so after a
+        load, and after a subscribed topic was created, changed or deleted."""
         self.asked_ms: int | None = None
-        """The monotonic time in ms of the last `ShareStateWanted` event; None without such an
-        event since the load, so that an initialization that a stop interrupted is repeated."""
+        """The monotonic time in ms of the last `ShareStateWanted` event; None if the group emitted
+        no such event since the load. After a restart an interrupted initialization is therefore
+        repeated."""
         self.is_settled = False
-        """True if the last heartbeat found nothing to initialize or to assign, and no record has
-        changed the group since."""
+        """True if the last heartbeat found no partition to initialize or to assign, and no record
+        has changed the group since then."""
         self.changed_ms = 0
-        """The monotonic time in ms of the last step that wrote records, or of the load."""
+        """The monotonic time in ms of the last step that wrote records; after a load, the time of
+        the load."""
         self._names: dict[str, int] = {}
-        """The number of members that subscribe to each topic."""
 
     # -------------------------------------------------------------------------------------- fold
 
     def fold(self, record: ShareRecord, timestamp_ms: int = -1) -> None:
-        """Applies a record that is in the log; ``timestamp_ms`` is the wall time at which the
+        """Applies a record that is in the log. ``timestamp_ms`` is the wall time at which the
         record was written."""
         self.is_settled = False
         if isinstance(record, ShareCurrentRecord):
@@ -166,19 +167,17 @@ class ShareGroup:
                 del self._names[name]
 
     def new_member(self, member_id: str) -> ShareMember:
-        """Returns a member, which is created if necessary, so that its timer can be armed before
-        the member's records are in the log."""
+        """Returns the member with this id. Creates it if necessary, so that its timer can be armed
+        before the member's records are in the log."""
         member = self.members.get(member_id)
         if member is None:
             member = self.members[member_id] = ShareMember(self.group_id, member_id)
         return member
 
     def records(self) -> Iterator[ShareRecord]:
-        """Yields the records that a fully compacted log would have of this group, for snapshots.
-
-        The group may change between two steps; a later record in the log then corrects a yielded
-        record.
-        """
+        """Yields, for snapshots, the records that a fully compacted log would have of this group.
+        The group may change during the iteration; a later record in the log then corrects a yielded
+        record."""
         members = list(self.members.items())
         for member_id, member in members:
             yield ShareMemberRecord(member_id, member.metadata)
@@ -194,12 +193,11 @@ class ShareGroup:
     # ------------------------------------------------------------------------------------- views
 
     def state(self) -> ShareGroupState:
-        """Returns the state of the group, derived from its members."""
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
     @property
     def stored(self) -> StatePartitions:
-        """The partitions whose delivery state is stored."""
+        """The value of ``state_partitions``, or an empty value if it is None."""
         return self.state_partitions or NO_STATE
 
     def assignable(self) -> dict[bytes, tuple[int, ...]]:
@@ -207,16 +205,14 @@ class ShareGroup:
         return {key: partitions for key, (_, partitions) in self.stored.initialized.items()}
 
     def subscribed_names(self) -> set[str]:
-        """Returns the names of all topics to which a member subscribes."""
         return set(self._names)
 
     def subscribes_to(self, name: str) -> bool:
-        """Whether a member subscribes to the topic."""
         return name in self._names
 
     def lacks_initialized_partitions(self, image: TopicsImage) -> bool:
-        """Returns whether the targets do not have exactly the initialized partitions of a
-        subscribed topic, so that a new target is needed."""
+        """Returns whether a new target is needed, because the partitions of a subscribed topic in
+        the targets are not exactly the initialized partitions of this topic."""
         if not self.members:
             return False
         assigned: dict[bytes, set[int]] = {}
@@ -232,7 +228,7 @@ class ShareGroup:
         return False
 
     def stale_topics(self, image: TopicsImage) -> list[bytes]:
-        """Returns the ids of stored topics that no longer exist."""
+        """Returns the ids of topics in ``state_partitions`` that no longer exist."""
         stored, names = self.stored, image.names
         ids = {*stored.initializing, *stored.initialized, *stored.deleting}
         return sorted(ids - names.keys())

@@ -1,5 +1,5 @@
-"""Implements `GroupView` for share groups; metrics, verdicts and pages read all groups through this
-interface."""
+"""Implements `GroupView` for share groups. Metrics, verdicts and web pages read all groups through
+this interface."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from coordinator.share.group import (
 
 
 class ShareMemberView(ModernMemberView[ShareGroup, ShareMember]):
-    """Implements `MemberView`."""
+    """Implements `MemberView` for members of share groups."""
 
     __slots__ = ()
 
@@ -28,24 +28,22 @@ class ShareMemberView(ModernMemberView[ShareGroup, ShareMember]):
 
     @property
     def session_timeout_ms(self) -> int:
-        """Returns the session timeout in ms."""
         return session_timeout_ms(self._state.config, self._member)
 
     @property
     def subscription(self) -> list[str]:
-        """Returns the topics to which the member subscribes."""
         return list(self._member.metadata.subscribed_topics)
 
     @property
     def assignment(self) -> bytes:
-        """Returns the member's partitions in the classic consumer protocol, without deleted
-        topics."""
+        """Returns the member's partitions without deleted topics, encoded as in the classic
+        consumer protocol."""
         return encoded(self._member.current.assigned, self._state.topics.names)
 
     @property
     def reconciliation(self) -> Reconciliation:
-        """Returns the member's epoch and target. The member never has to give up partitions before
-        other members get them."""
+        """Returns the member's epoch and target. A member of a share group gets its target at once,
+        without a revocation."""
         names = self._state.topics.names
         target = self._group.targets.get(self._member.member_id, {})
         named = {names[id_]: numbers for id_, numbers in target.items() if id_ in names}
@@ -53,7 +51,7 @@ class ShareMemberView(ModernMemberView[ShareGroup, ShareMember]):
 
 
 class ShareGroupView(ModernGroupView[ShareGroup]):
-    """Implements `GroupView`."""
+    """Implements `GroupView` for share groups."""
 
     __slots__ = ()
 
@@ -66,7 +64,6 @@ class ShareGroupView(ModernGroupView[ShareGroup]):
 
     @property
     def state(self) -> ShareGroupState:
-        """Returns the state, which is derived from the members."""
         return self._group.state()
 
     @property
@@ -75,5 +72,5 @@ class ShareGroupView(ModernGroupView[ShareGroup]):
         return self._group.assignable()
 
     def awaited(self) -> Awaited:
-        """Returns no members, since a share group never waits for its members."""
+        """Returns no members, because a share group never waits for its members."""
         return Awaited("", None, ())

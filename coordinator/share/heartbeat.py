@@ -1,8 +1,8 @@
 """ShareGroupHeartbeat of a member that joins or stays. The heartbeat of a member that leaves is in
 leaving.py.
 
-The request is answered immediately. A share group has no revocation: a member gets its target at
-once, and partitions that other members have too.
+Every request is answered immediately. A share group has no revocation: a member gets all partitions
+of its target at once, even if other members have the same partitions.
 
 Source: KIP-932; Kafka 4.3.1 ``GroupMetadataManager.shareGroupHeartbeat``,
 ``ShareGroupAssignmentBuilder``.
@@ -58,8 +58,8 @@ from protocol.now import Now
 
 
 def idle_heartbeat(state: ShardState, call: ShareHeartbeat, now: Now) -> ShareHeartbeatReply | None:
-    """Returns the reply to a heartbeat that reports and finds no change; None for any other
-    heartbeat."""
+    """Returns the reply to a heartbeat that reports no change, if the group has no change for the
+    member either. Returns None for any other heartbeat."""
     epoch = call.member_epoch
     if epoch <= 0 or call.subscribed_topics is not None or call.rack_id is not None:
         return None
@@ -88,7 +88,6 @@ def idle_heartbeat(state: ShardState, call: ShareHeartbeat, now: Now) -> ShareHe
 
 
 def heartbeat(step: Step, call: ShareHeartbeat) -> None:
-    """Handles one ShareGroupHeartbeat."""
     refused = _malformed(call)
     if refused is None:
         refused = leave(step, call) if call.member_epoch == LEAVING_EPOCH else _stay(step, call)
@@ -104,7 +103,8 @@ def heartbeat(step: Step, call: ShareHeartbeat) -> None:
 
 
 def _malformed(call: ShareHeartbeat) -> Refused | None:
-    """Returns INVALID_REQUEST if the protocol forbids the request; the texts are Kafka's."""
+    """Returns INVALID_REQUEST if the protocol forbids the request, else None. The error messages
+    are Kafka's."""
     text = ""
     if not call.member_id.strip():
         text = "MemberId can't be empty."
@@ -121,7 +121,8 @@ def _malformed(call: ShareHeartbeat) -> Refused | None:
 
 
 def _admit(step: Step, call: ShareHeartbeat) -> tuple[ShareGroup, Member | None] | Refused:
-    """Finds the group and the member of a heartbeat, and makes Kafka's checks in Kafka's order."""
+    """Finds the group and the member of a heartbeat. Makes the same checks as Kafka, in the same
+    order."""
     state, group_id, member_id = step.state, call.group_id, call.member_id
     group = state.share_groups.get(group_id)
     if group is None:
@@ -143,10 +144,8 @@ def _admit(step: Step, call: ShareHeartbeat) -> tuple[ShareGroup, Member | None]
 
 
 def _check_epoch(member: Member, call: ShareHeartbeat) -> Refused | None:
-    """Returns FENCED_MEMBER_EPOCH if the member can't have the epoch of the heartbeat; else None.
-
-    A member whose last response was lost has its previous epoch.
-    """
+    """Returns FENCED_MEMBER_EPOCH if the epoch of the heartbeat is wrong, else None. A member whose
+    last response was lost may send its previous epoch."""
     known, epoch = member.current.epoch, call.member_epoch
     if epoch in (JOINING_EPOCH, known):
         return None
@@ -169,7 +168,6 @@ def _check_epoch(member: Member, call: ShareHeartbeat) -> Refused | None:
 
 
 def _stay(step: Step, call: ShareHeartbeat) -> Refused | None:
-    """Handles a heartbeat of a member that joins or stays."""
     admitted = _admit(step, call)
     if isinstance(admitted, Refused):
         return admitted
@@ -208,7 +206,6 @@ def _stay(step: Step, call: ShareHeartbeat) -> Refused | None:
 
 
 def _updated(metadata: ShareMemberMetadata, call: ShareHeartbeat) -> ShareMemberMetadata:
-    """Returns the metadata with the changes of the request."""
     names = metadata.subscribed_topics
     if call.subscribed_topics is not None:
         names = tuple(sorted(set(call.subscribed_topics)))
@@ -218,7 +215,7 @@ def _updated(metadata: ShareMemberMetadata, call: ShareHeartbeat) -> ShareMember
 
 def _change_epoch(step: Step, changes: ShareChanges, member_id: str, member: Member | None) -> bool:
     """Raises the group's epoch if subscriptions or topics have changed, or if partitions were
-    initialized; returns whether it did."""
+    initialized. Returns whether the epoch was raised."""
     group, image = changes.group, step.state.topics
     before = () if member is None else member.metadata.subscribed_topics
     metadata = changes.members[member_id]
@@ -252,8 +249,8 @@ def _change_epoch(step: Step, changes: ShareChanges, member_id: str, member: Mem
 
 
 def _compute_target(step: Step, changes: ShareChanges) -> None:
-    """Computes a target assignment if the last one is older than the group's epoch and the minimum
-    interval since the last one has passed."""
+    """Computes a target assignment if the group's epoch is above the target's and the minimum
+    interval between two targets has passed."""
     if changes.target_epoch.epoch >= changes.epoch.epoch:
         return
     group_id, now_ms = changes.group.group_id, step.now.wall_ms
@@ -277,10 +274,8 @@ def _reconcile(
     image: TopicsImage,
     was_bumped: bool,
 ) -> ShareCurrentAssignment:
-    """Returns the member's assignment after the step; the same object if it is unchanged.
-
-    The member gets its target without the topics to which it does not subscribe any more.
-    """
+    """Returns the member's assignment after the step: the partitions of its target, without topics
+    to which it no longer subscribes. If the assignment does not change, returns the same object."""
     epoch = changes.target_epoch.epoch
     if epoch == before.epoch and not was_bumped:
         return before
@@ -294,7 +289,8 @@ def _reconcile(
 
 
 def _emit(step: Step, changes: ShareChanges) -> bool:
-    """Emits the records. Returns whether the records fit in a batch, which is never split."""
+    """Emits the records of the step, which must be in one batch. Returns whether they fit in a
+    batch."""
     state, group = step.state, changes.group
     if changes.records:
         run = ShareGroupRun(group.group_id, changes.records, step.now.wall_ms)

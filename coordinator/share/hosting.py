@@ -10,12 +10,12 @@ from coordinator.timers import GroupTimer
 from offsets.share_records import ShareEpochRecord, ShareGroupRun, ShareMemberRecord
 
 _GROUPS_PER_STEP = 100
-"""The number of groups from which one step removes deleted topics."""
+"""The maximum number of groups from which one step removes deleted topics."""
 
 
 def replay(state: ShardState, run: ShareGroupRun) -> None:
-    """Applies records to their group. The first record creates the group, the last tombstone
-    removes it."""
+    """Applies records to the group that they belong to. The first record creates the group, the
+    last tombstone removes it."""
     groups = state.share_groups
     group = groups.get(run.group_id)
     for record in run.records:
@@ -34,7 +34,7 @@ def replay(state: ShardState, run: ShareGroupRun) -> None:
 
 
 def fire(step: Step, timer: GroupTimer) -> None:
-    """Handles a timer that is due; has no effect if the timer's member no longer exists."""
+    """Handles a timer that is due. It has no effect if the timer's member no longer exists."""
     group = step.state.share_groups.get(timer.group_id)
     member = None if group is None else group.members.get(timer.member_id)
     if group is not None and member is not None and timer is member.session:
@@ -42,23 +42,23 @@ def fire(step: Step, timer: GroupTimer) -> None:
 
 
 def wake(step: Step, group: ShareGroup) -> None:
-    """Starts the sessions of a loaded group with their full timeouts."""
+    """Starts the sessions of a loaded group, each with its full timeout."""
     group.changed_ms = step.now.mono_ms
     for member in group.members.values():
         step.arm(member.session, session_timeout_ms(step.state.config, member))
 
 
 def topic_changed(state: ShardState, name: str) -> None:
-    """Marks each group that subscribes to a changed topic, so that its next heartbeat compares the
-    metadata hash."""
+    """Marks each group that subscribes to a changed topic. The next heartbeat of a marked group
+    compares the metadata hash."""
     for group in state.share_groups.values():
         if group.subscribes_to(name):
             group.refresh_wanted = True
 
 
 def drop_deleted_topics(step: Step) -> bool:
-    """Removes topics that no longer exist from the stored partitions of the first groups that have
-    one; returns whether more groups may have one."""
+    """Removes topics that no longer exist from the stored partitions of at most `_GROUPS_PER_STEP`
+    groups. Returns whether more groups may have such topics."""
     changed = 0
     for group in step.state.share_groups.values():
         if group.stale_topics(step.state.topics):

@@ -1,9 +1,11 @@
-"""Which partitions of a share group have a delivery state at the share coordinator (record 15).
+"""The partitions of a share group that have a delivery state at the share coordinator (record type
+15).
 
-A heartbeat that finds partitions of a subscribed topic without a state writes them as
-"initializing" and emits `ShareStateWanted`. The broker initializes the state outside the core and
-then calls `initialized`, which writes them as "initialized"; the next heartbeat assigns them.
-"Deleting" topics have a state that is being deleted.
+When a heartbeat finds partitions of a subscribed topic without a delivery state, the group writes
+these partitions as "initializing" and emits `ShareStateWanted`. The broker initializes their state
+at the share coordinator and then calls `initialized`, which writes the partitions as "initialized".
+The next heartbeat assigns them. A topic is "deleting" while the state of its partitions is being
+deleted.
 
 Source: Kafka 4.3.1 ``GroupMetadataManager``: ``subscribedTopicsChangeMap``,
 ``addInitializingTopicsRecords``, ``initializeShareGroupState``, ``uninitializeShareGroupState``,
@@ -21,12 +23,13 @@ from coordinator.step import Step
 from offsets.share_records import ShareGroupRun, StatePartitions, StatePartitionsRecord
 
 Named = Mapping[bytes, tuple[str, tuple[int, ...]]]
-"""The name and the partitions, in ascending order, of each topic id."""
+"""The name and the partitions of each topic, by topic id. The partitions are in ascending order."""
 
 
 def ask(step: Step, changes: ShareChanges) -> ShareStateWanted | None:
-    """Adds the record and returns the event for the partitions of subscribed topics that have no
-    delivery state; None if all partitions have one, or will have one soon."""
+    """Writes the partitions of subscribed topics that have no delivery state as "initializing", and
+    returns the event for them. Returns None if all partitions are initialized or are being
+    initialized."""
     group = changes.group
     wanted = _without_state(step, group, changes.names())
     if not wanted:
@@ -41,7 +44,7 @@ def ask(step: Step, changes: ShareChanges) -> ShareStateWanted | None:
 
 
 def again(step: Step, group: ShareGroup, wanted: Named) -> None:
-    """Writes partitions as "initializing", whether they have a delivery state or not; the broker
+    """Writes partitions as "initializing", even if they have a delivery state. The broker then
     initializes their state."""
     stored = group.stored
     initializing = _combined(stored.initializing, wanted)
@@ -51,7 +54,7 @@ def again(step: Step, group: ShareGroup, wanted: Named) -> None:
 
 
 def deleting(step: Step, group: ShareGroup, topic_ids: Iterable[bytes]) -> Partitions:
-    """Writes topics that have a delivery state as "deleting"; returns the partitions whose state
+    """Writes topics that have a delivery state as "deleting". Returns the partitions whose state
     must be deleted. A topic whose earlier deletion did not complete is deleted again."""
     stored, image = group.stored, step.state.topics
     found: dict[bytes, tuple[int, ...]] = {}
@@ -85,7 +88,7 @@ def _without_state(step: Step, group: ShareGroup, names: Iterable[str]) -> Named
 
 
 def initialized(step: Step, group: ShareGroup, topics: Partitions) -> None:
-    """Writes partitions whose state was initialized."""
+    """Writes partitions as "initialized" after the broker has initialized their state."""
     stored, names = group.stored, step.state.topics.names
     named = {
         topic_id: (names.get(topic_id) or _name_of(stored, topic_id), tuple(sorted(partitions)))
@@ -99,7 +102,8 @@ def initialized(step: Step, group: ShareGroup, topics: Partitions) -> None:
 
 
 def failed(step: Step, group: ShareGroup, topics: Partitions) -> None:
-    """Removes partitions whose initialization failed, so that the next heartbeat repeats it."""
+    """Removes partitions whose initialization failed from "initializing", so that the next
+    heartbeat requests it again."""
     stored = group.stored
     initializing = _without(stored.initializing, topics)
     if initializing != stored.initializing:
@@ -107,7 +111,8 @@ def failed(step: Step, group: ShareGroup, topics: Partitions) -> None:
 
 
 def topics_deleted(step: Step, group: ShareGroup) -> None:
-    """Removes topics that no longer exist, and emits `ShareStateDeletion` for their states."""
+    """Removes topics that no longer exist from the group, and emits `ShareStateDeletion` for the
+    delivery states of their partitions."""
     gone = set(group.stale_topics(step.state.topics))
     if not gone:
         return
@@ -125,8 +130,9 @@ def topics_deleted(step: Step, group: ShareGroup) -> None:
 
 
 def all_deleting(step: Step, group: ShareGroup) -> Partitions:
-    """Writes all topics with a state as "deleting"; returns the partitions whose state must be
-    deleted. A topic whose earlier deletion did not complete is deleted again."""
+    """Writes all topics of the group that have a delivery state as "deleting". Returns the
+    partitions whose state must be deleted. A topic whose earlier deletion did not complete is
+    deleted again."""
     stored, by_id = group.stored, step.state.topics.names
     found = dict(_combined(stored.initializing, stored.initialized))
     for topic_id in stored.deleting:
@@ -147,7 +153,7 @@ def _write(step: Step, group: ShareGroup, value: StatePartitions) -> None:
 
 
 def _name_of(stored: StatePartitions, topic_id: bytes) -> str:
-    """Returns the stored name of a topic; "" if the topic has no state."""
+    """Returns the stored name of a topic; "" if the group has no delivery state for the topic."""
     for topics in (stored.initializing, stored.initialized):
         if topic_id in topics:
             return topics[topic_id][0]
@@ -155,7 +161,8 @@ def _name_of(stored: StatePartitions, topic_id: bytes) -> str:
 
 
 def _combined(one: Named, other: Named) -> dict[bytes, tuple[str, tuple[int, ...]]]:
-    """Returns the partitions of both; the names in ``other`` win."""
+    """Returns the partitions in ``one`` or ``other``. If a topic has different names, the name in
+    ``other`` is used."""
     found: dict[bytes, tuple[str, tuple[int, ...]]] = {}
     for topic_id in sorted({*one, *other}):
         name, partitions = other.get(topic_id) or one[topic_id]
@@ -165,8 +172,8 @@ def _combined(one: Named, other: Named) -> dict[bytes, tuple[str, tuple[int, ...
 
 
 def _without(named: Named, topics: Partitions) -> dict[bytes, tuple[str, tuple[int, ...]]]:
-    """Returns ``named`` without the partitions ``topics``, and without topics that then have no
-    partitions."""
+    """Returns ``named`` without the partitions in ``topics``. Topics without remaining partitions
+    are omitted."""
     found = {}
     for topic_id, (name, partitions) in named.items():
         gone = topics.get(topic_id, ())

@@ -1,7 +1,5 @@
-"""Removes members of share groups that leave or whose sessions expire.
-
-Source: Kafka 4.3.1 ``GroupMetadataManager.shareGroupLeave``, ``shareGroupFenceMember``.
-"""
+"""Removes members of share groups: members that leave, and members whose sessions expire. Source:
+Kafka 4.3.1 ``GroupMetadataManager.shareGroupLeave``, ``shareGroupFenceMember``."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from protocol.errors import GROUP_ID_NOT_FOUND, NONE, UNKNOWN_MEMBER_ID
 
 
 def leave(step: Step, call: ShareHeartbeat) -> Refused | None:
-    """Handles a heartbeat with epoch -1, by which a member leaves."""
+    """Handles a heartbeat by which a member leaves (epoch -1)."""
     group = step.state.share_groups.get(call.group_id)
     if group is None:
         text = f"Group {call.group_id} not found."
@@ -46,7 +44,8 @@ def fence(
     detail: str,
     silent_ms: int = -1,
 ) -> None:
-    """Removes a member and raises the epoch; a later heartbeat computes the target without it."""
+    """Removes a member and raises the epoch. The next heartbeat of the group computes a target
+    without this member."""
     is_leaving = cause is EpochCause.MEMBER_LEFT
     left = Cause.MEMBER_LEFT if is_leaving else Cause.SESSION_EXPIRED
     metadata, member_id, group_id = member.metadata, member.member_id, group.group_id
@@ -67,7 +66,6 @@ def fence(
 
 
 def session_due(step: Step, group: ShareGroup, member: ShareMember) -> None:
-    """Removes a member whose session has expired."""
     silent_ms = session_timeout_ms(step.state.config, member)
     detail = f"session expired, no heartbeat for {seconds(silent_ms)}"
     fence(step, group, member, EpochCause.SESSION_EXPIRED, detail, silent_ms)

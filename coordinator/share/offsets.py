@@ -1,8 +1,8 @@
-"""DescribeShareGroupOffsets, AlterShareGroupOffsets and DeleteShareGroupOffsets: the part of the
-group coordinator.
+"""DescribeShareGroupOffsets, AlterShareGroupOffsets and DeleteShareGroupOffsets in the group
+coordinator.
 
-The share coordinator has the offsets. The group decides which share partitions are read,
-initialized or deleted; the broker then calls the share coordinator, and afterwards
+The offsets are in the share coordinator. The group decides which share partitions must be read,
+initialized or deleted. The broker then calls the share coordinator, and afterwards
 `GroupShard.share_state_initialized` or `GroupShard.share_state_deleted`.
 
 Source: Kafka 4.3.1 ``GroupMetadataManager``: ``initializedShareGroupPartitions``,
@@ -23,16 +23,16 @@ _NOT_EMPTY = "The group is not empty."
 
 
 def describe(state: ShardState, call: ShareOffsetsDescribe, now: Now) -> Outcome:  # noqa: ARG001
-    """Returns the partitions of the group that have a delivery state; no partitions for an unknown
-    group."""
+    """Returns the partitions of the group that have a delivery state. An unknown group has no
+    partitions."""
     group = state.share_groups.get(call.group_id)
     topics = {} if group is None else group.assignable()
     return answered(call.ticket, ShareOffsetsReply(NONE, topics=topics))
 
 
 def alter(step: Step, call: ShareOffsetsAlter) -> None:
-    """Marks partitions as initializing, and creates the group if necessary; the reply has the epoch
-    for their states."""
+    """Marks partitions as initializing. Creates the group if necessary. The reply has the state
+    epoch with which the broker must initialize their states."""
     group = _empty_group(step, call.ticket, call.group_id, may_create=True)
     if group is None:
         return
@@ -44,8 +44,8 @@ def alter(step: Step, call: ShareOffsetsAlter) -> None:
 
 
 def delete(step: Step, call: ShareOffsetsDelete) -> None:
-    """Marks topics as deleting; the reply has the partitions whose state must be deleted. A topic
-    without a state is omitted."""
+    """Marks topics as deleting. The reply has the partitions whose delivery state the broker must
+    delete. A topic without a delivery state is omitted."""
     group = _empty_group(step, call.ticket, call.group_id, may_create=False)
     if group is not None:
         topics = initialization.deleting(step, group, call.topic_ids)
@@ -55,7 +55,8 @@ def delete(step: Step, call: ShareOffsetsDelete) -> None:
 def _empty_group(
     step: Step, ticket: Ticket, group_id: str, *, may_create: bool
 ) -> ShareGroup | None:
-    """Returns a share group without members; otherwise replies with an error and returns None."""
+    """Returns the share group if it has no members. Otherwise replies with an error and returns
+    None. With ``may_create`` an unknown group is created."""
     group = step.state.share_groups.get(group_id)
     if group is None:
         is_other = step.state.has_group(group_id)

@@ -1,4 +1,5 @@
-"""Test commands on a share group; `coordinator/on_command.py` describes them."""
+"""Test commands on a share group, for a broker in test mode; `coordinator/on_command.py` describes
+the commands."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from offsets.share_records import ShareGroupRun
 
 
 def rebalance(step: Step, group: ShareGroup, why: str) -> None:
-    """Raises the epoch, so that the next heartbeat computes the target again."""
+    """Raises the epoch, so that the next heartbeat of the group computes the target again."""
     changes = ShareChanges(group)
     changes.bump(step.state.topics.metadata_hash(changes.names()))
     group.changed_ms = step.now.mono_ms
@@ -24,7 +25,6 @@ def rebalance(step: Step, group: ShareGroup, why: str) -> None:
 
 
 def expire(step: Step, group: ShareGroup, member: ShareMember, why: str) -> None:
-    """Ends a member's session immediately."""
     left_ms = member.session.due_ms - step.now.mono_ms
     silent_ms = max(session_timeout_ms(step.state.config, member) - left_ms, 0)
     detail = f"session expired, no heartbeat for {seconds(silent_ms)} ({why})"

@@ -1,5 +1,5 @@
-"""The event that ends a rebalance of a share group. Assignments are encoded in the classic consumer
-protocol."""
+"""The event that ends a rebalance of a share group. Assignments in the event are encoded as in the
+classic consumer protocol."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from offsets.share_records import ShareCurrentAssignment
 def reconciled(
     step: Step, changes: ShareChanges, member_id: str, after: ShareCurrentAssignment
 ) -> None:
-    """Emits the event that all members have their targets, if this step of the member makes it
-    true."""
+    """Emits the event that all members have their targets, if the member's step from one assignment
+    to the next has given the last missing target to its member."""
     group, epoch = changes.group, changes.target_epoch.epoch
     if epoch < changes.epoch.epoch or after.epoch != epoch:
         return

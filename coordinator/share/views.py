@@ -1,4 +1,4 @@
-"""ShareGroupDescribe: describes the state of a share group that is in its log."""
+"""ShareGroupDescribe: describes the state of a share group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol.now import Now
 
 
 def describe(state: ShardState, call: ShareGroupDescribe, now: Now) -> Outcome:  # noqa: ARG001
-    """Returns the description of a share group; GROUP_ID_NOT_FOUND for a group of another type."""
+    """Returns the description of a share group. A group of another type gets GROUP_ID_NOT_FOUND."""
     group_id = call.group_id
     group = state.share_groups.get(group_id)
     if group is None:

@@ -1,4 +1,4 @@
-"""Sentences about share groups for the journal and log lines."""
+"""Texts about share groups for the journal and log lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _MEMBERS_SHOWN = 3
 
 
 def who(member_id: str, metadata: ShareMemberMetadata) -> str:
-    """Returns a member's name for sentences: its client id and member id, with its host."""
+    """Returns the name by which texts refer to a member: its client id and member id, with its
+    host."""
     name = member_id
     if not member_id.startswith(metadata.client_id):
         name = f"{metadata.client_id} ({member_id})"
@@ -23,8 +24,8 @@ def who(member_id: str, metadata: ShareMemberMetadata) -> str:
 def gains(
     before: Mapping[str, Assignment], after: Mapping[str, Assignment], image: TopicsImage
 ) -> str:
-    """Returns a text about the partitions that members get by a new target; "" if no member gets
-    more partitions. Other members may keep the same partitions."""
+    """Returns a text about the partitions that a new target adds to members; "" if it adds no
+    partition to any member. Other members may keep the same partitions."""
     parts = []
     gaining = 0
     for member_id, target in after.items():

@@ -43,7 +43,7 @@ from protocol.errors import (
 
 ASSIGNOR = "sticky"
 Statuses = list[tuple[int, str]]
-"""The statuses of the reply, in Kafka's order."""
+"""The statuses of a heartbeat response (code and text), in Kafka's order."""
 
 
 _TOO_LARGE = (
@@ -51,11 +51,11 @@ _TOO_LARGE = (
     " (max.message.bytes)."
 )
 _TASK_BYTES = 4
-"""The number of bytes of a task in a record."""
+"""The minimum number of bytes of a task in a record."""
 
 
 class Advanced(NamedTuple):
-    """A member after a request was applied to its group."""
+    """A member of the group after its request was applied."""
 
     group: StreamsGroup
     member: StreamsMember
@@ -72,10 +72,10 @@ def advance(
     updated: StreamsMemberMetadata,
     statuses: Statuses,
 ) -> Advanced | Refused:
-    """Emits the records and events of a request, and adds the group's statuses.
+    """Emits the records and events of a request, and adds the group's statuses to ``statuses``.
 
-    ``known`` is the member that sent the request, or None if it joins; ``updated`` is its metadata
-    with the changes of the request.
+    ``known`` is the member that sent the request, or None if the sender joins. ``updated`` is the
+    member's metadata with the changes of the request.
     """
     changes = StreamsChanges(group)
     before = NO_ASSIGNMENT if known is None else known.current
@@ -122,8 +122,8 @@ def advance(
 
 
 def _checked(step: Step, group: StreamsGroup, configured: ConfiguredTopology) -> None:
-    """Emits an event if the topology has another problem than before, or none any more; notes
-    since when it has a problem."""
+    """Emits an event if the topology has got a problem, has got another problem, or has lost its
+    problem. Stores the time since which the topology has had a problem."""
     before = () if group.configured is None else group.configured.status
     if configured.status != before:
         code, detail = configured.status[0] if configured.status else (0, "")
@@ -135,7 +135,8 @@ def _checked(step: Step, group: StreamsGroup, configured: ConfiguredTopology) ->
 
 
 def _topology(changes: StreamsChanges, sent: Topology | None) -> Topology | Refused:
-    """Returns the topology of the group after the request."""
+    """Returns the topology that the group has after the request, or the error for a topology that
+    is not accepted."""
     known = changes.group.topology
     if known is None and sent is None:  # a log of another writer, after compaction
         text = "The group has lost its topology. The member must abandon all its tasks and rejoin."
@@ -150,7 +151,8 @@ def _topology(changes: StreamsChanges, sent: Topology | None) -> Topology | Refu
 
 
 def _are_equal(known: Topology, sent: Topology) -> bool:
-    """Returns whether the topologies have the same epoch and subtopologies, in any order."""
+    """Returns whether two topologies have the same epoch and the same subtopologies, in any
+    order."""
     return known.epoch == sent.epoch and {
         each.subtopology_id: each for each in known.subtopologies
     } == {each.subtopology_id: each for each in sent.subtopologies}
@@ -159,7 +161,8 @@ def _are_equal(known: Topology, sent: Topology) -> bool:
 def _configured(
     step: Step, group: StreamsGroup, topology: Topology
 ) -> tuple[ConfiguredTopology, int]:
-    """Returns the configured topology, and the hash of the metadata of its topics."""
+    """Returns the topology with its partition counts, and the hash of the metadata of its
+    topics."""
     configured, metadata_hash = group.configured, group.epoch.metadata_hash
     if configured is not None and not group.refresh_wanted:
         return configured, metadata_hash
@@ -171,14 +174,15 @@ def _configured(
 
 
 def _exceeds_a_batch(step: Step, configured: ConfiguredTopology) -> bool:
-    """Returns whether the tasks surely do not fit in a batch. A small request can describe many
+    """Returns whether the tasks are too many for one batch. A small request can describe many
     tasks, so their number is checked before they are assigned."""
     tasks = sum(each.tasks for each in configured.tasks.values())
     return tasks * _TASK_BYTES > step.state.config.max_record_bytes
 
 
 def _unknown_task(configured: ConfiguredTopology, owned: TaskRoles | None) -> Refused | None:
-    """Returns INVALID_REQUEST if the member owns a task that a ready topology does not have."""
+    """Returns INVALID_REQUEST if the topology is ready and the member lists a task that the
+    topology does not have."""
     if owned is None or configured.status:
         return None
     for tasks in (owned.active, owned.standby, owned.warmup):
@@ -217,7 +221,7 @@ def _change_epoch(
     cause: EpochCause | None,
 ) -> None:
     """Raises the group's epoch if a member, the topics or the settings of the assignor have
-    changed; ``cause`` is the change of the member."""
+    changed. ``cause`` describes the change of the member."""
     group = changes.group
     settings = step.state.config.of_streams_group(group.group_id)
     validated = -1 if configured.status else topology.epoch
@@ -246,10 +250,10 @@ def _change_epoch(
 def _target(
     step: Step, changes: StreamsChanges, configured: ConfiguredTopology, statuses: Statuses
 ) -> TaskRoles | None:
-    """Computes a target assignment if it is due; adds a status if it is delayed.
+    """Computes a target assignment if it is due. Adds a status if the computation must wait.
 
-    Returns the tasks that the member gets in place of its target: none during the initial rebalance
-    delay, and None otherwise.
+    During the initial rebalance delay, returns an empty assignment, which the member gets in place
+    of its target. Otherwise returns None.
     """
     group = changes.group
     settings = step.state.config.of_streams_group(group.group_id)
@@ -273,7 +277,8 @@ def _target(
 
 
 def compute_target(step: Step, changes: StreamsChanges, configured: ConfiguredTopology) -> None:
-    """Computes the target assignment of the group's epoch, and emits the event."""
+    """Computes the target assignment of the group's epoch, and emits the event of the
+    computation."""
     group_id = changes.group.group_id
     standby = step.state.config.of_streams_group(group_id).num_standby_replicas
     before = changes.compute_target(configured, standby, step.now.wall_ms)
@@ -283,8 +288,8 @@ def compute_target(step: Step, changes: StreamsChanges, configured: ConfiguredTo
 
 
 def end_initial_delay(step: Step, group: StreamsGroup) -> None:
-    """Computes the first target at the end of the initial rebalance delay. Members get it with
-    their next heartbeats."""
+    """Computes the first target at the end of the initial rebalance delay. Each member gets its
+    tasks with its next heartbeat."""
     topology, is_behind = group.topology, group.epoch.epoch > group.target_epoch.epoch
     if not group.members or topology is None or not is_behind:
         return
@@ -295,7 +300,8 @@ def end_initial_delay(step: Step, group: StreamsGroup) -> None:
 
 
 def _emit(step: Step, changes: StreamsChanges) -> bool:
-    """Emits the records. Returns whether the records fit in a batch, which is never split."""
+    """Emits the records of the step, which must be in one batch. Returns whether they fit in a
+    batch."""
     state, group = step.state, changes.group
     runs: list[Run] = []
     classic = state.groups.get(group.group_id)
@@ -316,8 +322,8 @@ def _emit(step: Step, changes: StreamsChanges) -> bool:
 def _joined(
     step: Step, group: StreamsGroup, member_id: str, metadata: StreamsMemberMetadata
 ) -> StreamsMember:
-    """Returns the member that joined. Its event is emitted first, so that the rebalance that the
-    new epoch begins contains the event."""
+    """Returns the member that joined. Emits the event of the join before the event of the new
+    epoch, so that the journal lists the join in the rebalance that the new epoch begins."""
     client = metadata.client_id, metadata.client_host
     step.events.insert(0, MemberJoined(group.group_id, member_id, None, *client, None))
     return group.new_member(member_id)
@@ -331,7 +337,7 @@ def _reconciled(
     before: StreamsCurrentAssignment,
     after: StreamsCurrentAssignment,
 ) -> None:
-    """Arms or disarms the timer of the rebalance timeout, and emits the events of the member's new
+    """Starts or stops the timer of the rebalance timeout, and emits the events of the member's new
     assignment."""
     if after.state == MemberState.UNREVOKED:
         step.arm(member.rebalance, max(0, metadata.rebalance_timeout_ms))

@@ -20,11 +20,12 @@ from protocol.errors import NONE
 def answer(
     step: Step, call: StreamsHeartbeat, advanced: Advanced, statuses: Statuses, *, is_new: bool
 ) -> None:
-    """Replies. As in Kafka, the version of the endpoints is 0 in the reply that creates the group,
-    and rises when the tasks of a member with an endpoint change.
+    """Replies to a heartbeat.
 
-    Unlike Kafka, the reply repeats the tasks if the member lists other tasks: the member may not
-    have received an earlier response."""
+    As in Kafka, the version of the endpoints is 0 in the reply that creates the group, and rises
+    when the tasks of a member with an endpoint change. Unlike Kafka, the reply repeats the member's
+    tasks if the member lists other tasks: the member may not have received an earlier response.
+    """
     group, member, metadata, before, after = advanced
     settings = step.state.config.of_streams_group(call.group_id)
     step.arm(member.session, settings.session_timeout_ms)
@@ -59,9 +60,12 @@ def _assigned(current: StreamsCurrentAssignment) -> tuple[object, ...]:
 
 
 def _endpoints(step: Step, advanced: Advanced) -> tuple[EndpointTopics, ...]:
-    """Returns the topics of every member with an endpoint; the member that sent the request is the
-    last. An endpoint has no topics while the topology is not configured; Kafka then replies
-    UNKNOWN_SERVER_ERROR."""
+    """Returns the topics of every member with an endpoint. The member that sent the request is the
+    last.
+
+    An endpoint has no topics while the partition counts of the topology are unknown. Kafka then
+    replies UNKNOWN_SERVER_ERROR.
+    """
     group, member, metadata, _, after = advanced
     others = [each for each in group.members.values() if each is not member]
     members = [(each.metadata, each.current) for each in others]

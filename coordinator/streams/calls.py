@@ -12,14 +12,14 @@ Ticket = Any
 
 @slotted
 class StreamsHeartbeat:
-    """StreamsGroupHeartbeat v0 and v1 (KIP-1071). A field of None or -1 is unchanged since the last
-    request that contained it."""
+    """StreamsGroupHeartbeat v0 and v1 (KIP-1071). A field that is None or -1 has not changed since
+    the last request that contained it."""
 
     ticket: Ticket
     group_id: str
     member_id: str
     member_epoch: int
-    """0: the member joins or rejoins; -1: the member leaves; another value: the epoch of the last
+    """0: the member joins or rejoins. -1: the member leaves. Another value: the epoch of the last
     response."""
     client_id: str
     client_host: str
@@ -28,7 +28,6 @@ class StreamsHeartbeat:
     rebalance_timeout_ms: int = -1
     topology: Topology | None = None
     active: Tasks | None = None
-    """The active tasks that the member owns."""
     standby: Tasks | None = None
     warmup: Tasks | None = None
     process_id: str | None = None
@@ -36,22 +35,22 @@ class StreamsHeartbeat:
     client_tags: tuple[tuple[str, str], ...] | None = None
     """The client's tags, sorted by key."""
     endpoint_epoch: int = 0
-    """The version of the endpoints in the last response that had endpoints."""
+    """The endpoint epoch in the last response that contained endpoints."""
     shutdown_application: bool = False
     has_task_offsets: bool = False
     has_task_end_offsets: bool = False
 
     @property
     def owned(self) -> TaskRoles | None:
-        """Returns the tasks that the member owns; None if a list of the request is null."""
+        """Returns the tasks that the member lists as owned; None if one of the task lists in the
+        request is null."""
         if self.active is None or self.standby is None or self.warmup is None:
             return None
         return TaskRoles(self.active, self.standby, self.warmup)
 
     @property
     def reports_no_change(self) -> bool:
-        """Returns whether the request has no other field than the ids, the epoch and the version of
-        the endpoints."""
+        """Returns whether the request has only the ids, the member epoch and the endpoint epoch."""
         return (
             self.active is self.standby is self.warmup is None
             and self.rack_id is None

@@ -1,6 +1,6 @@
-"""Collects the records of one step of a streams group, before one of these records is in the log.
+"""Collects the records of one step of a streams group, before the records are in the log.
 
-Handlers compute values and add records here; `StreamsGroup.fold` applies the records when they are
+Handlers compute values and add records here. `StreamsGroup.fold` applies the records when they are
 in the log. The records of one step are one run, so that they stay in one batch.
 """
 
@@ -26,11 +26,11 @@ from offsets.streams_records import (
 )
 
 NUM_STANDBY_REPLICAS = "num.standby.replicas"
-"""The setting of the assignor whose value the group's record of type 17 has."""
+"""The name of the assignor setting in the group's record of type 17."""
 
 
 class StreamsChanges:
-    """The changes of one step in a group: the group's members after the step, and the records of
+    """The changes of one step to a group: the group's members after the step, and the records of
     the step."""
 
     __slots__ = ("_members", "epoch", "group", "records", "target_epoch", "targets")
@@ -45,16 +45,16 @@ class StreamsChanges:
 
     @property
     def members(self) -> dict[str, StreamsMemberMetadata]:
-        """Returns the metadata of the members after the step. Most heartbeats do not change a
-        member."""
+        """Returns the metadata of the members after the step. The dict is created at the first
+        call, because most heartbeats do not change a member."""
         if self._members is None:
             members = self.group.members
             self._members = {member_id: each.metadata for member_id, each in members.items()}
         return self._members
 
     def remove(self, member_id: str) -> None:
-        """Removes a member. Writes the tombstones of types 22, 21 and 19, in the order that Kafka's
-        loader requires."""
+        """Removes a member. Writes the tombstones of record types 22, 21 and 19, in the order that
+        Kafka's loader requires."""
         del self.members[member_id]
         self.records += (
             StreamsCurrentRecord(member_id, None),
@@ -63,7 +63,6 @@ class StreamsChanges:
         )
 
     def set_metadata(self, member_id: str, metadata: StreamsMemberMetadata) -> None:
-        """Adds or changes a member."""
         self.members[member_id] = metadata
         self.records.append(StreamsMemberRecord(member_id, metadata))
 
@@ -73,7 +72,8 @@ class StreamsChanges:
         validated_topology_epoch: int | None = None,
         settings: StreamsSettings | None = None,
     ) -> None:
-        """Raises the group's epoch by 1; with None, a value of the epoch is unchanged."""
+        """Raises the group's epoch by 1. An argument of None leaves its value in the group's epoch
+        record unchanged."""
         old = self.epoch
         self.epoch = StreamsGroupEpoch(
             old.epoch + 1,
@@ -88,7 +88,8 @@ class StreamsChanges:
     def compute_target(
         self, configured: ConfiguredTopology, num_standby_replicas: int, timestamp_ms: int
     ) -> dict[str, TaskRoles]:
-        """Replaces the target assignment; returns the previous target."""
+        """Computes the target assignment and replaces the previous one. Returns the previous
+        target."""
         before = self.targets
         targets = dict.fromkeys(self.members, NO_TASKS)
         if not configured.status:
@@ -114,5 +115,5 @@ def assignment_configs(settings: StreamsSettings) -> tuple[tuple[str, str], ...]
 
 
 def changed_members(before: Mapping[str, TaskRoles], after: Mapping[str, TaskRoles]) -> int:
-    """Returns the number of members whose target differs."""
+    """Returns the number of members whose target is different in ``before`` and ``after``."""
     return sum(before.get(member_id) != target for member_id, target in after.items())

@@ -19,9 +19,8 @@ from offsets.streams_records import (
 
 
 def tombstones(group: StreamsGroup) -> StreamsGroupRun:
-    """Returns the tombstones of a group, in the order that Kafka's loader requires: members first.
-
-    Like Kafka, writes a tombstone of type 20 even if the log does not have such a record.
+    """Returns the tombstones of a group in the order that Kafka's loader requires: members first.
+    As in Kafka, there is a tombstone of record type 20 even if the log does not have such a record.
     """
     members = sorted(group.members)
     records: list[StreamsRecord] = [StreamsCurrentRecord(member_id, None) for member_id in members]

@@ -1,8 +1,9 @@
-"""The topic partitions of a member's tasks, by which clients find the member that serves a key.
+"""The topic partitions that a member's tasks read, by which clients find the member that serves a
+key (interactive queries).
 
-Members with a user endpoint report it to the group, and each member gets the partitions at each
-endpoint (interactive queries). Source: Kafka 4.4 ``EndpointToPartitionsManager``; 4.3.1 also
-returns partitions that do not exist.
+Members with a user endpoint report it to the group. Each member gets the partitions at each
+endpoint. Source: Kafka 4.4 ``EndpointToPartitionsManager``. Kafka 4.3.1 also returns partitions
+that do not exist.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ def topic_partitions(
     """Returns the partitions of the source and repartition source topics that these tasks read, in
     order of subtopology and topic.
 
-    A task reads the partition with its number in each topic that has as many partitions. Topics
-    without such a partition are omitted.
+    Task n reads partition n of each topic that has this partition. Topics without a matching
+    partition are omitted.
     """
     found = []
     for subtopology in configured.subtopologies:

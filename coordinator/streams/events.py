@@ -8,18 +8,21 @@ from protocol.slotted import slotted
 
 @slotted
 class TopologyChecked:
-    """The topics of a group's topology were checked, with another result than before."""
+    """The topics of a group's topology were checked, and the result differs from the previous
+    check."""
 
     group_id: str
     code: int
-    """Kafka's status code of the problem; 0 if all topics exist with the right partitions."""
+    """Kafka's status code of the problem; 0 if all topics exist with the right number of
+    partitions."""
     detail: str
-    """Kafka's text of the status; "" without a problem."""
+    """Kafka's text of the status; "" if the topology has no problem."""
 
 
 @slotted
 class FirstTargetDelayed:
-    """The first target of a group waits for further members."""
+    """The first target of a group is computed only after the initial rebalance delay, so that
+    further members can join before."""
 
     group_id: str
     delay_ms: int
@@ -27,13 +30,13 @@ class FirstTargetDelayed:
 
 @slotted
 class ShutdownRequested:
-    """A member requested the shutdown of the application. Every response has this status until the
-    group is empty."""
+    """A member requested the shutdown of the application. Every heartbeat response of the group has
+    the status SHUTDOWN_APPLICATION until the group is empty."""
 
     group_id: str
     member_id: str
     who: str
-    """The member's name for sentences."""
+    """The name by which texts refer to the member."""
 
 
 StreamsEvent = TopologyChecked | FirstTargetDelayed | ShutdownRequested

@@ -1,5 +1,5 @@
-"""A streams group as values for views: its topology with the problem of its topics, and the tasks
-of each member."""
+"""A streams group as values for views: its topology, the problem of its topics, and the tasks of
+each member."""
 
 from __future__ import annotations
 
@@ -21,56 +21,57 @@ from protocol.deadlines import NEVER
 
 
 class Problem(NamedTuple):
-    """The reason for which the group assigns no task."""
+    """The reason why the group assigns no tasks."""
 
     code: int
     """Kafka's status code: 1 missing source topics, 2 incorrectly partitioned topics, 3 missing
     internal topics."""
     detail: str
-    """Kafka's text of the status."""
+    """Kafka's text for the status code."""
     topics: tuple[str, ...]
-    """The missing topics, ascending."""
 
 
 class SubtopologyLook(NamedTuple):
-    """A subtopology and its topics."""
+    """A subtopology with its topics and the number of its tasks."""
 
     subtopology_id: str
     tasks: int | None
-    """The number of tasks; None if it is unknown, because a topic is missing."""
+    """The number of tasks; None if it is unknown because a topic is missing."""
     source_topics: tuple[str, ...]
     repartition_topics: tuple[str, ...]
     changelog_topics: tuple[str, ...]
 
 
 class StreamsLook(NamedTuple):
-    """The topology of a group and what keeps the group from assigning tasks."""
+    """The topology of a group, and the reason why the group assigns no tasks."""
 
     topology_epoch: int | None
     problem: Problem | None
     delayed_until_ms: int | None
-    """The monotonic time at which the first target is computed; None if it is not delayed."""
+    """The monotonic time in ms at which the first target will be computed; None if it is not
+    delayed."""
     shutdown_by: str | None
-    """The id of the member that requested the shutdown of the application."""
+    """The id of the member that requested the shutdown of the application; None without such a
+    request."""
     subtopologies: tuple[SubtopologyLook, ...]
 
 
 class WaitingTask(NamedTuple):
-    """A task in a member's target that the member can't get yet."""
+    """A task in a member's target that another member must give up before this member can get
+    it."""
 
     task: str
     role: str
-    """"active", "standby" or "warmup"."""
+    """The role in which the member will get the task: "active", "standby" or "warmup"."""
     holder: str
-    """The id of a member that must give up the task first."""
+    """The id of a member that must give up the task before this member can get it."""
 
 
 class MemberTasks(NamedTuple):
-    """The tasks of a member, by role; a task is named SUBTOPOLOGY_PARTITION."""
+    """The tasks of a member, by role. The name of a task is SUBTOPOLOGY_PARTITION."""
 
     process_id: str
     endpoint: str | None
-    """HOST:PORT for interactive queries."""
     topology_epoch: int
     assigned: Mapping[str, list[str]]
     target: Mapping[str, list[str]]
@@ -79,7 +80,6 @@ class MemberTasks(NamedTuple):
 
 
 def look(group: StreamsGroup, image: TopicsImage) -> StreamsLook:
-    """Returns the group's topology and problem."""
     topology, configured = group.topology, group.configured
     if topology is not None and (configured is None or group.refresh_wanted):
         configured = configure(topology, image)  # the next heartbeat does the same
@@ -120,7 +120,6 @@ def _problem(
 
 
 def member_tasks(group: StreamsGroup, member: StreamsMember) -> MemberTasks:
-    """Returns the tasks of a member."""
     current, endpoint = member.current, member.metadata.user_endpoint
     active = {name: tuple(epochs) for name, epochs in current.active.items()}
     revoking = {name: tuple(epochs) for name, epochs in current.revoking_active.items()}
@@ -146,7 +145,8 @@ def _named(roles: TaskRoles) -> dict[str, list[str]]:
 
 
 def awaited_tasks(group: StreamsGroup, member: StreamsMember) -> tuple[WaitingTask, ...]:
-    """Returns the tasks for which the member waits, by the rules of `reconcile`."""
+    """Returns the tasks in the member's target that the member can't get yet, by the rules of
+    `reconcile`."""
     if group.is_reconciled(member.current):
         return ()
     target = group.target_of(member.member_id)
@@ -168,8 +168,12 @@ def _plain(member: StreamsMember) -> dict[str, tuple[int, ...]]:
 
 
 def _holder(group: StreamsGroup, member: StreamsMember, role: Role, task: Task) -> str | None:
-    """Returns the member that must give up the task first: any holder of an active task, and a
-    holder in any role whose process is the member's."""
+    """Returns the id of a member that must give up the task before ``member`` can get it; None if
+    no member must.
+
+    A member in the same process must give up the task in any role. If the task is needed as an
+    active task, any other member that has it as an active task must give it up too.
+    """
     process = member.metadata.process_id
     for other in Role:
         for holder in sorted(group.holders(other, task)):

@@ -1,10 +1,10 @@
-"""The state of a streams group, which results from its records.
+"""The state of a streams group. This state results from the records in the log.
 
-Only `StreamsGroup.fold` changes the state that records store, live and at load. Timers, the
-configured topology, the start of a problem with topics, a requested shutdown and the epoch of the
-endpoints are not stored: a load initializes them. After compaction a member may have a current
-assignment but no metadata, or metadata but no current assignment; a tombstone may be for a record
-that does not exist.
+Only `StreamsGroup.fold` changes it, for new records and at load. Timers, the configured topology,
+the start of a problem with topics, a requested shutdown and the epoch of the endpoints are not
+stored in records: a load initializes them. After compaction a member may have a current assignment
+but no metadata, or metadata but no current assignment. A tombstone may be for a record that does
+not exist.
 
 Source: Kafka 4.3.1 ``StreamsGroup``, ``GroupMetadataManager.replay``.
 """
@@ -64,17 +64,17 @@ class StreamsMember:
         """The member's metadata. Only `StreamsGroup.fold` changes ``metadata`` and ``current``."""
         self.current = NO_ASSIGNMENT
         self.idle_reply: StreamsHeartbeatReply | None = None
-        """The last reply to a heartbeat that changed nothing; equal replies are the same object."""
+        """The last reply to a heartbeat that changed nothing. The next such reply is the same
+        object if it is equal."""
         self.session = GroupTimer(group_id, member_id)
-        """The timer of the session, armed by every accepted heartbeat. The member is removed when
-        the timer is due."""
+        """The timer of the member's session, which every accepted heartbeat extends. When it is
+        due, the member is removed."""
         self.rebalance = GroupTimer(group_id, member_id)
-        """The timer of the rebalance timeout, armed while the member is UNREVOKED. The member is
-        removed when the timer is due."""
+        """The timer of the rebalance timeout. It runs while the member is UNREVOKED. When it is
+        due, the member is removed."""
 
 
 def session_timeout_ms(config: GroupConfig, member: StreamsMember) -> int:
-    """Returns the session timeout of a member, which is the timeout of its group."""
     return config.of_streams_group(member.session.group_id).session_timeout_ms
 
 
@@ -107,46 +107,48 @@ class StreamsGroup:
         self.epoch = StreamsGroupEpoch(INITIAL_EPOCH)
         self.epoch_ms = -1
         """The wall time in ms at which the epoch was last raised; -1 if unknown. If the group has
-        no members, it became empty at this time."""
+        no members, it has been empty since this time."""
         self.expiry_warned_ms = 0
-        """The shortest warning time before the expiry of offsets that was already reported; 0 if
-        none was."""
+        """The shortest of the warning times within which offsets of the group were due to expire at
+        the last check; 0 if no offset was."""
         self.target_epoch = StreamsTargetEpoch(INITIAL_EPOCH)
         self.members: dict[str, StreamsMember] = {}
         self.targets: dict[str, TaskRoles] = {}
-        """The target assignment, by member id. A member that joined after the target was computed
-        is missing."""
+        """The target assignment of each member, by member id. A member that joined after the target
+        was computed is missing."""
         self.topology: Topology | None = None
         """The topology of the application; None until the first member's records are in the log."""
         self.configured: ConfiguredTopology | None = None
-        """The topology with the partition counts of its topics; None if it was not computed since
-        the topology or its topics changed."""
+        """The topology with the partition counts of its topics; None if these counts were not
+        computed since the topology or its topics changed."""
         self.refresh_wanted = True
-        """True if topics may have changed since the metadata hash was computed: after a load, or
-        after a topic of the topology was created, changed or deleted."""
+        """True if topics may have changed since the metadata hash was computed. This is so after a
+        load, and after a topic of the topology was created, changed or deleted."""
         self.not_ready_since: Now | None = None
         """The time since which every check has found a problem with the topics of the topology;
-        None without a problem. A member that leaves or joins does not change this time."""
+        None if the last check found no problem. The joining or leaving of a member does not change
+        this time."""
         self.changed_ms = 0
-        """The monotonic time in ms of the last step that wrote records, or of the load."""
+        """The monotonic time in ms of the last step that wrote records; after a load, the time of
+        the load."""
         self.initial_delay = GroupTimer(group_id)
-        """Armed by the first member of an empty group. When the timer is due, the first target is
-        computed."""
+        """The timer of the initial rebalance delay, which the first member of an empty group
+        starts. When it is due, the first target is computed."""
         self.shutdown_by: str | None = None
-        """The id of the member that requested the shutdown of the application; None without such a
-        request since the group was empty."""
+        """The id of the member that requested the shutdown of the application; None if no member
+        has done so since the group was empty."""
         self.endpoint_epoch = 0
-        """The version of the tasks of members with an endpoint."""
+        """The endpoint epoch, which rises when the tasks of a member with an endpoint change."""
         self._holders: dict[Role, dict[Task, set[str]]] = {role: {} for role in Role}
-        """The ids of the members that have a task, assigned or revoking, by role."""
+        """The ids of the members that have each task, assigned or revoking, by role and task."""
         self._sources: dict[str, Subtopology] = {}
-        """The subtopology that reads each source or repartition topic."""
+        """The subtopology that reads each source or repartition topic, by topic name."""
         self._changelogs: set[str] = set()
 
     # -------------------------------------------------------------------------------------- fold
 
     def fold(self, record: StreamsRecord, timestamp_ms: int = -1) -> None:
-        """Applies a record that is in the log; ``timestamp_ms`` is the wall time at which the
+        """Applies a record that is in the log. ``timestamp_ms`` is the wall time at which the
         record was written."""
         if isinstance(record, StreamsCurrentRecord):
             if record.value is not None or record.member_id in self.members:
@@ -199,19 +201,17 @@ class StreamsGroup:
             self._changelogs.update(topic.name for topic in each.state_changelog_topics)
 
     def new_member(self, member_id: str) -> StreamsMember:
-        """Returns a member, which is created if necessary, so that its timers can be armed before
-        the member's records are in the log."""
+        """Returns the member with this id. Creates it if necessary, so that its timers can be armed
+        before the member's records are in the log."""
         member = self.members.get(member_id)
         if member is None:
             member = self.members[member_id] = StreamsMember(self.group_id, member_id)
         return member
 
     def records(self) -> Iterator[StreamsRecord]:
-        """Yields the records that a fully compacted log would have of this group, for snapshots.
-
-        The group may change between two steps; a later record in the log then corrects a yielded
-        record.
-        """
+        """Yields, for snapshots, the records that a fully compacted log would have of this group.
+        The group may change during the iteration; a later record in the log then corrects a yielded
+        record."""
         members = list(self.members.items())
         for member_id, member in members:
             yield StreamsMemberRecord(member_id, member.metadata)
@@ -227,7 +227,6 @@ class StreamsGroup:
     # ------------------------------------------------------------------------------------- views
 
     def state(self) -> StreamsGroupState:
-        """Returns the state of the group, derived from its topology, epochs and members."""
         topology = self.topology
         if not self.members:
             return StreamsGroupState.EMPTY
@@ -240,17 +239,17 @@ class StreamsGroup:
         return StreamsGroupState.RECONCILING
 
     def is_reconciled(self, current: StreamsCurrentAssignment) -> bool:
-        """Returns whether a member with this assignment has its target."""
+        """Returns whether a member with the assignment ``current`` has adopted its whole target."""
         return current.state == STABLE and current.epoch == self.target_epoch.epoch
 
     def processes(self, role: Role, task: Task) -> Set[str]:
-        """Returns the processes of the members that have the task in the role, assigned or
+        """Returns the ids of the processes whose members have the task in this role, assigned or
         revoking."""
         members = self.members
         return {members[each].metadata.process_id for each in self._holders[role].get(task, ())}
 
     def holders(self, role: Role, task: Task) -> Set[str]:
-        """Returns the ids of the members that have the task in the role, assigned or revoking."""
+        """Returns the ids of the members that have the task in this role, assigned or revoking."""
         return self._holders[role].get(task, set())
 
     def target_of(self, member_id: str) -> TaskRoles:
@@ -260,24 +259,25 @@ class StreamsGroup:
 
     @property
     def is_delayed(self) -> bool:
-        """Returns whether the first target waits for the end of the initial rebalance delay."""
+        """Returns whether the computation of the first target waits for the end of the initial
+        rebalance delay."""
         return self.initial_delay.due_ms != NEVER
 
     def reader_of(self, topic: str) -> Subtopology | None:
-        """Returns the subtopology that reads the source or repartition topic."""
+        """Returns the subtopology that reads this source or repartition topic; None if no
+        subtopology reads it."""
         return self._sources.get(topic)
 
     def subscribed_names(self) -> set[str]:
-        """Returns the source and repartition topics that the members read; empty without members,
-        so that offsets of an empty group can be deleted."""
+        """Returns the source and repartition topics that the members read. Returns an empty set if
+        the group has no members, so that its offsets can be deleted."""
         return set(self._sources) if self.members else set()
 
     def knows_subscriptions(self) -> bool:
-        """Returns whether the topology is known."""
         return self.topology is not None
 
     def uses(self, topic: str) -> bool:
-        """Returns whether the topology reads the topic, or has it as changelog."""
+        """Returns whether the topology reads the topic, or uses it as a changelog."""
         return topic in self._sources or topic in self._changelogs
 
 

@@ -1,5 +1,5 @@
-"""Implements `GroupView` for streams groups; metrics, verdicts and pages read all groups through
-this interface.
+"""Implements `GroupView` for streams groups. Metrics, verdicts and web pages read all groups
+through this interface.
 
 The generation is the group's epoch. The partitions of a member are those that its active tasks
 read, encoded as in the classic consumer protocol.
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 class StreamsMemberView:
-    """Implements `MemberView`. A heartbeat is answered immediately, so a request of the member is
-    never parked."""
+    """Implements `MemberView` for members of streams groups. A heartbeat is answered immediately,
+    so a request of the member is never parked."""
 
     __slots__ = ("_group", "_member", "_state")
 
@@ -52,27 +52,24 @@ class StreamsMemberView:
 
     @property
     def member_id(self) -> str:
-        """Returns the member id."""
         return self._member.member_id
 
     @property
     def client_id(self) -> str:
-        """Returns the client.id of the member's last heartbeat."""
         return self._member.metadata.client_id
 
     @property
     def client_host(self) -> str:
-        """Returns the client's host at the member's last heartbeat."""
         return self._member.metadata.client_host
 
     @property
     def session_timeout_ms(self) -> int:
-        """Returns the session timeout in ms."""
         return session_timeout_ms(self._state.config, self._member)
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """Returns the time in ms within which the member must give up tasks."""
+        """Returns the time in ms within which the member must give up tasks that are not in its
+        target."""
         return self._member.metadata.rebalance_timeout_ms
 
     @property
@@ -82,18 +79,17 @@ class StreamsMemberView:
 
     @property
     def assignment(self) -> bytes:
-        """Returns the partitions that the member's active tasks read, in the classic consumer
-        protocol."""
+        """Returns the partitions that the member's active tasks read, encoded as in the classic
+        consumer protocol."""
         return encoded(self._group, self._member.current.active, self._state.topics)
 
     @property
     def session(self) -> TimerView:
-        """Returns the timer that ends the membership."""
         return self._member.session
 
     @property
     def reconciliation(self) -> Reconciliation:
-        """Returns the member's progress towards its target, in partitions of topics that active
+        """Returns the member's progress towards its target, in terms of the partitions that active
         tasks read."""
         group, member, image = self._group, self._member, self._state.topics
         current, until_ms = member.current, member.rebalance.due_ms
@@ -112,16 +108,16 @@ class StreamsMemberView:
         )
 
     def tasks(self) -> MemberTasks:
-        """Returns the tasks of the member."""
         return member_tasks(self._group, self._member)
 
     def awaited_tasks(self) -> tuple[WaitingTask, ...]:
-        """Returns the tasks of the target that the member can't get yet."""
+        """Returns the tasks in the target that other members must give up before this member can
+        get them."""
         return awaited_tasks(self._group, self._member)
 
     def _waits_for(self) -> list[tuple[str, int, str]]:
-        """Returns topic, partition and holder of each active task in the target that another member
-        holds."""
+        """Returns the partitions that active tasks in the target read and that another member still
+        holds. Each has the topic, the partition and the id of the holder."""
         group, member, image = self._group, self._member, self._state.topics
         found = []
         for name, partitions in group.target_of(member.member_id).active.items():
@@ -133,8 +129,8 @@ class StreamsMemberView:
 
 
 class _Members(Mapping[str, MemberView]):
-    """The members of a group by id. The mapping is a live view: it is invalid after a change of the
-    group."""
+    """The members of a group by id. The mapping is a live view; do not use it after the group has
+    changed."""
 
     __slots__ = ("_group", "_state")
 
@@ -153,7 +149,7 @@ class _Members(Mapping[str, MemberView]):
 
 
 class StreamsGroupView:
-    """Implements `GroupView`."""
+    """Implements `GroupView` for streams groups."""
 
     __slots__ = ("_group", "_state")
 
@@ -171,29 +167,29 @@ class StreamsGroupView:
 
     @property
     def group_id(self) -> str:
-        """Returns the group id."""
         return self._group.group_id
 
     @property
     def state(self) -> StreamsGroupState:
-        """Returns the state, which is derived from epochs, topology and members."""
         return self._group.state()
 
     @property
     def is_empty(self) -> bool:
-        """Returns whether the group has no members."""
         return not self._group.members
 
     @property
     def is_assigned(self) -> bool:
-        """Returns whether the group has members, whose assignments are always valid."""
+        """Returns whether the group has members. Their assignments are always valid."""
         return bool(self._group.members)
 
     @property
     def state_since_ms(self) -> int:
-        """Returns the monotonic time in ms of the last change of members, target or assignments, or
-        of the load. In the state NOT_READY, returns the start of the problem with the topics, which
-        a change of the members does not end."""
+        """Returns the monotonic time in ms of the last change of members, target or assignments.
+        Without a change since the load, returns the time of the load.
+
+        In the state NOT_READY, returns the start of the problem with the topics instead. A change
+        of the members does not end this problem.
+        """
         problem = self._problem_since
         return self._group.changed_ms if problem is None else problem.mono_ms
 
@@ -206,8 +202,8 @@ class StreamsGroupView:
 
     @property
     def not_ready_since(self) -> Now | None:
-        """Returns the time since which the topics of the topology have had a problem; None without
-        a problem. A group whose members have left keeps this time."""
+        """Returns the time since which the topics of the topology have had a problem; None if they
+        have none. A group whose members have left keeps this time."""
         return self._group.not_ready_since
 
     @property
@@ -219,7 +215,6 @@ class StreamsGroupView:
 
     @property
     def generation_id(self) -> int:
-        """Returns the group's epoch."""
         return self._group.epoch.epoch
 
     @property
@@ -229,16 +224,15 @@ class StreamsGroupView:
 
     @property
     def subscribed_topics(self) -> Collection[str] | None:
-        """Returns the topics that the members read."""
         return self._group.subscribed_names()
 
     def look(self) -> StreamsLook:
-        """Returns the group's topology, and what keeps the group from assigning tasks."""
+        """Returns the group's topology, and the reason why the group assigns no tasks."""
         return look(self._group, self._state.topics)
 
     def awaited(self) -> Awaited:
-        """Returns the members that must give up tasks, and the time at which the first of them is
-        removed."""
+        """Returns the members that must give up tasks, and the earliest time at which one of them
+        is removed."""
         members = self._group.members.values()
         late = [each for each in members if each.current.state == MemberState.UNREVOKED]
         due_ms = min((each.rebalance.due_ms for each in late), default=NEVER)

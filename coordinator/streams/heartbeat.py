@@ -1,10 +1,9 @@
 """StreamsGroupHeartbeat of a member that joins or stays. The heartbeat of a member that leaves is
-in leaving.py, and the checks of a request alone are in malformed.py.
+in leaving.py. The checks that need only the request are in malformed.py.
 
-The request is answered immediately. The reply has the statuses of the group: problems of its
-topology or topics, which are not errors.
-
-Source: KIP-1071; Kafka 4.3.1 ``GroupMetadataManager.streamsGroupHeartbeat``.
+Every request is answered immediately. The reply has the statuses of the group: problems of its
+topology or topics. A status is not an error. Source: KIP-1071; Kafka 4.3.1
+``GroupMetadataManager.streamsGroupHeartbeat``.
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ from protocol.now import Now
 
 
 class _Admitted(NamedTuple):
-    """A request that has passed all checks of group, member and epoch."""
+    """A request that has passed all checks of the group, the member and the epoch."""
 
     group: StreamsGroup
     member: StreamsMember | None
-    """The member that sent the request; None for a member that joins."""
+    """The member that sent the request; None if the sender joins."""
     is_new_group: bool
 
 
 def idle_heartbeat(
     state: ShardState, call: StreamsHeartbeat, now: Now
 ) -> StreamsHeartbeatReply | None:
-    """Returns the reply to a heartbeat that reports and finds no change; None for any other
-    heartbeat."""
+    """Returns the reply to a heartbeat that reports no change, if the group has no change for the
+    member either. Returns None for any other heartbeat."""
     epoch = call.member_epoch
     group = state.streams_groups.get(call.group_id)
     member = None if group is None else group.members.get(call.member_id)
@@ -97,7 +96,6 @@ def idle_heartbeat(
 
 
 def heartbeat(step: Step, call: StreamsHeartbeat) -> None:
-    """Handles one StreamsGroupHeartbeat."""
     refused = malformed(call)
     if refused is None:
         refused = leave(step, call) if call.member_epoch == LEAVING_EPOCH else _stay(step, call)
@@ -113,7 +111,8 @@ def heartbeat(step: Step, call: StreamsHeartbeat) -> None:
 
 
 def _admit(step: Step, call: StreamsHeartbeat) -> _Admitted | Refused:
-    """Finds the group and the member of a heartbeat, and makes Kafka's checks in Kafka's order."""
+    """Finds the group and the member of a heartbeat. Makes the same checks as Kafka, in the same
+    order."""
     state, group_id, member_id = step.state, call.group_id, call.member_id
     is_joining = call.member_epoch == JOINING_EPOCH
     group = state.streams_groups.get(group_id)
@@ -139,10 +138,10 @@ def _admit(step: Step, call: StreamsHeartbeat) -> _Admitted | Refused:
 
 
 def _check_epoch(current: StreamsCurrentAssignment, call: StreamsHeartbeat) -> Refused | None:
-    """Returns FENCED_MEMBER_EPOCH if the member can't have the epoch of the heartbeat; else None.
+    """Returns FENCED_MEMBER_EPOCH if the epoch of the heartbeat is wrong, else None.
 
-    A member whose last response was lost has its previous epoch; it is accepted if it owns only
-    tasks that were assigned to it before.
+    A member whose last response was lost sends its previous epoch. This epoch is accepted if the
+    member lists only tasks that are assigned to it.
     """
     epoch = call.member_epoch
     if epoch in (JOINING_EPOCH, current.epoch):
@@ -159,7 +158,8 @@ def _check_epoch(current: StreamsCurrentAssignment, call: StreamsHeartbeat) -> R
 
 
 def _owns_assigned(call: StreamsHeartbeat, current: StreamsCurrentAssignment) -> bool:
-    """Returns whether the request lists its tasks, and only assigned tasks."""
+    """Returns whether the request lists the member's tasks, and all of them are assigned to the
+    member."""
     owned = call.owned
     return owned is not None and all(
         set(partitions) <= set(assigned.get(name, ())) and name in assigned
@@ -173,7 +173,6 @@ def _owns_assigned(call: StreamsHeartbeat, current: StreamsCurrentAssignment) ->
 
 
 def _stay(step: Step, call: StreamsHeartbeat) -> Refused | None:
-    """Handles a heartbeat of a member that joins or stays."""
     admitted = _admit(step, call)
     if isinstance(admitted, Refused):
         return admitted
@@ -198,7 +197,6 @@ def _stay(step: Step, call: StreamsHeartbeat) -> Refused | None:
 
 
 def _updated(metadata: StreamsMemberMetadata, call: StreamsHeartbeat) -> StreamsMemberMetadata:
-    """Returns the metadata with the changes of the request."""
     return StreamsMemberMetadata(
         metadata.instance_id,
         metadata.rack_id if call.rack_id is None else call.rack_id,
@@ -219,4 +217,3 @@ def _has_stale_topology(group: StreamsGroup, metadata: StreamsMemberMetadata) ->
 
 
 handle = idle_or_stepped(idle_heartbeat, heartbeat)
-"""The handler of StreamsGroupHeartbeat."""

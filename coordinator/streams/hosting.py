@@ -1,6 +1,7 @@
 """The streams groups of a shard: replay of their records, their timers, and changed topics.
 
-The first call of a streams group imports the code that serves it.
+The code of streams groups is imported only when the first call or record of a streams group needs
+it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from protocol.now import Now
 
 
 def replay(state: ShardState, run: StreamsGroupRun) -> None:
-    """Applies records to their group. The first record creates the group, the last tombstone
-    removes it."""
+    """Applies records to the group that they belong to. The first record creates the group, the
+    last tombstone removes it."""
     groups = state.streams_groups
     group = groups.get(run.group_id)
     for record in run.records:
@@ -38,21 +39,20 @@ def replay(state: ShardState, run: StreamsGroupRun) -> None:
 
 
 def heartbeat(state: ShardState, call: StreamsHeartbeat, now: Now) -> Outcome:
-    """Handles one StreamsGroupHeartbeat."""
     from coordinator.streams.heartbeat import handle
 
     return handle(state, call, now)
 
 
 def describe(state: ShardState, call: StreamsGroupDescribe, now: Now) -> Outcome:
-    """Handles one group of a StreamsGroupDescribe."""
     from coordinator.streams.views import describe as described
 
     return described(state, call, now)
 
 
 def fire(step: Step, timer: GroupTimer) -> None:
-    """Handles a timer that is due; has no effect if the timer's owner no longer exists."""
+    """Handles a timer that is due. It has no effect if the timer's member or group no longer
+    exists."""
     group = step.state.streams_groups.get(timer.group_id)
     if group is None:
         return
@@ -72,7 +72,7 @@ def fire(step: Step, timer: GroupTimer) -> None:
 
 
 def wake(step: Step, group: StreamsGroup) -> None:
-    """Starts the timers of a loaded group with their full timeouts."""
+    """Starts the timers of a loaded group, each with its full timeout."""
     now = step.now
     group.changed_ms = now.mono_ms
     if group.state() is StreamsGroupState.NOT_READY:
@@ -85,8 +85,8 @@ def wake(step: Step, group: StreamsGroup) -> None:
 
 
 def topic_changed(state: ShardState, name: str) -> None:
-    """Marks each group whose topology has a changed topic, so that its next heartbeat compares the
-    metadata hash."""
+    """Marks each group whose topology has a changed topic. The next heartbeat of a marked group
+    compares the metadata hash."""
     for group in state.streams_groups.values():
         if not group.refresh_wanted and group.uses(name):
             group.refresh_wanted = True

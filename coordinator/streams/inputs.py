@@ -1,4 +1,4 @@
-"""The partitions of topics that tasks read, for views and the journal."""
+"""The topic partitions that tasks read, for views and the journal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Inputs = dict[str, list[int]]
 
 
 def inputs(group: StreamsGroup, tasks: Mapping[str, Collection[int]], image: TopicsImage) -> Inputs:
-    """Returns the partitions of existing source and repartition topics that these tasks read."""
+    """Returns the partitions that these tasks read, of source and repartition topics that exist."""
     found: Inputs = {}
     topology = group.topology
     for each in () if topology is None else topology.subtopologies:

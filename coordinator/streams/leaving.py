@@ -1,7 +1,5 @@
-"""Removes members of streams groups that leave or are fenced.
-
-Source: Kafka 4.3.1 ``GroupMetadataManager.streamsGroupLeave``, ``streamsGroupFenceMember``.
-"""
+"""Removes members of streams groups: members that leave, and members that the coordinator fences.
+Source: Kafka 4.3.1 ``GroupMetadataManager.streamsGroupLeave``, ``streamsGroupFenceMember``."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from protocol.errors import GROUP_ID_NOT_FOUND, NONE, UNKNOWN_MEMBER_ID
 
 
 def leave(step: Step, call: StreamsHeartbeat) -> Refused | None:
-    """Handles a heartbeat with epoch -1, by which a member leaves."""
+    """Handles a heartbeat by which a member leaves (epoch -1)."""
     group = step.state.streams_groups.get(call.group_id)
     if group is None:
         text = f"Group {call.group_id} not found."
@@ -50,7 +48,8 @@ def leave(step: Step, call: StreamsHeartbeat) -> Refused | None:
 def request_shutdown(
     step: Step, group: StreamsGroup, member_id: str, metadata: StreamsMemberMetadata
 ) -> None:
-    """Notes the first member that requests the shutdown of the application."""
+    """Records that a member requests the shutdown of the application. Only the first such member is
+    recorded."""
     if group.shutdown_by is None:
         group.shutdown_by = member_id
         name = who(member_id, metadata)
@@ -65,7 +64,8 @@ def fence(
     detail: str,
     silent_ms: int = -1,
 ) -> None:
-    """Removes a member and raises the epoch; a later heartbeat computes the target without it."""
+    """Removes a member and raises the epoch. The next heartbeat of the group computes a target
+    without this member."""
     is_leaving = cause is EpochCause.MEMBER_LEFT
     metadata, member_id, group_id = member.metadata, member.member_id, group.group_id
     client = metadata.client_id, metadata.client_host
@@ -85,7 +85,6 @@ def fence(
 
 
 def session_due(step: Step, group: StreamsGroup, member: StreamsMember) -> None:
-    """Removes a member whose session has expired."""
     silent_ms = session_timeout_ms(step.state.config, member)
     detail = f"session expired, no heartbeat for {seconds(silent_ms)}"
     fence(step, group, member, EpochCause.SESSION_EXPIRED, detail, silent_ms)

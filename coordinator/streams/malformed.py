@@ -1,9 +1,7 @@
-"""The checks of a StreamsGroupHeartbeat that need no group. Order and texts are Kafka's.
-
-Source: Kafka 4.3.1 ``GroupCoordinatorService``:
+"""The checks of a StreamsGroupHeartbeat that need only the request, not the group. The order of the
+checks and the error messages are Kafka's. Source: Kafka 4.3.1 ``GroupCoordinatorService``:
 ``throwIfStreamsGroupHeartbeatRequestIsUsingUnsupportedFeatures`` and
-``throwIfStreamsGroupHeartbeatRequestIsInvalid``.
-"""
+``throwIfStreamsGroupHeartbeatRequestIsInvalid``."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ _STATIC_LEAVING_EPOCH = -2
 
 
 def malformed(call: StreamsHeartbeat) -> Refused | None:
-    """Returns the error of a request that the protocol forbids; else None."""
+    """Returns the error of a request that the protocol forbids; None if the request is valid."""
     text = _unsupported(call) or _blank(call)
     if not text and call.member_epoch == JOINING_EPOCH:
         text = _incomplete_join(call)

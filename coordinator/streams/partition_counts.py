@@ -1,15 +1,15 @@
 """The partition counts of the internal topics of a topology.
 
-1. A repartition topic has its own count, or the largest count of the inputs of a subtopology that
-   writes to it.
-2. The topics of a copartition group have equal counts: external topics must agree, and repartition
-   topics follow them.
+1. A repartition topic has the count that the topology gives it. If the topology gives none, it has
+   the largest count of the inputs of a subtopology that writes to it.
+2. The topics of a copartition group have equal counts. External topics must agree, and repartition
+   topics get the same count.
 3. A changelog has the largest count of the inputs of its subtopology, which is also the number of
-   its tasks.
+   tasks of the subtopology.
 
 If several subtopologies write to one repartition topic, or an input has no count yet, the order of
-the subtopologies decides. Kafka iterates in the order of a hash map; this module uses the same
-order, so that a group that moves between the two brokers keeps its partition counts.
+the subtopologies decides. Kafka iterates in the order of a hash map. This module uses the same
+order, so that a group that moves between Muster and Kafka keeps its partition counts.
 
 Source: Kafka 4.3.1 ``RepartitionTopics``, ``CopartitionedTopicsEnforcer``, ``ChangelogTopics``.
 """
@@ -26,12 +26,12 @@ from protocol.java_hash import java_hash
 
 
 class InvalidTopology(Exception):
-    """Raised if the topology has no partition counts; the text is Kafka's."""
+    """Raised if the partition counts of a topology can't be computed. The text is Kafka's."""
 
 
 class IncorrectlyPartitioned(Exception):
-    """Raised if existing topics, or counts in the topology, contradict each other; the text is
-    Kafka's."""
+    """Raised if the partition counts of existing topics, or the counts in the topology, contradict
+    each other. The text is Kafka's."""
 
 
 class PartitionCounts:
@@ -50,7 +50,8 @@ class PartitionCounts:
         }
 
     def count(self, name: str) -> int:
-        """Returns the partitions of a topic; an existing topic keeps its own count."""
+        """Returns the number of partitions of a topic. An existing topic keeps its number. Raises
+        InvalidTopology if the number is unknown."""
         existing = self._topics.get(name)
         if existing is not None:
             return existing.partitions
@@ -60,7 +61,8 @@ class PartitionCounts:
         return count
 
     def tasks(self, subtopology: Subtopology) -> int:
-        """Returns the number of tasks: the largest partition count of the inputs."""
+        """Returns the number of tasks of a subtopology: the largest partition count of its inputs.
+        Raises InvalidTopology if it has no inputs."""
         inputs = (
             *subtopology.source_topics,
             *(topic.name for topic in subtopology.repartition_source_topics),
@@ -72,7 +74,6 @@ class PartitionCounts:
         return max(self.count(name) for name in inputs)
 
     def configured(self, subtopology: Subtopology) -> Subtopology:
-        """Returns the subtopology with the partition counts of its internal topics."""
         return replace(
             subtopology,
             repartition_source_topics=self._with_counts(subtopology.repartition_source_topics),
@@ -89,9 +90,10 @@ class PartitionCounts:
         """Decides the counts of all repartition topics.
 
         Kafka sweeps over the subtopologies until a sweep decides nothing. In each sweep, a
-        subtopology with at least one known input decides its undecided sinks. This method visits
-        each subtopology once, in the same order: when its first input is known, in the current
-        sweep if its turn is still to come, otherwise in the next one.
+        subtopology with at least one known input decides its undecided sinks. This method decides
+        in the same order, but visits each subtopology only once, after its first input has become
+        known. The visit is in the current sweep if the subtopology comes later in the order,
+        otherwise in the next sweep.
         """
         decided = self._decided
         for each in subtopologies:
@@ -99,9 +101,10 @@ class PartitionCounts:
                 if topic.partitions:
                     decided[topic.name] = topic.partitions
         readers: dict[str, list[int]] = {}
-        """The subtopologies that wait for their first input, by repartition topic."""
+        """The indices of the subtopologies that wait for their first known input, by repartition
+        topic."""
         visits: list[tuple[int, int]] = []
-        """Sweep and index of the subtopologies to visit; a heap."""
+        """A heap of the visits to do: the number of the sweep, and the index of the subtopology."""
         for index, each in enumerate(subtopologies):
             sources = each.repartition_source_topics
             if each.source_topics or any(topic.name in decided for topic in sources):
@@ -143,7 +146,8 @@ class PartitionCounts:
                 )
 
     def _equalize(self, subtopologies: Sequence[Subtopology]) -> None:
-        """Gives the repartition topics of each copartition group the count of their group."""
+        """Sets the counts of the repartition topics in each copartition group to the count of the
+        group."""
         flexible: set[str] = set()
         fixed: set[str] = set()
         for each in subtopologies:
@@ -185,8 +189,8 @@ def _names(subtopology: Subtopology, group: CopartitionGroup) -> set[str]:
 
 
 def _common(counts: Iterable[int], shown: dict[str, int]) -> int:
-    """Returns the count that all counts are equal to, or raises IncorrectlyPartitioned, with the
-    counts ``shown``."""
+    """Returns the common value of ``counts``. Raises IncorrectlyPartitioned if the counts differ;
+    the error message lists the counts ``shown``."""
     distinct = set(counts)
     if len(distinct) > 1:
         text = ", ".join(f"{name}={count}" for name, count in sorted(shown.items()))
@@ -199,7 +203,8 @@ def _common(counts: Iterable[int], shown: dict[str, int]) -> int:
 def in_hash_order(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
     """Returns the subtopologies in the order in which a Java ``HashMap`` iterates over their ids.
 
-    The number of slots is a power of two, at least 16, of which at most three quarters are filled.
+    The hash map has a power of two of slots, at least 16. At most three quarters of the slots are
+    filled.
     """
     given = list(subtopologies)
     slots = 16

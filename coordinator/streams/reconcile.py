@@ -1,8 +1,9 @@
-"""The reconciliation of a member of a streams group towards its target: one pure function.
+"""Reconciliation of a streams group: one step of a member from its current tasks towards its
+target.
 
-An active task is given to a member when no process has it as an active task, and the member's own
-process has it in no other role. A standby or warm-up task is given when the member's own process
-has it in no role, since the directories of state belong to a process.
+A member gets an active task when no process has the task as an active task, and the member's own
+process has it in no other role. A member gets a standby or warm-up task when its own process has
+the task in no role, because the state directories belong to a process.
 
 Source: KIP-1071; Kafka 4.3.1 ``CurrentAssignmentBuilder``.
 """
@@ -17,36 +18,35 @@ from offsets.streams_records import StreamsCurrentAssignment, TaskEpochs, TaskRo
 
 
 class Towards(NamedTuple):
-    """The goal of a member's reconciliation."""
+    """The goal of one member's reconciliation: its target tasks. The tuple also has the tasks of
+    other members."""
 
     epoch: int
-    """The epoch of the target assignment."""
     target: TaskRoles
-    """The target of this member."""
     process_id: str
-    """The process of this member."""
     processes: Callable[[Role, Task], Collection[str]]
-    """Returns the processes that have a task in a role now, assigned or revoking."""
+    """Returns the ids of the processes that currently have a task in a role, assigned or revoking.
+    """
 
 
 class _Difference(NamedTuple):
-    """The assigned tasks and the target of one role, compared."""
+    """The difference between the assigned tasks and the target tasks of one role."""
 
     kept: Tasks
     revoked: Tasks
     given: Tasks
     waits: bool
-    """Whether the target has tasks that can't be given yet."""
+    """Whether the target has tasks that the member can't get yet."""
 
 
 def reconcile(
     current: StreamsCurrentAssignment, towards: Towards, owned: TaskRoles | None
 ) -> StreamsCurrentAssignment:
-    """Returns the member's assignment after one step; the same object if the assignment does not
-    change.
+    """Returns the member's assignment after one step. If the assignment does not change, returns
+    the same object.
 
-    ``owned`` are the tasks that the member's request lists. With None the member counts as the
-    owner of all tasks that it had.
+    ``owned`` are the tasks that the member's request lists. If it is None, the member may still own
+    all tasks that were assigned to it.
     """
     match current.state:
         case MemberState.STABLE:
@@ -64,8 +64,8 @@ def reconcile(
 
 
 def must_rejoin(current: StreamsCurrentAssignment, owned: TaskRoles | None) -> bool:
-    """Returns whether the state of the member is unknown and the member has not confirmed that it
-    owns no task."""
+    """Returns whether the member must rejoin: its stored state is unknown, and it has not confirmed
+    that it owns no task."""
     known = current.state in (MemberState.STABLE, MemberState.UNREVOKED, MemberState.UNRELEASED)
     return not known and owned != TaskRoles()
 
@@ -76,8 +76,9 @@ def _next(
     towards: Towards,
     owned: TaskRoles | None,
 ) -> StreamsCurrentAssignment:
-    """Returns the assignment after the next step of a member that has nothing to confirm;
-    ``unrevoked_epoch`` is its epoch if it must give up tasks first."""
+    """Returns the assignment of a member after its next step. The member has confirmed all earlier
+    revocations. ``unrevoked_epoch`` is the epoch that it gets if it must give up tasks in this
+    step."""
     own, processes, target = towards.process_id, towards.processes, towards.target
 
     def process_has(task: Task, *roles: Role) -> bool:
@@ -175,7 +176,7 @@ def _revoking(current: StreamsCurrentAssignment) -> TaskRoles:
 
 
 def _owns_any(owned: TaskRoles, tasks: TaskRoles) -> bool:
-    """Returns whether ``owned`` has one of these tasks in the same role."""
+    """Returns whether ``owned`` contains one of ``tasks`` in the same role."""
     return any(
         partition in listed.get(name, ())
         for listed, wanted in (
@@ -191,5 +192,6 @@ def _owns_any(owned: TaskRoles, tasks: TaskRoles) -> bool:
 def _changed(
     current: StreamsCurrentAssignment, after: StreamsCurrentAssignment
 ) -> StreamsCurrentAssignment:
-    """Returns ``after``; the same object ``current`` if the values are equal."""
+    """Returns ``after``. If its values equal those of ``current``, returns the object
+    ``current``."""
     return current if after == current else after

@@ -1,5 +1,5 @@
-"""The event that ends a rebalance of a streams group. The partitions that a member's active tasks
-read are encoded in the classic consumer protocol."""
+"""The event that ends a rebalance of a streams group. In the event the partitions that a member's
+active tasks read are encoded as in the classic consumer protocol."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from protocol.consumer_protocol import CONSUMER, encode_assignment
 
 
 def encoded(group: StreamsGroup, tasks: Mapping[str, Collection[int]], image: TopicsImage) -> bytes:
-    """Returns the partitions that active tasks read, encoded in the classic consumer protocol."""
+    """Returns the partitions that these active tasks read, encoded as in the classic consumer
+    protocol."""
     return encode_assignment(inputs(group, tasks, image))
 
 
 def reconciled(
     step: Step, changes: StreamsChanges, member_id: str, after: StreamsCurrentAssignment
 ) -> None:
-    """Emits the event that all members have their targets, if this step of the member makes it
-    true."""
+    """Emits the event that all members have their targets, if the member's step from one assignment
+    to the next has given the last missing target to its member."""
     group, epoch = changes.group, changes.target_epoch.epoch
     if epoch < changes.epoch.epoch:
         return

@@ -1,8 +1,8 @@
 """The states of a member and of a streams group, on one page.
 
 A *member* has an epoch, *assigned* tasks and *revoking* tasks in each of the three roles. The
-member must give up the revoking tasks and has not confirmed this yet. Records store a member's
-state.
+revoking tasks are those that the member must give up and has not confirmed to have given up.
+Records store a member's state.
 
     STABLE       at the target's epoch it has its whole target
     UNREVOKED    it owns tasks that it must give up; its epoch is unchanged until it confirms
@@ -13,13 +13,14 @@ state.
     STABLE     -> UNREVOKED    its target lost tasks that it owns
     STABLE     -> UNRELEASED   its target has tasks for which it must wait
     UNREVOKED  -> STABLE | UNRELEASED   a heartbeat no longer lists the revoking tasks
-    UNREVOKED  -> UNREVOKED    so, but the target has lost other tasks since; the epoch rises by 1
+    UNREVOKED  -> UNREVOKED    a heartbeat no longer lists the revoking tasks, but the target has
+                               lost further tasks since; the epoch rises by 1
     UNRELEASED -> STABLE       the last task for which it waited was released
     any state  -> removed      it leaves; its session expires; it is UNREVOKED for longer than its
                                rebalance timeout
 
 A *group* has an epoch, which each change of members, topology, topics or settings of the assignor
-raises, and a target assignment with the epoch at which it was computed. The state of a group is
+raises. Its target assignment has the epoch at which it was computed. The state of a group is
 derived, not stored.
 
     EMPTY        it has no members
@@ -38,7 +39,8 @@ from enum import Enum, IntEnum
 
 
 class MemberState(IntEnum):
-    """The state of a member; the values are those in StreamsGroupCurrentMemberAssignmentValue."""
+    """The state of a member. The values are those of the record
+    StreamsGroupCurrentMemberAssignmentValue."""
 
     STABLE = 1
     UNREVOKED = 2
@@ -50,7 +52,7 @@ STABLE = MemberState.STABLE.value
 
 
 class StreamsGroupState(Enum):
-    """The state of a streams group; the values are the names on the wire."""
+    """The state of a streams group. The values are the names in responses."""
 
     EMPTY = "Empty"
     NOT_READY = "NotReady"
@@ -64,7 +66,7 @@ Task = tuple[str, int]
 
 
 class Role(Enum):
-    """The role in which a process has a task."""
+    """The role in which a member has a task."""
 
     ACTIVE = "active"
     STANDBY = "standby"
@@ -72,7 +74,7 @@ class Role(Enum):
 
 
 class StatusCode(IntEnum):
-    """The codes of the statuses in a response to StreamsGroupHeartbeat."""
+    """The status codes in a response to StreamsGroupHeartbeat."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1

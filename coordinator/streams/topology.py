@@ -2,8 +2,8 @@
 
 The topology of an application names its source topics, which must exist, and its internal topics:
 repartition topics and changelogs. `configure` determines the partition counts of the internal
-topics and the number of tasks of each subtopology. `coordinator/streams/partition_counts.py` has
-the rules of the counts.
+topics and the number of tasks of each subtopology. The rules of the counts are in
+`coordinator/streams/partition_counts.py`.
 
 Source: Kafka 4.3.1 ``InternalTopicManager``, ``KafkaApis.handleStreamsGroupHeartbeat``,
 ``GroupCoordinatorService.throwIfInvalidTopology``.
@@ -28,44 +28,45 @@ from protocol.topic_names import INTERNAL_TOPICS, is_legal
 MISSING_SOURCE_TOPICS: Final = 1
 INCORRECTLY_PARTITIONED_TOPICS: Final = 2
 MISSING_INTERNAL_TOPICS: Final = 3
-"""Codes of the statuses in a StreamsGroupHeartbeat response. Source: Kafka 4.3.1
-``StreamsGroupHeartbeatResponse.Status``."""
+"""The status code in a StreamsGroupHeartbeat response if internal topics are missing. Source: Kafka
+4.3.1 ``StreamsGroupHeartbeatResponse.Status``."""
 _NAMED_MAX: Final = 3
-"""The number of topics that a status names."""
+"""The maximum number of topics that the text of a status names."""
 _DEFAULT_REPLICATION_FACTOR: Final = -1
 
 
 class ConfiguredTopology(NamedTuple):
-    """A topology together with the partition counts of its topics in one image."""
+    """A topology with the partition counts of its topics, according to one topics image."""
 
     tasks: Mapping[str, SubtopologyTasks] = {}
-    """The tasks of each subtopology, by subtopology id in ascending order; empty if ``status`` or
-    ``invalid`` says why the topology is not ready."""
+    """The tasks of each subtopology, by subtopology id in ascending order. Empty if the topology is
+    not ready; ``status`` or ``invalid`` then has the reason."""
     status: tuple[tuple[int, str], ...] = ()
-    """The status code and detail to report to the members; empty if the topology is ready."""
+    """The status code and the status text for the members; empty if the topology is ready."""
     missing_internal: tuple[InternalTopic, ...] = ()
-    """The internal topics to create, ordered by name. A replication factor of -1 is the broker's
-    default, as in a CreateTopics request."""
+    """The internal topics that must be created, ordered by name. A replication factor of -1 means
+    the broker's default, as in a CreateTopics request."""
     required: frozenset[str] = frozenset()
-    """The topics that the tasks read and write: sources, repartition sources and changelogs."""
+    """The topics that the tasks read and write: source topics, repartition source topics and
+    changelogs."""
     subtopologies: tuple[Subtopology, ...] = ()
-    """The subtopologies with the determined partition counts of their internal topics, ordered by
-    id; empty if the counts are unknown."""
+    """The subtopologies with the partition counts of their internal topics, ordered by id; empty if
+    the counts are unknown."""
     invalid: str | None = None
-    """The reason for which no topics could make the topology ready: the heartbeat gets
-    STREAMS_INVALID_TOPOLOGY with this text. Loops are found only when all source topics exist."""
+    """The reason why the topology can't become ready, whatever topics exist; None if it can. The
+    heartbeat gets STREAMS_INVALID_TOPOLOGY with this text. A loop in the topology is detected only
+    when all source topics exist."""
 
 
 def invalid(topology: Topology) -> str | None:
-    """Returns the message of STREAMS_INVALID_TOPOLOGY, or None for a valid topology.
-
-    The checks of names come before a topology is authorized, and the other checks come later.
-    """
+    """Returns the message of STREAMS_INVALID_TOPOLOGY, or None for a valid topology. Names are
+    checked before a topology is authorized; the structure is checked after it."""
     return invalid_names(topology) or invalid_structure(topology)
 
 
 def invalid_names(topology: Topology) -> str | None:
-    """Returns the message for Kafka's internal topics and illegal names, or None."""
+    """Returns the error message if the topology names an internal topic of Kafka or has an illegal
+    topic name; else None."""
     names = named_topics(topology)
     internal = [name for name in names if name in INTERNAL_TOPICS]
     if internal:
@@ -80,10 +81,10 @@ def invalid_names(topology: Topology) -> str | None:
 
 
 def invalid_structure(topology: Topology) -> str | None:
-    """Returns the message for a topology that contradicts itself, or None.
+    """Returns the error message for a topology that contradicts itself, or None.
 
-    Kafka has only the first check. To the other topologies, it replies UNKNOWN_SERVER_ERROR, at
-    the latest when all source topics exist.
+    Kafka checks only that changelog topics have no partition count. To any other contradictory
+    topology Kafka replies UNKNOWN_SERVER_ERROR, at the latest when all source topics exist.
     """
     for each in topology.subtopologies:
         for topic in each.state_changelog_topics:
@@ -122,7 +123,6 @@ def _structure_problem(subtopology: Subtopology) -> str | None:
 
 
 def _repeated(names: Sequence[str]) -> str | None:
-    """Returns the first name that occurs twice."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -136,7 +136,6 @@ def _out_of_range(indexes: Sequence[int], topics: Collection[object]) -> bool:
 
 
 def named_topics(topology: Topology) -> list[str]:
-    """Returns all topics that the topology names, each once."""
     return list(dict.fromkeys(topic for each in topology.subtopologies for topic in _named(each)))
 
 
@@ -149,8 +148,8 @@ def _named(subtopology: Subtopology) -> Iterator[str]:
 
 
 def required_topics(topology: Topology) -> frozenset[str]:
-    """Returns the topics that the tasks read and write: sources, repartition sources and
-    changelogs."""
+    """Returns the topics that the tasks read and write: source topics, repartition source topics
+    and changelogs."""
     return frozenset(
         name
         for each in topology.subtopologies
@@ -163,11 +162,9 @@ def required_topics(topology: Topology) -> frozenset[str]:
 
 
 def configure(topology: Topology, image: TopicsImage) -> ConfiguredTopology:
-    """Determines the partition counts of the topology's topics, its tasks, and the topics that are
-    missing.
-
-    All source topics must exist. Missing internal topics get counts; existing ones must have them.
-    """
+    """Determines the partition counts of the topology's topics, the tasks, and the missing topics.
+    The topology is not ready while a source topic is missing. Missing internal topics get a
+    computed partition count; existing ones must already have this count."""
     required = required_topics(topology)
     problem = invalid_structure(topology)
     if problem is not None:  # of a group that Kafka wrote
@@ -213,8 +210,9 @@ def configure(topology: Topology, image: TopicsImage) -> ConfiguredTopology:
 def _missing(subtopologies: Sequence[Subtopology], image: TopicsImage) -> tuple[InternalTopic, ...]:
     """Returns the internal topics that do not exist, ordered by name.
 
-    If an internal topic exists with another partition count, raises IncorrectlyPartitioned for the
-    first such name; Kafka selects one of them in the order of a hash map.
+    Raises IncorrectlyPartitioned if an internal topic exists with another partition count. If
+    several do, the error names the first in order of name; in Kafka the order of a hash map
+    decides.
     """
     expected: dict[str, InternalTopic] = {}
     for each in subtopologies:
@@ -235,7 +233,7 @@ def _missing(subtopologies: Sequence[Subtopology], image: TopicsImage) -> tuple[
 
 
 def _summary(names: Sequence[str]) -> str:
-    """Returns the first three names, and the number of the other ones."""
+    """Returns the first three names, and how many more there are."""
     named = ", ".join(names[:_NAMED_MAX])
     others = len(names) - _NAMED_MAX
     return f"{named} and {others} additional topics" if others > 0 else named

@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe: describes the state of a streams group that is in its log."""
+"""StreamsGroupDescribe: describes the state of a streams group."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from protocol.now import Now
 
 
 def describe(state: ShardState, call: StreamsGroupDescribe, now: Now) -> Outcome:  # noqa: ARG001
-    """Returns the description of a streams group; GROUP_ID_NOT_FOUND for a group of another
-    type."""
+    """Returns the description of a streams group. A group of another type gets
+    GROUP_ID_NOT_FOUND."""
     group_id = call.group_id
     group = state.streams_groups.get(group_id)
     if group is None:
@@ -53,7 +53,8 @@ def roles(current: StreamsCurrentAssignment) -> TaskRoles:
 
 
 def _topology(group: StreamsGroup) -> Topology | None:
-    """Returns the topology, with the partition counts of internal topics if it is ready."""
+    """Returns the topology. If the topology is ready, its internal topics have their partition
+    counts."""
     topology, configured = group.topology, group.configured
     if topology is None or configured is None or configured.status:
         return topology

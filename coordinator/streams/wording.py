@@ -1,4 +1,4 @@
-"""Sentences about streams groups for the journal, log lines and verdicts."""
+"""Texts about streams groups for the journal, log lines and verdicts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _PAIRS_SHOWN = 3
 
 
 def who(member_id: str, metadata: StreamsMemberMetadata) -> str:
-    """Returns a member's name for sentences: its client id and member id, with its host."""
+    """Returns the name by which texts refer to a member: its client id and member id, with its
+    host."""
     name = member_id
     if not member_id.startswith(metadata.client_id):
         name = f"{metadata.client_id} ({member_id})"
@@ -20,8 +21,8 @@ def who(member_id: str, metadata: StreamsMemberMetadata) -> str:
 
 
 def tasks_named(tasks: Iterable[tuple[Role, Task]]) -> str:
-    """Returns the names of the first tasks, such as "0_4, 0_5, standby 1_0", and the number of the
-    other tasks."""
+    """Returns the names of the first tasks, such as "0_4, 0_5, standby 1_0", and how many more
+    there are."""
     return some_of([_name(role, task) for role, task in tasks], ", ")
 
 
@@ -31,7 +32,6 @@ def _name(role: Role, task: Task) -> str:
 
 
 def by_role(roles: TaskRoles) -> Iterable[tuple[Role, Mapping[str, Collection[int]]]]:
-    """Returns the tasks of each role."""
     return (
         (Role.ACTIVE, roles.active),
         (Role.STANDBY, roles.standby),
@@ -40,8 +40,8 @@ def by_role(roles: TaskRoles) -> Iterable[tuple[Role, Mapping[str, Collection[in
 
 
 def moves(before: Mapping[str, TaskRoles], after: Mapping[str, TaskRoles]) -> str:
-    """Returns a text about the tasks that a new target gives to members, with the old owners of
-    active tasks; "" if no member gets a task."""
+    """Returns a text about the tasks that a new target adds to members, with the old owners of
+    active tasks; "" if it adds no task to any member."""
     owners = {
         (name, partition): member_id
         for member_id, roles in before.items()
