@@ -16,37 +16,34 @@ from multiprocessing.process import BaseProcess
 
 
 def now() -> datetime:
-    """Return the wall-clock time in UTC."""
     return datetime.now(UTC)
 
 
 def fresh_id() -> str:
-    """Return a new random id."""
     return uuid.uuid4().hex
 
 
 def monotonic_s() -> float:
-    """Return the seconds since an arbitrary moment, for timeouts."""
+    """Return the time of a monotonic clock in seconds, for timeouts."""
     return time.monotonic()
 
 
 def sleep(seconds: float) -> None:
-    """Block the thread for this number of seconds."""
     time.sleep(seconds)
 
 
 def now_ms() -> int:
-    """Return the wall-clock time in milliseconds since 1970."""
     return round(now().timestamp() * 1000)
 
 
 def processes(count: int) -> ProcessPoolExecutor:
-    """Create a pool of spawned processes: an engine's threads do not survive a fork."""
+    """Create a pool of spawned processes. They are not forked, because an engine's threads do not
+    survive a fork."""
     return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin_worker)
 
 
 def end_processes() -> None:
-    """Kill the processes that this process started, even while they work."""
+    """Kill the processes that this process started, even if they are working."""
     for process in multiprocessing.active_children():
         process.kill()
 
@@ -59,12 +56,11 @@ def _begin_worker() -> None:
 
 
 def _end_with(parent: BaseProcess) -> None:
-    """End the worker when its parent ends, because the worker would otherwise wait for work without
-    end."""
+    """End this worker process when its parent process ends. Otherwise it would wait for work
+    forever."""
     parent.join()
     os._exit(1)
 
 
 def threads(count: int) -> ThreadPoolExecutor:
-    """Create a pool of threads that wait for an engine."""
     return ThreadPoolExecutor(count)

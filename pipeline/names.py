@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 def where_named(d: Dialect, groups: Sequence[str]) -> str:
-    """Return the SQL condition that the row's `group_id` matches one of these names or patterns."""
+    """Return the SQL condition that the row's `group_id` matches one of ``groups``, which are names
+    or patterns."""
     names = [group for group in groups if "*" not in group]
     found = [f"group_id IN ({', '.join(map(d.text, names))})"] if names else []
     for pattern in sorted(set(groups) - set(names)):
@@ -21,7 +22,6 @@ def where_named(d: Dialect, groups: Sequence[str]) -> str:
 
 
 def means(pattern: str, name: str) -> bool:
-    """Return True if a name or pattern matches a group id."""
     return re.fullmatch(regex(pattern), name) is not None
 
 

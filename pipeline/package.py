@@ -12,17 +12,17 @@ from pathlib import Path
 
 ARCHIVE = "muster.zip"
 MAIN_FILE = "muster_submit.py"
-"""The names of the files that `write_package` writes."""
+"""The name of the main file that `write_package` writes, next to `ARCHIVE`."""
 ROOMS = ("protocol", "offsets", "security", "client", "pipeline")
 _ROOT = Path(__file__).resolve().parent.parent
 _WRITTEN_AT = (1980, 1, 1, 0, 0, 0)  # the same sources make the same archive
 
 
 def make_archive(folder: Path | None = None) -> Path:
-    """Write `muster-DIGEST.zip` into ``folder``, by default a temporary folder; return its path.
+    """Write `muster-DIGEST.zip` into ``folder``, by default a temporary folder. Return its path.
 
-    The archive has only `.py` files: code compiled for this machine may not run on an executor. If
-    the sources already run from an archive, that archive is returned.
+    The archive has only `.py` files, because code that was compiled for this machine may not run on
+    an executor. If this process already runs from such an archive, return that archive.
     """
     if _ROOT.is_file():
         return _ROOT
@@ -47,7 +47,7 @@ def make_archive(folder: Path | None = None) -> Path:
 
 
 def write_package(folder: Path) -> tuple[Path, Path]:
-    """Write the archive and the main file for spark-submit into a folder; return their paths."""
+    """Write the archive and the main file for spark-submit into a folder. Return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     archive, main_file = folder / ARCHIVE, folder / MAIN_FILE
     make_archive(folder).replace(archive)
@@ -56,7 +56,7 @@ def write_package(folder: Path) -> tuple[Path, Path]:
 
 
 def main() -> None:
-    """Write the files that spark-submit needs into a folder; print their paths."""
+    """Write the files that spark-submit needs into a folder, and print their paths."""
     parser = argparse.ArgumentParser(prog="python -m pipeline.package", description=__doc__)
     parser.add_argument("folder", type=Path)
     print(*write_package(parser.parse_args().folder), sep="\n")

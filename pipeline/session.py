@@ -1,6 +1,7 @@
 """Opens a Spark session for the jobs: on this machine, on a cluster, or with Spark Connect.
 
-Executors get the sources of `protocol`, `offsets` and `pipeline` as one archive of pure Python.
+Spark's executors receive the sources of `protocol`, `offsets` and `pipeline` as one archive of pure
+Python.
 """
 
 from __future__ import annotations
@@ -25,22 +26,19 @@ from pipeline.sources.spark_history import MusterHistory
 APPLICATION: Final = "muster pipeline"
 LOCAL: Final = "local[*]"
 CONNECT: Final = "sc://"
-"""The scheme in the address of a Spark Connect server."""
+"""The URL scheme of a Spark Connect server."""
 CONNECT_PORT: Final = 15002
-"""The default port of Spark Connect."""
 CONNECT_WITHIN_S: Final = 30.0
 DRIVER_MEMORY: Final = "2g"
 FILES_AT_ONCE: Final = 8
-"""The number of days that one task writes at the same time; for more days, Spark sorts rows by day.
-"""
+"""The maximum number of days whose files one task writes at the same time. If there are more days,
+Spark sorts the rows by day first."""
 BRIEF_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java's options for short work; they save a third of the CPU time, because Java's second compiler
-would not pay off."""
+"""Java options for short work. They turn off Java's second compiler, which does not pay off here;
+this saves a third of the CPU time."""
 SHUFFLE_PARTITIONS_LOCAL: Final = 4
-"""The number of shuffle partitions on a laptop; more partitions only cost time.
-
-Spark itself merges small partitions (adaptive execution).
-"""
+"""The number of shuffle partitions on a single machine, where more partitions only cost time. Spark
+itself merges small partitions (adaptive execution)."""
 _ANYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -49,7 +47,7 @@ _ANYWHERE: Final = {
     # rows arrive ordered by day: no sort before a table is laid out by day
     "spark.sql.maxConcurrentOutputFileWriters": str(FILES_AT_ONCE),
 }
-"""Settings that can change at any time, even by clients of a Spark Connect server."""
+"""Settings that can be changed in a running session, even by clients of a Spark Connect server."""
 
 
 def open_session(
@@ -58,14 +56,15 @@ def open_session(
     brief: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Start or join a session.
+    """Starts a session, or joins a running one. All times are in UTC.
 
-    Raise PipelineError if no Java for Spark is found, and Unreachable if no Spark Connect server
-    answers. Without a ``master``, the session has spark-submit's master, and all settings that
-    depend on the master. An address that begins with `sc://` is a Spark Connect server, which needs
-    no Java on this machine. ``brief`` says that there is little work: a session on this machine
-    then starts Java with BRIEF_JAVA. ``settings`` are Spark's and override all other settings. All
-    times are in UTC.
+    Without a ``master``, spark-submit decides the master and the settings that depend on it. An
+    address that begins with `sc://` is a Spark Connect server, which needs no Java on this machine.
+    ``brief`` says that there is little work: Java on this machine then starts with BRIEF_JAVA.
+    ``settings`` are Spark settings and override all others.
+
+    Raises PipelineError if no Java for Spark is found, and Unreachable if no Spark Connect server
+    answers.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     is_server = master is not None and master.startswith(CONNECT)
@@ -87,9 +86,8 @@ def open_session(
 
 
 def _check_server(master: str) -> None:
-    """Raise Unreachable if no server listens: Spark's client would retry for minutes without a
-    message.
-    """
+    """Raises Unreachable if no server listens. Without this check, Spark's client would retry for
+    minutes without a message."""
     address = urlsplit(master)
     host, port = address.hostname or "", address.port or CONNECT_PORT
     try:
@@ -101,7 +99,7 @@ def _check_server(master: str) -> None:
 
 
 def _settings(master: str | None, brief: bool) -> dict[str, str]:
-    """Return the settings of a session for which this process starts Java."""
+    """Returns the settings of a session whose Java this process starts."""
     made = {
         # executors look for modules in the archive before the folder that they are started in
         "spark.executorEnv.PYTHONSAFEPATH": "1",

@@ -32,7 +32,7 @@ from pipeline.sources.open import open_source
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one job on the cluster that spark-submit names; return the exit code."""
+    """Runs one job on the cluster that spark-submit names. Returns the exit code."""
     given = vars(parser().parse_args(arguments))
     try:
         wanted = job_options(given)
@@ -82,7 +82,7 @@ def _show(summary: Summary, as_json: bool) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line: a job, followed by the job's options."""
+    """Returns the parser of the command line: a job, followed by the job's options."""
     made = argparse.ArgumentParser(
         prog="muster_submit.py",
         description=__doc__,

@@ -1,8 +1,9 @@
-"""Expressions for which the SQL of DuckDB and of Spark differ.
+"""Expressions for which the SQL of DuckDB and of Spark differ. Both engines understand all other
+SQL in `pipeline/sql`.
 
-Both engines understand all other SQL in `pipeline/sql`. Functions that DuckDB does not have are
-macros (`duck.py`) with Spark's name: `unix_millis`, `timestamp_millis`, `try_subtract`,
-`try_divide`, `try_element_at`, `get_json_object`.
+Functions that DuckDB does not have are defined as macros with Spark's name (`duck.py`):
+`unix_millis`, `timestamp_millis`, `try_subtract`, `try_divide`, `try_element_at`,
+`get_json_object`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 
 class Dialect(Protocol):
-    """An engine's SQL for expressions that have no common form."""
+    """An engine's SQL for expressions that have no form common to both engines."""
 
     def struct(self, **fields: str) -> str:
         """Return SQL for a struct of named expressions: ``d.struct(kind="kind",
@@ -21,20 +22,19 @@ class Dialect(Protocol):
 
     def unnest(self, array: str, alias: str, column: str) -> str:
         """Return SQL that follows a table in FROM and makes one row for each element of an array.
-
-        An empty or null array makes no row. The element is ``alias.column``.
-        """
+        The element is ``alias.column``. An empty or null array makes no row."""
 
     def transform(self, array: str, name: str, expression: str) -> str:
-        """Return SQL for the array with each element, called ``name``, replaced by an
-        expression."""
+        """Return SQL for an array in which each element is replaced by an expression. The
+        expression refers to the element by ``name``."""
 
     def filter(self, array: str, name: str, condition: str) -> str:
-        """Return SQL for the array of the elements, called ``name``, that meet a condition."""
+        """Return SQL for an array of the elements that meet a condition. The condition refers to
+        the element by ``name``."""
 
     def collect(self, value: str, condition: str | None = None) -> str:
-        """Return the SQL aggregate for the sorted array of the values that are not null; an empty
-        array without values."""
+        """Return the SQL aggregate for the sorted array of the values that are not null. Without
+        such values it is an empty array."""
 
     def distinct(self, array: str) -> str:
         """Return SQL for the sorted array of an array's distinct elements."""
@@ -57,8 +57,7 @@ class Dialect(Protocol):
     def total(self, array: str) -> str:
         """Return SQL for the sum of an array of BIGINT; null for a null or empty array."""
 
-    def empty(self) -> str:
-        """Return SQL for an empty array of any type."""
+    def empty(self) -> str: ...
 
     def texts(self, json: str) -> str:
         """Return SQL for the array of strings in a JSON text."""
@@ -83,14 +82,13 @@ class Dialect(Protocol):
 
 
 class Ansi:
-    """Expressions that are the same in both engines."""
+    """Expressions that are the same in DuckDB and Spark."""
 
     def text(self, value: str) -> str:
-        """Implements `Dialect.text`."""
         return "'" + value.replace("'", "''") + "'"
 
     def day(self, at: str) -> str:
-        """Implements `Dialect.day`. Sessions have the time zone UTC."""
+        """Implements `Dialect.day`, for sessions whose time zone is UTC."""
         return f"CAST({at} AS DATE)"
 
 
@@ -98,74 +96,57 @@ class DuckDialect(Ansi):
     """DuckDB's SQL for `Dialect`."""
 
     def struct(self, **fields: str) -> str:
-        """Implements `Dialect.struct`."""
         return "struct_pack(" + ", ".join(f"{k} := {v}" for k, v in fields.items()) + ")"
 
     def unnest(self, array: str, alias: str, column: str) -> str:
-        """Implements `Dialect.unnest`."""
         return f", unnest({array}) AS {alias}({column})"
 
     def transform(self, array: str, name: str, expression: str) -> str:
-        """Implements `Dialect.transform`."""
         return f"list_transform({array}, lambda {name}: {expression})"
 
     def filter(self, array: str, name: str, condition: str) -> str:
-        """Implements `Dialect.filter`."""
         return f"list_filter({array}, lambda {name}: {condition})"
 
     def collect(self, value: str, condition: str | None = None) -> str:
-        """Implements `Dialect.collect`."""
         also = f" AND ({condition})" if condition else ""
         return f"coalesce(list_sort(list({value}) FILTER (({value}) IS NOT NULL{also})), [])"
 
     def distinct(self, array: str) -> str:
-        """Implements `Dialect.distinct`."""
         return f"list_sort(list_distinct({array}))"
 
     def head(self, array: str, count: int) -> str:
-        """Implements `Dialect.head`."""
         return f"list_slice({array}, 1, {count})"
 
     def contains(self, array: str, value: str) -> str:
-        """Implements `Dialect.contains`."""
         return f"coalesce(list_contains({array}, {value}), false)"
 
     def size(self, array: str) -> str:
-        """Implements `Dialect.size`."""
         return f"CAST(len({array}) AS INT)"
 
     def bytes(self, text: str) -> str:
-        """Implements `Dialect.bytes`."""
         return f"strlen({text})"
 
     def last(self, value: str, over: str) -> str:
-        """Implements `Dialect.last`."""
         return f"last_value({value} IGNORE NULLS) OVER ({over})"
 
     def total(self, array: str) -> str:
-        """Implements `Dialect.total`."""
         return f"list_sum({array})"
 
     def empty(self) -> str:
-        """Implements `Dialect.empty`."""
         return "[]"
 
     def texts(self, json: str) -> str:
-        """Implements `Dialect.texts`."""
         return f"from_json({json}, '[\"VARCHAR\"]')"
 
     def topics(self, json: str) -> str:
-        """Implements `Dialect.topics`."""
         shape = '[{"topic": "VARCHAR", "topic_id": "VARCHAR", "partitions": ["INTEGER"]}]'
         return f"from_json({json}, '{shape}')"
 
     def tasks(self, json: str) -> str:
-        """Implements `Dialect.tasks`."""
         shape = '[{"subtopology_id": "VARCHAR", "partitions": ["INTEGER"]}]'
         return _tasks(self, f"from_json({json}, '{shape}')")
 
     def numbers(self, first: str, last: str) -> str:
-        """Implements `Dialect.numbers`."""
         return f"generate_series({first}, {last})"
 
 
@@ -173,83 +154,66 @@ class SparkDialect(Ansi):
     """Spark's SQL for `Dialect`."""
 
     def text(self, value: str) -> str:
-        """Implements `Dialect.text`."""
         return super().text(value.replace("\\", "\\\\"))
 
     def struct(self, **fields: str) -> str:
-        """Implements `Dialect.struct`."""
         return "named_struct(" + ", ".join(f"'{k}', {v}" for k, v in fields.items()) + ")"
 
     def unnest(self, array: str, alias: str, column: str) -> str:
-        """Implements `Dialect.unnest`."""
         return f" LATERAL VIEW explode({array}) {alias} AS {column}"
 
     def transform(self, array: str, name: str, expression: str) -> str:
-        """Implements `Dialect.transform`."""
         return f"transform({array}, {name} -> {expression})"
 
     def filter(self, array: str, name: str, condition: str) -> str:
-        """Implements `Dialect.filter`."""
         return f"filter({array}, {name} -> {condition})"
 
     def collect(self, value: str, condition: str | None = None) -> str:
-        """Implements `Dialect.collect`."""
         only = f" FILTER (WHERE {condition})" if condition else ""
         return f"sort_array(collect_list({value}){only})"
 
     def distinct(self, array: str) -> str:
-        """Implements `Dialect.distinct`."""
         return f"sort_array(array_distinct({array}))"
 
     def head(self, array: str, count: int) -> str:
-        """Implements `Dialect.head`."""
         return f"slice({array}, 1, {count})"
 
     def contains(self, array: str, value: str) -> str:
-        """Implements `Dialect.contains`."""
         return f"coalesce(array_contains({array}, {value}), false)"
 
     def size(self, array: str) -> str:
-        """Implements `Dialect.size`."""
         return f"CASE WHEN {array} IS NOT NULL THEN size({array}) END"
 
     def bytes(self, text: str) -> str:
-        """Implements `Dialect.bytes`."""
         return f"octet_length({text})"
 
     def last(self, value: str, over: str) -> str:
-        """Implements `Dialect.last`."""
         return f"last_value({value}, true) OVER ({over})"
 
     def total(self, array: str) -> str:
-        """Implements `Dialect.total`."""
         return f"aggregate({array}, CAST(NULL AS BIGINT), (t, x) -> coalesce(t, 0L) + x)"
 
     def empty(self) -> str:
-        """Implements `Dialect.empty`."""
         return "array()"
 
     def texts(self, json: str) -> str:
-        """Implements `Dialect.texts`."""
         return f"from_json({json}, 'array<string>')"
 
     def topics(self, json: str) -> str:
-        """Implements `Dialect.topics`."""
         shape = "array<struct<topic:string,topic_id:string,partitions:array<int>>>"
         return f"from_json({json}, '{shape}')"
 
     def tasks(self, json: str) -> str:
-        """Implements `Dialect.tasks`."""
         shape = "array<struct<subtopology_id:string,partitions:array<int>>>"
         return _tasks(self, f"from_json({json}, '{shape}')")
 
     def numbers(self, first: str, last: str) -> str:
-        """Implements `Dialect.numbers`."""
         return f"CASE WHEN {first} <= {last} THEN sequence({first}, {last}) ELSE array() END"
 
 
 def _tasks(d: Dialect, array: str) -> str:
-    """Return SQL for structs of a subtopology and partitions, as structs of `Dialect.topics`."""
+    """Return SQL that converts an array of structs of a subtopology and partitions into structs as
+    `Dialect.topics` returns them."""
     as_topic = d.struct(
         topic="t.subtopology_id", topic_id="CAST(NULL AS STRING)", partitions="t.partitions"
     )
@@ -257,7 +221,6 @@ def _tasks(d: Dialect, array: str) -> str:
 
 
 def type_of(kind: pa.DataType) -> str:
-    """Return DuckDB's name of an Arrow type."""
     if pa.types.is_list(kind):
         return f"{type_of(kind.value_type)}[]"
     if pa.types.is_struct(kind):

@@ -1,4 +1,5 @@
-"""The engine DuckDB: some millions of records on one machine, without Java, in bounded memory."""
+"""The engine DuckDB. It handles some millions of records on one machine, without Java, in bounded
+memory."""
 
 from __future__ import annotations
 
@@ -21,12 +22,11 @@ from pipeline.errors import PipelineError
 from pipeline.model.tables import FORMER_NAMES
 
 MEMORY_BYTES: Final = 2 << 30
-"""DuckDB's memory limit; on a smaller machine it is half of the machine's memory."""
+"""DuckDB's memory limit in bytes. On a machine with less than twice this memory, the limit is half
+of the memory."""
 _SMALL_AT_ONCE: Final = 2
-"""The number of tables that are made at the same time from a small history.
-
-A query of a small history uses one core; a query of a large history uses all cores.
-"""
+"""The number of tables that are made at the same time from a small history. A query of a small
+history uses one core; a query of a large history uses all cores."""
 _SETTINGS = (
     "TimeZone = 'UTC'",
     "preserve_insertion_order = false",
@@ -48,13 +48,11 @@ class DuckEngine:
     is_here = True
 
     def __init__(self, scratch: str, processes: int = 1) -> None:
-        """``processes`` is the number of processes that read parts; 1 means that this process reads
-        the parts, which is enough for a small history."""
+        """``processes`` is the number of processes that read parts of the history. With 1 this
+        process reads the parts itself, which is enough for a small history."""
         self.dialect: Dialect = DuckDialect()
         self.moved_bytes = 0
-        """Implements `Engine.moved_bytes`."""
         self.at_once = _SMALL_AT_ONCE if processes == 1 else 1
-        """Implements `Engine.at_once`."""
         self._scratch = scratch
         self._processes = processes
         self._cursors = [duckdb.connect()]  # its tables spill to the scratch folder
@@ -66,9 +64,8 @@ class DuckEngine:
 
     @property
     def _db(self) -> duckdb.DuckDBPyConnection:
-        """Return this thread's cursor: a cursor runs one query at a time and has its own
-        settings.
-        """
+        """Return the cursor of this thread. A cursor runs one query at a time and has its own
+        settings."""
         if not hasattr(self._mine, "cursor"):
             self._mine.cursor = self._cursors[0].cursor()
             for setting in _SETTINGS:
@@ -79,19 +76,16 @@ class DuckEngine:
 
     @property
     def name(self) -> str:
-        """Implements `Engine.name`."""
         return f"DuckDB {duckdb.__version__}"
 
     def begin(self, what: str) -> None:
         """Do nothing: DuckDB does not display progress."""
 
     def interrupt(self) -> None:
-        """Implements `Engine.interrupt`."""
         for cursor in self._cursors:
             cursor.interrupt()
 
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
-        """Implements `Engine.read`."""
         if self._processes > 1 and len(parts) > 1:
             folder = os.path.join(self._scratch, f"{name}-{clock.fresh_id()}")
             staged = stage(parts, schema, folder, self._processes)
@@ -113,7 +107,6 @@ class DuckEngine:
         self.moved_bytes += sum(map(moved_by, parts))
 
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
-        """Implements `Engine.open`."""
         whole = [file for place in files for file in parquet_files(place)]
         if not whole:
             self.read(name, [], schema)
@@ -134,12 +127,10 @@ class DuckEngine:
         self.define(name, cast(f"SELECT *{absent} FROM {scan}", types), keep=False)
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
-        """Implements `Engine.define`."""
         self._drop(name)
         self._run(f"CREATE {'TABLE' if keep else 'VIEW'} {name} AS {sql}")
 
     def write(self, sql: str, schema: pa.Schema, folder: str, by: str | None) -> None:
-        """Implements `Engine.write`."""
         os.makedirs(folder)
         query = cast(sql, {field.name: type_of(field.type) for field in schema})
         if by is None:
@@ -155,25 +146,21 @@ class DuckEngine:
             pq.write_table(empty, os.path.join(folder, "part-0.parquet"))
 
     def ask(self, sql: str) -> list[dict[str, Any]]:
-        """Implements `Engine.ask`."""
         with _as_raised():
             found: list[dict[str, Any]] = self._db.sql(sql).to_arrow_table().to_pylist()
         return found
 
     def arrow(self, sql: str) -> Iterable[pa.RecordBatch]:
-        """Implements `Engine.arrow`."""
         with _as_raised():
             batches: Iterable[pa.RecordBatch] = self._db.sql(sql).to_arrow_reader()
         return batches
 
     def files(self, folder: str) -> Files:
-        """Implements `Engine.files`."""
         raise PipelineError(
             f"DuckDB writes tables only on this machine, not to {folder}: choose --engine spark"
         )
 
     def close(self) -> None:
-        """Implements `Engine.close`."""
         for cursor in self._cursors:
             cursor.close()
 
@@ -189,8 +176,8 @@ class DuckEngine:
 
 
 class _Stream:
-    """The rows of parts, and the error of a part; DuckDB would replace this error by an error
-    without the cause."""
+    """The rows of parts, as DuckDB reads them, and the error if a part can't be read. DuckDB would
+    replace this error by an error without the cause."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = parts
@@ -207,7 +194,7 @@ class _Stream:
 
 @contextmanager
 def _as_raised() -> Iterator[None]:
-    """Raise KeyboardInterrupt if Ctrl-C ended a query: DuckDB raises another error."""
+    """Raise KeyboardInterrupt if Ctrl-C ended a query. DuckDB itself raises another error."""
     try:
         yield
     except (RuntimeError, duckdb.Error) as error:

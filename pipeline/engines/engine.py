@@ -1,4 +1,5 @@
-"""The interface of an engine: named relations, SQL queries over them, and files of results."""
+"""The interface of an engine: named relations, SQL queries over these relations, and files of
+results."""
 
 from __future__ import annotations
 
@@ -14,16 +15,15 @@ from pipeline.engines.files import Files
 
 class Part(Protocol):
     """A part of a history that can be read separately, in another process or on another machine.
+    Parts are pickled.
 
-    Parts are pickled. The rows of a partition of a log are in one part, in the order of the log, or
-    in several parts whose offsets do not overlap.
+    The rows of one partition of `__consumer_offsets` are in one part, in log order, or in several
+    parts whose offsets do not overlap.
     """
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Read the rows of the part; raise PipelineError if no row can be read.
-
-        After a read over the wire, a part has `moved_bytes`; see `moved_by`.
-        """
+        """Read the rows of the part. Raise PipelineError if no row can be read. A part that was
+        read over the wire then has the attribute `moved_bytes`; see `moved_by`."""
 
 
 @dataclass(frozen=True)
@@ -33,30 +33,28 @@ class Rows:
     table: pa.Table
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Implements `Part.read`."""
         yield from self.table.to_batches()
 
 
 def moved_by(part: Part) -> int:
-    """Return the bytes that the read of a part moved over the wire; 0 for files."""
+    """Return the bytes that a read of the part has transferred over the wire; 0 for files."""
     moved: int = getattr(part, "moved_bytes", 0)
     return moved
 
 
 class Engine(Protocol):
-    """An engine: DuckDB or Spark.
+    """The interface of DuckDB and Spark.
 
-    All names are lower case; a new definition of a relation replaces the previous one. Up to
+    All names are lower case. A new definition of a relation replaces the previous one. Up to
     `at_once` threads may define, open, write and ask at the same time.
     """
 
     @property
-    def dialect(self) -> Dialect:
-        """The engine's SQL dialect."""
+    def dialect(self) -> Dialect: ...
 
     @property
     def name(self) -> str:
-        """The name and version, as in a summary: ``DuckDB 2.0.0``."""
+        """The name and version of the engine: ``DuckDB 2.0.0``."""
 
     @property
     def at_once(self) -> int:
@@ -64,37 +62,37 @@ class Engine(Protocol):
 
     @property
     def is_here(self) -> bool:
-        """True if the engine writes local folders on this machine, and not on other machines."""
+        """True if the engine writes to folders on this machine, not on other machines."""
 
     @property
     def moved_bytes(self) -> int:
-        """The bytes that the read of parts has moved over the wire, in all processes."""
+        """The bytes that reads of parts have transferred over the wire, in all processes."""
 
     def begin(self, what: str) -> None:
-        """Show the next step of this thread, if the engine displays progress."""
+        """Show ``what`` as the current step of this thread, if the engine displays progress."""
 
     def interrupt(self) -> None:
         """Interrupt the queries of other threads, which then raise an error."""
 
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
-        """Define a relation of the rows of parts, which are read once and kept for the session."""
+        """Define a relation that has the rows of parts. The parts are read once, and the rows are
+        kept for the session."""
 
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
         """Define a relation of Parquet files, or of folders whose Parquet files are in subfolders
         by column.
 
-        Columns that the files do not have are null; columns that ``schema`` does not have are left
-        out. Files of an older Muster may have FORMER_NAMES of columns.
+        Columns that the files do not have are null. Columns that ``schema`` does not have are left
+        out. Files of an older Muster may have the FORMER_NAMES of columns.
         """
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
-        """Define a relation by a query; with ``keep`` the rows are computed now, once for all
-        readers.
-        """
+        """Define a relation by a query. With ``keep`` the rows are computed now, once for all
+        readers."""
 
     def write(self, sql: str, schema: pa.Schema, folder: str, by: str | None) -> None:
-        """Write a query's rows as Parquet files into a new folder; ``by`` names the column for
-        subfolders.
+        """Write a query's rows as Parquet files into a new folder. ``by`` is the column by which
+        subfolders are made.
 
         The rows have the columns, the order and the types of ``schema``. A result without rows
         makes one empty file.
@@ -112,11 +110,10 @@ class Engine(Protocol):
         Raise PipelineError if the engine can't access such a file system.
         """
 
-    def close(self) -> None:
-        """Drop all relations and their data."""
+    def close(self) -> None: ...
 
 
 def cast(sql: str, types: Mapping[str, str]) -> str:
-    """Return a query whose columns are cast to an engine's types, in the order of ``types``."""
+    """Return a query whose columns are cast to the engine's types, in the order of ``types``."""
     columns = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in types.items())
     return f"SELECT {columns} FROM ({sql}) AS made"

@@ -1,4 +1,5 @@
-"""The file system interface of a store."""
+"""The interface of a file system on which the tables are stored, and its implementation for this
+machine."""
 
 from __future__ import annotations
 
@@ -10,16 +11,15 @@ from typing import Protocol
 
 
 class Files(Protocol):
-    """The file system interface of a store; all paths are absolute."""
+    """A file system on which the tables are stored. All paths are absolute."""
 
-    def exists(self, path: str) -> bool:
-        """Return True if a file or folder exists."""
+    def exists(self, path: str) -> bool: ...
 
     def rename(self, path: str, to: str) -> None:
-        """Move a file or folder to a name that does not exist."""
+        """Rename a file or folder. The new name must not exist."""
 
     def delete(self, path: str) -> None:
-        """Delete a file, or a folder with its content; do nothing if it does not exist."""
+        """Delete a file, or a folder with its content. Do nothing if it does not exist."""
 
     def read_text(self, path: str) -> str | None:
         """Return the text of a file, with invalid UTF-8 replaced; None if the file does not
@@ -27,36 +27,31 @@ class Files(Protocol):
         """
 
     def write_text(self, path: str, text: str) -> None:
-        """Write a file and create its folders; an existing file is replaced atomically."""
+        """Write a file and create its folders. An existing file is replaced atomically."""
 
 
 class LocalFiles:
     """The file system of this machine."""
 
     def exists(self, path: str) -> bool:
-        """Implements `Files.exists`."""
         return os.path.exists(path)
 
     def rename(self, path: str, to: str) -> None:
-        """Implements `Files.rename`."""
         os.rename(path, to)
 
     def delete(self, path: str) -> None:
-        """Implements `Files.delete`."""
         if os.path.isdir(path):
             shutil.rmtree(path)
         elif os.path.exists(path):
             os.unlink(path)
 
     def read_text(self, path: str) -> str | None:
-        """Implements `Files.read_text`."""
         try:
             return Path(path).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return None
 
     def write_text(self, path: str, text: str) -> None:
-        """Implements `Files.write_text`."""
         os.makedirs(os.path.dirname(path), exist_ok=True)
         partial = beside(path)
         with open(partial, "w", encoding="utf-8") as out:
@@ -67,15 +62,15 @@ class LocalFiles:
 
 
 def beside(path: str) -> str:
-    """Return the path under which a file is written before its rename; a leftover can be
-    deleted.
-    """
+    """Return the temporary path under which a file is written before it is renamed to ``path``. A
+    file that remains there can be deleted."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.partial")
 
 
 def parquet_files(place: str) -> Iterator[str]:
-    """Return a file, or the Parquet files in a folder, except names that begin with a dot or _."""
+    """Yield the file ``place``, or the Parquet files in the folder ``place``. Names that begin with
+    a dot or _ are left out."""
     if not os.path.isdir(place):
         yield place
         return

@@ -10,7 +10,7 @@ from pipeline.engines.files import beside
 
 
 class HadoopFiles:
-    """The Hadoop file system of a folder; implements `pipeline.engines.files.Files`."""
+    """The Hadoop file system on which a folder is. Implements `pipeline.engines.files.Files`."""
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
         jvm: Any = spark._jvm
@@ -20,20 +20,16 @@ class HadoopFiles:
         self._files = self._path(folder).getFileSystem(context.hadoopConfiguration())
 
     def exists(self, path: str) -> bool:
-        """Implements `Files.exists`."""
         return bool(self._files.exists(self._path(path)))
 
     def rename(self, path: str, to: str) -> None:
-        """Implements `Files.rename`."""
         if not self._files.rename(self._path(path), self._path(to)):
             raise OSError(f"can't rename {path} to {to}: check its permissions")
 
     def delete(self, path: str) -> None:
-        """Implements `Files.delete`."""
         self._files.delete(self._path(path), True)
 
     def read_text(self, path: str) -> str | None:
-        """Implements `Files.read_text`."""
         if not self.exists(path):
             return None
         stream = self._files.open(self._path(path))
@@ -43,7 +39,6 @@ class HadoopFiles:
             stream.close()
 
     def write_text(self, path: str, text: str) -> None:
-        """Implements `Files.write_text`."""
         partial = beside(path)
         stream = self._files.create(self._path(partial), True)
         try:

@@ -1,4 +1,4 @@
-"""The engine Spark: a history of any size, on this machine or on a cluster."""
+"""The engine Spark. It handles a history of any size, on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from pipeline.errors import PipelineError
 from pipeline.model.tables import FORMER_NAMES
 
 _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "previous_offset")
-"""Columns whose values rarely repeat: an attempt to write a dictionary would cost time."""
-SHORT_RECORDS: Final = 20_000
-"""The estimated number of records below which planning takes longer than reading.
-
-The bound holds even if compressed batches contain ten times as many records as estimated.
+"""Columns whose values rarely repeat. A dictionary encoding of these columns would only cost time.
 """
+SHORT_RECORDS: Final = 20_000
+"""A history is short if its estimated number of records is below this number: Spark then needs more
+time to plan a query than to read the records. This holds even if compressed batches contain ten
+times as many records as estimated."""
 FILE: Final = "file://"
 _MOVED: Final = pa.field("_moved_bytes", pa.int64())
-"""The column of one extra row after the rows of a part that was read over the wire."""
+"""The column in which a task returns the bytes that a read over the wire has transferred. Its value
+is in one extra row after the rows of the part."""
 
 
 class SparkEngine:
-    """A Spark session, of this process or of Spark Connect; `open_session` creates one.
+    """A Spark session, in this process or by Spark Connect; `open_session` creates the session.
 
-    The engine uses only DataFrames: a client of Spark Connect has no RDDs and no Java.
+    The engine uses only DataFrames, because a client of Spark Connect has no RDDs and no Java.
     """
 
     at_once = 3
@@ -45,7 +46,6 @@ class SparkEngine:
         self.dialect: Dialect = SparkDialect()
         self.spark = spark
         self.moved_bytes = 0
-        """Implements `Engine.moved_bytes`."""
         self._kept: list[DataFrame] = []
         self._names: set[str] = set()
         self._is_one_machine = str(spark.conf.get("spark.master", "")).startswith("local")
@@ -54,28 +54,25 @@ class SparkEngine:
 
     @property
     def name(self) -> str:
-        """Implements `Engine.name`."""
         return f"Spark {self.spark.version}"
 
     @property
     def is_here(self) -> bool:
-        """Implements `Engine.is_here`."""
         return self._is_one_machine and not is_connected(self.spark)
 
     def begin(self, what: str) -> None:
-        """Tag this thread's jobs on Spark's page; each thread has its own tags."""
+        """Implements `Engine.begin`: tags this thread's jobs on Spark's web page. Each thread has
+        its own tags."""
         self.spark.clearTags()
         self.spark.addTag(what)
 
     def interrupt(self) -> None:
-        """Implements `Engine.interrupt` for all jobs of the session.
-
-        `interruptTag` would find only the tags of its own thread.
-        """
+        """Implements `Engine.interrupt` for all jobs of the session, because `interruptTag` finds
+        only the tags of its own thread."""
         self.spark.interruptAll()
 
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
-        """Implements `Engine.read`. Each part is a task."""
+        """Implements `Engine.read`. Each part is read by a Spark task of its own."""
         if not parts:
             kinds = self.types(schema).items()
             nothing = ", ".join(f'CAST(NULL AS {kind}) AS "{column}"' for column, kind in kinds)
@@ -96,7 +93,6 @@ class SparkEngine:
         self._name(name, rows.drop(_MOVED.name))
 
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
-        """Implements `Engine.open`."""
         if not files:
             self.read(name, [], schema)
             return
@@ -109,12 +105,10 @@ class SparkEngine:
         self._name(name, rows.select(*schema.names))
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
-        """Implements `Engine.define`."""
         rows = self.spark.sql(sql)
         self._name(name, self._keep(rows, now=True) if keep else rows)
 
     def write(self, sql: str, schema: pa.Schema, folder: str, by: str | None) -> None:
-        """Implements `Engine.write`."""
         folder = _uri(folder)
         kinds = from_arrow_schema(schema)
         rows = self.spark.sql(cast(sql, self.types(schema)))
@@ -130,31 +124,27 @@ class SparkEngine:
             rows.drop(by).limit(0).coalesce(1).write.mode("overwrite").parquet(folder)
 
     def _has_none(self, folder: str, kinds: StructType) -> bool:
-        """True if a folder of folders has no files, because no rows were written."""
+        """True if a folder for files in subfolders has no files, because no rows were written."""
         if self.is_here and folder.startswith(FILE):
             return not any(parquet_files(folder.removeprefix(FILE)))
         return self.spark.read.schema(kinds).parquet(folder).isEmpty()
 
     def run(self, sql: str) -> list[dict[str, Any]]:
-        """Execute a statement of Spark; return its rows."""
+        """Execute a SQL statement of Spark, and return its rows."""
         return [row.asDict() for row in self.spark.sql(sql).collect()]
 
     def types(self, schema: pa.Schema) -> dict[str, str]:
-        """Return Spark's names of the types of columns."""
         return {each.name: each.dataType.simpleString() for each in from_arrow_schema(schema)}
 
     def ask(self, sql: str) -> list[dict[str, Any]]:
-        """Implements `Engine.ask`."""
         found: list[dict[str, Any]] = self.spark.sql(sql).toArrow().to_pylist()
         return found
 
     def arrow(self, sql: str) -> Iterable[pa.RecordBatch]:
-        """Implements `Engine.arrow`."""
         batches: Iterable[pa.RecordBatch] = self.spark.sql(sql).toArrow().to_batches()
         return batches
 
     def files(self, folder: str) -> Files:
-        """Implements `Engine.files`."""
         if is_connected(self.spark):
             raise PipelineError(
                 f"Spark Connect can't reach files in {folder}: write to a catalog (--catalog), or"
@@ -165,7 +155,7 @@ class SparkEngine:
         return HadoopFiles(self.spark, folder)
 
     def close(self) -> None:
-        """Implements `Engine.close`; the session stays open."""
+        """Implements `Engine.close`. The Spark session stays open."""
         for name in self._names:
             self.spark.catalog.dropTempView(name)
         for rows in self._kept:
@@ -175,9 +165,10 @@ class SparkEngine:
     def _keep(self, rows: DataFrame, *, now: bool) -> DataFrame:
         """Return rows that are computed once: now, or by their first reader.
 
-        On one machine, a short history is kept without its plan, because Spark would otherwise plan
-        the history again for each query that reads it. In other cases the plan is kept, because a
-        lost worker loses its rows, and because Spark knows the size only of rows with a plan.
+        On one machine, a short history is stored without its query plan, because Spark would
+        otherwise plan the history again for each query that reads it. In other cases the plan is
+        kept: it is needed if a worker is lost with its rows, and Spark knows the size only of rows
+        with a plan.
         """
         if self._is_short and self._is_one_machine:
             return rows.localCheckpoint(eager=now)
@@ -193,21 +184,20 @@ class SparkEngine:
 
 
 def is_connected(spark: SparkSession) -> bool:
-    """Return True if a session belongs to a client of Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _uri(path: str) -> str:
-    """Return a URI: a plain path is local to this machine, whatever a cluster's default file system
-    is.
-    """
+    """Return the URI of a path. A path without a scheme is on this machine, whatever a cluster's
+    default file system is."""
     return FILE + path if path.startswith("/") else path
 
 
 def _read_parts(
     parts: Sequence[bytes], schema: pa.Schema, numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Return the rows of the parts with these numbers, and the bytes that each part moved."""
+    """Yield the rows of the parts with these numbers. After each part that was read over the wire,
+    yield the bytes that its read transferred."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             part: Part = pickle.loads(parts[number])

@@ -1,4 +1,5 @@
-"""Reads parts in several processes into Parquet files, from which an engine reads columns."""
+"""Reads parts of a history in several processes, and writes them to Parquet files, from which an
+engine reads columns."""
 
 from __future__ import annotations
 
@@ -13,18 +14,19 @@ from pipeline import clock
 from pipeline.engines.engine import Part, moved_by
 
 ROW_GROUP_BYTES: Final = 32 << 20
-"""The size in bytes of the rows that each process collects in memory before it writes the rows."""
+"""The bytes of rows that each process collects in memory before it writes them as one row group."""
 
 
 class Staged(NamedTuple):
-    """The files to which parts were written, and the bytes moved over the wire."""
+    """The files to which parts were written, and the bytes that the reads transferred over the
+    wire."""
 
     files: list[str]
     moved_bytes: int
 
 
 class Written(NamedTuple):
-    """The number of rows of one part, and the bytes that its read moved over the wire."""
+    """The number of rows of one part, and the bytes that its read transferred over the wire."""
 
     rows: int
     moved_bytes: int
@@ -55,7 +57,6 @@ def stage(parts: Sequence[Part], schema: pa.Schema, folder: str, processes: int)
 
 
 def write_part(part: Part, schema: pa.Schema, file: str) -> Written:
-    """Write the rows of one part to a file."""
     count = waiting = 0
     rows: list[pa.RecordBatch] = []
     with pq.ParquetWriter(file, schema, compression="lz4") as writer:

@@ -1,10 +1,10 @@
-"""The columns of the history and of topics' stretches: sources return these columns, and tables are
-made from them.
+"""The columns of the history and of stretches of topics. Sources return these columns, and tables
+are made from them.
 
-Every source returns `EVENTS`: one row for each record of `__consumer_offsets`, in the order of the
-log within a partition. Times are timestamps in UTC, in milliseconds as in Kafka; Kafka's -1 is
-null. (`log_partition`, `log_offset`) identifies a row: a log has each offset once, so a row that
-was read twice is recognized.
+Every source returns `EVENTS`: one row for each record of `__consumer_offsets`, in log order within
+a partition. Times are timestamps in UTC, in milliseconds as in Kafka. Kafka's -1 is null.
+(`log_partition`, `log_offset`) identifies a row: a log has each offset once, so a row that was read
+twice is recognized.
 """
 
 from __future__ import annotations
@@ -14,37 +14,32 @@ from typing import Final
 import pyarrow as pa
 
 COMMIT: Final = "commit"
-"""The kind of a record that commits an offset, in a transaction if `producer_id` is set."""
+"""The kind of a record that commits an offset. If `producer_id` is set, the commit is part of a
+transaction."""
 COMMIT_TOMBSTONE: Final = "commit_tombstone"
 """The kind of a record that deletes an offset, on request or after its expiry."""
 GROUP: Final = "group"
-"""The kind of a classic group's metadata record: a generation, or an empty group."""
+"""The kind of a classic group's metadata record. The record has a generation, or an empty group."""
 GROUP_TOMBSTONE: Final = "group_tombstone"
-"""The kind of a record that ends a classic group.
-
-The group was deleted, had no offsets or members left, or was converted to another kind of group.
-"""
+"""The kind of a record that ends a classic group. The group was deleted, had no offsets or members
+left, or was converted to another type of group."""
 MARKER: Final = "transaction_marker"
-"""The kind of a transaction marker: a transaction of `producer_id` ended in this partition.
-`marker` is COMMITTED or ABORTED."""
+"""The kind of a transaction marker: a transaction of `producer_id` ended in this partition. The
+column `marker` is COMMITTED or ABORTED."""
 UNKNOWN: Final = "unknown"
-"""The kind of a record with an unknown key type or value version.
-
-The row contains `raw_key`, `raw_value`, and the group if the key names a group.
-"""
+"""The kind of a record with an unknown key type or value version. The row has `raw_key` and
+`raw_value`. The row has the group id if the key contains a group id."""
 DAMAGED: Final = "damaged"
-"""The kind of a row for bytes that could not be read; `damage` has the file, the position and the
-reason.
+"""The kind of a row for bytes that could not be read. The column `damage` has the file, the
+position and the reason. The table `quarantine` has these rows.
 
-The table `quarantine` has these rows. A row for a single record contains the group if the record's
-key names a group. Damage without a group may concern every group of its partition.
+A row for a single record has the group id if the record's key contains one. Damage without a group
+may concern every group of its partition.
 """
 TORN: Final = "torn_tail"
 """The kind of a row for a log that ends in the middle of a batch, without a sign of later records.
-
-The broker was killed during the write, or is writing the batch now. `damage` has the file and the
-position.
-"""
+The broker was killed during the write, or is just writing the batch. The column `damage` has the
+file and the position."""
 
 TOMBSTONE: Final = "_tombstone"
 """The suffix of the kinds of tombstones."""
@@ -69,8 +64,8 @@ RECORD_KINDS: Final[dict[int, str]] = {
     22: "streams_group_current_member",
     23: "streams_group_topology",
 }
-"""The kinds of records of KIP-848, KIP-932 and KIP-1071 groups, by the type in the key. The kind of
-a record without a value also has the suffix `TOMBSTONE`."""
+"""The kinds of records of KIP-848, KIP-932 and KIP-1071 groups, by the type in the key. A record
+without a value has the kind with the suffix `TOMBSTONE`."""
 KINDS: Final = (
     COMMIT,
     COMMIT_TOMBSTONE,
@@ -84,7 +79,8 @@ KINDS: Final = (
 )
 COMMITTED: Final = "commit"
 ABORTED: Final = "abort"
-"""The values of `marker`: how the transaction ended."""
+"""A value of the column `marker`: the transaction was aborted. The value `COMMITTED` means that it
+was committed."""
 
 AT: Final = pa.timestamp("us", "UTC")
 
@@ -97,8 +93,8 @@ ASSIGNMENT: Final = pa.list_(
         ]
     )
 )
-"""The assignment of a member. `topic_id` is Kafka's text form of a UUID, null in classic groups;
-`topic` is null if a record has only the topic id and the topic's name is unknown."""
+"""The assignment of a member. `topic_id` is Kafka's text form of a UUID; it is null in classic
+groups. `topic` is null if a record has only the topic id, and the topic's name is unknown."""
 
 MEMBERS: Final = pa.list_(
     pa.struct(
@@ -114,17 +110,14 @@ MEMBERS: Final = pa.list_(
         ]
     )
 )
-"""The members of a group. Subscription and assignment are null for a classic group whose protocol
+"""The members of a group. Subscription and assignment are null in a classic group whose protocol
 type is not `consumer`."""
 
 DAMAGE: Final = pa.struct(
     [("file", pa.string()), ("position", pa.int64()), ("reason", pa.string())]
 )
-"""The location and the reason of damage.
-
-`file` names a segment and `position` is a position in the segment, in bytes; both are null for
-records that were read over the wire.
-"""
+"""The location and the reason of damage. `file` is the name of a segment, and `position` is a byte
+position in it. Both are null for records that were read over the wire."""
 
 
 def _needed(name: str, kind: pa.DataType) -> pa.Field:
@@ -168,16 +161,19 @@ EVENTS: Final = pa.schema(
 )
 """A record of `__consumer_offsets`.
 
-`written_at` is the timestamp of the record, and `commit_at` is the timestamp in the record's value;
+`written_at` is the timestamp of the record. `commit_at` is the timestamp in the record's value.
 `leader_epoch` is null if it is not set. A damaged row has the offset at which reading stopped.
 
-A record of a KIP-848, KIP-932 or KIP-1071 group has
+A record of a KIP-848, KIP-932 or KIP-1071 group has these columns:
 
-- its epoch (of the group, the target or the member) as `generation`,
-- its member as `member_id` and as the only element of `members` (with names in a member record,
-  with the assignment in a target or current record, except the tasks of a streams group),
-- `protocol_type` as in `GROUP_TYPES`, and the assignor as `protocol`,
-- the whole value as JSON in `details`; a topic id has its topic's name next to it, if known.
+- `generation` is the record's epoch: of the group, the target or the member.
+- `member_id` is the record's member.
+- `members` has this member as its only element. It has the subscription in a member
+  record, and the assignment in a target or current record, except the tasks of a streams
+  group.
+- `protocol_type` is as in `GROUP_TYPES`, and `protocol` is the assignor.
+- `details` is the whole value as JSON. A topic id has the topic's name next to it, if
+  known.
 """
 
 GROUP_TYPES: Final = ("consumer", "share", "streams")
@@ -193,16 +189,18 @@ STRETCHES: Final = pa.schema(
         ("size_bytes", pa.int64()),
     ]
 )
-"""Stretches: the relation between the offsets and the times of an ordinary topic.
+"""Stretches of a topic: ranges of offsets with their times.
 
-In a file, a stretch is one batch. Over the wire, it is the range between two offsets whose times a
-broker returned or a follower saw. `first_at` is the time of the record at `base_offset`; `last_at`
-is the time of the record at `last_offset`, or a later time. `size_bytes` is the size of a batch,
-null for any other stretch. Offsets between stretches have no records.
+A stretch from a file is one batch. A stretch that was read over the wire is the range between two
+offsets whose times a broker returned or a follower observed. `first_at` is the time of the record
+at `base_offset`. `last_at` is the time of the record at `last_offset`, or a later time.
+`size_bytes` is the size of a batch, and null for any other stretch. Offsets between stretches have
+no records.
 
-A row with `last_offset` = `base_offset` - 1 shows a bound of the log. With `last_at`, it is the log
-end offset at that time. With only `first_at`, it is the log start offset at that time; without a
-time, it is the log start offset at the time of the read."""
+A row with `last_offset` = `base_offset` - 1 shows a bound of the log. If it has `last_at`, it is
+the log end offset at that time. If it has only `first_at`, it is the log start offset at that time.
+If it has no time, it is the log start offset at the time of the read.
+"""
 
 SEGMENT_RECORDS: Final = pa.schema(
     [
@@ -217,4 +215,5 @@ SEGMENT_RECORDS: Final = pa.schema(
         ("damage", DAMAGE),
     ]
 )
-"""The records of any topic's segments, with the columns of Spark's Kafka connector and `damage`."""
+"""The records in the segments of any topic. The columns are those of Spark's Kafka connector, and
+`damage`."""

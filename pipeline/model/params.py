@@ -1,4 +1,4 @@
-"""The parameters of a run's queries: the times for which its results hold."""
+"""The parameters of the queries of a run: the times for which the results are valid."""
 
 from __future__ import annotations
 
@@ -7,32 +7,27 @@ from datetime import timedelta
 from typing import Final
 
 OFFSETS_RETENTION: Final = timedelta(days=7)
-"""Kafka's default of `offsets.retention.minutes`, for a cluster whose setting is not given."""
+"""Kafka's default of `offsets.retention.minutes`. It is used if the cluster's setting is not given.
+"""
 DAY_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True)
 class Params:
-    """The numbers in the tables' SQL, which `run/as_of.py` determines."""
+    """The numbers that the tables' SQL contains. `run/as_of.py` determines them."""
 
     as_of_ms: int
-    """The as-of in ms: the time for which every verdict holds."""
+    """The as-of time in ms. Every verdict describes the groups at this time."""
     since_ms: int | None = None
-    """The start of the window in ms; None without a window.
-
-    Rows of time series before the start are left out, but earlier records still count for later
-    states.
-    """
+    """The start of the window in ms; None without a window. Time series have no rows before the
+    start, but earlier records still determine later states."""
     offsets_retention_ms: int = round(OFFSETS_RETENTION.total_seconds() * 1000)
     read_ms: int | None = None
-    """The time in ms by which all returned records had been written; None means the as-of.
-
-    This time is later than the as-of if a past as-of was requested.
-    """
+    """The time in ms by which all records that were read had been written; None if it is the as-of
+    time. It is later than the as-of time if the user requested a past as-of time."""
 
     @property
     def as_of(self) -> str:
-        """Return SQL for the as-of."""
         return f"timestamp_millis({self.as_of_ms})"
 
     @property
@@ -42,20 +37,19 @@ class Params:
 
     @property
     def lag_since_ms(self) -> int:
-        """The start of the steps of lag in ms: the start of the window, or a day before the
-        as-of.
-        """
+        """The start of the time series of lag in ms: the start of the window, or a day before the
+        as-of time."""
         return self.as_of_ms - DAY_MS if self.since_ms is None else self.since_ms
 
     def in_window(self, at: str) -> str:
-        """Return the SQL condition that the time is in the window; a null time is in every
+        """Return the SQL condition that the time ``at`` is in the window. A null time is in every
         window."""
         if self.since_ms is None:
             return "true"
         return f"coalesce({at} >= timestamp_millis({self.since_ms}), true)"
 
     def from_since(self, at: str) -> str:
-        """Return SQL for the time, or for the start of the window if the start is later."""
+        """Return SQL for the later of the time ``at`` and the start of the window."""
         if self.since_ms is None:
             return at
         return f"greatest({at}, timestamp_millis({self.since_ms}))"

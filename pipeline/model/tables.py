@@ -1,8 +1,8 @@
 """The columns of each table; docs/use/pipeline.md describes them.
 
-Times are timestamps in UTC, durations are doubles in seconds (`_s`), advances are numbers of
-records. Tables that grow with the history have the last column `day`; each day's files are in one
-folder.
+Times are timestamps in UTC. Durations (`_s`) are doubles in seconds. Advances of offsets are
+numbers of records. Tables that grow with the history have the last column `day`; the files of each
+day are in one folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ def _columns(**kinds: str | pa.DataType) -> pa.Schema:
 
 
 def _rows(columns: pa.Schema) -> pa.DataType:
-    """Return the type of an array of structs with these columns."""
     return pa.list_(pa.struct(list(columns)))
 
 
@@ -41,7 +40,6 @@ QUARANTINE: Final = _columns(
 PERSON: Final = _columns(
     member_id="text", group_instance_id="text", client_id="text", client_host="text"
 )
-"""The columns that identify a member and its client."""
 PERSONS: Final = _rows(PERSON)
 
 COMMITS: Final = _columns(
@@ -302,7 +300,5 @@ FORMER_NAMES: Final[dict[str, dict[str, str]]] = {
     "rewinds": {"rewound_at": "at"},
     "generations": {"members_left": "left"},
 }
-"""The former names of columns in files of an older Muster, by table and column.
-
-DuckDB 2 reserves the words that were the former names.
-"""
+"""The former names of columns in files of an older Muster, by table and column. These columns were
+renamed because DuckDB 2 reserves the former names."""

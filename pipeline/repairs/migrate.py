@@ -1,9 +1,11 @@
-"""`migrate`: plans the copy of offsets from ZooKeeper's consumer paths to Kafka's log, or back.
+"""`migrate`: plans the copy of offsets from ZooKeeper's consumer paths to `__consumer_offsets`, or
+back.
 
-Source and target are maps of committed offsets; this module does not know their origin. The greater
+Source and target are maps of committed offsets; this module does not read them itself. The greater
 of two offsets wins, as in Kafka's own migration: a consumer with `dual.commit.enabled` writes to
-both and starts from the greater (Kafka 0.8.2 to 1.1, ZookeeperConsumerConnector.fetchOffsets). So a
-second migration changes nothing, and no offset goes backwards unless requested.
+ZooKeeper and to Kafka, and starts from the greater offset (Kafka 0.8.2 to 1.1,
+ZookeeperConsumerConnector.fetchOffsets). A second migration therefore changes nothing, and no
+offset goes backwards unless the user requests it.
 """
 
 from __future__ import annotations
@@ -16,15 +18,16 @@ from pipeline.errors import PipelineError
 from pipeline.repairs.plan import Bounds, Key, Log, Position, Positions, Step, step
 
 MISSING = "missing"
-"""The outcome if the target has no offset: the offset is copied."""
+"""The outcome if the target has no offset for the partition: the offset is copied."""
 BEHIND = "behind"
-"""The outcome if the target's offset is lower: the target's offset is moved forward."""
+"""The outcome if the target's offset is lower than the source's: the target's offset is moved
+forward."""
 NEWER = "newer"
-"""The outcome if the target's offset is greater: the target's offset stays, unless offsets may go
-backwards."""
+"""The outcome if the target's offset is greater than the source's: the target's offset stays,
+unless offsets may go backwards."""
 EQUAL = "equal"
 ABSENT = "absent"
-"""The outcome if the partition does not exist in the target: the offset is left out."""
+"""The outcome if the target's cluster does not have the partition: the offset is left out."""
 OUTCOMES = (MISSING, BEHIND, NEWER, EQUAL, ABSENT)
 
 NOTES = {NEWER: "goes backwards"}
@@ -33,7 +36,7 @@ _PATH = re.compile(r"/consumers/(?P<group>[^/]+)/offsets/(?P<topic>[^/:]+)/(?P<p
 
 
 class Finding(NamedTuple):
-    """An offset in the source and in the target, and the outcome."""
+    """One offset as it is in the source and in the target, and the outcome of their comparison."""
 
     key: Key
     source: Position
@@ -42,13 +45,12 @@ class Finding(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """The result of `plan_migration`: a finding for each offset, and the steps."""
+    """The result of `plan_migration`: a finding for each offset, and the steps of the plan."""
 
     findings: tuple[Finding, ...]
     steps: tuple[Step, ...]
 
     def counts(self) -> dict[str, int]:
-        """Count the offsets per outcome."""
         found = [finding.outcome for finding in self.findings]
         return {outcome: found.count(outcome) for outcome in OUTCOMES}
 
@@ -63,7 +65,7 @@ def plan_migration(
 ) -> Migration:
     """Plan the steps that move the target's offsets forward to the source's.
 
-    ``bounds`` has the partitions that exist now; ``keeps_metadata`` is false for a target that
+    ``bounds`` has the partitions that currently exist. ``keeps_metadata`` is false if the target
     stores only numbers.
     """
     findings: list[Finding] = []
@@ -90,15 +92,12 @@ def _outcome(source: Position, target: Position | None) -> str:
 
 
 def path_of(key: Key) -> str:
-    """Return the path of an offset in ZooKeeper."""
     return f"/consumers/{key.group}/offsets/{key.topic}/{key.partition}"
 
 
 def read_zk_export(text: str, name: str) -> dict[Key, Position]:
     """Parse a file of Kafka's ExportZkOffsets: ``/consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET``.
-
-    PipelineError names an invalid line.
-    """
+    Raise PipelineError, which names the line, if a line is invalid."""
     found: dict[Key, Position] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -120,5 +119,4 @@ def read_zk_export(text: str, name: str) -> dict[Key, Position]:
 
 
 def is_zk_export(text: str) -> bool:
-    """Return True if a text looks like a file of ExportZkOffsets."""
     return text.lstrip().startswith("/consumers/")

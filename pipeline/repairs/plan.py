@@ -1,8 +1,8 @@
-"""Plans: the changes of a repair, as data that is shown, applied and undone.
+"""Plans: the changes of a repair, as data that can be shown, applied and undone.
 
 A plan has each committed offset before and after its change. The plan is written to a file before
 any change, so that the change can be undone later from this file. This module uses no Spark and no
-sockets: the command line reads the present offsets and applies the plan.
+sockets: the command line reads the current offsets and applies the plan.
 docs/use/pipeline-commands.md describes the file.
 """
 
@@ -20,12 +20,12 @@ KAFKA = "kafka"
 ZOOKEEPER = "zookeeper"
 OLD_WAY = "old-way"
 TARGETS = (KAFKA, ZOOKEEPER, OLD_WAY)
-"""The storages of a plan's offsets: `__consumer_offsets`; ZooKeeper's consumer paths; or these
-paths through a broker, by OffsetCommit and OffsetFetch version 0."""
+"""Where the offsets of a plan are stored: in `__consumer_offsets`; in ZooKeeper's consumer paths;
+or in these paths by requests to a broker (OffsetCommit and OffsetFetch version 0)."""
 
 
 class Position(NamedTuple):
-    """A committed offset; ``leader_epoch`` is -1 if unknown."""
+    """A committed offset. ``leader_epoch`` is -1 if unknown."""
 
     offset: int
     metadata: str = ""
@@ -41,7 +41,7 @@ class Key(NamedTuple):
 
     @property
     def log(self) -> Log:
-        """The partition of the key, without the group."""
+        """The topic and partition of the key, without the group."""
         return self.topic, self.partition
 
     def __str__(self) -> str:
@@ -53,18 +53,18 @@ Positions = Mapping[Key, Position]
 
 
 class Bounds(NamedTuple):
-    """The present log start offset and log end offset of a partition."""
+    """The current log start offset and log end offset of a partition."""
 
     first: int
     end: int
 
 
 class Step(NamedTuple):
-    """The change of one offset: from ``before`` (None: no offset) to ``after`` (None: deleted).
+    """The change of one offset from ``before`` (None: no offset) to ``after`` (None: deleted).
 
-    ``reread`` is the number of records that the group reads again; ``skipped`` is the number of
-    records that the group does not read. Both numbers are None if unknown: a group without an
-    offset starts according to its `auto.offset.reset`.
+    ``reread`` is the number of records that the group reads again, and ``skipped`` the number of
+    records that it never reads. Both are None if unknown: a group without an offset starts
+    according to its `auto.offset.reset`.
     """
 
     key: Key
@@ -82,14 +82,15 @@ class Plan:
     kind: str
     """The command that made the plan: restore, migrate or replicate."""
     target: str
-    """One of `TARGETS`."""
+    """The storage of the offsets; one of `TARGETS`."""
     where: str
     """The address of the target, as given by the user."""
     cluster_id: str | None
-    """The cluster id of the target, if it has one: the plan can be applied only to this cluster."""
+    """The cluster id of the target; None if the target has none. The plan can be applied only to
+    this cluster."""
     made_at: str
     about: Mapping[str, str]
-    """The origin of the plan in words, such as a source and a time."""
+    """The origin of the plan as texts, such as the source and the time."""
     steps: tuple[Step, ...]
     executed_at: str | None = None
     undone_at: str | None = None
@@ -102,9 +103,8 @@ def step(
     bounds: Bounds | None,
     note: str | None = None,
 ) -> Step:
-    """Make a step; its numbers of reread and skipped records are counted within the log's
-    bounds.
-    """
+    """Make a step. Its numbers of reread and skipped records count only records within the bounds
+    of the log."""
     reread = skipped = None
     notes = [note] if note else []
     if bounds is not None and after is not None:
@@ -120,14 +120,14 @@ def step(
 
 
 def inside(position: Position, bounds: Bounds) -> Position:
-    """Return the position; outside the log, it is moved to the nearer end of the log."""
+    """Return the position. If it is outside the log, return it moved to the nearer end of the
+    log."""
     offset = min(max(position.offset, bounds.first), bounds.end)
     # the epoch belongs to the offset that was committed, not to another
     return position if offset == position.offset else Position(offset, position.metadata)
 
 
 def backwards(plan: Plan) -> Plan:
-    """Return the plan that undoes another plan."""
     turned = tuple(
         Step(s.key, s.after, s.before, s.skipped, s.reread, None) for s in reversed(plan.steps)
     )
@@ -135,18 +135,20 @@ def backwards(plan: Plan) -> Plan:
 
 
 class Standing(NamedTuple):
-    """The steps of a plan by state, compared with the present offsets."""
+    """The steps of a plan, grouped by their state. The state follows from the current offset."""
 
     ahead: list[Step]
-    """The steps that were not applied: the present offset is ``before``."""
+    """The steps that were not applied: the current offset is ``before``."""
     done: list[Step]
-    """The applied steps: the present offset is ``after``."""
+    """The steps that were applied: the current offset is ``after``."""
     differing: list[tuple[Step, Position | None]]
-    """Steps whose offset another client has changed, each with the present position."""
+    """The steps whose current offset is neither ``before`` nor ``after``, because another client
+    has changed it. Each step is paired with the current position."""
 
 
 def standing(steps: Iterable[Step], now: Positions) -> Standing:
-    """Group steps by their state. Offsets and metadata are compared, epochs are not."""
+    """Group steps by their state, given the current offsets. Offsets and metadata are compared;
+    leader epochs are not."""
     found = Standing([], [], [])
     for each in steps:
         there = now.get(each.key)
@@ -160,7 +162,8 @@ def standing(steps: Iterable[Step], now: Positions) -> Standing:
 
 
 def same(one: Position | None, other: Position | None) -> bool:
-    """Return True if two committed offsets are the same for a consumer."""
+    """Return True if a consumer makes no difference between two committed offsets: offset and
+    metadata are equal."""
     if one is None or other is None:
         return one is other
     return one[:2] == other[:2]
@@ -170,7 +173,6 @@ def same(one: Position | None, other: Position | None) -> bool:
 
 
 def to_json(plan: Plan) -> str:
-    """Format a plan as the text of its file."""
     value = {
         "version": VERSION,
         "kind": plan.kind,
@@ -187,7 +189,6 @@ def to_json(plan: Plan) -> str:
 
 
 def row(each: Step) -> dict[str, Any]:
-    """Convert a step to the form of the file."""
     return {
         "group": each.key.group,
         "topic": each.key.topic,
@@ -201,7 +202,8 @@ def row(each: Step) -> dict[str, Any]:
 
 
 def from_json(text: str, name: str) -> Plan:
-    """Parse a plan's file. PipelineError names the invalid part."""
+    """Parse a plan's file. Raise PipelineError, which names the invalid part, if the file is
+    invalid."""
     try:
         value = json.loads(text)
     except ValueError as error:

@@ -1,12 +1,15 @@
-"""`replicate`: translates committed offsets of one cluster to another with the same records.
+"""`replicate`: translates committed offsets of one cluster to another cluster that has a copy of
+the records.
 
 A copied topic rarely has the offsets of the original: its log began later, or records were dropped
-during the copy. The timestamp of each record is the same in both topics. An offset is translated to
-the first record of the target that is not older than the source's record at this offset. Some
-records of the same millisecond are read again, and no record is missed as long as timestamps rise.
-The offset stays the same if the logs are aligned at this offset: the target's record at the same
-offset has the same timestamp, and the first record of that millisecond has the same offset in both
-logs.
+during the copy. The timestamp of each record is the same in both topics. A committed offset is
+therefore translated by time. Its translation is the target's first record that is not older than
+the source's record at this offset. Some records of the same millisecond are read again, and no
+record is missed while timestamps rise.
+
+The offset stays the same if the logs are aligned at this offset. They are aligned if two conditions
+are met: the target's record at the same offset has the same timestamp, and the first record of that
+millisecond has the same offset in both logs.
 """
 
 from __future__ import annotations
@@ -18,29 +21,32 @@ from pipeline.repairs.plan import Bounds, Log, Position, Positions, Step, same, 
 
 
 class Located(NamedTuple):
-    """The first record at or after an offset or a time."""
+    """The result of a search by offset or by time: the first record at or after the searched offset
+    or time."""
 
     offset: int
     timestamp_ms: int
-    """The record's timestamp; -1 if it has none (message format 0)."""
+    """The record's timestamp in ms; -1 if it has none (message format 0)."""
 
 
 class Known(NamedTuple):
-    """The facts about a committed offset's partition in the source and in the target."""
+    """The known facts about a committed offset and its partition, in the source and in the
+    target."""
 
     source: Bounds | None
     target: Bounds | None
-    """The bounds of the log in each cluster; None for a cluster without the partition."""
+    """The bounds of the log in the target, as ``source`` has those in the source. None if the
+    cluster does not have the partition."""
     record: Located | None
-    """The source's record at the committed offset; None at the log end offset."""
+    """The source's record at the committed offset; None if the offset is the log end offset."""
     beside: Located | None
     """The target's record at the same offset; None if the target has no record there."""
     by_time: int | None
-    """The target's first offset whose record is not older than ``record``; None if all the target's
-    records are older."""
+    """The target's first offset whose record is not older than ``record``; None if all records of
+    the target are older."""
     by_time_at_source: int | None = None
-    """The source's first offset whose record is not older than ``record``; None if all the source's
-    records are older."""
+    """The source's first offset whose record is not older than ``record``; None if all records of
+    the source are older."""
 
 
 class Replication(NamedTuple):
@@ -49,7 +55,7 @@ class Replication(NamedTuple):
     steps: tuple[Step, ...]
     same: int
     left: tuple[str, ...]
-    """Sentences about the offsets that can't be translated."""
+    """One sentence about each offset that can't be translated."""
 
 
 def plan_replication(
@@ -57,10 +63,8 @@ def plan_replication(
     now: Positions,
     known: Mapping[tuple[Log, int], Known],
 ) -> Replication:
-    """Plan the steps that commit the source's offsets, translated, in the target.
-
-    The keys of ``known`` are a partition and a committed offset.
-    """
+    """Plan the steps that commit the translated offsets of the source in the target. A key of
+    ``known`` is a partition and a committed offset."""
     steps: list[Step] = []
     left: list[str] = []
     unchanged = 0
@@ -88,7 +92,8 @@ def plan_replication(
 
 
 def translated(offset: int, facts: Known) -> tuple[int | None, str | None]:
-    """Translate an offset; return the target's offset, None if it can't be found, and a note."""
+    """Translate an offset. Return the target's offset, or None if it can't be found, and a note for
+    the user, or None."""
     source, target = facts.source, facts.target
     assert source is not None
     assert target is not None

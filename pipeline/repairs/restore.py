@@ -1,17 +1,19 @@
-"""`restore`: determines the offsets of groups at a past time from the history.
+"""`restore`: determines from the history which offsets groups had at a past time.
 
-An offset counts from the time when the broker wrote its record. In a transaction, the offset counts
-from the time of the COMMIT marker, and never if the transaction was aborted or is open. If a record
-of an old format has no timestamp, the commit timestamp of its value is used. A client may have set
-this timestamp (OffsetCommit version 1), and tombstones do not have this timestamp. If both
-timestamps are missing, the time of the previous change in the log is used. Of the changes of a key
-up to the requested time, the last change in the order of the log wins, by Kafka's own rule for
+An offset is valid from the time at which the broker wrote its record. In a transaction it is valid
+from the time of the COMMIT marker, and never if the transaction was aborted or is open. Of the
+changes of a key up to the requested time, the last one in log order wins, by Kafka's own rule for
 commits.
 
+A record of an old format has no timestamp. The commit timestamp in its value is then used, although
+a client may have set it (OffsetCommit version 1). A tombstone does not have a commit timestamp. If
+both timestamps are missing, the time of the previous change in the log is used.
+
 Log compaction can make an offset unknown, but not wrong: it removes a commit only because of a
-later commit of the same key. So the last remaining record at or before a time was the last record
-at that time. If a key has only records after that time, either the key was new later or its records
-were compacted. The key was certainly new if the log is complete: from offset 0 on, without a gap.
+later commit of the same key. The last remaining record at or before a time was therefore the last
+record at that time. If a key has only later records, either the key was new then, or its earlier
+records were compacted. The key was certainly new if the log is complete: from offset 0 on, without
+a gap.
 """
 
 from __future__ import annotations
@@ -37,11 +39,12 @@ from pipeline.sql.offsets import KEY
 COMMITTED: Final = "committed"
 DELETED: Final = "deleted"
 LATER: Final = "later"
-"""The state of a key whose first change is after the requested time."""
+"""The state of a key that has only changes after the requested time."""
 
 
 def offsets_then(d: Dialect, p: Params, groups: Sequence[str] | None) -> str:
-    """Return a query of each key's last change at the as-of, and whether its log is complete."""
+    """Return a query of the last change of each key at the as-of time, and whether the log of the
+    key is complete."""
     wanted = "true" if groups is None else where_named(d, groups)
     known = d.last('"at"', "PARTITION BY log_partition ORDER BY effect_offset")
     held = d.struct(
@@ -75,7 +78,7 @@ def offsets_then(d: Dialect, p: Params, groups: Sequence[str] | None) -> str:
 
 
 class Then(NamedTuple):
-    """The committed offset of a group at the requested time, according to the history."""
+    """The state of a key's committed offset at the requested time, according to the history."""
 
     state: str
     position: Position | None
@@ -86,10 +89,8 @@ class Then(NamedTuple):
 def as_of(
     engine: Engine, source: Source, at: datetime, groups: Sequence[str] | None = None
 ) -> dict[Key, Then]:
-    """Read the offsets at a past time from a history.
-
-    ``groups`` has names, or patterns with ``*``; None means all groups.
-    """
+    """Read from a history the offsets that groups had at a past time. ``groups`` has names, or
+    patterns with ``*``; None means all groups."""
     return whole(source, partial(_as_of, engine, source, at, groups))
 
 
@@ -125,10 +126,10 @@ class Restored(NamedTuple):
 
     steps: tuple[Step, ...]
     same: int
-    """The number of offsets that are unchanged since that time."""
+    """The number of offsets that have not changed since the requested time."""
     left: tuple[str, ...]
-    """Sentences about the offsets that stay unchanged, because the history or the cluster does not
-    have them."""
+    """One sentence about each offset that is not restored, because the history or the cluster does
+    not have it."""
 
 
 def plan_restore(
@@ -139,12 +140,12 @@ def plan_restore(
     clamp: bool = False,
     delete_unknown: bool = False,
 ) -> Restored:
-    """Plan the steps from the present offsets to the offsets of the past time.
+    """Plan the steps from the current offsets to the offsets of the past time. Raise PipelineError
+    if no offset was committed at that time.
 
-    ``bounds`` has the partitions that exist now. ``clamp`` moves an offset outside a log to the
-    nearer end of the log. An offset that the past state does not have is deleted if the history
-    shows that it did not exist, or with ``delete_unknown``. Raise PipelineError if no offset was
-    committed at that time.
+    ``bounds`` has the partitions that currently exist. ``clamp`` moves an offset outside a log to
+    the nearer end of the log. A current offset without a past offset is deleted if the history
+    shows that it did not exist, or with ``delete_unknown``.
     """
     if not any(each.position for each in then.values()):
         raise PipelineError(

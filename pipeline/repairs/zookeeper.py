@@ -3,7 +3,7 @@ changed it.
 
 Kafka's consumers of 0.8 stored an offset as decimal text at
 ``/consumers/GROUP/offsets/TOPIC/PARTITION``. Running consumers registered themselves below
-``/consumers/GROUP/ids``. The address may end in a chroot: ``HOST:PORT,HOST:PORT/kafka``.
+``/consumers/GROUP/ids``. An address may end in a chroot: ``HOST:PORT,HOST:PORT/kafka``.
 """
 
 from __future__ import annotations
@@ -34,20 +34,19 @@ _TOGETHER = 500
 
 
 class OldOffsets(NamedTuple):
-    """The content of ``/consumers``."""
+    """The content of ``/consumers`` in ZooKeeper."""
 
     positions: dict[Key, Position]
     unreadable: list[tuple[str, str]]
-    """Paths whose text is not an offset, with the text."""
+    """Paths whose text is not an offset, each with its text."""
     running: dict[str, int]
-    """The number of running old consumers by group; they continue to commit."""
+    """The number of running old consumers by group. These consumers continue to commit offsets to
+    ZooKeeper."""
 
 
 class ZooKeeperOffsets:
-    """A connection to ZooKeeper.
-
-    PipelineError or Unreachable is raised if ZooKeeper denies access or does not answer.
-    """
+    """A connection to ZooKeeper. Its methods raise PipelineError if ZooKeeper denies access, and
+    Unreachable if it does not answer."""
 
     def __init__(self, hosts: str, timeout_s: float) -> None:
         self.hosts = hosts
@@ -62,13 +61,13 @@ class ZooKeeperOffsets:
             ) from error
 
     def groups(self) -> list[str]:
-        """Return the groups that have offsets in ZooKeeper."""
         with self._sentences():
             named = self._children(ROOT)
             return [group for group in named if self._children(f"{ROOT}/{group}/offsets")]
 
     def read(self, groups: Iterable[str]) -> OldOffsets:
-        """Read all data of these groups; unknown groups have no data."""
+        """Read the offsets and running consumers of these groups. An unknown group has no offsets
+        and no consumers."""
         found = OldOffsets({}, [], {})
         with self._sentences():
             for group in groups:
@@ -78,9 +77,7 @@ class ZooKeeperOffsets:
         return found
 
     def read_keys(self, keys: Sequence[Key]) -> dict[Key, Position]:
-        """Read the offsets of these keys; the result leaves out keys that do not exist in
-        ZooKeeper.
-        """
+        """Read the offsets of these keys. Keys that do not exist in ZooKeeper are left out."""
         found = OldOffsets({}, [], {})
         with self._sentences():
             self._read_paths([(path_of(key), key) for key in keys], found)
@@ -90,10 +87,9 @@ class ZooKeeperOffsets:
         return found.positions
 
     def change(self, steps: Sequence[Step]) -> Iterator[Step]:
-        """Apply each step whose ``before`` is still the present offset; return each applied step.
-
-        PipelineError names a path that another client has changed, or to which access is denied.
-        """
+        """Apply each step whose ``before`` is still the current offset. Yield each applied step.
+        Raise PipelineError, which names the path, if another client has changed an offset or access
+        is denied."""
         for each in steps:
             with self._sentences():
                 if not self._change(each):
@@ -104,7 +100,6 @@ class ZooKeeperOffsets:
             yield each
 
     def close(self) -> None:
-        """End the ZooKeeper session."""
         self._client.stop()
         self._client.close()
 
@@ -137,7 +132,7 @@ class ZooKeeperOffsets:
                     found.unreadable.append((path, text))
 
     def _change(self, each: Step) -> bool:
-        """Apply a step; return whether it was applied."""
+        """Apply a step. Return whether it was applied."""
         path = path_of(each.key)
         try:
             if each.before is None:

@@ -1,4 +1,5 @@
-"""Collects the content of the report, by SQL queries with bounded results over the written tables.
+"""Collects the content of the report by SQL queries over the written tables. Each query has a
+bounded result.
 
 Times are milliseconds since 1970 (UTC). A row is a dict with the column names of `queries`.
 """
@@ -21,12 +22,11 @@ from pipeline.report.queries import MOMENTS
 from pipeline.report.window import GROUPS, Window
 
 LISTED: Final = 2_000
-"""The maximum number of groups in the list."""
 PARTS: Final = 30
-"""The maximum number of groups with plots."""
+"""The maximum number of groups that have a section with plots."""
 COLUMNS: Final = 120
 LONGEST_NAME: Final = 200
-"""The maximum length of a shown name: Kafka accepts names of 32 thousand characters."""
+"""The maximum length of a shown name. Kafka accepts names of 32 thousand characters."""
 MINUTE_MS: Final = 60_000
 
 TABLES: Final[dict[str, pa.Schema]] = {
@@ -44,34 +44,36 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "expiring_offsets": tables.EXPIRING_OFFSETS,
     "dead_groups": tables.DEAD_GROUPS,
 }
-"""The tables that a report reads. A missing table counts as empty."""
+"""The tables that a report reads, with their columns. A missing table counts as empty."""
 
 Row = dict[str, Any]
 
 
 @dataclass
 class Part:
-    """The section of one group: its figures, and the content of its plots and lists."""
+    """The report's section about one group: its figures, and the content of its plots and lists."""
 
     group: Row
     lag: list[Row] = field(default_factory=list)
     peaks: list[Row] = field(default_factory=list)
     since: list[Row] = field(default_factory=list)
-    """One row if the group is above a threshold; else empty."""
+    """One row with the time since when the group is above a threshold of the lag; empty if it is
+    not."""
     commits: list[Row] = field(default_factory=list)
     rewind_columns: list[Row] = field(default_factory=list)
     rewinds: list[Row] = field(default_factory=list)
     generations: list[Row] = field(default_factory=list)
-    """The latest generations, latest first."""
+    """The latest generations of the group, the latest first."""
     earlier: list[Row] = field(default_factory=list)
-    """One row if the axis has more generations than the list; else empty."""
+    """One row about older generations that the axis of the plot shows and the list omits; empty if
+    the list has all of them."""
     partitions: list[Row] = field(default_factory=list)
     moves: list[Row] = field(default_factory=list)
     restless: list[Row] = field(default_factory=list)
 
     @property
     def place(self) -> int:
-        """The group's rank; 1 is the worst."""
+        """The rank of the group in the report; 1 is the worst."""
         return int(self.group["place"])
 
 
@@ -81,25 +83,23 @@ class Facts:
 
     began_ms: int | None
     ended_ms: int | None
-    """The time of the last record of the history."""
     as_of_ms: int | None
     window: Window
     totals: Row
     states: dict[str, int]
-    """The number of groups per state."""
     unknown: int
-    """The number of records that could not be decoded."""
+    """The number of records of an unknown type, which could not be decoded."""
     damaged: int
     torn: int
     """The number of logs that ended in the middle of a batch."""
     groups: list[Row]
-    """The groups in the list, worst first."""
+    """The groups in the report's list, the worst first."""
     parts: list[Part]
 
 
 def collect(engine: Engine, there: Collection[str], head: Head) -> Facts:
-    """Collect the facts from an engine; ``there`` names the tables that are relations of the
-    engine."""
+    """Collect the content of a report from an engine. ``there`` has the names of the tables that
+    exist as relations of the engine."""
     for name, schema in TABLES.items():
         if name not in there:
             engine.read(name, [], schema)
@@ -129,10 +129,8 @@ def collect(engine: Engine, there: Collection[str], head: Head) -> Facts:
 
 
 def _ask(engine: Engine, sql: str) -> list[Row]:
-    """Return the rows of a query, with shortened names and with sums as integers.
-
-    An engine may return the sum of longs as a decimal.
-    """
+    """Return the rows of a query, with shortened names. Sums are converted to integers, because an
+    engine may return the sum of longs as a decimal."""
     return [{name: _plain(value) for name, value in row.items()} for row in engine.ask(sql)]
 
 
@@ -170,9 +168,8 @@ def _parts(engine: Engine, shown: Iterable[Row], window: Window, limits: Thresho
 
 
 def _window(span: Row, as_of: int | None) -> Window:
-    """Return the time axis: the minutes of the table lag, or the whole history if the table is
-    empty.
-    """
+    """Return the time axis of the plots: the time span of the table lag, or the whole history if
+    this table is empty."""
     until = as_of or 0
     began = span["lag_from_ms"] if span["lag_from_ms"] is not None else span["began_ms"]
     first = min(began if began is not None else until, until) // MINUTE_MS * MINUTE_MS

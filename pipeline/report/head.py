@@ -1,4 +1,4 @@
-"""The head of a report: its source, its as-of, and the thresholds of the lag."""
+"""The head of a report: its source, its as-of time, and the thresholds of the lag."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from typing import Final
 
 LAG_THRESHOLD_S: Final = 60.0
-"""The default of a broker's `group.verdict.lagging.ms`, in seconds."""
+"""The default threshold of the lag in seconds. It equals a broker's default of
+`group.verdict.lagging.ms`."""
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The lag thresholds: the head of the report names the groups above a threshold; plots show the
-    thresholds as lines."""
+    """The thresholds of the lag. The head of the report names the groups above a threshold. Plots
+    show the thresholds as lines."""
 
     lag_s: float = LAG_THRESHOLD_S
     """The threshold for the age of the oldest unread record, in seconds."""
     lag_records: int | None = None
-    """The threshold for the number of unread records of a group in all partitions; None means that
-    no such threshold applies."""
+    """The threshold for the number of unread records of a group in all partitions; None for no such
+    threshold."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,10 @@ class Head:
     source: str
     """The source as the user named it: HOST:PORT or a folder."""
     engine: str
-    """The engine that made the tables, with its version; "not known" if no file of the run names
-    the engine."""
+    """The engine that made the tables, with its version; "not known" if the files of the run do not
+    name it."""
     as_of_ms: int | None = None
-    """The time for which every verdict holds; None means the last time in the tables."""
+    """The as-of time in ms, for which every verdict is valid; None for the last time in the tables.
+    """
     cluster_id: str | None = None
     thresholds: Thresholds = Thresholds()

@@ -1,4 +1,4 @@
-"""Formats texts of the report: escaped names, numbers and times."""
+"""Formats texts of the report: names as HTML, numbers and times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Final
 from pipeline.times import formed, instant
 
 UNITS_S: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-"""The units of durations: a duration is shown in tenths of the largest unit that fits."""
+"""The units of durations, each with its seconds. A duration is shown in tenths of the largest unit
+that it reaches."""
 _MINUTE: Final = 60_000
 _DAY: Final = 1440 * _MINUTE
 _STEPS: Final = [
@@ -20,7 +21,7 @@ _STEPS: Final = [
 
 
 def safe(text: object) -> str:
-    """Escape a text for HTML and attributes; replace unprintable characters."""
+    """Escape a text for HTML and attributes, and replace unprintable characters."""
     shown = "".join(
         c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in str(text)
     )
@@ -28,8 +29,8 @@ def safe(text: object) -> str:
 
 
 def name_of(text: str) -> str:
-    """Format a name as HTML; the element `bdi` isolates the name's writing direction from the text
-    around it."""
+    """Format a name as HTML. The element `bdi` keeps the writing direction of the name from
+    affecting the text around it."""
     return f"<bdi>{safe(text)}</bdi>"
 
 
@@ -63,13 +64,13 @@ def duration(seconds: float | None) -> str:
 
 
 def age(seconds: float | None, *, is_least: bool) -> str:
-    """Format the age of the oldest unread record; ``is_least`` means that the record may be
+    """Format the age of the oldest unread record. ``is_least`` means that the record may be
     older."""
     return f"{'at least ' if is_least and seconds else ''}{duration(seconds)}"
 
 
 def as_shown(seconds: str) -> str:
-    """Return SQL for seconds, rounded as `duration` shows them."""
+    """Return SQL for a number of seconds, rounded to the precision that `duration` shows."""
     each = [
         f"floor({seconds} * 10 / {size} + 0.5e0) / 10 * {size}" for size, _ in reversed(UNITS_S)
     ]
@@ -81,14 +82,14 @@ def as_shown(seconds: str) -> str:
 
 
 def short(ms: int, day_of_ms: int | None, form: str = "%H:%M:%SZ") -> str:
-    """Format a time; the day is left out if ``day_of_ms``, which the page shows, is on the same
-    day."""
+    """Format a time. The day is left out if it is the day of ``day_of_ms``, a time that the page
+    shows."""
     same_day = day_of_ms is not None and ms // _DAY == day_of_ms // _DAY
     return formed(ms, form if same_day else "%m-%d %H:%MZ") or instant(ms)
 
 
 def moment(ms: int, day_of_ms: int | None) -> str:
-    """Format a time as HTML: the text of `short`, with the complete time as an attribute."""
+    """Format a time as HTML: the text of `short`, and the complete time as an attribute."""
     return f'<time datetime="{instant(ms)}">{short(ms, day_of_ms)}</time>'
 
 

@@ -1,6 +1,7 @@
-"""The SQL queries of a report about the members of groups: generations, moves, restless members.
+"""SQL queries of a report about the members of groups: generations, moves of partitions, and the
+members that caused the most generations.
 
-As in `queries`, each query returns rows only for the groups that have a section.
+As in `queries`, each query returns rows only for the groups that have a section in the report.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ from pipeline.report.queries import MOMENTS, ROWS
 from pipeline.report.window import Window
 
 GENERATIONS: Final = 24
-"""The number of latest generations in a section; the generations at its moments are added."""
+"""The maximum number of latest generations that a group's section lists. The section also lists
+each older generation that was current at one of the group's `MOMENTS`."""
 MEMBERS: Final = 12
-"""The maximum number of members of a generation that are listed with their assignments."""
+"""The maximum number of members that the report lists for one generation."""
 TOPICS: Final = 6
 PARTITIONS: Final = 64
-"""The maximum number of listed topics of an assignment, and of listed partitions of a topic."""
+"""The maximum number of partitions that the report lists for one topic of a member's assignment."""
 
 
 def generations(d: Dialect, w: Window) -> str:
-    """Return a query of each group's latest generations, and of the generations at its moments."""
+    """Returns the query of the generations that the report lists. For each group these are the
+    latest generations, and those that were current at one of its `MOMENTS`."""
     held = d.transform(
         d.head("m.assignment", TOPICS),
         "a",
@@ -75,7 +78,8 @@ def generations(d: Dialect, w: Window) -> str:
 
 
 def earlier(w: Window) -> str:
-    """Return a query of the number and time span of the generations that a group does not list."""
+    """Returns the query that counts the generations before the latest `GENERATIONS` of each group,
+    and returns the time span of these older generations."""
     return f"""
     SELECT place, count(*) AS generations, min(began_ms) AS began_ms, max(ended_ms) AS ended_ms
     FROM (
@@ -89,7 +93,7 @@ def earlier(w: Window) -> str:
 
 
 def restless(w: Window) -> str:
-    """Return a query of each group's members that caused the most generations."""
+    """Returns the query of the members that caused the most generations in each group."""
     return f"""
     SELECT * FROM (
         SELECT g.place, c.client_id, c.group_instance_id, c.client_host, c.rebalances, c.joins,
@@ -102,7 +106,7 @@ def restless(w: Window) -> str:
 
 
 def moves(w: Window) -> str:
-    """Return a query of the partitions that last moved between the members of each group."""
+    """Returns the query of the latest moves of partitions between members, for each group."""
     owners = ", ".join(
         f"coalesce(c.{who}_client_id || ' at ' || c.{who}_client_host, c.{who}_member) AS {who}_who"
         for who in ("from", "to")

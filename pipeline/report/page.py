@@ -1,7 +1,7 @@
-"""Makes the report as one HTML file without scripts, which opens without a network.
+"""Makes the report as one HTML file, which contains no scripts and loads nothing over the network.
 
-Its content security policy forbids scripts and all loading. Any client can choose the names of
-groups, topics, clients and hosts, so they are escaped.
+The content security policy of the page forbids scripts and all loading. Any client can choose the
+names of groups, topics, clients and hosts, so the page escapes them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from pipeline.times import instant
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _NAMED = 8
-"""The maximum number of groups in the head of the report."""
+"""The maximum number of groups that the head of the report names."""
 
 
 def make_report(engine: Engine, there: Collection[str], head: Head, made_ms: int) -> str:
-    """Make the report from an engine's tables; ``there`` has the names of existing tables."""
+    """Makes the report from an engine's tables. ``there`` contains the names of the existing
+    tables."""
     return page(collect(engine, there, head), head, made_ms)
 
 
 def page(facts: Facts, head: Head, made_ms: int) -> str:
-    """Format the collected facts as HTML."""
     axis = Axis(facts.window)
     title = f"Offsets of {safe(head.source)}"
     parts = "".join(part_of(part, axis, head.thresholds) for part in facts.parts)
@@ -143,8 +143,8 @@ def _above(facts: Facts, limits: Thresholds) -> str:
 
 
 def _since(row: Row, facts: Facts) -> str:
-    """Format the time since which records are unread, if known, and the time since which the lag is
-    too high."""
+    """Formats two times: since when the group has unread records, if known, and since when its lag
+    is above the threshold."""
     ms, above = row["unread_ms"], moment(row["ms"], facts.as_of_ms)
     unread = "" if ms is None else f" since {moment(ms, facts.as_of_ms)}"
     if unread and row["is_least"]:
@@ -154,7 +154,6 @@ def _since(row: Row, facts: Facts) -> str:
 
 
 def _age(row: Row) -> str:
-    """Format the age of a group's oldest unread record."""
     return age(row["lag_s"], is_least=row["lag_is_least"])
 
 

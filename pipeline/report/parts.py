@@ -13,16 +13,14 @@ from pipeline.report.states import DEAD, DELETED, EMPTY, NOBODY, STATES
 from pipeline.times import instant
 
 _SAYS_WHO: Final = (NOBODY, EMPTY, DEAD, DELETED)
-"""States whose meaning already mentions the lack of members."""
+"""States whose text already says that the group has no members."""
 
 
 def group_id(place: int) -> str:
-    """Return the HTML id of a group's section."""
     return f"g{place}"
 
 
 def part_of(part: Part, axis: Axis, limits: Thresholds) -> str:
-    """Format a group's section as HTML."""
     group = part.group
     state = STATES[group["state"]]
     bad = " bad" if state.bad else ""
@@ -48,7 +46,7 @@ def part_of(part: Part, axis: Axis, limits: Thresholds) -> str:
 
 
 def _said(group: Row) -> str:
-    """Return a sentence with the reason for the group's state."""
+    """Returns the sentence that explains the group's state."""
     state = STATES[group["state"]]
     if not group["understood"]:
         who = "; the members are not known: some records of the group could not be decoded"
@@ -70,15 +68,16 @@ def _said(group: Row) -> str:
 
 
 class _Holders:
-    """The shown generations of a group, and the generation at a time."""
+    """The generations that a group's section lists, with a lookup of the generation that was
+    current at a given time."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
         self._earlier = f"{group_id(part.place)}-earlier"
 
     def at(self, ms: int) -> str | None:
-        """Return the HTML id of the generation at a time; None if the history has no generation at
-        that time."""
+        """Returns the HTML id of the generation that was current at the time ``ms``; None if the
+        history has no such generation."""
         for row in self.part.generations:
             ended = row["ended_ms"]
             began = row["began_ms"]
@@ -90,8 +89,8 @@ class _Holders:
         return None
 
     def link(self, ms: int) -> str:
-        """Return a link to the generation at a time as HTML; "-" if the history has no generation
-        at that time."""
+        """Returns an HTML link to the generation that was current at the time ``ms``; "-" if the
+        history has no such generation."""
         found = self.at(ms)
         if found is None:
             return "-"
@@ -101,8 +100,8 @@ class _Holders:
         return f'<a href="#{found}">generation {row["generation"]}</a>'
 
     def listed(self) -> str:
-        """Format the generations of the group, one line per generation; a selected line shows the
-        members."""
+        """Formats the generations of the group, one line for each. A selected line shows the
+        members of its generation."""
         if not self.part.generations:
             return ""
         lines = "".join(self._generation(row) for row in self.part.generations)
@@ -317,7 +316,7 @@ def _expiring(group: Row) -> str:
 
 
 class _Link(str):
-    """The text of a table cell that is HTML already, so it is not escaped."""
+    """The text of a table cell that is already HTML, so `_table` does not escape it."""
 
 
 def _rate(value: float | None) -> str:
@@ -325,7 +324,8 @@ def _rate(value: float | None) -> str:
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str | None]], of: int) -> str:
-    """Format a table. A column whose name ends in # is right-aligned, for numbers."""
+    """Formats an HTML table. A column whose name ends in ``#`` contains numbers and is
+    right-aligned."""
     names = [name.rstrip("#") for name in columns]
     classes = [' class="n"' if name.endswith("#") else "" for name in columns]
     head = "".join(f"<th{kind}>{safe(n)}</th>" for n, kind in zip(names, classes, strict=True))

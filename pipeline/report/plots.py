@@ -1,8 +1,8 @@
 """Draws the plots of one group below each other on one time axis, scaled to any width.
 
-The drawing is stretched to the width of the page, but the thickness of its lines is not; texts over
-the drawing are HTML. A transparent stripe over each column of the axis shows the values at its
-time, and links to the generation at that time.
+SVG stretches the plots to the width of the page, but not the thickness of the lines. The texts over
+the plots are HTML, which is not stretched. A transparent stripe over each column of the axis shows
+the values at its time, and links to the generation that was current at that time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _UNKNOWN_AT_END: Final = "the value at the end of the time range is not known"
 
 @dataclass(frozen=True)
 class Axis:
-    """The time axis of every plot of the report."""
+    """The time axis that all plots of the report share."""
 
     window: Window
 
@@ -46,12 +46,12 @@ class Axis:
         return min(max((ms - self.window.from_ms) / length, 0), 1) * WIDTH
 
     def column(self, nth: int) -> tuple[int, int]:
-        """Return the start and the end of a column in ms."""
+        """Returns the times in ms at which a column starts and ends."""
         began = self.window.from_ms + nth * self.window.column_ms
         return began, min(began + self.window.column_ms, self.window.until_ms)
 
     def labels(self) -> str:
-        """Return the labels of the axis, with the newest time at its end."""
+        """Returns the HTML labels of the axis. The last label is the newest time."""
         until = self.window.until_ms
         marks = [(ms, text) for ms, text in ticks(self.window.from_ms, until) if self.x(ms) < 780]
         return (
@@ -64,7 +64,7 @@ class Axis:
         )
 
     def grid(self, height: int) -> str:
-        """Return a vertical line for each labelled time."""
+        """Returns SVG with a vertical line for each labelled time."""
         return "".join(
             f'<line class="grid" x1="{self.x(ms):.1f}" x2="{self.x(ms):.1f}" y1="0" y2="{height}"/>'
             for ms, _ in ticks(self.window.from_ms, self.window.until_ms)
@@ -73,19 +73,21 @@ class Axis:
 
 @dataclass(frozen=True)
 class Panel:
-    """A plot: its name, its description, and a drawing of ``depth`` pixels."""
+    """One plot: its name, its description, and a drawing that is ``depth`` pixels high."""
 
     name: str
     words: str
     depth: int
     draw: Callable[[int], str]
-    """A function that returns the SVG for a given y of the top edge."""
+    """Returns the SVG of the drawing, whose top edge is at the given y in pixels."""
     marks: Sequence[tuple[float, str, str]] = ()
-    """Texts over the drawing: (share of the depth from the top, CSS class, text)."""
+    """Texts over the drawing, each as (distance from the top as a share of ``depth``, CSS class,
+    text)."""
 
 
 def plots(part: Part, axis: Axis, limits: Thresholds, target: Callable[[int], str | None]) -> str:
-    """Draw all plots of a group; ``target`` returns the HTML id of the generation at a time."""
+    """Draws all plots of a group. ``target`` returns the HTML id of the generation that was current
+    at a time in ms."""
     panels = [
         _records(part, axis, limits),
         _seconds(part, axis, limits),
@@ -150,7 +152,11 @@ def _seconds(part: Part, axis: Axis, limits: Thresholds) -> Panel:
 
 @dataclass(frozen=True)
 class _Scale:
-    """The column of a line, its threshold, and functions that format and round its values."""
+    """The scale of a line plot.
+
+    ``key`` is the plotted column, ``limit`` its threshold. ``text`` formats a value, ``nice``
+    rounds the largest value up to the top of the plot.
+    """
 
     key: str
     limit: float | None
@@ -159,7 +165,7 @@ class _Scale:
 
 
 def _line(name: str, words: str, rows: Sequence[Row], axis: Axis, scale: _Scale) -> Panel:
-    """Draw a line with its threshold; the line is interrupted where the value is unknown."""
+    """Draws a line with its threshold. The line is interrupted where the value is unknown."""
     depth, limit = 84, scale.limit
     most = scale.nice(max(_most(rows, scale.key) or 0, (limit or 0) * 1.1))
 
@@ -183,8 +189,8 @@ def _line(name: str, words: str, rows: Sequence[Row], axis: Axis, scale: _Scale)
 
 
 def _runs(rows: Sequence[Row], key: str, column_ms: int) -> list[list[Row]]:
-    """Split the rows with known values into runs; a gap of at least one column and one step begins
-    a new run."""
+    """Splits the rows with known values into unbroken lines. A gap of at least one column plus one
+    time step begins a new line."""
     runs: list[list[Row]] = []
     for row in rows:
         if row[key] is None:
@@ -273,7 +279,7 @@ def _commits(part: Part, axis: Axis) -> Panel:
 
 
 def _stripes(part: Part, axis: Axis, height: int, target: Callable[[int], str | None]) -> str:
-    """Return a transparent stripe for each column with known values."""
+    """Returns a transparent stripe for each column of the axis that has known values."""
     known: dict[int, list[str]] = {}
     for row in part.lag:
         said = [f"{whole(row['records'])} unread"] if row["records"] is not None else []

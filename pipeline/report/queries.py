@@ -1,7 +1,8 @@
-"""The SQL queries of a report over the tables, for every engine.
+"""SQL queries of a report over the tables, for every engine.
 
-`GROUPS` is computed first and kept: a row for each group, with `place` 1 for the worst. The other
-queries return rows only for the first `parts` groups, so no result grows with the history.
+The relation `GROUPS` is computed first and kept. It has a row for each group, and its column
+`place` is 1 for the worst group. The other queries return rows only for the groups whose `place` is
+at most `Window.parts`, so their results do not grow with the history.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ ROWS: Final = 8
 
 
 def span() -> str:
-    """Return a query of the time spans of the history, and of the minutes in `lag`."""
+    """Returns the query of two time spans: of the history, and of the minutes in the table
+    `lag`."""
     return """
     SELECT unix_millis(min(told_at)) AS began_ms, unix_millis(max(told_at)) AS ended_ms,
         unix_millis(min(minute)) AS lag_from_ms, unix_millis(max(as_of)) AS lag_until_ms
@@ -54,7 +56,8 @@ _UNREAD: Final = "CASE WHEN lag_records < 0 THEN 0 ELSE lag_records END"
 """SQL: the unread records of a partition; 0 for an offset above the log end offset."""
 
 _IS_LEAST: Final = "max(CASE WHEN lag_s > 0 AND lag_precision_s IS NULL THEN 1 ELSE 0 END)"
-"""SQL aggregate over partitions: 1 if the oldest unread record may be older than `lag_s`."""
+"""SQL aggregate over partitions: 1 if `lag_s` is only a lower bound of the age of the oldest unread
+record."""
 
 _COUNTED: Final = f"""
     named AS (
@@ -106,7 +109,7 @@ _COUNTED: Final = f"""
         FROM expiring_offsets GROUP BY group_id
     ),
     gone AS (SELECT group_id, max(reason) AS reason FROM dead_groups GROUP BY group_id)"""
-"""CTEs with one row for each group; `named` has all groups."""
+"""CTEs with at most one row for each group. The CTE `named` has a row for every group."""
 
 _FIGURES: Final = f"""
     figures AS (
@@ -136,11 +139,11 @@ _FIGURES: Final = f"""
         LEFT JOIN gone ON gone.group_id = n.group_id
         LEFT JOIN churn h ON h.group_id = n.group_id
     )"""
-"""The CTE `figures`: the figures of all these CTEs, with one row for each group."""
+"""The CTE `figures`, which joins the CTEs of `_COUNTED` into one row for each group."""
 
 
 def groups(d: Dialect, limits: Thresholds) -> str:
-    """Return the query of `GROUPS`: each group with its figures, its state and its rank."""
+    """Returns the query of `GROUPS`: each group with its figures, its state and its rank."""
     above = _above(limits)
     gone = f"state IN ({d.text(DEAD.name)}, {d.text(DELETED.name)})"
     return f"""
@@ -180,7 +183,7 @@ def _above(limits: Thresholds) -> str:
 
 
 def _severities(d: Dialect) -> str:
-    """Return SQL for the WHEN branches that rank the states."""
+    """Returns SQL: the WHEN branches that map each state to its rank."""
     return " ".join(f"WHEN state = {d.text(name)} THEN {nth}" for nth, name in enumerate(STATES))
 
 
@@ -188,7 +191,7 @@ COUNTS: Final = f"SELECT state, count(*) AS groups FROM {GROUPS} GROUP BY state"
 
 
 def totals() -> str:
-    """Return a query of one row: the sums over all groups."""
+    """Returns the query of one row with the sums over all groups."""
     summed = "commits rewinds rebalances expired tx_committed tx_superseded tx_aborted tx_open"
     sums = ", ".join(f"sum({name}) AS {name}" for name in summed.split())
     return f"""
@@ -198,8 +201,8 @@ def totals() -> str:
 
 
 def lag(w: Window) -> str:
-    """Return a query of each group's maximum lag and last minute in each time column of its
-    plot."""
+    """Returns the query of each group's maximum lag, for each time column of its plot. A row also
+    has the time of the last minute in its column."""
     return f"""
     SELECT g.place, c.col, unix_millis(max(c.as_of)) AS ms, max(c.records) AS records,
         max(c.seconds) AS seconds, max(c.step_s) AS step_s, max(c.is_least) = 1 AS is_least
@@ -214,7 +217,8 @@ def lag(w: Window) -> str:
 
 
 def peaks(w: Window) -> str:
-    """Return a query of the end of each group's last step with the most unread records."""
+    """Returns the query of each group's peak: the largest number of unread records, and the end of
+    the last time step that had this number."""
     return f"""
     SELECT place, ms, records FROM (
         SELECT g.place, unix_millis(c.as_of) AS ms, c.records, row_number() OVER (
@@ -228,11 +232,11 @@ def peaks(w: Window) -> str:
 
 
 def since(w: Window, limits: Thresholds) -> str:
-    """Return a query of the groups above a threshold of age or of lag, with the time at which each
-    group crossed the threshold and the time since which it has unread records.
+    """Returns the query of the groups whose lag is above a threshold. Each row has the time at
+    which the lag crossed the threshold, and the time since which the group has unread records.
 
-    The time of crossing an age is exact; the time of crossing a lag is the end of the report's time
-    step in which the lag rose.
+    The time of crossing is exact for a lag in seconds. For a lag in records it is the end of the
+    time step in which the lag rose above the threshold.
     """
     crossed = f"unix_millis(as_of) - greatest(lag_s - {limits.lag_s:.17e}, 0e0) * 1e3"
     return f"""
@@ -259,7 +263,7 @@ def since(w: Window, limits: Thresholds) -> str:
 
 
 def commits(w: Window) -> str:
-    """Return a query of the number of commits of each group in each time column of its plot."""
+    """Returns the query of each group's number of commits, for each time column of its plot."""
     return f"""
     SELECT g.place, c.col, sum(c.commits) AS commits
     FROM (
@@ -270,7 +274,7 @@ def commits(w: Window) -> str:
 
 
 def rewind_columns(w: Window) -> str:
-    """Return a query of the number of rewinds of each group in each time column of its plot."""
+    """Returns the query of each group's number of rewinds, for each time column of its plot."""
     return f"""
     SELECT g.place, c.col, count(*) AS rewinds
     FROM (
@@ -281,7 +285,6 @@ def rewind_columns(w: Window) -> str:
 
 
 def rewinds(w: Window) -> str:
-    """Return a query of each group's latest rewinds."""
     return f"""
     SELECT * FROM (
         SELECT g.place, unix_millis(c.rewound_at) AS ms, c.topic, c.partition, c.previous_offset,
@@ -295,7 +298,8 @@ def rewinds(w: Window) -> str:
 
 
 def moments(w: Window) -> str:
-    """Return the query of `MOMENTS`: for each group, the times whose generations must be listed."""
+    """Returns the query of `MOMENTS`: the times of each group's rewinds and of its peak. The report
+    lists the generations that were current at these times."""
     return f"""
     SELECT place, ms FROM ({rewinds(w)}) AS back
     UNION SELECT place, ms FROM ({peaks(w)}) AS peak
@@ -303,7 +307,6 @@ def moments(w: Window) -> str:
 
 
 def partitions(w: Window) -> str:
-    """Return a query of each group's partitions with the most lag."""
     return f"""
     SELECT * FROM (
         SELECT g.place, c.topic, c.partition, c.verdict, c.lag_records, c.lag_s, c.consumed_per_s,

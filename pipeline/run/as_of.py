@@ -1,8 +1,7 @@
-"""Determines the time for which a run's results hold: the as-of.
+"""Determines the as-of of a run: the time for which its results hold.
 
 The results of a past window hold for the end of the window. The results of an archive hold for the
-last read of the archive: later events are unknown, and a lack of events after that time means
-nothing.
+last read into the archive: later events are unknown, so their absence proves nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Span:
     as_of_ms: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise WrongUse if the span is empty."""
+        """Raises WrongUse if the span is empty."""
         end = self.as_of_ms if self.until_ms is None else self.until_ms
         if self.since_ms is not None and end is not None and self.since_ms >= end:
             word = "--as-of" if self.until_ms is None else "--until"
@@ -47,10 +46,10 @@ class Span:
 
 
 def params_of(span: Span, end_ms: int, offsets_retention: timedelta = OFFSETS_RETENTION) -> Params:
-    """Return the Params of a run over a history that is complete until ``end_ms``.
+    """Returns the Params of a run over a history that is complete until ``end_ms``.
 
-    The as-of is the requested time, else the end of the selected history. Raise PipelineError if
-    the window begins after the as-of.
+    The as-of is the requested time, or else the end of the selected history. Raises PipelineError
+    if the window begins after the as-of.
     """
     as_of_ms = span.as_of_ms
     if as_of_ms is None:
@@ -65,10 +64,10 @@ def params_of(span: Span, end_ms: int, offsets_retention: timedelta = OFFSETS_RE
 
 
 def end_of_history(engine: Engine, history: str, now_ms: int) -> int:
-    """Return the end of a history in files: the last time in the relation ``history``.
+    """Returns the end of a history in files: the last time in the relation ``history``.
 
-    If the relation `stretches` has a later time that is at most a day later, that time is the end.
-    Later times and times in the future are ignored. A history without times ends now.
+    A later time in the relation `stretches` replaces it if it is at most a day later. Times in the
+    future are ignored. If the history contains no times, the result is ``now_ms``.
     """
     [log] = engine.ask(_LOG_END.format(history=history))
     if log["last_ms"] is None:

@@ -1,7 +1,7 @@
-"""The relations and tables with their queries, and the jobs that make tables.
+"""Lists the relations and tables with their queries, and the jobs that make tables.
 
-Only other queries read a relation; a table is also written. Each query reads only EVENTS, STRETCHES
-and the relations and tables that precede the query in this module.
+A relation is only an input of other queries. A table is also written to the store. Each query reads
+only EVENTS, STRETCHES, and the relations and tables above the query in this module.
 """
 
 from __future__ import annotations
@@ -55,39 +55,40 @@ Query = Callable[[Dialect, Params], str]
 
 @dataclass(frozen=True)
 class Relation:
-    """An intermediate result that other queries read."""
+    """An intermediate result that other queries read and no store contains."""
 
     name: str
     sql: Query
     needs: tuple[str, ...]
     """The relations and tables that the query reads."""
     keep: bool = True
-    """True if the relation is computed only once if several queries read it."""
+    """True if the engine computes the relation once and keeps the result when several queries read
+    it."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the store."""
+    """A table that a job writes to the store."""
 
     name: str
     sql: Query
     schema: pa.Schema
     needs: tuple[str, ...]
     by: str | None = None
-    """The column whose values name the folders of the table's files; None for files in one folder.
-    """
+    """The column by whose values the table's files are divided into folders; None for files in one
+    folder."""
     at: str | None = None
-    """The SQL of a row's time, for a time series without a column of the day."""
+    """The SQL expression of a row's time, for a time series that has no `by` column."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job, run as `muster pipeline NAME`."""
+    """A job that the command `muster pipeline NAME` runs."""
 
     name: str
     summary: str
     tables: tuple[str, ...]
-    """The tables, ordered so that each table is made from tables before it."""
+    """The tables that the job makes. Each table comes after the tables that its query reads."""
     with_report: bool = False
 
 
@@ -193,12 +194,12 @@ JOBS: Final[dict[str, Job]] = {
         Job("all", "Every table, and the report.", tuple(TABLES), with_report=True),
     )
 }
-"""The jobs by name, in the order of the help."""
+"""The jobs by name, in the order in which the help lists them."""
 
 
 def readers(tables: Sequence[Table]) -> Counter[str]:
-    """Count the readers of each relation and table; the readers are these tables, and the entries
-    that these tables need."""
+    """Counts for each relation and table how many queries read it. The queries are those of
+    ``tables``, and of all relations and tables that these queries need directly or indirectly."""
     found: Counter[str] = Counter()
     waiting: list[Relation | Table] = list(tables)
     seen = {table.name for table in tables}

@@ -1,4 +1,4 @@
-"""Chooses the engine of a run, if the user does not choose it."""
+"""Chooses the engine of a run if the user did not choose one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pipeline.errors import WrongUse
 DUCKDB: Final = "duckdb"
 SPARK: Final = "spark"
 LIGHT_RECORDS: Final = 20_000_000
-"""The maximum number of records for which DuckDB is the default."""
+"""The maximum number of records in a history for which DuckDB is the default."""
 POOL_RECORDS: Final = 300_000
-"""The minimum number of records for which separate reader processes are faster."""
+"""The minimum number of records for which several reader processes are faster than one."""
 _PROCESSES_MAX = 8
 _OF_SPARK = re.compile(r"(catalog|hdfs|s3a|abfss?|wasbs?|viewfs|gs)://")
 
@@ -27,11 +27,11 @@ def choose(
     places: tuple[str, ...],
     records: int | None,
 ) -> str:
-    """Return DUCKDB or SPARK. Raise WrongUse if the options contradict each other.
+    """Returns DUCKDB or SPARK. Raises WrongUse if the options contradict each other.
 
     ``places`` are the source and the store. Spark is required for a place that only Spark can
-    access, for ``master`` and for ``settings``. Spark is the default for more ``records`` than
-    LIGHT_RECORDS, if Spark is installed.
+    access, for ``master`` and for ``settings``. Spark is the default for more than LIGHT_RECORDS
+    ``records``, if it is installed.
     """
     of_spark = {
         "--master": master is not None,
@@ -52,7 +52,7 @@ def choose(
 
 
 def processes_for(records: int | None) -> int:
-    """Return the number of processes that read parts for DuckDB."""
+    """Returns the number of processes that read a history of ``records`` records for DuckDB."""
     if records is not None and records < POOL_RECORDS:
         return 1
     return min(len(os.sched_getaffinity(0)), _PROCESSES_MAX)

@@ -1,4 +1,4 @@
-"""Appends the growth of a history to an archive: once, or repeatedly."""
+"""Appends the new records of a history to an archive: once, or repeatedly."""
 
 from __future__ import annotations
 
@@ -23,33 +23,32 @@ from pipeline.storage.store import Store
 
 EVERY_S: Final = 10.0
 AWAY_MAX_S: Final = 60.0
-"""The maximum time between two attempts to reach a broker that is down."""
+"""The maximum wait in seconds between two attempts to reach the source while no broker answers."""
 
 _Held = dict[tuple[str, int], dict[str, int]]
-"""The last committed offset of each group, by topic and partition."""
+"""The last committed offset by group, for each (topic, partition)."""
 
 
 @dataclass(frozen=True)
 class Collected:
-    """The growth that one read of the source added to the archive."""
+    """The numbers of rows that one read of the source added to the archive, and the problems that
+    it found."""
 
     at_ms: int | None
     events: int
     stretches: int
     damaged: int
     lost: tuple[str, ...] = ()
-    """Sentences about records that were deleted before they were read."""
+    """Sentences about records that the source deleted before they were read."""
     forgotten: tuple[str, ...] = ()
     """Topics that were deleted and recreated under the same name."""
     set_aside: tuple[str, ...] = ()
-    """A sentence for each damaged file of the archive, and for each file that is intact again."""
+    """One sentence for each damaged file of the archive, and for each file that is intact again."""
 
 
 def archive_in(where: str, cluster_id: str | None) -> Archive:
-    """Open the archive in a folder, or create it.
-
-    Raise PipelineError if the folder can't be written, or belongs to another cluster.
-    """
+    """Opens the archive in a folder, or creates it. Raises PipelineError if the folder can't be
+    written or belongs to another cluster."""
     if not is_local(where):
         raise PipelineError(
             f"an archive must be in a folder on this machine, not in {where}: mount {where} as a"
@@ -68,8 +67,8 @@ def archive_in(where: str, cluster_id: str | None) -> Archive:
 
 
 def collect(news: News, archive: Archive, with_topics: bool = True) -> Collected:
-    """Append the growth of a history to an archive; raise PipelineError if the archive belongs to
-    another history."""
+    """Appends the new records of a history to an archive. Raises PipelineError if the archive
+    belongs to another history."""
     known = archive.manifest
     _check(news, known, archive)
     lost = _lost(news, known.next_offsets)
@@ -118,12 +117,12 @@ def follow(
     news: News | None = None,
     sleep: Callable[[float], None] = clock.sleep,
 ) -> None:
-    """Append the growth every ``every_s`` seconds, without end; ``news`` is the result of the first
-    read.
+    """Appends the new records of the source every ``every_s`` seconds, without end.
 
-    While no broker answers, the wait between attempts doubles up to AWAY_MAX_S. ``on_away`` is
-    called once with the reason, and with None when a broker answers again. Raise PipelineError if
-    the source is now another history.
+    If ``news`` is given, the first round uses it instead of a read. While no broker answers, the
+    wait between attempts doubles up to AWAY_MAX_S. ``on_away`` is called with the reason when
+    brokers stop answering, and with None when a broker answers again. Raises PipelineError if the
+    source is now another history.
     """
     tries = 0
     while True:
@@ -146,7 +145,8 @@ def follow(
 
 
 def _check(news: News, known: Manifest, archive: Archive) -> None:
-    """Raise PipelineError if offsets of the log now belong to other records."""
+    """Raises PipelineError if the source is another cluster than the archive's, or if the offsets
+    that the archive has read now belong to other records."""
     where = archive.folder
     if None not in (news.cluster_id, known.cluster_id) and news.cluster_id != known.cluster_id:
         raise PipelineError(
@@ -169,10 +169,8 @@ def _check(news: News, known: Manifest, archive: Archive) -> None:
 
 
 def _lost(news: News, positions: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Return the offsets that were deleted before they were read, by partition.
-
-    A pair contains the first deleted offset, and the offset after the last deleted offset.
-    """
+    """Returns the range of offsets that were deleted before they were read, by partition. A range
+    is the first deleted offset and the offset after the last deleted one."""
     return {
         partition: (positions[partition], start)
         for partition, start in sorted(news.starts.items())
@@ -185,7 +183,7 @@ def _reason(first: int, behind: int) -> str:
 
 
 def _gone(lost: Mapping[int, tuple[int, int]]) -> pa.RecordBatch:
-    """Return rows of EVENTS that show deleted offsets."""
+    """Returns rows of EVENTS that record the deleted offsets."""
     rows = [
         {
             "log_partition": partition,
@@ -199,7 +197,8 @@ def _gone(lost: Mapping[int, tuple[int, int]]) -> pa.RecordBatch:
 
 
 def _see_again(archive: Archive, held: _Held) -> None:
-    """Restore ``held`` after a killed run: read the last commits of the groups from the archive."""
+    """Fills ``held`` with the last commits of the groups in the archive, after an earlier run was
+    killed."""
     columns = ["kind", "topic", "partition", "group_id", "committed_offset"]
     for file in archive.files("events"):
         with pq.ParquetFile(file) as opened:
@@ -208,7 +207,7 @@ def _see_again(archive: Archive, held: _Held) -> None:
 
 
 def _watched(batches: Iterable[pa.RecordBatch], held: _Held) -> Iterator[pa.RecordBatch]:
-    """Return the batches unchanged, and store each group's last commit in ``held``."""
+    """Yields the batches unchanged, and stores each group's last committed offsets in ``held``."""
     for batch in batches:
         commits = pa.Table.from_batches([batch]).filter(pc.equal(batch["kind"], COMMIT))
         last = commits.group_by(["topic", "partition", "group_id"], use_threads=False).aggregate(

@@ -1,4 +1,5 @@
-"""Compares two windows of one history: the figures of each group in both, and the differences."""
+"""Compares two windows of one history: the figures of each group in the first and in the second
+window, and the differences."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ _TABLES: Final = ("commits", "lag", "churn")
 
 @dataclass(frozen=True)
 class Window:
-    """A span of time, in milliseconds."""
+    """A span of time in milliseconds."""
 
     since_ms: int
     until_ms: int
@@ -53,9 +54,9 @@ class Question:
 
 @dataclass(frozen=True)
 class Compared:
-    """The figures of a group, or of a topic of a group, in both windows.
+    """The figures of a group, or of one topic of a group, in each of the two windows.
 
-    A figure is None if it is unknown; the figures of a window are None if the group is not in the
+    A figure is None if it is unknown. All figures of a window are None if the group is not in this
     window.
     """
 
@@ -66,14 +67,15 @@ class Compared:
 
     @property
     def news(self) -> str | None:
-        """NEW or GONE; None if both windows have the group."""
+        """Returns NEW or GONE; None if the group is in both windows."""
         if self.first is None:
             return NEW
         return GONE if self.second is None else None
 
     @property
     def change(self) -> dict[str, float | None] | None:
-        """The second figures minus the first; None unless both windows have the group."""
+        """Returns the figures of the second window minus those of the first; None unless the group
+        is in both windows."""
         if self.first is None or self.second is None:
             return None
         pairs = {name: (self.first[name], self.second[name]) for name in NUMBERS}
@@ -85,27 +87,24 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a comparison, ordered by name."""
+    """The result of a comparison. Its groups are ordered by name."""
 
     engine: str
     begins_ms: int | None
-    """The time of the first record in ms; None if no record has a time."""
+    """The time of the history's first record in ms; None if no record has a time."""
     first: Window
     second: Window
-    """The second window; both windows end no later than the history."""
+    """The second window. Each window ends no later than the history."""
     rows: tuple[Compared, ...]
     moved_bytes: int
-    """The bytes that were moved over the wire."""
+    """The number of bytes that were read over the network."""
 
 
 def compare(
     engine: Engine, source: Source, question: Question, on_window: Callable[[int], None]
 ) -> Comparison:
-    """Read a history once and compare two windows of the history.
-
-    Raise PipelineError for a window outside of the history, and for a group that the history does
-    not have.
-    """
+    """Reads a history once and compares two of its windows. Raises PipelineError if a window is
+    outside of the history, or if the history does not contain a requested group."""
     return whole(source, partial(_compare, engine, source, question, on_window))
 
 
@@ -131,7 +130,8 @@ def _compare(
 def _look(
     engine: Engine, history: History, window: Window, question: Question
 ) -> Iterator[tuple[tuple[str, str | None], Mapping[str, float | None]]]:
-    """Return the figures of one window by group and topic."""
+    """Yields the figures of one window, keyed by group and topic. The topic is None for the figures
+    of a whole group."""
     span = Span(window.since_ms, window.until_ms)
     selection = Selection(question.groups, question.partitions, span)
     history.select(selection, each_group=False)

@@ -1,7 +1,8 @@
-"""Finds the groups in the states of `--fail-on`, which make a command fail.
+"""Finds the groups that make a command fail: the groups in a state that `--fail-on` names.
 
-The states are the states of the report, derived from the verdict of each partition in CATCH_UP: a
-group that is drowning in one partition and stuck in another partition has both states.
+The states are those of the report. They follow from the verdict of each partition in CATCH_UP, so a
+group can have several states: a group that drowns in one partition and is stuck in another has both
+states.
 """
 
 from __future__ import annotations
@@ -23,28 +24,26 @@ STATES: Final = {
     NOBODY.name: lag.NOBODY,
     OUT_OF_RANGE.name: lag.OUT_OF_RANGE,
 }
-"""The verdict in CATCH_UP by state."""
+"""The verdict in CATCH_UP for each state that `--fail-on` accepts."""
 LONG_MAX: Final = 2**63 - 1
 _NAMED: Final = 8
-"""The maximum number of groups in the sentence of a state."""
+"""The maximum number of groups that one sentence names."""
 
 
 @dataclass(frozen=True)
 class Failing:
-    """A group with partitions in a state that `--fail-on` names."""
+    """A group that has partitions in a state that `--fail-on` names."""
 
     state: str
     group_id: str
     partitions: int
     lag_records: int
-    """The number of unread records in these partitions."""
+    """The number of unread records in the partitions with this state."""
 
 
 def states_of(text: str) -> tuple[str, ...]:
-    """Parse states that are separated by commas and have dashes for spaces; remove duplicates.
-
-    Raise MisspelledError for an unknown state.
-    """
+    """Parses a comma-separated list of states, whose names have dashes instead of spaces. Removes
+    duplicates. Raises MisspelledError for an unknown state."""
     named = {name.replace(" ", "-"): name for name in STATES}
     found = []
     for word in text.split(","):
@@ -55,10 +54,11 @@ def states_of(text: str) -> tuple[str, ...]:
 
 
 def failing(engine: Engine, states: Sequence[str], *, with_dead: bool) -> tuple[Failing, ...]:
-    """Find the groups in these states in the engine's CATCH_UP; per state, the group with the most
-    unread records is first.
+    """Returns the groups that are in one of ``states`` according to the table CATCH_UP. In each
+    state, the group with the most unread records is first.
 
-    With ``with_dead``, DEAD_GROUPS exists too: a dead group then has no state except drowning.
+    ``with_dead`` says that the table DEAD_GROUPS exists too. A group in DEAD_GROUPS then counts in
+    no state except drowning.
     """
     d = engine.dialect
     found: list[Failing] = []
@@ -76,7 +76,8 @@ def failing(engine: Engine, states: Sequence[str], *, with_dead: bool) -> tuple[
 
 
 def sentences(found: Sequence[Failing]) -> Iterator[str]:
-    """Return a sentence for each state that names its first groups."""
+    """Yields one sentence for each state. The sentence names the first `_NAMED` groups in the
+    state."""
     for state in dict.fromkeys(each.state for each in found):
         groups = [each for each in found if each.state == state]
         named = ", ".join(

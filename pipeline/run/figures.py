@@ -1,7 +1,7 @@
-"""Computes the number of rows of each table, and some figures about the table, for the summary.
+"""Computes figures of each table for the summary: the number of rows, and a few other values.
 
-One query per table returns its figures. A figure is a value with its unit; only `words` formats a
-figure.
+One query per table returns its figures. A figure is a value with a unit. Only `Figure.words`
+formats figures.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ class Figure:
     label: str
     value: int | float | str
     unit: str
-    """The counted noun, `s` for seconds, `share` for a share of 1, or `time` for a time in ISO
-    8601."""
+    """A plural noun for counted things, `s` for seconds, `share` for a fraction from 0 to 1, or
+    `time` for a time in ISO 8601."""
     of: str | None = None
-    """The owner of the value (such as a group), for a maximum over several owners."""
+    """The group or other owner that has the value, if the value is a maximum over several owners.
+    """
     part: bool = False
-    """True if the figure is a part of the preceding whole figure."""
+    """True if the figure counts a part of another figure: of the last figure before it for which
+    ``part`` is False."""
 
     @property
     def words(self) -> str:
         """The figure as text: ``most 48 records (billing)``, ``3 groups``, ``1 offset will
-        expire``.
-
-        The text of a part is shorter: ``3 stopped``.
-        """
+        expire``. For a part the text is shorter: ``3 stopped``."""
         if self.part:
             return f"{self.value:,} {self.label}"
         if self.label == self.unit:
@@ -62,7 +61,8 @@ class Figure:
 
 
 def words_of(figures: Iterable[Figure]) -> str:
-    """Return the text of a table's figures, each followed by its parts; parts of 0 are left out."""
+    """Returns the text of a table's figures, each followed by its parts. Parts with the value 0 are
+    left out."""
     said: list[list[str]] = []
     for figure in figures:
         if not figure.part:
@@ -73,32 +73,30 @@ def words_of(figures: Iterable[Figure]) -> str:
 
 
 class Column(NamedTuple):
-    """The SQL of a figure."""
+    """The SQL of one figure."""
 
     label: str
     unit: str
     sql: str
-    """The SQL of an aggregate; with ``of``, the SQL of a row's value, whose maximum is the figure.
-    """
+    """The SQL of an aggregate. If ``of`` is set, it is the SQL of one row's value, and the figure
+    is the maximum of this value."""
     of: str | None = None
-    """The SQL of the owner of a row's value."""
+    """The SQL of the owner of a row's value, such as its group."""
     part: bool = False
 
 
 class Query(NamedTuple):
-    """The query of a table's figures."""
+    """The query that computes the figures of a table."""
 
     columns: tuple[Column, ...] = ()
     over: str = "SELECT *, 1 AS _rows FROM {table}"
-    """The SQL of the rows for the figures; each row represents `_rows` rows of the table."""
+    """The SQL of the rows that the figures aggregate. Each of them represents `_rows` rows of the
+    table."""
 
 
 def figures_of(engine: Engine, name: str, relation: str = "") -> tuple[int, tuple[Figure, ...]]:
-    """Return the number of rows of a table, and its figures.
-
-    The figures are computed from the relation ``relation``, by default from the relation with the
-    table's name.
-    """
+    """Returns the number of rows of a table, and its figures. They are computed from the relation
+    ``relation``, or by default from the relation that has the table's name."""
     columns, over = FIGURES.get(name, Query())
     asked = ["CAST(coalesce(sum(_rows), 0) AS BIGINT) AS _rows"]
     for nth, column in enumerate(columns):
@@ -128,7 +126,8 @@ def _count(label: str, unit: str, condition: str, *, part: bool = False) -> Colu
 
 
 def _not_known(unit: str, condition: str) -> Column:
-    """Return the column of a count that is left out if it is 0."""
+    """Returns the column "not known", which counts the rows with ``condition`` and is left out if
+    no row has it."""
     return Column("not known", unit, f"nullif(count(CASE WHEN {condition} THEN 1 END), 0)")
 
 

@@ -1,4 +1,5 @@
-"""The history of a run, which is read once, and from which each selection takes its events."""
+"""The history of a run. The history is read once. Each selection of events uses the rows of this
+read."""
 
 from __future__ import annotations
 
@@ -23,11 +24,12 @@ from pipeline.sources.wire.brokers import denial
 from pipeline.sql.offsets import held_at
 
 _HISTORY: Final = "history"
-"""The relation with all events that were read, before any selection."""
+"""The name of the relation with all events of the history, before any selection."""
 
 
 class History:
-    """The relations `events` and `stretches` of a run, and the parameters for its queries."""
+    """Defines the relations `events` and `stretches` of a run, and the parameters of its
+    queries."""
 
     def __init__(
         self,
@@ -38,11 +40,11 @@ class History:
         offsets_retention: timedelta = OFFSETS_RETENTION,
         named: str | None = None,
     ) -> None:
-        """Read all events.
+        """Reads all events.
 
         ``topics`` are the topics whose record times are needed; None means all topics in which
-        groups committed. ``named`` is the user's name of the source; None means the source's
-        address.
+        groups committed. ``named`` is the name that the user gave to the source; None means the
+        source's address.
         """
         self._named = named or source.where
         self._engine = engine
@@ -57,20 +59,20 @@ class History:
         self.count: Counter[str] = Counter()
         """The number of selected events by kind."""
         self.hidden: tuple[str, ...] = ()
-        """Topics in which groups committed and which the source hides from this client."""
+        """Topics in which groups committed, but which the source does not show to this client."""
 
     @property
     def begins_ms(self) -> int | None:
-        """The time in ms of the first record that was read; None if no record has a time."""
+        """The time in ms of the first record in the history; None if no record has a time."""
         [found] = self._engine.ask(f"SELECT min(unix_millis({WRITTEN})) AS ms FROM {_HISTORY}")
         begins_ms: int | None = found["ms"]
         return begins_ms
 
     def select(self, selection: Selection, *, each_group: bool = True) -> None:
-        """Define `events` as a selection of the history; `stretches` stays empty until stretches
-        are read.
+        """Defines `events` as a selection of the history. The relation `stretches` stays empty
+        until `read_stretches`.
 
-        Raise PipelineError for a window after the end of the history, and for a selection that
+        Raises PipelineError if the window begins after the end of the history, or if the selection
         matches nothing; `check_matches` explains ``each_group``.
         """
         engine = self._engine
@@ -89,10 +91,8 @@ class History:
         self.params = self._params()
 
     def read_stretches(self) -> None:
-        """Read the stretches of the requested topics; `offset_changes` must be defined.
-
-        Raise PipelineError for a requested topic that does not exist.
-        """
+        """Reads the stretches of the requested topics. The relation `offset_changes` must be
+        defined. Raises PipelineError if a requested topic does not exist."""
         self._define_stretches()
         self.params = self._params()
         if self._source.end_ms() is not None and self._source.stretch_files() is None:
@@ -106,13 +106,13 @@ class History:
         return params_of(self._span, end_ms, self._offsets_retention)
 
     def check_topics(self) -> None:
-        """Raise PipelineError for a requested topic that the source does not have."""
+        """Raises PipelineError if the source does not have a requested topic."""
         if self._wanted is not None:
             self._topics(self._there())
 
     def _there(self) -> Collection[str]:
-        """Return the topics of the source; if stretches are files, define `all_stretches` from the
-        files."""
+        """Returns the topics of the source. If the stretches are files, also defines the relation
+        `all_stretches` over these files."""
         engine, source = self._engine, self._source
         files = source.stretch_files()
         if files is None:
@@ -132,7 +132,8 @@ class History:
         )
 
     def _asked(self, topics: set[str]) -> TimesAsked:
-        """Return the offsets whose times are needed, for a source that must request each time."""
+        """Returns the offsets whose times are needed. A source that can't read all times requests
+        only these."""
         since_ms, as_of_ms = self.params.since_ms, self.params.as_of_ms
         ends = [as_of_ms] if since_ms is None else [since_ms, as_of_ms]
         offsets: dict[tuple[str, int], set[int]] = {}
@@ -145,10 +146,8 @@ class History:
         return TimesAsked(topics, as_of_ms, since_ms, ordered, self._engine.moved_bytes)
 
     def _topics(self, there: Collection[str]) -> set[str]:
-        """Select the requested topics from ``there``, the topics of the source.
-
-        Raise PipelineError for a requested topic that is hidden or not found.
-        """
+        """Returns the topics to read out of ``there``, the topics of the source. Raises
+        PipelineError if a requested topic is hidden or does not exist."""
         wanted = self._wanted
         if wanted is not None:
             absent = sorted(set(wanted) - set(there))
@@ -167,25 +166,24 @@ class History:
 
 
 class Definitions:
-    """Defines relations over a history when they are needed, each only once."""
+    """Defines relations over a history on demand, each one only once."""
 
     def __init__(self, engine: Engine, history: History, tables: Sequence[Table]) -> None:
-        """``tables`` are all tables of the run: a relation is kept if several of these tables read
-        it."""
+        """``tables`` are all tables of the run. The engine keeps a relation if several queries for
+        these tables read it."""
         self._engine = engine
         self._history = history
         self._read_by = readers(tables)
         self.there = {"events", "stretches"}
-        """The names of the defined relations."""
 
     def need(self, name: str) -> None:
-        """Define a relation, after the undefined relations that it needs."""
+        """Defines the relation ``name``, and before it the undefined relations that it needs."""
         for absent in self.absent(name):
             self.define(absent)
 
     def absent(self, name: str) -> list[Relation | Table]:
-        """Return the undefined relations that ``name`` needs, then ``name``; an empty list if
-        ``name`` is defined."""
+        """Returns the undefined relations that ``name`` needs, followed by ``name``; an empty list
+        if ``name`` is already defined."""
         if name in self.there:
             return []
         self.there.add(name)
@@ -193,7 +191,7 @@ class Definitions:
         return [each for other in made.needs for each in self.absent(other)] + [made]
 
     def define(self, made: Relation | Table) -> None:
-        """Define a relation; the relations that it needs must be defined."""
+        """Defines one relation. All relations that it needs must be defined already."""
         keep = self._read_by[made.name] > 1 and (isinstance(made, Table) or made.keep)
         query = made.sql(self._engine.dialect, self._history.params)
         self._engine.define(made.name, query, keep=keep)

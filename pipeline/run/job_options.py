@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _A_DAY_S = 86_400
 _LONGEST = 19
-"""The number of digits that a whole number must not reach, so that the number fits a long."""
+"""A whole number must have fewer digits than this, so that it fits a 64-bit integer."""
 
 
 @dataclass(frozen=True)
@@ -62,19 +62,17 @@ class JobOptions:
     out: str
     options: Options
     settings: Settings | None
-    """The client's settings; None without `--command-config`."""
     timeout_s: float
     fail_on_damage: bool
     json: bool
     format: str | None = None
-    """The format of the tables; None means the format of existing tables, or else Parquet."""
+    """The file format of the tables; None means the format of the existing tables, or Parquet if no
+    table exists."""
 
 
 def job_options(given: Given) -> JobOptions:
-    """Parse a job's options.
-
-    Raise WrongUse if an option is invalid or missing, or if options contradict each other.
-    """
+    """Parses a job's options. Raises WrongUse if an option is invalid or missing, or if options
+    contradict each other."""
     if not given["source"]:
         raise WrongUse("--source is missing: name the history as HOST:PORT or FOLDER")
     out = given["out"]
@@ -132,13 +130,13 @@ class ComparisonOptions:
     source: str
     question: Question
     settings: Settings | None
-    """The client's settings; None without `--command-config`."""
     timeout_s: float
     json: bool
 
 
 def comparison_options(given: Given) -> ComparisonOptions:
-    """Parse a comparison's options. Raises WrongUse like `job_options`."""
+    """Parses a comparison's options. Raises WrongUse if an option is invalid or missing, or if
+    options contradict each other."""
     if not given["source"]:
         raise WrongUse("--source is missing: name the history as HOST:PORT or FOLDER")
     for option in (FIRST, SECOND):
@@ -162,7 +160,8 @@ def comparison_options(given: Given) -> ComparisonOptions:
 
 
 def thresholds_of(given: Given) -> Thresholds:
-    """Parse the report's thresholds; a job without them has the defaults. Raises WrongUse."""
+    """Parses the report's thresholds. A job that has no options for them gets the defaults. Raises
+    WrongUse for an invalid value."""
     age, records = given.get(LAG_THRESHOLD.key), given.get(RECORDS_THRESHOLD.key)
     return Thresholds(
         Thresholds.lag_s if age is None else float(_spelled(LAG_THRESHOLD, age, _age)),
@@ -171,7 +170,8 @@ def thresholds_of(given: Given) -> Thresholds:
 
 
 def _of_lag(given: Given) -> tuple[str | None, tuple[str, ...]]:
-    """Parse --textfile and --fail-on, for a job that computes lag. Raises WrongUse."""
+    """Parses --textfile and --fail-on, if the job computes lag. Raises WrongUse for an invalid
+    value."""
     named = [option for option in LAG_OPTIONS if given.get(option.key) is not None]
     if named and given["no_topics"]:
         raise WrongUse(
@@ -184,7 +184,8 @@ def _of_lag(given: Given) -> tuple[str | None, tuple[str, ...]]:
 
 
 def settings_of(file: str | None) -> Settings | None:
-    """Read the settings from a file of client properties. Raise WrongUse if the file is invalid."""
+    """Reads the settings from a file of Kafka client properties; None if ``file`` is None. Raises
+    WrongUse if the file is invalid."""
     if not file:
         return None
     from client.settings import read_settings
@@ -196,7 +197,7 @@ def settings_of(file: str | None) -> Settings | None:
 
 
 def timeout_of(text: str) -> float:
-    """Parse the seconds of --timeout. Raises WrongUse."""
+    """Parses the value of --timeout in seconds. Raises WrongUse for an invalid value."""
     return float(_spelled(TIMEOUT, text, _seconds))
 
 

@@ -1,9 +1,11 @@
-"""Runs one job from a source into a store, with an engine.
+"""Runs one job, which reads a history from a source and writes tables to a store with an engine.
 
-The history is read once. A relation is computed when a table needs it. Other tables read a written
-table from its files. Independent tables are made in parallel, as many at once as the engine allows.
-While a job runs, a mark file is in the folder. A killed job can be started again and replaces its
-own tables; other tables are replaced only if requested.
+The job reads the history once. A relation is computed when a table needs it. A query that needs a
+written table reads the files of this table. Independent tables are made in parallel, as many at
+once as the engine allows.
+
+A mark file is in the folder while a job runs. A killed job can be started again and then replaces
+its own tables. Existing tables of another run are replaced only with `overwrite`.
 """
 
 from __future__ import annotations
@@ -48,23 +50,21 @@ class Options:
     topics: Sequence[str] | None = None
     """The topics whose record times are needed; None means all topics in which groups committed."""
     with_topics: bool = True
-    """True if record times are read; without them, lag in seconds and advances in time are null."""
+    """True if record times are read. Without record times, lag in seconds and advances in time are
+    null."""
     offsets_retention: timedelta = OFFSETS_RETENTION
     source: str | None = None
     """The name of the source in the report and in errors; None means the source's address."""
     thresholds: Thresholds = field(default_factory=Thresholds)
-    """The thresholds of the report."""
     textfile: str | None = None
-    """The file for the lag for Prometheus; None for no file."""
+    """The path of the file to which the lag is written for Prometheus; None for no file."""
     fail_on: Sequence[str] = ()
-    """The states whose groups are in the summary."""
+    """The states of `--fail-on`. The summary lists the groups that are in one of them."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """The progress of a job: the step ``what`` begins, and ``done`` of ``total`` steps are
-    complete.
-    """
+    """The progress of a job: the step ``what`` begins, after ``done`` of ``total`` steps."""
 
     what: str
     done: int
@@ -73,7 +73,7 @@ class Step:
 
 @dataclass(frozen=True)
 class MadeTable:
-    """A table that a job has made, for the summary."""
+    """A table that a job made, as the summary shows it."""
 
     name: str
     path: str
@@ -98,7 +98,6 @@ class Summary:
 
     job: str
     engine: str
-    """The name and the version of the engine."""
     as_of_ms: int
     tables: tuple[MadeTable, ...]
     events: int
@@ -109,19 +108,19 @@ class Summary:
     """The number of logs that end in the middle of a batch, as after a kill; `quarantine` lists
     them."""
     unknown: int
-    """The number of records of unknown kinds; they are rows of `events`."""
+    """The number of records whose kind Muster does not know. They are rows of `events` too."""
     moved_bytes: int
-    """The bytes that were moved over the wire."""
+    """The number of bytes that were read over the network."""
     report: str | None = None
-    """The path of the report, if the job makes one."""
     views: str | None = None
-    """The SQL file with which DuckDB reads the tables."""
+    """The path of an SQL file that makes the tables available in DuckDB as views; None if no such
+    file was written."""
     unreadable: tuple[Unreadable, ...] = ()
-    """The first entries of `quarantine`."""
+    """The first rows of `quarantine`."""
     hidden: tuple[str, ...] = ()
-    """The topics in which groups committed and which the broker hides from this client."""
+    """The topics in which groups committed, but which the broker does not show to this client."""
     textfile: str | None = None
-    """The path of the file with the lag for Prometheus."""
+    """The path of the file to which the lag was written for Prometheus."""
     failing: tuple[Failing, ...] = ()
     """The groups in a state of ``fail_on``."""
 
@@ -137,10 +136,10 @@ def run_job(
     options: Options | None = None,
     on_progress: Progress | None = None,
 ) -> Summary:
-    """Make the tables of a job.
+    """Makes the tables of a job.
 
-    PipelineError, without any change, if a table exists and may not be replaced, if another run
-    writes there, or if the selection is empty.
+    Raises PipelineError, and changes nothing, if a table exists and may not be replaced, if another
+    run writes to the store, or if the selection is empty.
     """
     options = options or Options()
     tables = _tables_of(job, source, store)
@@ -173,7 +172,6 @@ def _made(
     *,
     with_report: bool,
 ) -> Summary:
-    """Read the history and write the results."""
     steps.begin("the history", 0)
     overwrite = options.overwrite or mark.is_there()
     parts = source.event_parts(options.selection.partitions)
@@ -226,7 +224,8 @@ def _made(
 def _of_lag(
     engine: Engine, there: Collection[str], head: Head, options: Options
 ) -> tuple[str | None, tuple[Failing, ...]]:
-    """Write the file for Prometheus, and find the groups for `--fail-on`; both read the lag."""
+    """Writes the lag for Prometheus if requested, and returns the file's path with the groups in a
+    state of `--fail-on`."""
     file, states = options.textfile, options.fail_on
     written = file and write_textfile(engine, file, head.source, head.as_of_ms or 0)
     return written, groups_failing(engine, states, with_dead="dead_groups" in there)
@@ -235,7 +234,8 @@ def _of_lag(
 def _going_on(
     selection: Selection, store: Store, tables: Sequence[Table], overwrite: bool
 ) -> Selection:
-    """Return the selection from the time on at which the store's time series end."""
+    """Returns the selection, restricted to times after the end of the store's time series, so that
+    the run continues them."""
     span = selection.span
     series = [table.name for table in tables if (table.by or table.at) and not overwrite]
     ends = [ms for ms in (span.until_ms, span.as_of_ms) if ms is not None]
@@ -244,7 +244,6 @@ def _going_on(
 
 
 def _head(engine: Engine, source: Source, history: History, options: Options) -> Head:
-    """Return the head of the report."""
     return Head(
         options.source or source.where,
         engine.name,
@@ -255,8 +254,8 @@ def _head(engine: Engine, source: Source, history: History, options: Options) ->
 
 
 def _set_aside(engine: Engine, history: History, store: Store) -> tuple[Unreadable, ...]:
-    """Write the unreadable parts to quarantine, unless the store is an archive; return the first
-    parts."""
+    """Writes the unreadable parts to the table `quarantine`, unless the store is an archive.
+    Returns the first unreadable parts."""
     unreadable = history.count[DAMAGED] + history.count[TORN]
     if not store.grows() and (unreadable or store.has(QUARANTINED)):
         store.put(engine, QUARANTINED, _QUARANTINE_SQL, QUARANTINE, None, overwrite=True)
@@ -277,7 +276,8 @@ def _tables_of(job: Job, source: Source, store: Store) -> list[Table]:
 
 
 def _is_source(name: str, source: Source, store: Store) -> bool:
-    """True if a table is itself the source, which exists already and which a job can't replace."""
+    """Returns True if the table ``name`` is the job's own source. Such a table exists already, and
+    a job can't replace it."""
     where = local_folder(source.where) if is_local(source.where) else source.where.rstrip("/")
     return name in GROWING and where == store.folder
 
@@ -289,16 +289,17 @@ class _Steps:
         self._tell = tell
 
     def begin(self, what: str, done: int) -> None:
-        """Report the next step, after ``done`` completed steps."""
+        """Reports that the step ``what`` begins after ``done`` completed steps."""
         self._engine.begin(what)
         if self._tell:
             self._tell(Step(what, done, self.total))
 
 
 class _Maker:
-    """Makes tables, and before each table the undefined relations that it needs.
+    """Makes the tables of a job. Before each table it makes the relations that the table needs and
+    that are not defined yet.
 
-    A relation is made once: it is defined and kept before its first reader begins.
+    A relation is made only once, before the first query that reads it begins.
     """
 
     def __init__(
@@ -318,8 +319,8 @@ class _Maker:
         self.relations = Definitions(engine, history, tables)
 
     def make(self, steps: _Steps, reader: Reader) -> list[MadeTable]:
-        """Write the tables, in parallel if the engine allows it; ``reader`` counts the tables'
-        rows."""
+        """Writes the tables, in parallel if the engine allows it. ``reader`` computes the figures
+        of the written tables."""
         self._reader = reader
         told = set[str]()
 
@@ -333,9 +334,8 @@ class _Maker:
         return [self._made[table.name] for table in self._tables]
 
     def _tasks(self) -> Iterator[Task]:
-        """Return a task for each table, after the tasks of relations that no earlier table
-        needs.
-        """
+        """Yields a task for each table. The tasks for the relations that the table needs, and that
+        no earlier table needed, come before it."""
         for table in self._tables:
             for made in [each for name in table.needs for each in self.relations.absent(name)]:
                 work = partial(self._define, made, table.name)
@@ -361,13 +361,13 @@ class _Maker:
 
 
 def _relation_of(table: Table) -> str:
-    """Return the relation of a written table; a table that grows also has a relation with its own
-    name."""
+    """Returns the name of the relation that reads the written table. This name differs from the
+    table's name if the table can also be a source that grows."""
     return f"written_{table.name}" if table.name in GROWING else table.name
 
 
 _TOLD: Final = 3
-"""The maximum number of unreadable parts in the summary."""
+"""The maximum number of unreadable parts that the summary lists."""
 
 _QUARANTINE_SQL: Final = f"""
     SELECT log_partition, log_offset, damage.file AS file, damage.position AS "position",
@@ -377,20 +377,18 @@ _QUARANTINE_SQL: Final = f"""
 
 
 class _Mark:
-    """The file that marks a running or killed job in a folder."""
+    """The file in a folder that marks a running or killed job."""
 
     def __init__(self, store: Store, job: str) -> None:
         self._store = store
         self._name = f".{job}.running"
 
     def is_there(self) -> bool:
-        """True if a run of this job began in the folder and did not end."""
+        """Returns True if a run of this job began in the folder and did not complete."""
         return self._store.has_file(self._name)
 
     def put(self) -> None:
-        """Write the mark at the beginning of a run."""
         self._store.write_text(self._name, json.dumps({"began": clock.now().isoformat()}))
 
     def take_away(self) -> None:
-        """Remove the mark at the end of a run."""
         self._store.delete(self._name)

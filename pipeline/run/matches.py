@@ -1,6 +1,8 @@
-"""Rejects a selection that matches nothing, since an error must not look like an empty result.
+"""Rejects a selection that matches nothing, so that a mistake in the selection does not look like
+an empty result.
 
-Without a group or a partition in the selection, a history without records has empty tables.
+If the selection names neither groups nor partitions, a history without records is accepted, and its
+tables are empty.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ def check_matches(
     each_group: bool,
     may_be_empty: bool,
 ) -> None:
-    """Raise PipelineError if the selection has no record of the relation ``history``.
+    """Raises PipelineError if the selection has no record of the relation ``history``.
 
-    Each group name and pattern must match: with ``each_group`` within the time span, without
-    ``each_group`` (for one of two windows) anywhere in the history. With ``may_be_empty`` the
-    source has checked that the partitions exist, and a partition may have no records.
+    Each group name and pattern must match a record. With ``each_group`` the record must be within
+    the time span. Without ``each_group`` it may be anywhere in the history, because the selection
+    is only one of two compared windows. ``may_be_empty`` says that the source has checked that the
+    partitions exist. A selected partition may then have no records.
     """
     span, groups = selection.span, selection.groups or ()
     if not groups and selection.partitions is None and _end(span) is None:
@@ -55,7 +58,8 @@ def check_matches(
 
 
 def _found(engine: Engine, history: str, selection: Selection) -> dict[str, Any]:
-    """Return the number of records for each name, and the time of the first record."""
+    """Returns one row: the number of records and the time of the first record, for all groups
+    and for each group name or pattern."""
     columns = ["count(*) AS records", f"min({_MS}) AS begins_ms"]
     for nth, name in enumerate(selection.groups or ()):
         named = where_named(engine.dialect, [name])
@@ -69,14 +73,15 @@ def _found(engine: Engine, history: str, selection: Selection) -> dict[str, Any]
 
 
 def _end(span: Span) -> int | None:
-    """Return the last selected millisecond; None if the span has no end."""
+    """Returns the last selected millisecond; None if the span has no end."""
     ends = [] if span.until_ms is None else [span.until_ms - 1]
     ends += [] if span.as_of_ms is None else [span.as_of_ms]
     return min(ends, default=None)
 
 
 def _check_time(where: str, span: Span, what: str, begins_ms: int | None) -> None:
-    """Raise PipelineError if a group or the history begins after the end of the selection."""
+    """Raises PipelineError if ``what``, a group or the history, begins after the end of the
+    selection."""
     end_ms = _end(span)
     if end_ms is None or begins_ms is None or begins_ms <= end_ms:
         return

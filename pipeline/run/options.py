@@ -1,6 +1,6 @@
-"""The options of every job, for `muster pipeline` and for spark-submit.
+"""The command-line options of every job, for `muster pipeline` and for spark-submit.
 
-This module needs no engine, so the help is available without one.
+This module imports no engine, so that the help works if no engine is installed.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, Final
 
 @dataclass(frozen=True)
 class Option:
-    """An option of the command line; its value is a text, several texts, or a flag."""
+    """A command-line option. Its value is a string, several strings, or a flag."""
 
     name: str
-    """The name of the option without dashes."""
+    """The name of the option without its leading dashes."""
     help: str
     metavar: str | None = None
     """The placeholder of the value in the help; None for a flag."""
@@ -23,7 +23,7 @@ class Option:
     default: str | None = None
     repeatable: bool = False
     variable: str | None = None
-    """The environment variable that sets the default."""
+    """The environment variable that provides the default value."""
 
     @property
     def key(self) -> str:
@@ -157,18 +157,17 @@ COMPARE_OPTIONS: Final = (
 )
 
 REPORT_OPTIONS: Final = (LAG_THRESHOLD, RECORDS_THRESHOLD)
-"""The options of a job that makes a report."""
+"""The additional options of a job that makes a report."""
 
 LAG_OPTIONS: Final = (TEXTFILE, FAIL_ON)
-"""The options of a job that makes the table `catch_up`."""
+"""The additional options of a job that makes the table `catch_up`."""
 
 WITH_REPORT: Final = "all"
-"""The job that makes a report."""
+"""The name of the job that makes a report."""
 WITH_LAG: Final = ("lag", WITH_REPORT)
 
 
 def options_of(job: str) -> tuple[Option, ...]:
-    """Return the options of a job."""
     return (
         *JOB_OPTIONS,
         *(REPORT_OPTIONS if job == WITH_REPORT else ()),
@@ -177,4 +176,5 @@ def options_of(job: str) -> tuple[Option, ...]:
 
 
 Given = Mapping[str, Any]
-"""The values from the command line, by option key: None, a text, a list of texts, or a bool."""
+"""The values from the command line, by option key. A value is None, a string, a list of strings, or
+a bool."""

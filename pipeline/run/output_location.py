@@ -1,4 +1,5 @@
-"""Opens the store for a run's tables: a local folder, a file system of an engine, or a catalog."""
+"""Opens the store for a run's tables: a local folder, a file system that the engine can access, or
+a catalog."""
 
 from __future__ import annotations
 
@@ -14,11 +15,10 @@ from pipeline.storage.store import Store
 
 
 def store_of(where: str, engine: Engine, form: str | None = None) -> Store:
-    """Open the store that ``where`` names: a folder's path or URI, or `catalog://` with a
-    namespace.
+    """Opens the store ``where``: a folder's path or URI, or `catalog://` followed by a namespace.
 
-    The tables are in the format ``form``; None means the format of existing tables, or else
-    Parquet. Raise PipelineError if the store can't have tables of this format.
+    The tables have the file format ``form``; None means the format of the existing tables, or
+    Parquet if no table exists. Raises PipelineError if the store can't have tables of this format.
     """
     if where.startswith(SCHEME):
         if not isinstance(engine, Commands):
@@ -42,7 +42,8 @@ def store_of(where: str, engine: Engine, form: str | None = None) -> Store:
 
 
 def _format_there(place: str) -> tuple[str | None, str]:
-    """Return the first existing table and its format; None and Parquet if no table exists."""
+    """Returns the name and the format of the first table that exists at ``place``; None and Parquet
+    if no table exists."""
     files = s3.files_at(place)
     formats = ((name, format_at(files, f"{place}/{name}")) for name in TABLES)
     return next(((name, form) for name, form in formats if form is not None), (None, PARQUET))

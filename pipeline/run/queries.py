@@ -1,4 +1,4 @@
-"""Ready queries over the tables, in DuckDB's SQL: each is a view of `views.sql`."""
+"""Ready-made queries over the tables, in DuckDB's SQL. Each query becomes a view in `views.sql`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Final
 
 @dataclass(frozen=True)
 class ReadyQuery:
-    """A query for frequent use, under the name of its view."""
+    """A ready-made query. Its name is the name of its view."""
 
     name: str
     what: str
     tables: tuple[str, ...]
-    """The tables that the query reads; if a table is missing, the view is left out."""
+    """The tables that the query reads. If one of them does not exist, `views.sql` has no view for
+    this query."""
     sql: str
 
 

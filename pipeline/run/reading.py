@@ -1,7 +1,8 @@
-"""Chooses the engine that queries a run's tables, for figures, the report and Prometheus.
+"""Chooses the engine that queries the written tables of a run, for figures, the report and
+Prometheus.
 
-In Spark each query is a job, which costs a second of CPU time for a few rows. DuckDB reads files on
-this machine in a hundredth of this time, whichever engine wrote them.
+In Spark each query is a job, which costs a second of CPU time even for a few rows. DuckDB reads
+files on this machine in a hundredth of this time, whichever engine wrote them.
 """
 
 from __future__ import annotations
@@ -21,16 +22,18 @@ from pipeline.storage.store import Store
 
 
 class Reader:
-    """The engine for queries: the run's own engine, or DuckDB over the written tables."""
+    """Queries the written tables, either in the run's own engine or in a DuckDB that reads the
+    tables' files."""
 
     def __init__(self, engine: Engine, store: Store | None) -> None:
-        """``store`` has the tables' files, which a second engine reads; None means the run's own
-        engine."""
+        """``store`` contains the tables' files, if ``engine`` is a DuckDB that reads them. None
+        means that ``engine`` is the run's own engine."""
         self.engine = engine
         self._store = store
 
     def relation(self, table: Table, own: str) -> str:
-        """Return the relation of a written table; in the run's own engine it is ``own``."""
+        """Returns the name of the relation that reads a written table. In the run's own engine this
+        name is ``own``."""
         if self._store is None:
             return own
         self.engine.open(table.name, self._store.table_files(table.name), table.schema)
@@ -39,7 +42,7 @@ class Reader:
 
 @contextmanager
 def reading(engine: Engine, store: Store, records: int) -> Iterator[Reader]:
-    """Open the engine for queries over a history of ``records`` records."""
+    """Opens the engine that queries the tables of a history of ``records`` records."""
     is_beside = (
         not isinstance(engine.dialect, DuckDialect)
         and engine.is_here

@@ -1,6 +1,7 @@
-"""Writes the report of a run next to its tables, and again from existing tables.
+"""Writes the report of a run into the folder of its tables, and can write it again from existing
+tables.
 
-A file next to the report has the facts that the tables do not have: source, engine and as-of.
+A file in the same folder contains the facts that the tables do not have: source, engine and as-of.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ NOT_KNOWN: Final = "not known"
 
 
 def write_report(engine: Engine, store: Store, there: Collection[str], head: Head) -> str:
-    """Write the report from the tables of a run, as an engine's relations; return its path."""
+    """Writes the report from the tables of a run. The tables are relations of ``engine``. Returns
+    the path of the report."""
     store.write_text(REPORT, make_report(engine, there, head, clock.now_ms()))
     note = asdict(head)
     del note["thresholds"]
@@ -37,10 +39,10 @@ def write_report(engine: Engine, store: Store, there: Collection[str], head: Hea
 def write_report_again(
     engine: Engine, store: Store, thresholds: Thresholds, overwrite: bool
 ) -> str:
-    """Write the report from the tables in a store; return its path.
+    """Writes the report from the tables in a store. Returns the path of the report.
 
-    Raise PipelineError if the store has no tables, if a report exists that may not be replaced, or
-    if a run is writing there.
+    Raises PipelineError if the store has no tables, if a report exists that may not be replaced, or
+    if a run is writing to the store.
     """
     store.reserve()
     if store.has_file(REPORT) and not overwrite:
@@ -58,8 +60,8 @@ def write_report_again(
 
 
 def _noted(store: Store) -> Head:
-    """Read the facts of the last run; if the file with the facts is missing, only the folder and
-    the cluster id are known."""
+    """Reads the facts that the last run wrote. If their file is missing, only the folder and the
+    cluster id are known."""
     text = store.read_text(NOTE)
     if text is None:
         return Head(store.folder, NOT_KNOWN, cluster_id=store.cluster_id())

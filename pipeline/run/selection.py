@@ -1,7 +1,7 @@
-"""Selects a part of a history as SQL: some groups and partitions, up to a time.
+"""Selects a part of a history with SQL: some groups and partitions, up to a time.
 
-Damaged records, records of unknown kinds and transaction markers belong to no group and are always
-selected, so a selection hides no damage and changes no outcome.
+Damaged records, records of unknown kinds and transaction markers belong to no group. They are
+always selected, so a selection neither hides damage nor changes the outcome of a transaction.
 """
 
 from __future__ import annotations
@@ -15,28 +15,25 @@ from pipeline.names import where_named
 from pipeline.run.as_of import Span
 
 WRITTEN = "coalesce(written_at, commit_at)"
-"""SQL: the time when an event was appended to the log.
-
-Logs of the oldest message format contain only the commit timestamp.
-"""
+"""SQL: the time when an event was appended to the log. Logs of the oldest message format have only
+the commit timestamp."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The requested part of a history; a field of None selects everything."""
+    """The requested part of a history. A field that is None does not restrict the selection."""
 
     groups: Sequence[str] | None = None
     """Group names, or patterns with ``*``."""
     partitions: Sequence[int] | None = None
     """Partition numbers of `__consumer_offsets`."""
     span: Span = field(default_factory=Span)
-    """The time span: records at or after `until_ms`, or after `as_of_ms`, are left out."""
+    """The time span. Records at or after its `until_ms`, and records after its `as_of_ms`, are left
+    out."""
 
     def events(self, d: Dialect, history: str) -> str:
-        """Return SQL for the selected rows of the relation ``history``, with the columns of EVENTS.
-
-        Rows without a time are always selected.
-        """
+        """Returns SQL for the selected rows of the relation ``history``, with the columns of
+        EVENTS. Rows without a time are always selected."""
         conditions = []
         if self.partitions is not None:
             conditions.append(f"log_partition IN ({', '.join(map(str, self.partitions))})")

@@ -1,8 +1,8 @@
-"""Runs tasks in parallel, a few at a time; a task begins after the tasks that it needs have ended.
+"""Runs tasks in parallel, a few at a time. A task begins after the tasks that it needs have ended.
 
-The caller's thread reports which task begins, and receives Ctrl-C; other threads run the tasks. If
-a task fails, or the caller is interrupted, no further task begins, and the error is raised only
-after the running tasks have ended. So an engine is never closed while a thread uses it.
+Worker threads run the tasks. The caller's thread reports each task that begins, and receives
+Ctrl-C. If a task fails, or if the caller is interrupted, no further task begins. The error is
+raised only after the running tasks have ended, so that no engine is closed while a thread uses it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pipeline import clock
 
 @dataclass(frozen=True)
 class Task:
-    """A task with its function and the tasks that it needs."""
+    """A function to run, with the names of the tasks that it needs."""
 
     name: str
     needs: Collection[str]
-    """The names of tasks that must end before this task begins; names without a task are ignored.
-    """
+    """The names of the tasks that must end before this task begins. Names without a task are
+    ignored."""
     work: Callable[[], object]
     what: str = ""
-    """The purpose of the task, for the user."""
+    """The name of the step that the user sees while the task runs."""
 
 
 def side_by_side(
@@ -33,10 +33,11 @@ def side_by_side(
     begin: Callable[[Task], None],
     interrupt: Callable[[], None],
 ) -> None:
-    """Run all tasks; each must come after the tasks that it needs.
+    """Runs all tasks, at most ``at_once`` in parallel. In ``tasks`` each task comes after the tasks
+    that it needs.
 
-    ``begin`` is called in the caller's thread before each task. ``interrupt`` makes running tasks
-    end. The error of the first failed task is raised.
+    ``begin`` is called in the caller's thread before each task. ``interrupt`` makes the running
+    tasks end. Raises the error of the first task that failed.
     """
     if at_once == 1:  # in this thread, so that Ctrl-C interrupts the task
         for task in tasks:

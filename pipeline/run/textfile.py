@@ -1,7 +1,8 @@
-"""Writes the lag of a run to a file for Prometheus: node_exporter's textfile collector reads it.
+"""Writes the lag of a run to a file for Prometheus. The textfile collector of node_exporter reads
+this file.
 
-The labels are those of Muster's own metrics. The names differ, since a Prometheus that also scrapes
-Muster would otherwise count each partition twice. The label `source` distinguishes clusters.
+The metrics have the labels of Muster's own metrics, but other names. Otherwise a Prometheus that
+also scrapes Muster would count each partition twice. The label `source` distinguishes clusters.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 PARTITIONS: Final = 50_000
-"""The maximum number of partitions in the file; the partitions with the least lag are left out."""
+"""The maximum number of partitions in the file. If there are more, those with the least lag are
+left out."""
 _GROUP: Final = ("source", "consumergroup")
 _PLACE: Final = (*_GROUP, "topic", "partition")
 GAUGES: Final = {
@@ -45,7 +47,8 @@ GAUGES: Final = {
         "Seconds until the lag is 0 at the present rates; absent if the lag does not fall.",
     ),
 }
-"""For each partition: a metric's name, its column in CATCH_UP, and its help text."""
+"""The gauges of each partition: for the name of a metric, its column in CATCH_UP and its help text.
+"""
 VERDICT: Final = "muster_pipeline_verdict"
 MEMBERS: Final = "muster_pipeline_group_members"
 AS_OF: Final = "muster_pipeline_as_of_timestamp_seconds"
@@ -53,11 +56,8 @@ LEFT_OUT: Final = "muster_pipeline_partitions_left_out"
 
 
 def check_textfile(file: str) -> None:
-    """Check that a file can be written, and that node_exporter will read the file.
-
-    Raise WrongUse or PipelineError if not; raise NotInstalled if the package that writes the file
-    is missing.
-    """
+    """Raises WrongUse or PipelineError if the file can't be written, or if node_exporter would not
+    read it. Raises NotInstalled if the package that writes the file is missing."""
     if not file.endswith(".prom"):
         raise WrongUse(f"--textfile {file}: node_exporter reads only files that end in .prom")
     folder = os.path.dirname(os.path.abspath(file))
@@ -75,10 +75,10 @@ def check_textfile(file: str) -> None:
 
 
 def write_textfile(engine: Engine, file: str, source: str, as_of_ms: int) -> str:
-    """Write the engine's CATCH_UP to a file atomically; return the path.
+    """Writes the table CATCH_UP of the engine to a file atomically. Returns the path of the file.
 
-    Raise PipelineError if the file can't be written. The temporary file in the same folder has
-    another extension, which node_exporter does not read.
+    Raises PipelineError if the file can't be written. The temporary file is in the same folder, but
+    has another extension, so node_exporter does not read it.
     """
     from prometheus_client.exposition import write_to_textfile
     from prometheus_client.registry import Collector

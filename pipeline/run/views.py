@@ -29,9 +29,10 @@ _text = DuckDialect().text
 
 
 def write_views(store: Store) -> str | None:
-    """Write the views of the existing tables; return the path of the file.
+    """Writes a view for each existing table of the store into `views.sql`. Returns the path of this
+    file.
 
-    Return None if DuckDB can't read the store's files. Raise PipelineError if the store has no
+    Returns None if DuckDB can't read the store's files. Raises PipelineError if the store has no
     tables.
     """
     if not (is_local(store.folder) or s3.is_s3(store.folder)):
@@ -56,9 +57,10 @@ def write_views(store: Store) -> str | None:
 
 
 def write_database(store: Store, file: str, overwrite: bool) -> list[str]:
-    """Write a DuckDB file with all tables and the ready queries; return the tables' names.
+    """Writes a DuckDB file with all tables and the ready-made queries. Returns the names of the
+    tables.
 
-    The file is written atomically. Raise PipelineError if the file exists and may not be replaced,
+    The file is written atomically. Raises PipelineError if the file exists and may not be replaced,
     or if the store has no tables.
     """
     import duckdb  # the driver of a cluster may not have it
@@ -95,7 +97,7 @@ def _there(store: Store) -> list[str]:
 
 
 def _rows_of(table: str, files: Sequence[str]) -> str:
-    """Return the query that reads files of a table with the columns of its schema."""
+    """Returns the query that reads the files of a table with the columns of its schema."""
     types = {field.name: type_of(field.type) for field in _SCHEMAS[table]}
     values = {name: f'"{name}"' for name in types}
     for name, former in FORMER_NAMES.get(table, {}).items() if files else ():
@@ -116,10 +118,8 @@ def _rows_of(table: str, files: Sequence[str]) -> str:
 
 
 def _ready(names: Sequence[str]) -> Iterator[str]:
-    """Return the SQL statements of further views.
-
-    These views are the tables under their former names, and the ready queries whose tables exist.
-    """
+    """Yields the SQL statements of two more kinds of views: tables under their former names, and
+    the ready-made queries whose tables exist."""
     for name in FORMER_NAMES:
         if name in names:
             renamed = ", ".join(f'{new} AS "{old}"' for new, old in FORMER_NAMES[name].items())

@@ -1,1 +1,1 @@
-"""Sources of the history: a broker over the wire, or the files of a log."""
+"""Sources of the history: a broker over the network, or files."""

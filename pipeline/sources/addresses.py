@@ -1,4 +1,4 @@
-"""Addresses of brokers in the name of a source: `HOST:PORT,...` or `kafka://HOST:PORT,...`."""
+"""Parses broker addresses that are given as a source: `HOST:PORT,...` or `kafka://HOST:PORT,...`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ _ADDRESS = re.compile(r"(?P<host>[\w.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
 
 
 def addresses_of(where: str) -> list[Address] | None:
-    """Parse the broker addresses in the name of a source; None if the name is not an address.
-
-    Raise PipelineError for an incomplete address.
-    """
+    """Returns the broker addresses in ``where``; None if ``where`` is not a list of addresses.
+    Raises PipelineError for an incomplete address."""
     text = where.removeprefix(_SCHEME).rstrip("/") if where.startswith(_SCHEME) else where
     found = [_ADDRESS.fullmatch(part.strip()) for part in text.split(",")]
     if all(found):
@@ -27,5 +25,5 @@ def addresses_of(where: str) -> list[Address] | None:
 
 
 def bootstrap_of(addresses: Iterable[Address]) -> str:
-    """Return addresses in the form of Kafka's `bootstrap.servers`."""
+    """Returns the addresses in the format of Kafka's `bootstrap.servers`."""
     return ",".join(map(name_of, addresses))

@@ -1,4 +1,4 @@
-"""An archive as a source: the files that its manifest named when the source was opened."""
+"""Reads an archive as a source: the files that its manifest listed when the source was opened."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from pipeline.storage.set_aside import (
 )
 
 _TRIES = 3
-"""The maximum number of attempts: a writer may replace files after the manifest was read."""
+"""The maximum number of attempts to load the manifest. A writer may replace files after a process
+has read the manifest."""
 
 
 @dataclass(frozen=True)
 class StretchFile:
-    """A part with the rows of STRETCHES of some topics in one file."""
+    """A part that reads the rows of some topics from one file with the columns of STRETCHES."""
 
     file: Path
     topics: tuple[str, ...]
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Implements `Part.read`."""
         wanted = pa.array(self.topics, pa.string())
         for rows in batches_of(self.file, STRETCHES):
             yield from rows.filter(pc.is_in(rows["topic"], wanted)).to_batches()
@@ -54,19 +54,17 @@ class StretchFile:
 class ArchiveSource(OfFiles):
     """A folder with an archive.
 
-    The files of the archive stay while this source is open, even if a writer is active. Damaged
-    files are moved to `quarantine/` of the archive if this process may write there and no other
-    process writes there. Otherwise this source leaves them out, and does not move them.
+    No writer deletes the files of the archive while this source is open. The source moves damaged
+    files to the archive's folder `quarantine/` if this process may write there and no other process
+    writes to the archive. Otherwise the source only ignores the damaged files.
     """
 
     def __init__(self, where: str, copy: tempfile.TemporaryDirectory[str] | None = None) -> None:
-        """``copy`` is the local copy of an archive in object storage; `close` deletes it.
-
-        Raise PipelineError if the manifest can't be read.
-        """
+        """``copy`` is the local copy of an archive in object storage; `close` deletes this copy.
+        Raises PipelineError if the manifest can't be read."""
         self.where = where
         self.said: list[str] = []
-        """A sentence for each damaged file, and for each file that is intact again."""
+        """One sentence for each damaged file, and for each file that is intact again."""
         self._copy = copy
         self._folder = Path(local_folder(where) if copy is None else copy.name)
         self._lock = Lock.shared(self._folder / READERS)
@@ -74,29 +72,28 @@ class ArchiveSource(OfFiles):
         """The paths of damaged files that were not moved."""
         self._beside: tempfile.TemporaryDirectory[str] | None = None
         self._stand_ins: dict[str, list[str]] = {}
-        """The files with the stand-in rows for damaged files, by table; these files are outside the
-        archive."""
+        """By table, the paths of temporary files outside of the archive. Their rows replace damaged
+        files of the archive."""
         self._manifest = self._whole(())
         self.cluster_id = self._manifest.cluster_id
 
     @classmethod
     def fetched(cls, url: str) -> ArchiveSource:
-        """Copy an archive from object storage to a temporary folder; return its source."""
+        """Copies an archive from object storage to a temporary folder, and returns the copy as a
+        source."""
         copy = tempfile.TemporaryDirectory(prefix="muster-archive-")
         fetch_archive(url.rstrip("/"), copy.name)
         return cls(url, copy)
 
     def set_aside(self) -> bool:
-        """Read every file completely and leave out damaged files.
-
-        Returns whether more files are damaged than before.
-        """
+        """Reads every file completely and leaves out damaged files. Returns whether this found
+        further damaged files."""
         before = self._lost()
         self._manifest = self._whole(TABLES)
         return self._lost() > before
 
     def event_parts(self, partitions: Collection[int] | None) -> None:
-        """Return None: the events are files."""
+        """Returns None, because the events of an archive are files."""
         known = {*self._manifest.next_offsets, *self._manifest.damaged_at}
         absent = sorted(set(partitions or ()) - known)
         if absent:
@@ -106,32 +103,30 @@ class ArchiveSource(OfFiles):
             )
 
     def event_files(self) -> Sequence[str]:
-        """Implements `Source.event_files`."""
         return self._files("events")
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part]:
-        """Implements `Source.stretch_parts`. The manifest has the last ends of topics."""
+        """Implements `Source.stretch_parts`. The part of the manifest adds the last end offsets of
+        topics."""
         topics = tuple(sorted(asked.topics))
         parts: list[Part] = [StretchFile(Path(file), topics) for file in self._files("stretches")]
         return [*parts, Rows(self._ends(topics))]
 
     def stretch_files(self) -> None:
-        """Return None: stretches are parts, because the manifest adds to them."""
+        """Returns None, because stretches are read as parts: the manifest adds rows to those in
+        files."""
 
     def topics(self) -> Collection[str]:
-        """Implements `Source.topics`."""
         return self._manifest.topics
 
     def records_estimate(self) -> int:
-        """Implements `Source.records_estimate`."""
         return self._manifest.rows("events")
 
     def end_ms(self) -> int | None:
-        """Implements `Source.end_ms`."""
         return self._manifest.read_until_ms
 
     def close(self) -> None:
-        """Release the readers' lock, so that a writer may delete files."""
+        """Releases the readers' lock, so that a writer may delete files again."""
         if self._lock is not None:
             self._lock.release()
 
@@ -140,7 +135,7 @@ class ArchiveSource(OfFiles):
         return [*here, *self._stand_ins.get(table, ())]
 
     def _lost(self) -> set[str]:
-        """The paths of the damaged files, which are not read."""
+        """Returns the paths of the damaged files, which are not read."""
         return {gone.file.path for gone in self._manifest.set_aside} | self._left_out
 
     def _loaded(self) -> Manifest:
@@ -150,7 +145,7 @@ class ArchiveSource(OfFiles):
         return manifest
 
     def _whole(self, deep: Collection[str]) -> Manifest:
-        """Load the manifest, and return it without damaged files."""
+        """Loads the manifest, and returns it without damaged files."""
         for tries in range(_TRIES):
             manifest = self._loaded()
             try:
@@ -171,8 +166,8 @@ class ArchiveSource(OfFiles):
         raise AssertionError("the last try returns or raises")
 
     def _settled(self, deep: Collection[str]) -> Settled | str:
-        """Move damaged files, if this process can be the writer; otherwise return the reason why it
-        can't be the writer."""
+        """Moves the damaged files if this process can become the writer of the archive. Otherwise
+        returns the reason why it can't."""
         if self._copy is not None:
             return "the source is a copy"
         try:
@@ -192,9 +187,9 @@ class ArchiveSource(OfFiles):
     def _without(
         self, manifest: Manifest, damaged: Sequence[Damaged], bad: Sequence[Damaged], why: str
     ) -> Manifest:
-        """Return the manifest without damaged files, for this process only.
+        """Returns the manifest without the ``damaged`` files, for this process only.
 
-        The manifest does not list the ``bad`` files; they are only reported.
+        ``bad`` files are not in the manifest. They are only reported.
         """
         manifest = without(manifest, damaged)
         self._left_out = {each.file.path for each in damaged}

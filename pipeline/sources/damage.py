@@ -1,4 +1,4 @@
-"""Handles damaged files of a source that are detected while the source is read."""
+"""Handles damaged files of a source that are found while the source is read."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ T = TypeVar("T")
 
 
 class LeftOut(PipelineError):
-    """Damaged files were found: the source leaves these files out from now on."""
+    """Damaged files were found, and the source leaves them out from now on."""
 
 
 def said_of(source: Source) -> list[str]:
-    """Return sentences about the damaged files of a source that were found so far."""
+    """Returns one sentence for each damaged file that has been found in a source so far."""
     return source.said if isinstance(source, ArchiveSource) else []
 
 
 def whole(source: Source, work: Callable[[], T]) -> T:
-    """Run a function that reads a source, and return its result.
+    """Runs a function that reads a source, and returns its result.
 
     If the function fails because files of an archive are damaged, the source leaves these files out
-    and the function runs again. PipelineError names a damaged file of tables, which can't be left
-    out.
+    and the function runs again. If the source is a folder of tables, a damaged file can't be left
+    out, and PipelineError names the file.
     """
     while True:
         try:
@@ -40,9 +40,9 @@ def whole(source: Source, work: Callable[[], T]) -> T:
 
 @contextmanager
 def naming_damage(source: Source) -> Iterator[None]:
-    """If the block fails, read every file of the source completely to find damaged files.
+    """If the block fails, reads every file of the source completely to find damaged files.
 
-    Raise LeftOut if files of an archive are damaged, and PipelineError if a file of tables is
+    Raises LeftOut if files of an archive are damaged. Raises PipelineError if a file of a table is
     damaged.
     """
     try:

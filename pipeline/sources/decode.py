@@ -1,10 +1,10 @@
 """Decodes the entries of a `__consumer_offsets` log to rows, for every message format.
 
-A batch of magic 2 is read as bytes. Neighbouring records that differ only in their numbers, such as
-the offsets of one commit, are read together as a table (numpy); other records are read one by one.
-Messages of magic 0 and 1 have their own reader. The rows of a transaction's records have the
-producer of the transaction; the transaction's marker, which is the record of a control batch, is
-also a row.
+Neighbouring records of a magic 2 batch that differ only in numbers, such as the offsets of one
+commit, are decoded together as a numpy table. Other records of the batch are decoded one by one.
+Messages of magic 0 and 1 have their own decoder. The row of a record that a transaction wrote
+contains the producer id and epoch. The transaction's marker, a record of a control batch, becomes a
+row too.
 """
 
 from __future__ import annotations
@@ -35,21 +35,19 @@ from protocol.records.stored import stored_records, validate_stored
 from protocol.records.varint import read_varint, read_varlong
 
 _STRETCH_MIN = 6
-"""The minimum number of records that are read as a table; fewer records are read faster one by one.
-"""
+"""The minimum number of records for which a table is used. Fewer records are decoded faster one by
+one."""
 _LOOK_MIN = 16
 _ONE_BYTE = 0x80
 _WAIT_RECORDS = 16
-"""The number of records that are read one by one after a table could not be made."""
+"""The number of records that are decoded one by one after the attempt to make a table failed."""
 _COMMIT = KIND[COMMIT]
 ALL_OFFSETS = (0, (1 << 63) - 1)
 
 
 class _Places(NamedTuple):
-    """The positions of fields relative to a record's first byte, the record's size, and the layout
-    of
-    its value.
-    """
+    """The layout of a record: the positions of its fields relative to its first byte, its size, and
+    the layout of its value."""
 
     delta_at: int
     key_at: int
@@ -61,19 +59,21 @@ class _Places(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """The shape of records that have the same size and the same positions of numbers."""
+    """The common layout of several records: the dtype that reads one of them, and the bits that are
+    equal in all of them."""
 
     record: np.dtype[Any]
     fixed: NDArray[np.uint8]
-    """The mask of the bits that are equal in every record."""
+    """A mask over the bytes of a record: the bits that are equal in every record of this shape."""
 
 
 def add_entry(
     rows: EventRows, buffer: Buffer, header: BatchHeader, offsets: tuple[int, int] = ALL_OFFSETS
 ) -> None:
-    """Add the records of one entry, from the first of ``offsets`` to before the second offset.
+    """Adds the records of one entry whose offsets are in ``offsets``: from the first number up to,
+    but not including, the second.
 
-    Raise CorruptRecords if the checksum, the codec or the structure of the entry is wrong; rows
+    Raises CorruptRecords if the checksum, the codec or the structure of the entry is wrong. Rows
     that were added before the error stay.
     """
     validate_stored(buffer, header)
@@ -95,7 +95,7 @@ def add_entry(
 
 
 def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
-    """Add the records of a batch's uncompressed section."""
+    """Adds the records of a batch. ``section`` contains its records uncompressed."""
     position = done = wait = 0
     count, size = header.record_count, len(section)
     append_time = header.max_timestamp if header.attributes & LOG_APPEND_BIT else None
@@ -155,12 +155,12 @@ def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
 
 
 def _head_at(section: bytes, start: int) -> tuple[int, int, int, int, int, int, int, int, int]:
-    """Read the head of the record at ``start``.
+    """Reads the fields of the record at ``start`` up to its value.
 
-    Return the time delta; the position of the offset delta, and the delta; the position of the
-    key's size, the size, and the position of the key; the size and the position of the value; and
-    the record's end. Raise IndexError or CorruptRecords if the section ends within the head.
-    One-byte numbers are decoded inline, which is faster.
+    Returns nine numbers: the time delta; the position and the value of the offset delta; the
+    position and the value of the key's size; the position of the key; the size and the position of
+    the value; the end of the record. Raises IndexError or CorruptRecords if the section ends before
+    the value. One-byte numbers are decoded inline, which is faster.
     """
     length, at = read_varint(section, start)
     if section[at + 1]:
@@ -196,10 +196,10 @@ def _add_stretch(
     base_offset: int,
     written_ms: int,
 ) -> int:
-    """Add the plain records after the record at ``start`` that have the same shape; return the
-    number of added records.
+    """Adds the offset commits after the record at ``start`` that have the layout ``places`` too, at
+    most ``at_most`` of them. Returns the number of added records.
 
-    Groups and topics may differ, but their lengths may not.
+    Names of groups and topics may differ between the records, but not the lengths of these names.
     """
     size = places.size
     end = start + size
@@ -235,10 +235,9 @@ def _add_stretch(
 def _names(
     rows: EventRows, table: NDArray[np.uint8], places: _Places
 ) -> tuple[int, NDArray[np.int32], NDArray[np.int32]]:
-    """Return the number of rows after the first with valid keys, and the string numbers of their
-    groups
-    and topics.
-    """
+    """Returns three things about the records of ``table`` after the first one: how many have a
+    valid key before the first invalid key; the string numbers of their groups; the string numbers
+    of their topics."""
     keys = table[:, places.key_start : places.partition_at]
     begins = [1, *(np.flatnonzero((keys[2:] != keys[1:-1]).any(axis=1)) + 2).tolist()]
     found: list[tuple[int, int]] = []
@@ -255,9 +254,8 @@ def _names(
 
 
 def _deltas(records: NDArray[Any], width: int) -> NDArray[np.int64]:
-    """Decode offset deltas, which are zigzag varints of ``width`` bytes; negative deltas do not
-    occur.
-    """
+    """Decodes offset deltas, which are zigzag varints of ``width`` bytes. Negative deltas do not
+    occur."""
     delta = (records["delta0"] & 0x7F).astype(np.int64)
     for byte in range(1, width):
         delta |= (records[f"delta{byte}"] & 0x7F).astype(np.int64) << (7 * byte)

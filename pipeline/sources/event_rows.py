@@ -1,7 +1,8 @@
-"""Collects rows of the history, one by one or in stretches, and returns Arrow batches of `EVENTS`.
+"""Collects rows of the history, and returns them as Arrow batches of `EVENTS`.
 
 The numbers of all rows are packed in one buffer, which numpy reads as columns. Each string is
-stored once, and rows refer to it by number. Lists have the rare values (groups, raw bytes, damage).
+stored once, and rows refer to it by number. Rare values are in lists: the states of groups, the
+bytes of undecoded records, and damage.
 """
 
 from __future__ import annotations
@@ -47,10 +48,12 @@ from protocol.records.batch import ABORT as ABORT_MARKER
 from protocol.records.batch import COMMIT as COMMIT_MARKER
 
 ROWS_AT_ONCE: Final = 32_768
-"""The approximate number of rows of an Arrow batch, which takes some 8 MiB while it is built."""
+"""The approximate number of rows in an Arrow batch. The batch needs about 8 MiB while it is built.
+"""
 
 NONE: Final = NO_TIME
-"""The value in a row that means null, for strings, numbers and times; no real value is -1."""
+"""The number that means null in a packed row, for strings, numbers and times. Real values are never
+-1."""
 ROW: Final = np.dtype(
     [
         ("log_offset", "<i8"),
@@ -86,17 +89,19 @@ _STATE_COLUMNS = (
 
 
 class EventRows:
-    """The rows that were added since the last ``take``, in the same order."""
+    """Collects rows of `EVENTS` in order, until `take` returns them."""
 
     def __init__(self, log_partition: int = 0, topic_names: TopicNames | None = None) -> None:
         self.log_partition = log_partition
         self.producer_id = self.producer_epoch = NONE
-        """The producer of the next added rows if a transaction wrote them; else NONE."""
+        """The producer id and epoch of the rows that are added next, if a transaction wrote them;
+        otherwise NONE."""
         self._topic_names = topic_names or {}
         self.packed: bytearray
-        """The rows, packed as `ROW`."""
+        """The rows in the packed format `ROW`."""
         self.look = 64
-        """The maximum length of the next stretch, estimated from the previous stretch."""
+        """The maximum number of records in the next stretch. It is estimated from the previous
+        stretch."""
         self._clear()
 
     def _clear(self) -> None:
@@ -113,14 +118,15 @@ class EventRows:
 
     @property
     def last_offset(self) -> int:
-        """The log offset of the last added row; at least one row must exist."""
+        """The log offset of the row that was added last. At least one row must exist."""
         return int.from_bytes(self.packed[-ROW.itemsize :][:8], "little")
 
     def names(self, key_head: bytes) -> tuple[int, int] | None:
-        """Return the numbers of the strings of group and topic in an offset key without its
-        partition.
+        """Returns the string numbers of the group and the topic in an offset commit's key; None if
+        the key is invalid.
 
-        Return None if the key is invalid. The numbers are valid until the next ``take``.
+        ``key_head`` is the key without the partition at its end. The numbers are valid until the
+        next `take`.
         """
         places = self._names.get(key_head)
         if places is None:
@@ -133,9 +139,8 @@ class EventRows:
     def add_record(
         self, log_offset: int, written_ms: int, key: bytes | None, value: bytes | None
     ) -> None:
-        """Add one record. A record that can't be decoded becomes a row of kind DAMAGED with its
-        bytes.
-        """
+        """Adds one record. A record that can't be decoded becomes a row of kind DAMAGED that
+        contains its bytes."""
         layout = value and layout_of(value)
         if layout and value:
             places = key and self.names(key[:-4])
@@ -156,9 +161,8 @@ class EventRows:
     def add_marker(
         self, log_offset: int, written_ms: int, key: bytes | None, value: bytes | None
     ) -> None:
-        """Add a control record. A record that does not end a transaction becomes a row of kind
-        UNKNOWN.
-        """
+        """Adds a control record. If it is not a transaction marker, it becomes a row of kind
+        UNKNOWN."""
         marker = None
         if key is not None and len(key) >= _marker_key.size:
             marker = _MARKERS.get(_marker_key.unpack_from(key)[1])
@@ -179,7 +183,7 @@ class EventRows:
         key: bytes | None = None,
         value: bytes | None = None,
     ) -> None:
-        """Add a row for bytes that could not be read, from ``position`` of ``file``.
+        """Adds a row for bytes that could not be read, at ``position`` in ``file``.
 
         ``key`` is the record's key if the damage concerns a single record.
         """
@@ -187,14 +191,15 @@ class EventRows:
         self._add_raw(kind, log_offset, written_ms, key, value)
 
     def place_damage(self, first_row: int, file: str, position: int) -> None:
-        """Set the file and position of the batch in all damage since ``first_row``."""
+        """Sets the file and the position of the batch in all rows of damage from row ``first_row``
+        on."""
         for row, damage in reversed(self._damage):
             if row < first_row:
                 break
             damage.update(file=file, position=position)
 
     def take(self) -> pa.RecordBatch:
-        """Return all rows as a batch of `EVENTS`, and remove the rows from this object."""
+        """Returns all rows as a batch of `EVENTS`, and removes them from this object."""
         columns = self._columns(np.frombuffer(bytes(self.packed), ROW))
         self._clear()
         return pa.RecordBatch.from_arrays([columns[name] for name in EVENTS.names], schema=EVENTS)
@@ -249,7 +254,8 @@ class EventRows:
         value: bytes | None,
         version: int | None,
     ) -> None:
-        """Add a record of a KIP-848, KIP-932 or KIP-1071 group."""
+        """Adds a record of a consumer group (KIP-848), share group (KIP-932) or streams group
+        (KIP-1071)."""
         kind = RECORD_KINDS[key_type]
         if value is None:
             columns = group_records.key_columns(key_type, key)
@@ -273,7 +279,8 @@ class EventRows:
         value: bytes | None,
         version: int | None = None,
     ) -> None:
-        """Add the bytes of a record of unknown kind, with its group if the key is readable."""
+        """Adds a row with the undecoded bytes of a record, and with its group if the key is
+        readable."""
         group = _first_string(key) if key else None
         self._raw.append((len(self), key, value))
         place = NONE if group is None else self._place(group)
@@ -343,7 +350,7 @@ def _taken(values: pa.Array, places: NDArray[Any]) -> pa.Array:
 
 
 def _sparse(name: str, count: int, at: Sequence[int], values: list[Any]) -> pa.Array:
-    """Make a column with values at the rows ``at``, and null in the other rows."""
+    """Makes a column with ``values`` in the rows ``at``, and null in all other rows."""
     kind = EVENTS.field(name).type
     if not at:
         return pa.nulls(count, kind)
@@ -353,8 +360,8 @@ def _sparse(name: str, count: int, at: Sequence[int], values: list[Any]) -> pa.A
 
 
 def _first_string(key: bytes) -> str | None:
-    """Read the string after a key's type; None if the string is invalid. All known keys begin with
-    a string."""
+    """Returns the string after the type in a key; None if it is invalid. In all known keys a string
+    follows the type."""
     end = 4 + int.from_bytes(key[2:4], "big", signed=True)
     if not 4 <= end <= len(key):
         return None

@@ -1,5 +1,5 @@
-"""The interface through which an archive reads a growing history repeatedly; each of these reads is
-a look."""
+"""The interface through which an archive reads a growing history repeatedly. Each of these reads is
+called a look."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ Held = Mapping[tuple[str, int], Collection[int]]
 
 @dataclass(frozen=True)
 class Growth:
-    """The growth of topics since the previous look."""
+    """How topics grew since the previous read of the history."""
 
     stretches: Iterable[pa.Table] = ()
-    """Tables of STRETCHES. ``topics`` is complete only after all these tables were consumed."""
+    """Tables of STRETCHES. ``topics`` is complete only after the caller has consumed all these
+    tables."""
     topics: dict[str, TopicEnds] = field(default_factory=dict)
     forgotten: tuple[str, ...] = ()
     """Topics that were deleted and recreated under the same name."""
 
 
 class News(Protocol):
-    """The state of a history at one look."""
+    """The state of a growing history at the time of one read."""
 
     @property
-    def cluster_id(self) -> str | None:
-        """The cluster id; None if unknown."""
+    def cluster_id(self) -> str | None: ...
 
     @property
     def log_id(self) -> str | None:
-        """The topic id of `__consumer_offsets`; None if unknown."""
+        """The topic id of `__consumer_offsets`; None if it is unknown."""
 
     @property
     def at_ms(self) -> int | None:
-        """The time of the look in ms; None for files, which have only times of records."""
+        """The time of this read in ms; None for files, which contain only the times of records."""
 
     @property
     def starts(self) -> Mapping[int, int]:
@@ -47,26 +47,26 @@ class News(Protocol):
 
     @property
     def ends(self) -> Mapping[int, int]:
-        """The log end offset of each partition; empty if it is unknown before the log was read."""
+        """The log end offset of each partition of `__consumer_offsets`; empty for files, where it
+        is unknown before they are read."""
 
     def events(self, positions: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
-        """Return EVENTS from these offsets on; a partition without an offset is read from its log
-        start offset.
+        """Yields EVENTS from the offset in ``positions`` on, by partition of `__consumer_offsets`.
+        A partition without an offset is read from its log start offset.
 
-        Some earlier rows may be included. Raises Unreachable and PipelineError.
+        The result may include some rows before these offsets. Raises Unreachable and PipelineError.
         """
 
     def growth(self, held: Held, known: Mapping[str, TopicEnds]) -> Growth:
-        """Return the growth of known topics, and of topics in which groups committed. Raises
-        Unreachable.
-        """
+        """Returns the growth of the topics in ``known``, and of the topics in which groups
+        committed (``held``). Raises Unreachable."""
 
 
 class Feed(Protocol):
-    """A history that grows."""
+    """A growing history that can be read repeatedly."""
 
     where: str
-    """The name of the source, as given by the user."""
+    """The name of the source, as the user wrote it."""
 
     def look(self) -> News:
-        """Return the present state of the history. Raise Unreachable if no broker answers."""
+        """Returns the present state of the history. Raises Unreachable if no broker answers."""

@@ -1,4 +1,5 @@
-"""A history in folders of segments: the data folders of a broker, partition folders, or copies."""
+"""Reads a history from folders of segments: the data folders of a broker, folders of partitions, or
+copies of these."""
 
 from __future__ import annotations
 
@@ -27,34 +28,33 @@ from pipeline.sources.segment_rows import OffsetRows, StretchRows, read_segment
 from pipeline.sources.source import OfFiles, TimesAsked
 
 PART_BYTES: Final = 8 << 20
-"""The maximum size in bytes of neighbouring segments in one part; small segments share a part,
-because each part costs time."""
+"""The maximum size in bytes of neighbouring segments that share one part. Small segments share a
+part because each part costs time."""
 RECORD_BYTES: Final = 60
-"""The approximate size of a stored commit in bytes: about 100 uncompressed, fewer in compressed
-batches."""
+"""The approximate stored size of an offset commit in bytes. The size is about 100 bytes without
+compression, and less in compressed batches."""
 
 
 @dataclass(frozen=True)
 class EventSegments:
-    """A part with the EVENTS of several segments, one segment after the other."""
+    """A part that reads the EVENTS of several segments, one segment after the other."""
 
     segments: tuple[Segment, ...]
     names: TopicNames
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Implements `Part.read`. Unreadable data of a segment becomes rows too."""
+        """Yields the rows. Unreadable data of a segment becomes rows too."""
         for segment in self.segments:
             yield from read_segment(segment, OffsetRows(segment, self.names))
 
 
 @dataclass(frozen=True)
 class StretchSegments:
-    """A part with the STRETCHES of several segments, one row for each batch."""
+    """A part that reads the STRETCHES of several segments, one row for each batch."""
 
     segments: tuple[Segment, ...]
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Implements `Part.read`."""
         for segment in self.segments:
             yield from read_segment(segment, StretchRows(segment))
 
@@ -63,8 +63,8 @@ class FolderSource(OfFiles):
     """A source that reads the segments in folders."""
 
     def __init__(self, where: str) -> None:
-        """Find the partitions in the folders; raise PipelineError if the folders have no partition
-        of `__consumer_offsets`."""
+        """Finds the partitions in the folders. Raises PipelineError if the folders contain no
+        partition of `__consumer_offsets`."""
         self.where = where
         self.cluster_id = cluster_id_of(where)
         self._folders = partition_folders(where)
@@ -77,12 +77,12 @@ class FolderSource(OfFiles):
             )
 
     def starts(self) -> dict[int, int]:
-        """Return the first offset that each partition of the log may still have."""
+        """Returns the base offset of the first segment of each partition of `__consumer_offsets`.
+        No earlier record exists."""
         segments = {number: self._segments(OFFSETS_TOPIC, number) for number in self._log}
         return {number: found[0].base_offset for number, found in segments.items() if found}
 
     def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part]:
-        """Implements `Source.event_parts`."""
         absent = sorted(set(partitions or ()) - {*self._log, *self._lost})
         if absent:
             raise PipelineError(
@@ -103,10 +103,9 @@ class FolderSource(OfFiles):
         return [EventSegments(part, names) for part in in_parts(segments)]
 
     def event_files(self) -> None:
-        """Return None: the events are in segments."""
+        """Returns None, because the events are in segments."""
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part] | None:
-        """Implements `Source.stretch_parts`."""
         if not self.topics():
             return None
         logs = [
@@ -122,22 +121,20 @@ class FolderSource(OfFiles):
         ]
 
     def stretch_files(self) -> None:
-        """Return None: stretches are parts."""
+        """Returns None, because stretches are read as parts."""
 
     def topics(self) -> Collection[str]:
-        """Implements `Source.topics`."""
         return {topic for topic, _ in self._folders if not topic.startswith("__")}
 
     def records_estimate(self) -> int:
-        """Implements `Source.records_estimate`."""
         segments = [each for number in self._log for each in self._segments(OFFSETS_TOPIC, number)]
         return sum(_size_of(each) or 0 for each in segments) // RECORD_BYTES
 
     def end_ms(self) -> None:
-        """Return None: the history is complete until the last record's time."""
+        """Returns None, because the history ends at the time of its last record."""
 
     def _start(self, first: Segment) -> dict[str, Any]:
-        """Return the row of STRETCHES that shows the start of a log."""
+        """Returns a row of STRETCHES without records, whose base offset is the log start offset."""
         folder = self._folders[first.topic, first.partition]
         start = log_start(first.topic, first.partition, folder, first.base_offset)
         return {
@@ -153,9 +150,10 @@ class FolderSource(OfFiles):
 
 
 def in_parts(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
-    """Split segments into parts of at most PART_BYTES; a larger segment has its own part.
+    """Groups neighbouring segments into parts of at most PART_BYTES. A larger segment is a part of
+    its own.
 
-    Empty segments are skipped, unless other files show that they had records.
+    Empty segments are skipped, unless other files show that records had been written to them.
     """
     parts: list[list[Segment]] = []
     room = 0
@@ -172,8 +170,8 @@ def in_parts(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
 
 
 def _size_of(segment: Segment) -> int | None:
-    """Return the size of a segment's file in bytes; None if the file can't be read (the reader then
-    reports the error)."""
+    """Returns the size of a segment's file in bytes. Returns None if the file can't be accessed;
+    the reader of the segment then reports the error."""
     try:
         return os.stat(segment.file).st_size
     except OSError:

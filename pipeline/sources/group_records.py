@@ -1,7 +1,8 @@
-"""Converts records of groups to columns of `EVENTS`.
+"""Converts the records of groups to columns of `EVENTS`.
 
-The keys of KIP-848, KIP-932 and KIP-1071 records name a group, or a group and a member;
-`protocol.log_records` has the tables of keys and values.
+The keys of consumer group (KIP-848), share group (KIP-932) and streams group (KIP-1071) records
+contain a group id, and some also a member id. `protocol.log_records` defines the fields of keys and
+values.
 """
 
 from __future__ import annotations
@@ -52,15 +53,14 @@ _HOLDS: Final = ("topic_partitions", "assigned_partitions")
 
 
 def knows_version(record_type: int, version: int) -> bool:
-    """Return True if values of this version can be read."""
+    """Returns True if a value with this version can be decoded."""
     return version in _VALUES[record_type].versions
 
 
 def key_columns(record_type: int, key: bytes) -> dict[str, Any]:
-    """Decode the key of one of `RECORD_KINDS` to columns. A tombstone, which has no value, has no
-    other columns.
+    """Decodes the key of one of `RECORD_KINDS` to columns. A tombstone has no other columns.
 
-    Raise Malformed if the key is invalid.
+    Raises Malformed if the key is invalid.
     """
     fields = _decode(_KEYS[record_type], 0, key)
     columns = {
@@ -74,10 +74,10 @@ def key_columns(record_type: int, key: bytes) -> dict[str, Any]:
 
 
 def columns(record_type: int, key: bytes, value: bytes, names: TopicNames) -> dict[str, Any]:
-    """Decode one of `RECORD_KINDS` whose value has a known version.
+    """Decodes the key and the value of one of `RECORD_KINDS`. The value must have a known version.
 
-    Key fields other than group and member, such as a regular expression, are in ``details`` too.
-    Raises Malformed.
+    The column ``details`` contains the fields of the value, and the key fields other than group and
+    member, such as a regular expression. Raises Malformed.
     """
     found = key_columns(record_type, key)
     record = _VALUES[record_type]
@@ -93,7 +93,7 @@ def columns(record_type: int, key: bytes, value: bytes, names: TopicNames) -> di
 
 
 def classic_columns(value: GroupValue) -> dict[str, Any]:
-    """Convert the value of a classic group's record to columns."""
+    """Converts the value of a classic group's record to columns."""
     consumers = value.protocol_type == CONSUMER
     return {
         "protocol_type": value.protocol_type,
@@ -106,8 +106,8 @@ def classic_columns(value: GroupValue) -> dict[str, Any]:
 
 
 def _classic_member(member: GroupMember, consumers: bool) -> dict[str, Any]:
-    """Convert a member of a classic group. Subscription and assignment are null unless the member
-    is a consumer."""
+    """Converts a member of a classic group. Subscription and assignment are null if ``consumers``
+    is False, because only consumers have them."""
     subscription: list[str] | None = None
     assignment: list[dict[str, Any]] | None = None
     if consumers:
@@ -132,12 +132,12 @@ def _classic_member(member: GroupMember, consumers: bool) -> dict[str, Any]:
 
 
 def topic_id_text(topic_id: bytes) -> str:
-    """Return the text form of a topic id, as Kafka writes it."""
     return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode()
 
 
 def _decode(record: LogRecord, version: int, data: bytes) -> dict[str, Any]:
-    """Decode the fields after the two bytes of type or version."""
+    """Decodes a key or a value. ``data`` begins with two bytes of type or version, which are
+    skipped."""
     try:
         return record.message(version).decode(data, 2)
     except ProtocolError as error:
@@ -145,7 +145,8 @@ def _decode(record: LogRecord, version: int, data: bytes) -> dict[str, Any]:
 
 
 def _member(member_id: str, fields: dict[str, Any], names: TopicNames) -> dict[str, Any]:
-    """Return a member with the fields of `MEMBERS`; fields that a record does not have are null."""
+    """Returns a member with the fields of `MEMBERS`. Fields that the record does not contain are
+    null."""
     classic = fields.get("classic_member_metadata") or {}
     holds = next((fields[name] for name in _HOLDS if name in fields), None)
     return {
@@ -170,10 +171,8 @@ def _holding(fields: dict[str, Any], names: TopicNames) -> dict[str, Any]:
 
 
 def _plain(kind: Type, value: Any, names: TopicNames) -> Any:
-    """Convert a value for JSON: UUIDs to Kafka's text form, bytes to base64.
-
-    A struct with a topic id also gets the topic's name as ``topic``, if the name is known.
-    """
+    """Converts a value for JSON: UUIDs to Kafka's text form, bytes to base64. A struct that
+    contains a topic id also receives the topic's name as ``topic``, if the name is known."""
     if value is None:
         return None
     if isinstance(kind, Struct):

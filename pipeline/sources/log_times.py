@@ -1,4 +1,5 @@
-"""Converts Kafka's milliseconds to timestamps; Kafka's "no time" becomes null."""
+"""Converts Kafka's times in milliseconds to Arrow timestamps. Kafka's -1, which means no time,
+becomes null."""
 
 from __future__ import annotations
 
@@ -13,16 +14,15 @@ _TIME_MAX_MS = (1 << 63) // 1000 - 1
 
 
 def times(column: NDArray[Any]) -> pa.Array:
-    """Convert milliseconds to timestamps; -1 and values outside the range of a timestamp become
-    null.
-    """
+    """Converts milliseconds to timestamps. -1 and values outside of the range of a timestamp become
+    null."""
     return pa.array(column * 1000, pa.int64(), mask=~has_time(column)).cast(
         pa.timestamp("us", "UTC")
     )
 
 
 def has_time(column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return, for each value in milliseconds, whether the value is a time that a timestamp can
+    """Returns for each value in milliseconds whether it is a time that a timestamp can
     represent."""
     known: NDArray[np.bool_] = (
         (column != NO_TIME) & (column >= -_TIME_MAX_MS) & (column <= _TIME_MAX_MS)
@@ -31,5 +31,6 @@ def has_time(column: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def time_or_none(ms: int) -> int | None:
-    """Convert one time from milliseconds to microseconds; None where `times` returns null."""
+    """Converts one time from milliseconds to microseconds. Returns None for -1 and for values
+    outside of the range of a timestamp."""
     return None if ms == NO_TIME or abs(ms) > _TIME_MAX_MS else ms * 1000

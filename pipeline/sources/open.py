@@ -1,4 +1,4 @@
-"""Opens the source of a history: a broker, folders of segments, or tables."""
+"""Opens the source of a history: a broker, an archive, folders of segments, or tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def is_remote(where: str) -> bool:
-    """Return True if a folder is in a file system that only an engine can access."""
+    """Returns True if the folder is in a file system that only an engine can access."""
     return addresses_of(where) is None and not is_local(where) and not is_s3(where)
 
 
@@ -38,13 +38,13 @@ def open_source(
     timeout_s: float = TIMEOUT_S,
     files: Callable[[str], Files] | None = None,
 ) -> Source:
-    """Open the source that ``where`` names; raise PipelineError if the name is invalid or no source
-    is found there.
+    """Opens the source ``where``. Raises PipelineError if the name is invalid or no source is found
+    there.
 
-    `HOST:PORT` (several with commas) or `kafka://HOST:PORT` is a broker, accessed with
-    ``security``. Other names are an archive, a folder with the table `events`, or folders of
-    segments: a broker's data folders (several with commas) or a partition's folder, live or
-    archived. ``files`` returns the file system of a folder with tables that may be on another
+    `HOST:PORT` (or several, comma-separated) or `kafka://HOST:PORT` is a broker, accessed with
+    ``security``. Any other name is an archive, a folder with the table `events`, or folders of
+    segments: a broker's data folders (comma-separated), or the folder of one partition; copies of
+    these work too. ``files`` returns the file system of a folder with tables that may be on another
     machine.
     """
     addresses = addresses_of(where)
@@ -66,7 +66,7 @@ def open_source(
 
 
 def _store(where: str, files: Callable[[str], Files] | None) -> Store | None:
-    """Return the store of the tables in a folder; None if the folder has no table `events`."""
+    """Returns the store of the tables in a folder; None if the folder has no table `events`."""
     if files is not None and is_remote(where):
         store = Store(where, files(where))
         return store if store.has(EVENTS) else None
@@ -76,8 +76,8 @@ def _store(where: str, files: Callable[[str], Files] | None) -> Store | None:
 def open_feed(
     where: str, security: Security = PLAINTEXT, timeout_s: float = TIMEOUT_S
 ) -> BrokerFeed | StoredFeed:
-    """Open the feed that ``where`` names, for an archive; raise PipelineError in the same cases as
-    `open_source`."""
+    """Opens the source ``where`` as a feed, for an archive. Raises PipelineError in the same cases
+    as `open_source`."""
     addresses = addresses_of(where)
     if addresses is not None:
         return BrokerFeed(where, Reach(tuple(addresses), security, timeout_s))

@@ -23,7 +23,8 @@ _TOPIC_ID_TAG = b"\1\0\x10"  # one tag, 0, of 16 bytes
 
 
 class Layout(NamedTuple):
-    """The positions in a plain value. ``numbers`` reads offset, epoch and commit timestamp."""
+    """The positions of the fields in a plain value. ``numbers`` unpacks the offset, the leader
+    epoch and the commit timestamp."""
 
     version: int
     size: int
@@ -38,7 +39,7 @@ _V4_WITH_TOPIC = _V4._replace(size=42, topic_id_at=26)
 
 
 def layout_of(value: bytes) -> Layout | None:
-    """Return the layout of a plain value; None for other values."""
+    """Returns the layout of a plain value; None if the value is not plain."""
     head = value[:2]
     if head == b"\0\3":
         return _V3 if len(value) == _V3.size and value[_METADATA_AT:16] == b"\0\0" else None

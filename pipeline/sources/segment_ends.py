@@ -1,10 +1,13 @@
-"""Reads the end of a log from other files in its folder, to detect a truncated log.
+"""Reads how far a log extended from other files in its folder, to detect a truncated log.
 
-Each of these files is written after the records to which it refers. The name of a producer snapshot
-is the offset at which it was made. The leader epochs have the offset at which each began. The
-checkpoints of a data folder have the offsets up to which records were written, replicated and
-cleaned. An offset index has the positions of batches in its segment. A missing file, or a file of
-unknown format, is ignored.
+Kafka writes each of these files after the records to which it refers:
+
+- A producer snapshot: its name is the log offset up to which it was made.
+- The leader epochs: each has the offset at which it began.
+- The checkpoints of a data folder: offsets up to which records were written, replicated, cleaned.
+- An offset index: the positions of batches in its segment.
+
+A missing file, or a file of unknown format, is ignored.
 """
 
 from __future__ import annotations
@@ -27,37 +30,37 @@ _INDEX_ENTRY: Final = struct.Struct(">ii")
 
 
 class LogEnd(NamedTuple):
-    """A lower bound of a log's end: the file ``by`` shows that records before ``offset`` were
-    written.
-    """
+    """A lower bound of the log end offset: the file ``by`` shows that records up to, but not
+    including, ``offset`` were written."""
 
     offset: int
     by: str
 
 
 class Indexed(NamedTuple):
-    """The last offset and the position of a batch in a segment, according to the offset index."""
+    """The entry for a segment's last indexed batch in its offset index: the batch's last offset and
+    its position in the segment."""
 
     last_offset: int
     position: int
 
 
 def log_end(topic: str, partition: int, folder: str) -> LogEnd | None:
-    """Return the highest log end that any file shows; None if no file shows a log end."""
+    """Returns the highest log end offset that a file in the folder shows; None if no file shows
+    one."""
     return max((LogEnd(*each) for each in _said(topic, partition, folder)), default=None)
 
 
 def log_start(topic: str, partition: int, folder: str, base_offset: int) -> int:
-    """Return the start offset of a log whose first segment begins at ``base_offset``.
-
-    Some records of that segment may have been deleted.
-    """
+    """Returns the log start offset of a log whose first segment begins at ``base_offset``. It is
+    higher than ``base_offset`` if records of this segment were deleted (DeleteRecords)."""
     deleted = _checkpoint(os.path.dirname(folder), _STARTS) or {}
     return max(base_offset, deleted.get((topic, partition), 0))
 
 
 def partitions_written(topic: str, data_folder: str) -> dict[int, LogEnd]:
-    """Return the partitions of a topic that a data folder has or had, with the end of each log."""
+    """Returns the partitions of a topic that a data folder has or once had, with the end of each
+    log."""
     name = _REACHED[0]
     return {
         partition: LogEnd(offset, name)
@@ -67,15 +70,15 @@ def partitions_written(topic: str, data_folder: str) -> dict[int, LogEnd]:
 
 
 def cleaned_to(topic: str, partition: int, folder: str) -> int | None:
-    """Return the first offset that the cleaner has not cleaned yet; None if unknown."""
+    """Returns the first offset that the log cleaner has not cleaned yet; None if it is unknown."""
     checkpoint = _checkpoint(os.path.dirname(folder), _CLEANED)
     return None if checkpoint is None else checkpoint.get((topic, partition), 0)
 
 
 def last_indexed(log_file: str, base_offset: int) -> Indexed | None:
-    """Return the last batch in a segment's offset index; None without an index.
+    """Returns the last entry of a segment's offset index; None if no index exists.
 
-    An index file has its full size from the start: its unused part is zeros.
+    Kafka preallocates index files, so the unused part of the file is zeros.
     """
     size = _INDEX_ENTRY.size
     try:
@@ -110,7 +113,8 @@ def _said(topic: str, partition: int, folder: str) -> Iterator[tuple[int, str]]:
 
 
 def _checkpoint(data_folder: str, name: str) -> Mapping[tuple[str, int], int] | None:
-    """Read a checkpoint file: offsets by topic and partition. None if the file does not exist."""
+    """Reads a checkpoint file: offsets by topic and partition. Returns None if the file does not
+    exist."""
     file = os.path.join(data_folder, name)
     try:
         return _read_checkpoint(file, os.stat(file).st_mtime_ns)
@@ -120,20 +124,15 @@ def _checkpoint(data_folder: str, name: str) -> Mapping[tuple[str, int], int] | 
 
 @lru_cache(maxsize=16)
 def _read_checkpoint(file: str, changed_ns: int) -> Mapping[tuple[str, int], int]:  # noqa: ARG001
-    """Read a checkpoint file.
-
-    The result is cached, because a data folder can have thousands of partitions.
-    """
+    """Reads a checkpoint file. The result is cached, because a data folder can have thousands of
+    partitions."""
     lines = _lines(file, words=3)
     return {(topic, int(partition)): int(offset) for topic, partition, offset in lines}
 
 
 def _lines(file: str, words: int) -> list[list[str]]:
-    """Read the lines with ``words`` words that follow the version and the count of a checkpoint
-    file.
-
-    All words after the first word must be numbers of at least 0.
-    """
+    """Returns the lines of a checkpoint file after its version and its count. A line is returned
+    only if it has ``words`` words, and each word after the first is a number of at least 0."""
     try:
         with open(file, encoding="utf-8", errors="replace") as text:
             version, _, *lines = [line.split() for line in text] or [[], []]

@@ -1,8 +1,8 @@
-"""Finds the files of a topic's partitions in folders of a broker, live or archived.
+"""Finds the segment files of a topic's partitions in the folders of a broker, or in copies of them.
 
-The listing shows the changes that a broker makes when it opens a folder, without changes on disk:
-it skips `.deleted` and `.cleaned`, and a complete `.swap` replaces the segments from which it was
-made.
+A broker repairs a folder when it starts. The listing shows the folder as if it were repaired, but
+changes nothing on disk: it skips `.deleted` and `.cleaned` files, and a complete `.swap` file
+replaces the segments from which it was made.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _PARTITION_META = "partition.metadata"
 
 @dataclass(frozen=True)
 class Segment:
-    """A segment file. ``behind`` is the next segment's base offset; None for the last segment."""
+    """A segment file. ``behind`` is the base offset of the next segment; None for the last segment
+    of the log."""
 
     file: str
     topic: str
@@ -39,19 +40,19 @@ class Segment:
     base_offset: int
     behind: int | None
     due: LogEnd | None = None
-    """The end of the segment's records, unless compaction removed the last records; None if
-    unknown."""
+    """The offset up to which records were written to the segment, according to another file; None
+    if unknown. Compaction may have removed the last of these records."""
     cleaned: bool | None = None
-    """True if the cleaner may have processed the segment; None if no file shows this."""
+    """True if the cleaner may have processed the segment; None if no file shows whether it did."""
 
 
 def is_local(where: str) -> bool:
-    """Return True if a location is a folder of this machine: a path, or a `file:` URI."""
+    """Returns True if ``where`` is a folder on this machine: a path, or a `file:` URI."""
     return re.match(r"(?!file:)[a-z][a-z0-9+.-]+://", where) is None
 
 
 def local_folder(where: str) -> str:
-    """Return the path of a folder from a path or a `file:` URI; raise PipelineError for other
+    """Returns the path of a folder from a path or a `file:` URI. Raises PipelineError for other
     URIs."""
     if where.startswith("file:"):
         where = "/" + where.removeprefix("file:").lstrip("/")
@@ -64,15 +65,15 @@ def local_folder(where: str) -> str:
 
 
 def folders_of(path: str) -> list[str]:
-    """Split the value of an option that may name several folders, like Kafka's `log.dirs`."""
+    """Splits a comma-separated list of folders, such as Kafka's `log.dirs`."""
     return [local_folder(part.strip()) for part in path.split(",") if part.strip()]
 
 
 def partition_folders(path: str) -> dict[tuple[str, int], str]:
-    """Find the folders of partitions, by topic and partition.
+    """Finds the folders of partitions, by topic and partition.
 
-    Each folder of ``path`` is a data folder or a partition's folder. Raise PipelineError if a
-    folder is missing or unreadable, or if two folders have the same partition.
+    Each folder in ``path`` is a data folder or the folder of one partition. Raises PipelineError if
+    a folder is missing or unreadable, or if two folders belong to the same partition.
     """
     found: dict[tuple[str, int], str] = {}
     for folder in folders_of(path):
@@ -98,7 +99,7 @@ def partition_folders(path: str) -> dict[tuple[str, int], str]:
 
 
 def list_folder(folder: str) -> list[str]:
-    """List the names in a folder; raise PipelineError if the folder does not exist or can't be
+    """Returns the names in a folder. Raises PipelineError if the folder does not exist or can't be
     read."""
     try:
         return sorted(os.listdir(folder))
@@ -116,10 +117,10 @@ def list_folder(folder: str) -> list[str]:
 
 
 def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
-    """List the segments of a partition's folder, in order of offset.
+    """Returns the segments in a partition's folder, ordered by offset.
 
-    For a folder without files the result is empty, or the missing first segment if another file
-    shows that the log had records.
+    For a folder without segments the list is empty, or has the missing first segment if another
+    file shows that the log had records.
     """
     end = log_end(topic, partition, folder)  # read before the listing: a log grows
     first_dirty = cleaned_to(topic, partition, folder)
@@ -153,10 +154,8 @@ def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
 
 
 def lost_partitions(path: str, topic: str, there: Collection[int]) -> dict[int, Segment]:
-    """Find partitions of a topic that the data folders of ``path`` no longer have.
-
-    Each partition is represented by its missing first segment.
-    """
+    """Finds partitions of a topic that the data folders in ``path`` once had, but no longer have.
+    Each is represented by its missing first segment."""
     return {
         partition: Segment(
             os.path.join(folder, f"{topic}-{partition}", _FIRST),
@@ -169,7 +168,8 @@ def lost_partitions(path: str, topic: str, there: Collection[int]) -> dict[int, 
 
 
 def choose(segments: Sequence[Segment], start_offset: int, end_offset: int) -> list[Segment]:
-    """Select the segments that can have offsets from ``start_offset`` to before ``end_offset``."""
+    """Returns the segments that may contain offsets from ``start_offset`` up to, but not including,
+    ``end_offset``."""
     return [
         segment
         for segment in segments
@@ -179,10 +179,8 @@ def choose(segments: Sequence[Segment], start_offset: int, end_offset: int) -> l
 
 
 def cluster_id_of(path: str) -> str | None:
-    """Read the cluster id from `meta.properties`; None if the id is unknown.
-
-    Raise PipelineError if the folders are of several clusters.
-    """
+    """Reads the cluster id from `meta.properties`; None if it is unknown. Raises PipelineError if
+    the folders belong to several clusters."""
     found: dict[str, str] = {}
     for folder in folders_of(path):
         for place in (folder, os.path.dirname(folder)):
@@ -199,10 +197,8 @@ def cluster_id_of(path: str) -> str | None:
 
 
 def topic_names(folders: Mapping[tuple[str, int], str]) -> dict[str, str]:
-    """Read topic names by topic id from `partition.metadata`.
-
-    ``folders`` is the result of `partition_folders`.
-    """
+    """Reads from `partition.metadata` the topic names by topic id. ``folders`` is the result of
+    `partition_folders`."""
     found: dict[str, str] = {}
     named: set[str] = set()
     for (topic, _), folder in folders.items():
@@ -216,9 +212,9 @@ def topic_names(folders: Mapping[tuple[str, int], str]) -> dict[str, str]:
 
 
 def open_segment(segment: Segment) -> int:
-    """Open a segment's file. If it was deleted since the listing, open it under its new name.
+    """Opens a segment's file, even if Kafka deleted the segment since the listing. Raises OSError.
 
-    Kafka keeps a deleted segment under that name for `file.delete.delay.ms`. Raises OSError.
+    Kafka renames a deleted segment to `.deleted` and keeps this file for `file.delete.delay.ms`.
     """
     try:
         return os.open(segment.file, os.O_RDONLY)
@@ -227,12 +223,12 @@ def open_segment(segment: Segment) -> int:
 
 
 def missing_behind(segment: Segment, file: SegmentFile, indexed: Indexed | None) -> str | None:
-    """Return a sentence about records that are missing after the entries of ``file``; None if no
-    records are missing.
+    """Returns a sentence about records that are missing after the last entry of ``file``; None if
+    no records are missing.
 
-    ``indexed`` was read before the file was opened. Compaction may have removed the last records of
-    a segment that is not the last of its log; then only the index of the segment proves that these
-    records existed.
+    ``indexed`` must have been read before the file was opened. Compaction may have removed the last
+    records of a segment that is not the last of its log. For such a segment only its index proves
+    that records are missing.
     """
     told = []
     if indexed is not None and (segment.behind is None or indexed.last_offset < segment.behind):
@@ -253,11 +249,8 @@ def missing_behind(segment: Segment, file: SegmentFile, indexed: Indexed | None)
 
 
 def _still_stands(segment: Segment, file: SegmentFile) -> bool:
-    """Return True if the open file is still the segment of the listing.
-
-    Return False if the segment was cleaned, or if the segment was the last of its log and no longer
-    is the last.
-    """
+    """Returns True if the open file is still the segment that was listed. Returns False if the
+    segment was cleaned since the listing, or if it was the last of its log and no longer is."""
     try:
         if not os.path.samestat(os.fstat(file.descriptor), os.stat(segment.file)):
             return False
@@ -281,8 +274,8 @@ def _end_of(file: str, base: int) -> int:
 
 
 def _value_of(wanted: str, file: str, between: str) -> str | None:
-    """Read the value of a name in a properties file; None if the file or the name does not
-    exist."""
+    """Returns the value of the name ``wanted`` in a properties file; None if the file or the name
+    does not exist."""
     try:
         with open(file, encoding="utf-8", errors="replace") as lines:
             for line in lines:

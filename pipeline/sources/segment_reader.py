@@ -1,10 +1,10 @@
 """Reads the entries of one segment file in bounded memory, even if the file is damaged.
 
-Bytes that can't be an entry are returned as `Damage`. Reading continues after them: at the position
-that their length gives if a plausible entry begins there, else at the next entry with a valid
-checksum. Without such an entry, the rest of the file is one damage. The end of a log's last segment
-may be the beginning of an entry, and is then marked as torn: the broker is writing the entry, or
-was killed while it wrote.
+Bytes that can't be an entry are returned as `Damage`. Reading continues directly after the damaged
+entry if its size leads to a plausible entry, and otherwise at the next entry with a valid checksum.
+If no such entry exists, the whole remaining file is one `Damage`. The last segment of a log may end
+with an incomplete entry, which is marked as torn: the broker is still writing it, or was killed
+while it wrote.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 ENTRY_BYTES_MAX = 128 << 20
-"""The maximum size of a batch in bytes; a larger batch counts as damage. Kafka's default of
+"""The maximum size of an entry in bytes. A larger one counts as damage. Kafka's default of
 `message.max.bytes` is 1 MiB."""
 _HEAD_BYTES = MAGIC_POSITION + 1
 _MAGICS = 3
 _SMALLEST_SIZE = 14
 _SEARCH_BYTES = 256 << 20
-"""The maximum number of bytes of possible entries that one search checks."""
+"""The maximum number of bytes whose checksum one search verifies."""
 
 
 class Entry(NamedTuple):
-    """A complete entry, at ``header.position`` of ``buffer`` and at ``position`` of the file."""
+    """A complete entry. It is at ``header.position`` of ``buffer`` and at ``position`` of the
+    file."""
 
     position: int
     buffer: bytes
@@ -41,37 +42,39 @@ class Entry(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Damage from ``position`` on; ``offset`` is the log offset that was expected there."""
+    """Unreadable bytes from ``position`` on. ``offset`` is the log offset that was expected at this
+    position."""
 
     position: int
     offset: int
     reason: str
     rest: bool = False
-    """True if the rest of the file can't be read."""
+    """True if nothing from ``position`` to the end of the file can be read."""
     torn: bool = False
-    """True if the bytes are the beginning of the last entry in a log's last segment."""
+    """True if the bytes are the beginning of an incomplete last entry in the last segment of a log.
+    """
 
 
 class SegmentFile:
     """An open segment file. ``behind`` is the base offset of the next segment; None for the last
-    segment."""
+    segment of the log."""
 
     def __init__(self, descriptor: int, base_offset: int, behind: int | None) -> None:
         self.descriptor = descriptor
         self.base_offset = base_offset
         self.behind = behind
         self.size = os.fstat(descriptor).st_size
-        """The size of the file when it was opened; bytes that are written later are not read."""
+        """The size of the file when it was opened. Bytes that are written later are not read."""
         self.next_offset = base_offset
-        """The log offset that is expected after the entries that were returned so far."""
+        """The log offset that is expected after the last returned entry."""
         self.untouched = True
-        """True if no offsets are missing between entries, as in a segment that was never cleaned.
-        """
+        """True as long as no offsets are missing between entries. In a cleaned segment offsets are
+        usually missing."""
         self._window = b""
         self._window_at = 0
 
     def entries(self) -> Iterator[Entry | Damage]:
-        """Return the entries in order, without CRC checks, and the damage between entries."""
+        """Yields the entries in order, and the damage between them. Checksums are not verified."""
         position = 0
         while position < self.size:
             try:
@@ -95,7 +98,7 @@ class SegmentFile:
             position += header.size_bytes
 
     def _tail(self, position: int, reason: str) -> Iterator[Damage]:
-        """Return the damage after the last entry that could be read."""
+        """Yields the damage after the last entry that could be read."""
         torn = self.behind is None and self._incomplete(position)
         if not torn:
             reason = f"{reason} The rest of the segment can't be read."
@@ -104,7 +107,8 @@ class SegmentFile:
         yield Damage(position, self.next_offset, reason, rest=True, torn=torn)
 
     def _entry(self, position: int, expected: int) -> Entry:
-        """Return the entry at a position; raise CorruptRecords if the bytes can't be an entry."""
+        """Returns the entry at ``position``. Raises CorruptRecords if the bytes there can't be an
+        entry."""
         head = self._bytes(position, _HEAD_BYTES)
         if len(head) < _HEAD_BYTES:
             raise CorruptRecords(f"The segment ends {len(head)} bytes into a batch.")
@@ -131,7 +135,8 @@ class SegmentFile:
         return Entry(position, self._window, header)
 
     def _after(self, position: int, expected: int) -> int | None:
-        """Find the position where reading continues after damage; None if no entry is found."""
+        """Returns the position where reading continues after damage; None if no further entry is
+        found."""
         head = self._bytes(position, _HEAD_BYTES)
         if len(head) == _HEAD_BYTES:
             size = OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
@@ -145,7 +150,8 @@ class SegmentFile:
         return self._search(position + 1, expected)
 
     def _search(self, start: int, expected: int) -> int | None:
-        """Find the first entry from ``start`` on with a valid checksum, and return its position."""
+        """Returns the position of the first entry at or after ``start`` with a valid checksum, or
+        None."""
         budget = _SEARCH_BYTES
         while start + _HEAD_BYTES <= self.size:
             window = os.pread(self.descriptor, CHUNK_BYTES + _HEAD_BYTES, start)
@@ -163,8 +169,8 @@ class SegmentFile:
         return None
 
     def _incomplete(self, position: int) -> bool:
-        """Return True if the rest of the file is the beginning of one entry, or preallocated
-        zeros."""
+        """Returns True if the bytes from ``position`` to the end of the file are the beginning of
+        one entry, or preallocated zeros."""
         head = self._bytes(position, _HEAD_BYTES)
         if len(head) < _HEAD_BYTES:
             return True
@@ -174,12 +180,13 @@ class SegmentFile:
         return self._is_blank(position)
 
     def _is_blank(self, position: int) -> bool:
-        """Return True if the file has only zeros from ``position`` on."""
+        """Returns True if the file has only zeros from ``position`` on."""
         chunks = range(position, self.size, CHUNK_BYTES)
         return not any(any(os.pread(self.descriptor, CHUNK_BYTES, start)) for start in chunks)
 
     def _bytes(self, position: int, size: int) -> bytes:
-        """Return at most ``size`` bytes of the file; the window then contains all these bytes."""
+        """Makes the window contain ``size`` bytes of the file from ``position`` on, fewer at the
+        end of the file. Returns at most the first `_HEAD_BYTES` of them."""
         size = min(size, self.size - position)
         at = position - self._window_at
         if not 0 <= at <= len(self._window) - size:
@@ -190,9 +197,8 @@ class SegmentFile:
 
 
 def _candidates(window: bytes, left: int, expected: int) -> list[int]:
-    """Return the positions in a window where magic, size and the upper half of the offset fit an
-    entry.
-    """
+    """Returns the positions in ``window`` where magic, size and the upper half of the offset could
+    be those of an entry."""
     import numpy as np  # only the reader of segments needs it
 
     count = len(window) - _HEAD_BYTES + 1
@@ -210,7 +216,7 @@ def _candidates(window: bytes, left: int, expected: int) -> list[int]:
 
 
 def _big_endian(data: NDArray[np.uint8], at: int, count: int) -> NDArray[np.int64]:
-    """Return the 32-bit number that begins at each byte from ``at`` on."""
+    """Returns ``count`` 32-bit numbers: one from each byte position, beginning with ``at``."""
     import numpy as np
 
     number = np.zeros(count, np.int64)

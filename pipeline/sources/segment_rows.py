@@ -1,4 +1,4 @@
-"""Converts the entries of a segment to EVENTS, STRETCHES, or the records of any topic."""
+"""Converts the entries of a segment to rows: EVENTS, STRETCHES, or the records of any topic."""
 
 from __future__ import annotations
 
@@ -27,31 +27,32 @@ _BYTES_AT_ONCE = 8 << 20
 _NO_TIMESTAMP_TYPE = -1
 
 Offsets = tuple[int, int]
-"""The first requested log offset, and the offset after the last requested offset."""
+"""A range of log offsets: the first requested offset, and the offset after the last requested one.
+"""
 
 
 class SegmentRows(Protocol):
-    """An object that collects the rows of one segment."""
+    """The interface of an object that collects the rows of one segment."""
 
     def add(self, entry: Entry, offsets: Offsets) -> None:
-        """Add the rows of a complete entry, limited to ``offsets``."""
+        """Adds the rows of a complete entry whose offsets are in the range ``offsets``."""
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
-        """Handle data of the segment that can't be read, or is missing."""
+        """Handles data of the segment that is missing or can't be read. ``position`` is None if the
+        whole segment can't be opened."""
 
     def torn(self, offset: int, position: int, reason: str) -> None:
-        """Handle the incomplete batch at the end of a log, as after a kill of its broker."""
+        """Handles an incomplete batch at the end of a log. A killed broker leaves such a batch."""
 
     @property
-    def waiting(self) -> int:
-        """The number of rows that `take` would return."""
+    def waiting(self) -> int: ...
 
     @property
     def full(self) -> bool:
-        """True if there are enough rows for a batch."""
+        """True if enough rows for one Arrow batch were collected."""
 
     def take(self) -> pa.RecordBatch:
-        """Return the collected rows, and remove the rows from this object."""
+        """Returns the collected rows, and removes them from this object."""
 
 
 class OffsetRows:
@@ -62,7 +63,8 @@ class OffsetRows:
         self._rows = EventRows(segment.partition, names)
 
     def add(self, entry: Entry, offsets: Offsets) -> None:
-        """Decode the records of an entry; unreadable records become a row of kind DAMAGED."""
+        """Decodes the records of an entry. If a record can't be decoded, this record and all later
+        records of the entry become one row of kind DAMAGED."""
         rows, first = self._rows, len(self._rows)
         try:
             add_entry(rows, entry.buffer, entry.header, offsets)
@@ -71,32 +73,28 @@ class OffsetRows:
         rows.place_damage(first, self._file, entry.position)
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
-        """Add a damaged row."""
         self._rows.add_damage(offset, self._file, position, reason)
 
     def torn(self, offset: int, position: int, reason: str) -> None:
-        """Add a row of kind TORN."""
         self._rows.add_damage(offset, self._file, position, reason, TORN)
 
     @property
     def waiting(self) -> int:
-        """The number of rows that `take` would return."""
         return len(self._rows)
 
     @property
     def full(self) -> bool:
-        """True if enough rows were collected; the rows' bytes do not matter, because the rows are
-        small."""
+        """True if enough rows were collected. Their size in bytes does not matter, because each row
+        is small."""
         return len(self._rows) >= ROWS_AT_ONCE
 
     def take(self) -> pa.RecordBatch:
-        """Return the rows as a batch of `EVENTS`, and remove the rows from this object."""
         return self._rows.take()
 
 
 def _unread_offset(rows: EventRows, first: int, entry: Entry) -> int:
-    """Return the offset at which reading of an entry stopped: the offset after the last row of the
-    entry."""
+    """Returns the offset at which decoding of an entry stopped. This offset follows the offset of
+    the entry's last row. If no row was added, it is the entry's base offset."""
     return rows.last_offset + 1 if len(rows) > first else entry.header.base_offset
 
 
@@ -109,7 +107,7 @@ class RecordRows:
         self._bytes = 0
 
     def add(self, entry: Entry, offsets: Offsets) -> None:
-        """Add the records of an entry; a transaction marker adds no row."""
+        """Adds the records of an entry. Transaction markers are skipped."""
         header = entry.header
         try:
             validate_stored(entry.buffer, header)
@@ -128,12 +126,12 @@ class RecordRows:
                 self._bytes += 64 + len(record.key or b"") + len(record.value or b"")
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
-        """Add a row with the damage, without key and value."""
+        """Adds a row that describes the damage. Its key and value are null."""
         damage = {"file": self._segment.file, "position": position, "reason": reason}
         self._row(offset, None, None, NO_TIMESTAMP, None, None, damage)
 
     def torn(self, offset: int, position: int, reason: str) -> None:
-        """Add no row: an incomplete batch never was a record."""
+        """Adds no row, because an incomplete batch was never acknowledged as records."""
 
     def _row(
         self,
@@ -150,16 +148,13 @@ class RecordRows:
 
     @property
     def waiting(self) -> int:
-        """The number of rows that `take` would return."""
         return len(self._rows)
 
     @property
     def full(self) -> bool:
-        """True if there are enough rows, or enough bytes of rows."""
         return len(self._rows) >= ROWS_AT_ONCE or self._bytes >= _BYTES_AT_ONCE
 
     def take(self) -> pa.RecordBatch:
-        """Return the rows as a batch of `SEGMENT_RECORDS`, and remove the rows from this object."""
         count = len(self._rows)
         key, value, offset, time, kind, headers, damage = zip(*self._rows, strict=True)
         columns = {
@@ -178,19 +173,18 @@ class RecordRows:
 
 
 def _header(key: str, value: bytes | None) -> dict[str, Any]:
-    """Convert a header to a row; bytes of its key that are not UTF-8 are replaced, as a column
-    requires.
-    """
+    """Converts a record header to a row. Bytes of its key that are not UTF-8 are replaced, because
+    the column contains strings."""
     return {"key": key.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
             "value": value}  # fmt: skip
 
 
 class StretchRows:
-    """Collects rows of `STRETCHES`, one for each batch, from the headers alone.
+    """Collects rows of `STRETCHES`, one for each batch, from the batch headers alone.
 
-    No checksum is verified and no record is decoded. A timestamp that the broker itself set (with
-    LogAppendTime, or in a transaction marker) shows the log end offset at that time; for the first
-    such timestamp of a segment, an additional row is added.
+    No checksum is verified and no record is decoded. If the broker itself set a timestamp
+    (LogAppendTime, or in a transaction marker), the timestamp shows the log end offset at that
+    time. The first such timestamp of a segment adds one more row.
     """
 
     def __init__(self, segment: Segment) -> None:
@@ -198,10 +192,11 @@ class StretchRows:
         self._rows: list[tuple[int, int, int, int, int]] = []
         self._next = segment.base_offset
         self._is_seen = False
-        """True if a row that shows the log end offset at a time was added."""
+        """True if a row was added that shows the log end offset at a time."""
 
     def add(self, entry: Entry, offsets: Offsets) -> None:  # noqa: ARG002
-        """Add one row; the row of a wrapper of old messages begins after the preceding entry."""
+        """Adds one row. In magic 0 and 1, the row of a compressed wrapper message begins after the
+        preceding entry."""
         header = entry.header
         wrapper = header.record_count == UNKNOWN_COUNT
         base = self._next if wrapper else header.base_offset
@@ -224,25 +219,23 @@ class StretchRows:
             )
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
-        """Add no row: `as=records` shows the damage. A missing segment fails the job."""
+        """Adds no row, because the format `as=records` reports the damage. Raises PipelineError if
+        the segment is missing."""
         if position is None:
             raise PipelineError(f"{self._segment.file}, from offset {offset}: {reason}")
 
     def torn(self, offset: int, position: int, reason: str) -> None:
-        """Add no row for an incomplete batch."""
+        """Adds no row for an incomplete batch."""
 
     @property
     def waiting(self) -> int:
-        """The number of rows that `take` would return."""
         return len(self._rows)
 
     @property
     def full(self) -> bool:
-        """True if there are enough rows."""
         return len(self._rows) >= ROWS_AT_ONCE
 
     def take(self) -> pa.RecordBatch:
-        """Return the rows as a batch of `STRETCHES`, and remove the rows from this object."""
         base, last, first, greatest, size = np.array(self._rows, np.int64).T
         count = len(self._rows)
         columns = {
@@ -261,7 +254,8 @@ class StretchRows:
 def read_segment(
     segment: Segment, rows: SegmentRows, offsets: Offsets = ALL_OFFSETS
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of one segment; unreadable data becomes rows too, and raises no error."""
+    """Yields the rows of one segment. Unreadable data is passed to ``rows.damaged`` or
+    ``rows.torn`` and raises no error here."""
     # The index is read before the log, because a broker appends to the log first.
     indexed = last_indexed(segment.file, segment.base_offset)
     try:
@@ -300,10 +294,8 @@ def read_segment(
 
 
 def _is_behind(entry: Entry, offsets: Offsets) -> bool:
-    """Return True if an entry is after the requested offsets.
-
-    The base offset of a wrapper of old messages is the offset of its last message.
-    """
+    """Returns True if all offsets of an entry are after the requested offsets. A compressed wrapper
+    message of magic 0 and 1 has the offset of its last message as base offset."""
     header = entry.header
     return header.base_offset >= offsets[1] and header.record_count != UNKNOWN_COUNT
 
@@ -311,7 +303,7 @@ def _is_behind(entry: Entry, offsets: Offsets) -> bool:
 def _add_end(
     rows: SegmentRows, file: SegmentFile, tail: Damage | None, missing: str | None
 ) -> None:
-    """Add damage for the unreadable end of a segment, and for records known to be missing."""
+    """Reports the unreadable end of a segment, and records that are known to be missing there."""
     position = file.size if tail is None else tail.position
     said = " ".join(each for each in (tail and tail.reason, missing) if each)
     if tail is not None and tail.torn and missing is None:

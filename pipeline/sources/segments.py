@@ -52,7 +52,7 @@ _ROWS: dict[str, type[RecordRows] | type[OffsetRows] | type[StretchRows]] = {
 
 
 class SegmentsTask(InputPartition):
-    """The segments that one task reads one after the other, and the requested offsets."""
+    """The segments that one task reads one after the other, and the requested range of offsets."""
 
     def __init__(self, segments: Sequence[Segment], offsets: Offsets) -> None:
         super().__init__((segments, offsets))
@@ -61,38 +61,35 @@ class SegmentsTask(InputPartition):
 
 
 class KafkaSegments(DataSource):
-    """The data source; `open_session` registers it."""
+    """The Spark data source `kafka_segments`. `open_session` registers it."""
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """The schema that the option `as` selects."""
+        """Returns the schema that the option `as` selects."""
         return from_arrow_schema(_SCHEMAS[_what(self.options)])
 
     def reader(self, schema: StructType) -> SegmentsReader:  # noqa: ARG002
-        """Return the reader, which plans the tasks and reads the segments."""
         return SegmentsReader(dict(self.options))
 
 
 class SegmentsReader(DataSourceReader):
-    """Plans the tasks on the driver, and reads their segments on executors."""
+    """Plans tasks on the driver, and reads the segments of a task on an executor."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
         self.what = _what(options)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return a task for each segment that can have requested offsets; small segments share a
-        task.
-        """
+        """Returns the tasks. Each segment that may contain requested offsets is in one task, and
+        small segments share a task."""
         segments, offsets = plan(self.options)
         return [SegmentsTask(part, offsets) for part in in_parts(segments)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a task as Arrow batches; a task without segments has none."""
+        """Yields the rows of a task as Arrow batches; nothing for a task without segments."""
         if not isinstance(partition, SegmentsTask):
             return
         for segment in partition.segments:
@@ -100,7 +97,8 @@ class SegmentsReader(DataSourceReader):
 
 
 def plan(options: Mapping[str, str]) -> tuple[list[Segment], Offsets]:
-    """Parse the options to segments and offsets. PipelineError names an invalid option."""
+    """Parses the options. Returns the segments to read and the requested range of offsets. Raises
+    PipelineError for an invalid option."""
     path = options.get("path")
     if not path:
         raise PipelineError("kafka_segments needs a path, such as .load('/var/lib/kafka')")

@@ -1,4 +1,4 @@
-"""The interface of a source: parts of a history that any engine can read."""
+"""The interface of a source: a history whose parts any engine can read."""
 
 from __future__ import annotations
 
@@ -11,84 +11,85 @@ from pipeline.engines.engine import Part
 
 @dataclass(frozen=True)
 class TimesAsked:
-    """The topics and records whose times a run needs.
+    """The topics and offsets of which a run needs the times.
 
-    A source that has all times returns all stretches of these topics. A source that must ask its
-    brokers returns one time for each minute of the window, and the times of the records at these
-    offsets as exactly as possible.
+    A source in files contains all times, and returns all stretches of ``topics``. A source that
+    must request times from brokers returns one time for each minute of the window. Such a source
+    also returns the times of the records at ``offsets``, as exactly as ``moved_bytes`` allows.
     """
 
     topics: Collection[str]
     as_of_ms: int
     since_ms: int | None = None
-    """The start of the window that ends with ``as_of_ms``; None if no start was requested."""
+    """The start of the window, which ends at ``as_of_ms``; None if no start was requested."""
     offsets: Mapping[tuple[str, int], Sequence[int]] = field(default_factory=dict)
-    """The offsets that groups have at both ends of the window, by topic and partition."""
+    """The offsets that groups had committed at the start and at the end of the window, by topic and
+    partition."""
     moved_bytes: int = 0
-    """The bytes that the read of the history moved over the wire; requests for times may move the
-    same number of bytes."""
+    """The number of bytes that reading the history moved over the network. Requests for times may
+    move as many bytes again."""
 
 
 class OfFiles:
-    """Methods that are the same for every source of files."""
+    """Methods that are the same for every source that reads files."""
 
     def hidden(self, topics: Collection[str]) -> Collection[str]:  # noqa: ARG002
-        """Return nothing: files hide no topics."""
+        """Returns an empty result, because files hide no topics."""
         return ()
 
     def moved_bytes(self) -> int:
-        """Return 0: a source of files moves no bytes over the wire."""
+        """Returns 0, because reading files uses no broker connection."""
         return 0
 
 
 class Source(Protocol):
-    """A history that can be read, independently of the engine; a run opens it once.
+    """A history that any engine can read. A run opens it once.
 
-    The events are parts, or Parquet files if the history was written as Parquet: exactly one of
-    `event_parts` and `event_files` is not None. The same is true of stretches, except that both are
-    None if the topics' own records are unknown.
+    Events come from parts, or from Parquet files if the history was written as Parquet: exactly one
+    of `event_parts` and `event_files` is not None. The same applies to `stretch_parts` and
+    `stretch_files`, except that both return None if nothing is known about the topics in which
+    groups committed.
     """
 
     where: str
-    """The name of the source, as given by the user."""
+    """The name of the source, as the user wrote it."""
     cluster_id: str | None
-    """The cluster id; None if unknown."""
 
     def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part] | None:
-        """Return EVENTS of these partitions of `__consumer_offsets`, or of all partitions for None.
-
-        Raise PipelineError if a partition does not exist.
-        """
+        """Returns parts with the EVENTS of these partitions of `__consumer_offsets`; None means all
+        partitions. Raises PipelineError if a partition does not exist."""
 
     def event_files(self) -> Sequence[str] | None:
-        """Return the Parquet files of EVENTS, or folders whose Parquet files are in subfolders by a
-        column."""
+        """Returns Parquet files of EVENTS, or folders that contain the Parquet files in one
+        subfolder for each value of a column."""
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part] | None:
-        """Return STRETCHES of the requested topics; a topic that no longer exists has no rows."""
+        """Returns parts with the STRETCHES of the requested topics. A topic that no longer exists
+        has no rows."""
 
     def stretch_files(self) -> Sequence[str] | None:
-        """The Parquet files of STRETCHES."""
+        """Returns the Parquet files of STRETCHES."""
 
     def topics(self) -> Collection[str] | None:
-        """The ordinary topics whose stretches are parts; None if stretches are files."""
+        """Returns the topics that have stretches, without Kafka's internal topics; None if
+        stretches are files."""
 
     def hidden(self, topics: Collection[str]) -> Collection[str]:
-        """Return the topics among ``topics`` that a broker hides from this client; the result is
-        empty for files."""
+        """Returns those of ``topics`` that a broker hides from this client. For files the result is
+        empty."""
 
     def records_estimate(self) -> int | None:
-        """The approximate number of records of `__consumer_offsets`; None if unknown."""
+        """Returns the approximate number of records in `__consumer_offsets`; None if it is
+        unknown."""
 
     def end_ms(self) -> int | None:
-        """The time in ms until which the history is complete; None means the last record's time.
+        """Returns the time in ms until which the history is complete; None means the time of the
+        last record.
 
-        For a broker, this is the time at which the source was opened; for an archive, this is the
-        time of the last read.
+        For a broker this is the time at which the source was opened. For an archive it is the time
+        of the last read into the archive.
         """
 
     def moved_bytes(self) -> int:
-        """The bytes that the source's own requests have moved over the wire; 0 for files.
-
-        The engine counts the bytes that the read of parts moves.
-        """
+        """Returns the number of bytes that the source's own requests moved over the network; 0 for
+        files. The engine counts the bytes of the parts that it reads."""

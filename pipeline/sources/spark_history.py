@@ -1,9 +1,9 @@
 """`spark.read.format("muster_history")`: the history of offsets as EVENTS, or as a stream.
 
-A broker is read up to its present end, or followed by `spark.readStream`. Folders of segments are
-read once. The options are ``path`` (`HOST:PORT`, or folders of partitions' folders), ``partitions``
-of `__consumer_offsets` (such as `0-3,7`), ``command_config`` (a file of Kafka's client properties,
-on the machine that plans the query) and ``timeout`` in seconds.
+`spark.read` reads a broker up to its present end, and `spark.readStream` follows it. Folders of
+segments can only be read once. The options are ``path`` (`HOST:PORT`, or folders that contain
+partitions), ``partitions`` of `__consumer_offsets` (such as `0-3,7`), ``command_config`` (a file of
+Kafka client properties on the machine that plans the query) and ``timeout`` in seconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from pipeline.sources.wire.source import log_parts
 
 FORMAT: Final = "muster_history"
 Offsets = dict[str, int]
-"""The offset of the next record, by partition of the log. Spark stores these offsets as JSON."""
+"""The offset of the next record to read, by partition of `__consumer_offsets`. Spark stores these
+offsets as JSON."""
 
 
 class HistoryTask(InputPartition):
@@ -49,34 +50,31 @@ class HistoryTask(InputPartition):
 
 
 class MusterHistory(DataSource):
-    """The data source; `open_session` registers it."""
+    """The Spark data source `muster_history`. `open_session` registers it."""
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """The schema of EVENTS."""
         return from_arrow_schema(EVENTS)
 
     def reader(self, schema: StructType) -> HistoryReader:  # noqa: ARG002
-        """Return a reader of the history as it is now."""
+        """Returns a reader of the history up to its present end."""
         return HistoryReader(dict(self.options))
 
     def streamReader(self, schema: StructType) -> HistoryStream:  # noqa: ARG002
-        """Return a reader of a broker's growing history."""
+        """Returns a reader that follows the growing history of a broker."""
         return HistoryStream(dict(self.options))
 
 
 class HistoryReader(DataSourceReader):
-    """Plans tasks on the driver, and reads parts on executors."""
+    """Plans tasks on the driver, and reads the part of a task on an executor."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return a task for each part of the source."""
         where = _path(self.options)
         reach = _reach(self.options)
         source = open_source(where, reach.security, reach.timeout_s)
@@ -88,14 +86,14 @@ class HistoryReader(DataSourceReader):
         return [HistoryTask(part) for part in parts]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a task; an empty history has none."""
+        """Yields the rows of a task; nothing for an empty history."""
         if isinstance(partition, HistoryTask):
             yield from partition.part.read()
 
 
 class HistoryStream(DataSourceStreamReader):
-    """Reads a growing history. Each batch opens new connections, and no connection stays open
-    between two batches."""
+    """Reads a growing history. Each micro-batch opens its own connections and closes them at its
+    end."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
@@ -104,18 +102,16 @@ class HistoryStream(DataSourceStreamReader):
             raise PipelineError(f"{_path(options)} is not a broker: a stream needs HOST:PORT")
 
     def initialOffset(self) -> Offsets:
-        """Return the log start offsets."""
         return self._wanted(self._look().starts)
 
     def latestOffset(self) -> Offsets:  # type: ignore[override]
-        """Return the present log end offsets. Spark 4.2 passes an optional start and limit, 4.0
-        does not.
-        """
+        """Returns the present log end offsets. Spark 4.2 passes an optional start offset and limit,
+        Spark 4.0 passes no arguments."""
         return self._wanted(self._look().ends)
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
-        """Return the present log end offsets. Spark 4.2 passes an optional start and limit, Spark
-        4.0 does not."""
+        """Returns the tasks that read the offsets from ``start`` up to, but not including,
+        ``end``."""
         grown = {int(n): (start.get(n, 0), end[n]) for n in end if end[n] > start.get(n, 0)}
         if not grown:
             return []
@@ -126,7 +122,6 @@ class HistoryStream(DataSourceStreamReader):
         return [HistoryTask(part) for part in log_parts(self.reach, offsets, news.names)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a task."""
         if isinstance(partition, HistoryTask):
             yield from partition.part.read()
 
@@ -147,8 +142,8 @@ def _path(options: Mapping[str, str]) -> str:
 
 
 def _reach(options: Mapping[str, str]) -> Reach:
-    """Parse the addresses and settings of brokers; the addresses are empty if the options name
-    folders."""
+    """Parses the addresses and settings of brokers from the options. The addresses are empty if the
+    options name folders."""
     file = options.get("command_config")
     security: Security = read_settings(Path(file)).security if file else PLAINTEXT
     addresses = addresses_of(_path(options)) or ()

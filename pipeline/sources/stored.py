@@ -1,4 +1,4 @@
-"""Files as a feed for an archive: segments, or tables of an earlier run."""
+"""Reads segments, an archive, or the tables of an earlier run as a feed for an archive."""
 
 from __future__ import annotations
 
@@ -22,30 +22,28 @@ from pipeline.storage.manifest import TopicEnds
 
 
 class StoredFeed:
-    """The feed of a source of files."""
+    """A source of files as a feed."""
 
     def __init__(self, source: Source) -> None:
         self.where = source.where
         self._source = source
 
     def look(self) -> StoredNews:
-        """Implements `Feed.look`."""
         source = self._source
         starts = source.starts() if isinstance(source, FolderSource) else {}
         return StoredNews(source, source.cluster_id, source.end_ms(), starts)
 
     @property
     def said(self) -> list[str]:
-        """Sentences about the damaged files of the source."""
         return said_of(self._source)
 
     @property
     def moved_bytes(self) -> int:
-        """Return 0: files move no bytes over the wire."""
+        """Returns 0, because reading files uses no broker connection."""
         return 0
 
     def close(self) -> None:
-        """Do nothing: no connection is open."""
+        """Does nothing, because no connection is open."""
 
 
 @dataclass
@@ -60,7 +58,8 @@ class StoredNews:
     log_id: str | None = None
 
     def events(self, positions: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
-        """Implements `News.events`. An engine sorts the rows of tables, which are not in order."""
+        """Implements `News.events`. Rows from tables are sorted by an engine, because tables are
+        not in order."""
         parts = self.source.event_parts(None)
         if parts is None:
             with naming_damage(self.source):
@@ -70,9 +69,8 @@ class StoredNews:
             yield from _behind(part, positions).read()
 
     def growth(self, held: Held, known: Mapping[str, TopicEnds]) -> Growth:
-        """Implements `News.growth`. Each row of a topic in files is added once, according to its
-        offsets.
-        """
+        """Implements `News.growth`. Offsets decide which rows of STRETCHES are new, so that each
+        row is added only once."""
         wanted = {topic for topic, _ in held} | set(known)
         topics = {
             topic: TopicEnds(None, dict(ends.ends), self.at_ms) for topic, ends in known.items()
@@ -109,7 +107,8 @@ class StoredNews:
 
 
 def _behind(part: Part, positions: Mapping[int, int]) -> Part:
-    """Return a part without the segments that were read before."""
+    """Returns the part without the segments whose records all come before ``positions``, the next
+    offset of each partition."""
     if not isinstance(part, EventSegments):
         return part
     some = [
@@ -138,7 +137,8 @@ def _sorted_events(files: Sequence[str], positions: Mapping[int, int]) -> Iterat
 
 
 def _asked(files: Sequence[str], schema: pa.Schema, query: str) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a query over the relation ``rows_of_files``."""
+    """Yields the rows of an SQL query. The query reads the files as the relation
+    ``rows_of_files``."""
     with tempfile.TemporaryDirectory(prefix="muster-") as scratch:
         engine = DuckEngine(scratch)
         try:

@@ -1,4 +1,5 @@
-"""The tables of an earlier run as a source: the table `events`, and `stretches` if it exists."""
+"""Reads the tables of an earlier run as a source: the table `events`, and `stretches` if it
+exists."""
 
 from __future__ import annotations
 
@@ -19,38 +20,39 @@ class TablesSource(OfFiles):
     """A source that reads the tables of a store."""
 
     def __init__(self, where: str, store: Store) -> None:
-        """The store must have the table `events`."""
         self.where = where
         self._store = store
         self.cluster_id = store.cluster_id()
 
     def event_parts(self, partitions: Collection[int] | None) -> None:
-        """Return None: the events are files."""
+        """Returns None, because the events are files."""
 
     def event_files(self) -> Sequence[str]:
-        """Implements `Source.event_files`. PipelineError names a file that is damaged."""
+        """Implements `Source.event_files`. Raises PipelineError that names the file if a file is
+        damaged."""
         self.check()
         return self._store.table_files(EVENTS)
 
     def check(self, *, deep: bool = False) -> None:
-        """Raise PipelineError if a local file is damaged; ``deep`` reads files completely."""
+        """Raises PipelineError if a file on this machine is damaged. ``deep`` reads each file
+        completely."""
         for name in (EVENTS, STRETCHES):
             places = self._store.table_files(name) if self._store.has(name) else ()
             here = [place for place in places if os.path.exists(place)]
             check_files(table_files(here), deep=deep)
 
     def stretch_parts(self, asked: TimesAsked) -> None:
-        """Return None: the stretches are files."""
+        """Returns None, because the stretches are files."""
 
     def stretch_files(self) -> Sequence[str] | None:
-        """Implements `Source.stretch_files`; None if the run wrote no stretches."""
+        """Implements `Source.stretch_files`. Returns None if the run wrote no stretches."""
         return self._store.table_files(STRETCHES) if self._store.has(STRETCHES) else None
 
     def topics(self) -> None:
-        """Return None: the stretches are files."""
+        """Returns None, because the stretches are files."""
 
     def records_estimate(self) -> int | None:
-        """Implements `Source.records_estimate`; None if the files are on other machines."""
+        """Implements `Source.records_estimate`. Returns None if the files are on other machines."""
         if not os.path.isdir(self._store.path(EVENTS)):
             return None
         self.check()
@@ -58,4 +60,4 @@ class TablesSource(OfFiles):
         return rows
 
     def end_ms(self) -> None:
-        """Return None: the history is complete until the last record's time."""
+        """Returns None, because the history ends at the time of its last record."""

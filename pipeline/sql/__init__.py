@@ -1,1 +1,1 @@
-"""The tables as SQL for every engine: each function returns the text of one query."""
+"""The tables as SQL for every engine. Each function returns the text of one query."""

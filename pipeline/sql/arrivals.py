@@ -1,7 +1,8 @@
-"""Determines when the records of topics arrived in their logs, independently of their timestamps.
+"""Determines when the records of topics arrived in their logs, even if their timestamps are false.
 
-A record's own timestamp may be false: a producer copies old records, or its clock is wrong. A log
-is written in order, so each record arrived no earlier than every record before it.
+A record's timestamp may be false because a producer copies old records, or because the clock of the
+producer is wrong. A log is written in order, so each record arrived no earlier than every record
+before it.
 """
 
 from __future__ import annotations
@@ -13,21 +14,23 @@ from pipeline.model.events import COMMIT
 from pipeline.model.params import Params
 
 SKEW_MS: Final = 60_000
-"""The maximum distance of a timestamp from its bounds that counts as the small error of a clock."""
+"""The maximum difference in ms between a timestamp and its bounds that counts as a small clock
+error."""
 HOUR_MS: Final = 3_600_000
-"""An hour in ms: Kafka 4 rejects timestamps further in the future
-(`message.timestamp.after.max.ms`).
+"""One hour in ms: the maximum difference of a timestamp from the broker's clock, into the future,
+that Kafka 4 accepts (`message.timestamp.after.max.ms`).
 
-Kafka 4 accepts all past timestamps. So a timestamp that is more than an hour before the timestamp
-of an earlier record is the timestamp of a copy.
+Kafka 4 accepts all timestamps in the past. Therefore a record is a copy if its timestamp is more
+than an hour before that of an earlier record.
 """
 _BUCKET_MS: Final = 600_000
-"""The length in ms of the spans of time in which only the highest committed offset of each group is
-used."""
+"""The length of a time span in ms. In each such span, only the highest committed offset of a group
+is used."""
 
 _KEY: Final = "topic, partition"
 _PLACE: Final = f"PARTITION BY {_KEY} ORDER BY base_offset, last_offset, seen, last_ms"
-"""SQL: the order of a log. The same log end offset may have been seen at several times."""
+"""SQL: a window in the order of the log. The window also orders rows that show the same log end
+offset at several times."""
 _BEFORE: Final = f"{_PLACE} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
 _UP_TO: Final = f"{_PLACE} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 _FROM_HERE: Final = f"{_PLACE} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"
@@ -39,21 +42,22 @@ believed."""
 
 
 def arrivals(d: Dialect, p: Params) -> str:
-    """Return the query of `arrivals`: STRETCHES with their arrivals, from `began_ms` to
-    `arrived_ms`.
+    """Returns the query of `arrivals`: STRETCHES, with the time span from `began_ms` to
+    `arrived_ms` in which the records of each stretch arrived.
 
-    `arrived_ms` never decreases along a log. Log end offsets that were seen (`seen`: a row without
-    records) and the time of the read are certain bounds. A timestamp within these bounds is
-    believed if no other timestamp contradicts it (`_believed`). A record whose timestamp is not
-    believed arrived between its neighbours: at the nearer neighbour if the timestamp is almost
-    equal to the neighbour's time, else about the middle. If possible, the record arrived before the
-    as-of, because the broker returned its log end offset a moment after the as-of.
+    `arrived_ms` never decreases along a log. Certain bounds are the times at which log end offsets
+    were seen (rows with `seen`, which have no records), and the time at which the log was read. A
+    timestamp within the bounds is believed unless another timestamp contradicts it (`_believed`).
 
-    The records may have arrived up to `early_ms` before `arrived_ms` and up to `late_ms` after
-    `arrived_ms`; both are null if the arrival has no lower bound. `latest_ms` is set where copies
-    may end (`_proven`): the records had arrived by that time. `loose_ms` is added to `late_ms` of
-    the records after the first record of a stretch: ListOffsets by time does not return records
-    between two known records that are older than the first known record.
+    A record without a believed timestamp must have arrived between the arrivals of its neighbours
+    in the log. If its timestamp almost equals the arrival of a neighbour, that arrival is assumed,
+    and otherwise the middle between the neighbours. An arrival before the as-of is preferred,
+    because the broker returned the log end offset shortly after the as-of.
+
+    The true arrival is at most `early_ms` before and `late_ms` after `arrived_ms`. Both are null if
+    the arrival has no lower bound. `latest_ms` is set for records that may be copies (`_proven`):
+    they had arrived by this time. `loose_ms` is added to `late_ms` for all records of a stretch but
+    the first, because ListOffsets by time skips records that are older than a record before them.
     """
     early = "least(least_from_ms, coalesce(sure_ms, from_ms))"
     late = "greatest(most_by_ms, coalesce(sure_ms, high_ms))"
@@ -80,8 +84,9 @@ def arrivals(d: Dialect, p: Params) -> str:
 
 
 def _off(disputed: str, between: str) -> str:
-    """Return SQL for the maximum difference between `arrived_ms` and the arrival of a stretch; null
-    if unlimited."""
+    """Returns SQL for the maximum difference between `arrived_ms` and the true arrival of a
+    stretch; null if it is unlimited. ``disputed`` and ``between`` are the SQL of this difference
+    for disputed and for other timestamps."""
     return f"""CASE WHEN latest_ms IS NOT NULL OR coalesce(sure_ms, from_ms) IS NULL THEN NULL
             WHEN disputed THEN CASE WHEN least_from_ms IS NOT NULL THEN greatest({disputed}, 0) END
             WHEN sure_ms IS NOT NULL THEN 0
@@ -90,9 +95,8 @@ def _off(disputed: str, between: str) -> str:
 
 
 def _placed(p: Params) -> str:
-    """Return the CTE `by_then`: each stretch with its own arrival (`then_ms`) and the arrival's
-    bounds.
-    """
+    """Returns the CTE `by_then`. It adds to each stretch its own arrival `then_ms`, and the bounds
+    of this arrival."""
     return f"""
     neighboured AS (
         SELECT *, greatest(after_ms, max({_FIRST_SURE}) OVER ({_BEFORE})) AS low_ms,
@@ -124,12 +128,12 @@ def _placed(p: Params) -> str:
 
 
 def _told(p: Params) -> str:
-    """Return the CTE `arrival_rows`: each stretch with the bounds of its arrival.
+    """Returns the CTE `arrival_rows`: each stretch with the bounds of its arrival, and with its
+    timestamp if this is within the bounds.
 
-    A row also contains the stretch's timestamp if the timestamp is within the bounds. A batch of a
-    file arrives at once (`whole`). A producer buffers no record for an hour, so a batch whose
-    timestamps are further apart arrived at the time of its last timestamp. Commits are rows too: at
-    `read_ms`, the log had reached `base_offset`.
+    All records of a batch in a file arrived at the same time (`whole`). No producer buffers records
+    for an hour, so a batch whose timestamps are further apart arrived at its last timestamp.
+    Commits are rows too: they show that the log had reached `base_offset` at `read_ms`.
     """
     return f"""
     numbered AS (
@@ -164,16 +168,17 @@ def _told(p: Params) -> str:
 
 
 def _believed() -> str:
-    """Return the CTE `believed`: `sure_ms` is the timestamp of a stretch, or null if the timestamp
+    """Returns the CTE `believed`, which adds `sure_ms`: the timestamp of a stretch, or null if it
     is not believed.
 
-    A timestamp more than an hour before the timestamp of an earlier record belongs to a copy. The
-    other timestamps form parts of the log in which they contradict each other: either the higher
-    timestamps or the lower timestamps of a part are false. The query chooses the assumption that
-    leaves fewer timestamps disbelieved. Both assumptions remain possible for a stretch that is
-    `disputed`, which includes a record whose timestamp can't be true. The stretch arrived at
-    `least_from_ms` or later if the high timestamps are false, and at `most_by_ms` or earlier if the
-    low timestamps are false.
+    A timestamp more than an hour before an earlier record's timestamp belongs to a copy. The log is
+    divided into parts within which the other timestamps contradict each other. In each part either
+    the higher or the lower timestamps are false. The query assumes whichever makes fewer timestamps
+    false.
+
+    A stretch is `disputed` if the other assumption is possible too, or if its own timestamp can't
+    be true. It arrived at `least_from_ms` or later if the higher timestamps are false, and at
+    `most_by_ms` or earlier if the lower ones are false.
     """
     return f"""
     kept AS (
@@ -217,15 +222,15 @@ def _believed() -> str:
 
 
 def _proven(p: Params) -> str:
-    """Return the CTE `proven`, which adds `latest_ms` where the first records of a log may be
-    copies.
+    """Returns the CTE `proven`, which adds `latest_ms` for the first records of a log if they may
+    be copies.
 
-    No earlier record contradicts old timestamps at the start of a log. The first records may be
-    copies if the log, by its timestamps, then rests (has no new record) for more than an hour: the
-    copies arrived during that rest. The first records are not copies if there is evidence that the
-    log was written at those times: a group committed an offset within an hour after the record
-    before the offset, or the log end offset was seen. After such evidence, copies contradict the
-    records before them. If nothing follows possible copies, their age is unknown for every as-of.
+    At the start of a log, no earlier record contradicts an old timestamp. The first records may be
+    copies if a gap of more than an hour follows their timestamps: they may have arrived during this
+    gap. They are not copies if something shows that the log was written at their time. Either a
+    group committed an offset within an hour of the timestamp of the record before the offset, or
+    the log end offset was seen. After such evidence, copies contradict the records before them. If
+    no record follows possible copies, their age is unknown.
     """
     no_age_ms = max(p.written_by_ms, p.as_of_ms)
     here = f"PARTITION BY {_KEY}"

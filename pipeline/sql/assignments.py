@@ -1,9 +1,11 @@
-"""The members of KIP-848, KIP-932 and KIP-1071 groups over time, and the partitions that moved
-between them. In a streams group, the partitions are the active tasks, with subtopologies as topics.
+"""The members of consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071)
+over time, and the partitions that moved between members.
 
-A group's epoch says what the members must change; the record of a member's current assignment says
-what the member has done. So the epoch, state and partitions of a member change at its own records,
-and an epoch of the group begins with the members as the previous epoch left them.
+In a streams group, the active tasks count as partitions, and subtopologies as topics. The epoch
+record of a group says what its members must change. The record of a member's current assignment
+says what this member has changed. Therefore a member's epoch, state and partitions change at its
+own records. When a new epoch of the group begins, its members still have what they had in the
+previous epoch.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ from pipeline.sql.groups import (
 )
 
 STATES: Final = ("STABLE", "UNREVOKED", "UNRELEASED")
-"""The states of a member, as `coordinator/consumer/states.py` explains them. Any other number in a
-record is `UNKNOWN`, as in Kafka."""
+"""The names of a member's states; `coordinator/consumer/states.py` explains them. Any other number
+in a record is `UNKNOWN`, as in Kafka."""
 _FIRST_STATE: Final = {"consumer": 0, "share": 0, "streams": 1}
-"""The number of the first of `STATES` in the records of each type of group."""
+"""For each type of group, the number in its records that means the first of `STATES`."""
 
 _EPOCH, _END, _MEMBER, _CURRENT, _GONE = "epoch", "end", "member", "current", "gone"
-"""The roles of records. `_END` is the deletion of a group; `_GONE` is a tombstone of a member."""
+"""The roles of records. `_END` is the deletion of a group, `_GONE` a tombstone of a member."""
 _KINDS: Final = {
     f"{group_type}_group_{kind}": role
     for group_type in GROUP_TYPES
@@ -50,12 +52,12 @@ _ERA: Final = f"{GROUP_KEY}, era"
 
 
 def member_states(d: Dialect, p: Params) -> str:
-    """Return the query of `member_states`, from `group_states` and EVENTS: the rows of ASSIGNMENTS
-    of all times, each with its era.
+    """Returns the query of `member_states`, from `group_states` and EVENTS. The rows are those of
+    ASSIGNMENTS for all times, with the era of the group: the number of its earlier deletions.
 
-    A state that continues from the previous epoch has a row in both. The row of a member that has
-    no record of a current assignment has no state. Partitions are joined to the rows last, because
-    a window function over them would copy them all.
+    A state that continues into the next epoch has a row in each of the two epochs. If a member has
+    no record of a current assignment, the state in its row is null. Partitions are joined last,
+    because a window function would copy them into every row.
     """
     names = PERSON_FIELDS[1:]
     return f"""
@@ -92,8 +94,8 @@ def member_states(d: Dialect, p: Params) -> str:
 
 
 def assignments(d: Dialect, p: Params) -> str:
-    """Return the query of ASSIGNMENTS, from `member_states`: one row for each epoch of a group,
-    member, and state of the member in this epoch."""
+    """Returns the query of ASSIGNMENTS, from `member_states`: one row for each epoch of a group,
+    each member, and each state of the member in the epoch."""
     return f"""
     SELECT *, (unix_millis(ended_at) - unix_millis(began_at)) / 1e3 AS duration_s
     FROM member_states WHERE {p.in_window("ended_at")}
@@ -101,11 +103,11 @@ def assignments(d: Dialect, p: Params) -> str:
 
 
 def _spans() -> str:
-    """Return the CTEs `epochs`, the epochs of groups, numbered by `nth`, and `spans`: the first and
-    last epoch in which a record of a member counts.
+    """Returns two CTEs. `epochs` has the epochs of groups, numbered by `nth`. `spans` has, for each
+    record of a member, the first and the last epoch in which it applies.
 
-    A deletion of the group starts a new era, whose members have no records in the era before. A
-    member's metadata counts until the record of its current assignment, and only then without one.
+    A deletion of the group starts a new era, in which no earlier record of a member applies. A
+    member's metadata record applies until the first record of the member's current assignment.
     """
     roles = " ".join(f"WHEN '{kind}' THEN '{role}'" for kind, role in _KINDS.items())
     chain = f"PARTITION BY {GROUP_KEY} ORDER BY log_offset {_SO_FAR}"
@@ -149,10 +151,10 @@ def _spans() -> str:
 
 
 def _held(d: Dialect) -> str:
-    """Return the CTE `held`: the values of the records of current assignments.
+    """Returns the CTE `held`: the values of the records of current assignments.
 
-    A record has the ids of its topics. A topic whose name no assignment in the history has appears
-    with its id.
+    These records contain topic ids. If no assignment in the history has the name of a topic, its id
+    is used as the name.
     """
     states = " ".join(
         f"WHEN '{group_type}_group_current_member {first + nth}' THEN '{name}'"
@@ -201,14 +203,14 @@ def _held(d: Dialect) -> str:
 
 
 def moves(d: Dialect, p: Params) -> str:
-    """Return the query of PARTITION_MOVES, from `member_states`: one row for each partition that a
-    member received after another member had it.
+    """Returns the query of PARTITION_MOVES, from `member_states`: one row for each time that a
+    member received a partition which another member had before.
 
     A member has a partition from the record that assigns it until the first record without it, or
-    the removal of the member. A partition that the member must revoke still belongs to the member.
-    A static member is the same member under any member id. After a deletion of the group, or its
-    conversion to a classic group, the partitions have no previous owner. Share groups are left out,
-    because a partition of a share group has any number of owners.
+    until the member is removed. A partition that the member must revoke still belongs to it. A
+    static member stays the same member under a new member id. After a deletion of the group, or its
+    conversion to a classic group, partitions have no previous owner. Share groups are left out,
+    because several members may own the same partition.
     """
     columns = {"member_id": "member", "taken": "taken", "revoking_at": "revoking_at",
                "released_at": "released_at"}  # fmt: skip
@@ -235,10 +237,8 @@ def moves(d: Dialect, p: Params) -> str:
 
 
 def _stints(d: Dialect) -> str:
-    """Return the CTE `stints`: from when to when a member had a partition.
-
-    `stay` counts the times that a member joined its group with the same member id.
-    """
+    """Returns the CTE `stints`: the time spans in which a member had a partition. `stay` numbers
+    the periods between joining and leaving of a member id."""
     rows = f"PARTITION BY {_ERA}, member_id"
     own = f"{_ERA}, member_id, stay, topic, partition"
     fields = ("life", "generation", "group_instance_id", "client_id", "client_host", "began_at")

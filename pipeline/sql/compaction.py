@@ -21,19 +21,19 @@ from pipeline.sql.groups import PERSON_FIELDS
 from pipeline.sql.offsets import ROLLED_BACK
 
 _RECORD_BYTES: Final = 9
-"""The bytes of lengths, deltas and counts in a small record of magic 2, without key and value."""
+"""The number of bytes in a small record of magic 2 for lengths, deltas and counts, without key and
+value."""
 _KEY: Final = "log_partition, of, group_id, topic, partition, member_id, pattern, raw_key"
 
 
 def compaction(d: Dialect, p: Params) -> str:
-    """Return the query of COMPACTION: the records that the cleaner would remove from each
-    partition.
+    """Returns the query of COMPACTION, from EVENTS and `offset_records`: the records of each
+    partition that the log cleaner would remove.
 
-    The query reads EVENTS and `offset_records`. A record is superseded if a later record has the
-    same key, or if its transaction was aborted. A tombstone that is the last record of its key is
-    removed later, after `delete.retention.ms`; a transaction marker is removed when no record of
-    its transaction is left. Bytes are estimated from the content of the records, without
-    compression.
+    A record is superseded if a later record has the same key, or if its transaction was aborted. A
+    tombstone that is the last record of its key is removed later, after `delete.retention.ms`. A
+    transaction marker is removed once no record of its transaction is left. Bytes are estimated
+    from the content of records without compression.
     """
     no_key = f"(of = '{UNKNOWN}' AND raw_key IS NULL)"
     last = d.struct(log_offset="log_offset", gone="gone", bytes="bytes")
@@ -76,10 +76,8 @@ def compaction(d: Dialect, p: Params) -> str:
 
 
 def _bytes(d: Dialect) -> str:
-    """Return SQL for a record's size in bytes, according to docs/formats/consumer-offsets.md.
-
-    A string has a length of two bytes.
-    """
+    """Returns SQL for the size of a record in bytes, according to docs/formats/consumer-offsets.md.
+    The length of a string takes two bytes."""
 
     def size(column: str) -> str:
         return f"coalesce({d.bytes(column)}, 0)"

@@ -8,11 +8,12 @@ from pipeline.sql.sums import whole_sum
 
 
 def window(d: Dialect, p: Params, *, by_topic: bool) -> str:
-    """Return a query with one row for each group, or each topic of a group, that the window shows.
+    """Returns the query that has one row for each group in the window, or for each topic of each
+    group.
 
-    The window is from `since_ms` to the as-of, and the tables `commits`, `lag` and `churn` must
-    cover it. The lag of a group is the sum over its partitions, at the end of the step with the
-    largest sum.
+    The window is from `since_ms` to the as-of. The tables `commits`, `lag` and `churn` must cover
+    it. A group's lag is the sum over its partitions, in the step of the window with the largest
+    sum.
     """
     assert p.since_ms is not None
     key = "group_id, topic" if by_topic else "group_id"

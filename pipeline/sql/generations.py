@@ -1,10 +1,10 @@
-"""The generations of groups with their members, changes and durations, and the restless members.
+"""The generations of groups with their members, changes and durations, and the members that caused
+the most generations.
 
-For a KIP-848, KIP-932 or KIP-1071 group, a generation is an epoch. A log may have several records
-of one generation: Kafka writes the group again when a static member returns under a new member id.
-The row of a generation has the time of its first record and the values of its last.
-
-A deleted group starts a new life: `life` counts the deletions before it.
+In consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071), a generation is
+an epoch. A log may contain several records of one generation: Kafka writes the group again when a
+static member returns under a new member id. The row of a generation has the time of its first
+record and the values of its last record. `life` counts how often the group was deleted before.
 """
 
 from __future__ import annotations
@@ -18,23 +18,22 @@ from pipeline.sql.groups import CLASSIC, FIRST_EPOCH, GROUP_KEY, PERSON_FIELDS
 FIRST, FIRST_SEEN, EMPTIED = "first", "first seen", "emptied"
 JOINED, LEFT, JOINED_AND_LEFT = "joined", "left", "joined and left"
 SAME_MEMBERS: Final = "same members"
-"""The reason of a generation with the same members: a member changed its subscription, the leader
-rejoined, or a topic changed."""
+"""The reason of a generation whose members did not change: a member changed its subscription, the
+leader rejoined, or a topic changed."""
 CONVERTED: Final = "converted to "
-"""The prefix of a change to another group type; the name of the type follows the prefix."""
+"""The beginning of the reason "converted to another group type". The name of the type follows."""
 
 RATE_FROM_S: Final = 600
-"""The number of observed seconds below which the rate of rebalances per hour is null."""
+"""The minimum observed time in seconds for a rate of rebalances per hour. The rate is null for a
+shorter time."""
 
 INT_MAX: Final = 2**31 - 1
 _LIFE: Final = f"{GROUP_KEY}, life"
 
 
 def generations(d: Dialect, p: Params) -> str:
-    """Return the query of GENERATIONS: one row for each group, life and generation.
-
-    The query reads `group_states`. Its last join adds the members, because a window function over
-    the members would copy them all.
+    """Returns the query of GENERATIONS, from `group_states`: one row for each group, life and
+    generation. Members are joined last, because a window function would copy them into every row.
     """
     topics = d.struct(topic="coalesce(h.topic, h.topic_id)", partitions="h.partitions")
     whole = d.struct(
@@ -64,11 +63,9 @@ def generations(d: Dialect, p: Params) -> str:
 
 
 def churn(d: Dialect, p: Params) -> str:
-    """Return the query of CHURN, from GENERATIONS: how often each group rebalanced.
-
-    `rebalances` includes generations that are not in the log, according to the gaps between the
-    numbers of the generations in the log.
-    """
+    """Returns the query of CHURN, from GENERATIONS: how often each group rebalanced. `rebalances`
+    also counts the generations that are missing in the log: their number follows from the gaps
+    between the generations in the log."""
     latest = d.struct(life="life", log_offset="log_offset")
     watched = "(unix_millis(until) - unix_millis(first_at)) / 1e3"
     return f"""
@@ -99,11 +96,11 @@ def churn(d: Dialect, p: Params) -> str:
 
 
 def restless_members(d: Dialect, p: Params) -> str:
-    """Return the query of RESTLESS_MEMBERS, from GENERATIONS: the members that caused most
+    """Returns the query of RESTLESS_MEMBERS, from GENERATIONS: the members that caused the most
     generations.
 
-    A member is identified by client id, host and instance id, because it has a new member id after
-    each join. `share` is the share of all generations of the group.
+    A member is identified by client id, host and instance id, because each join may give it a new
+    member id. `share` is the member's share of all generations of the group.
     """
     names = ", ".join(f"who.{name} AS {name}" for name in PERSON_FIELDS)
     return f"""
@@ -128,10 +125,11 @@ def restless_members(d: Dialect, p: Params) -> str:
 
 
 def _counted(p: Params) -> str:
-    """Return the CTE `counted`: the generations, numbered by `nth` from 1 in each life.
+    """Returns the CTE `counted`: the generations, numbered by `nth` from 1 in each life. `counts`
+    is false for generations that began before the window.
 
-    `counts` is false for generations that began before the window. Generation 0 is left out,
-    because Kafka 4 writes generation 0 when it creates a group, before any member joined.
+    Generation 0 is left out, because Kafka 4 writes it when it creates a group, before any member
+    joins.
     """
     return f"""
     counted AS (
@@ -142,9 +140,8 @@ def _counted(p: Params) -> str:
 
 
 def folded(d: Dialect) -> str:
-    """Return the CTE `generation_rows`, from `group_states`: one row for each generation, numbered
-    by `nth` from 1 in a life.
-    """
+    """Returns the CTE `generation_rows`, from `group_states`: one row for each generation, numbered
+    by `nth` from 1 in each life."""
     chain = f"PARTITION BY {_LIFE} ORDER BY log_offset"
     fields = ("protocol_type", "protocol", "leader", "leader_is", "member_count")
     last = d.struct(**{name: name for name in fields})
@@ -191,9 +188,8 @@ def folded(d: Dialect) -> str:
 
 
 def _numbered() -> str:
-    """Return two CTEs: `numbered` compares each generation with the previous; `peopled` adds its
-    members.
-    """
+    """Returns two CTEs. `numbered` compares each generation with the previous one, and `peopled`
+    adds the members."""
     chain = f"PARTITION BY {_LIFE} ORDER BY log_offset"
     return f"""
     numbered AS (
@@ -214,10 +210,11 @@ def _numbered() -> str:
 
 
 def _changed(d: Dialect) -> str:
-    """Return the CTE `changed`: the members that joined since the previous generation, or left.
+    """Returns the CTE `changed`: for each generation, the members that joined or left since the
+    previous one.
 
-    The members of the first generation in the log count as joined only if that generation is the
-    group's first.
+    The members of the earliest generation in the log count as joined only if it is the first
+    generation of the group.
     """
     stay = f"PARTITION BY {_LIFE}, who ORDER BY nth"
     person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
@@ -244,10 +241,8 @@ def _changed(d: Dialect) -> str:
 
 
 def _moved(d: Dialect) -> str:
-    """Return the CTE `moved`: the partitions that had another owner in the previous generation.
-
-    Share groups are left out, because a partition of a share group has any number of owners.
-    """
+    """Returns the CTE `moved`: for each generation, the partitions that another member owned in the
+    previous one. Share groups are left out, because several members may own the same partition."""
     hands = f"PARTITION BY {_LIFE}, topic, partition ORDER BY nth"
     move = d.struct(
         topic="topic", partition="partition", from_member="from_member", to_member="member_id"
@@ -278,8 +273,8 @@ def _moved(d: Dialect) -> str:
 
 
 def _change(d: Dialect) -> str:
-    """Return SQL for the reason of a generation, according to its members and the previous
-    generation."""
+    """Returns SQL for the reason of a generation. It follows from the members of this and of the
+    previous generation."""
     came, went = (f"coalesce({d.size(f'c.{name}')}, 0) > 0" for name in ("joined", "gone"))
     return f"""
     CASE WHEN n.nth = 1 AND n.told_before THEN '{FIRST}' WHEN n.nth = 1 THEN '{FIRST_SEEN}'
@@ -290,7 +285,7 @@ def _change(d: Dialect) -> str:
 
 
 def _identity(member: str) -> str:
-    """Return SQL for the identity of a member across joins: the instance id of a static member,
-    else the member id."""
+    """Returns SQL that identifies a member across joins: the instance id of a static member,
+    otherwise the member id."""
     instance = f"({member}).group_instance_id"
     return f"coalesce('i:' || {instance}, 'm:' || ({member}).member_id)"

@@ -1,9 +1,10 @@
-"""Groups of every kind as one relation: each state of a group, with its members.
+"""The states of groups of every kind as one relation, with the members of each state.
 
-A classic group writes its whole state in one record. A KIP-848, KIP-932 or KIP-1071 group writes an
-epoch record and member records. The records of members that joined or left precede the epoch
-record; the records of target and current assignments follow it. So a member's subscription counts
-from the next epoch record on, and its assignment from the epoch record before it.
+A classic group writes its whole state in one record. Consumer groups (KIP-848), share groups
+(KIP-932) and streams groups (KIP-1071) write epoch records and member records. The records of
+members that joined or left precede the epoch record. The records of target and current assignments
+follow it. Therefore a member's subscription applies from the next epoch record on, and its
+assignment from the epoch record before it.
 """
 
 from __future__ import annotations
@@ -28,36 +29,36 @@ CLASSIC: Final = "classic"
 PERSON_FIELDS: Final = ("member_id", "group_instance_id", "client_id", "client_host")
 MEMBER_FIELDS: Final = (*PERSON_FIELDS, "subscription", "pattern", "assignment")
 FIRST_EPOCH: Final = 2
-"""The highest first epoch of a KIP-848, KIP-932 or KIP-1071 group: 1 until Kafka 4.2, 2 since 4.3.
-"""
+"""The highest first epoch of a consumer, share or streams group: 1 until Kafka 4.2, 2 since Kafka
+4.3."""
 
 OF_MEMBERS: Final = "(coalesce(alive, false) AND coalesce(protocol_type, '') <> '')"
-"""SQL condition on a state: the group has or had members, though it may be empty now.
+"""SQL condition on a state: the group has or once had members, even if it is empty now.
 
-The condition is false for a group in which only standalone consumers commit: a group that never had
-members (Kafka 4 writes such a group without a protocol type), or a deleted group.
+It is false for a deleted group, and for a group that never had members, in which only standalone
+consumers commit. Kafka 4 writes a group that never had members without a protocol type.
 """
 
 _STATE, _END, _MEMBER, _TARGET, _CURRENT = "state", "end", "member", "target", "current"
 _DOUBT, _DAMAGE = "doubt", "damage"
-"""The roles of records that could not be understood: `_DOUBT` is a record of one group; `_DAMAGE`
-may have been a record of any group."""
+"""Roles of records that could not be understood. `_DOUBT` is a record of a known group, and
+`_DAMAGE` may have been a record of any group."""
 _SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 
 
 def group_states(d: Dialect, p: Params) -> str:
-    """Return the query of `group_states`, from EVENTS: each state of a group, in the order of the
+    """Returns the query of `group_states`, from EVENTS: each state of a group, in the order of the
     log.
 
-    A row with `own` true is a record of the group itself: a generation or an epoch, or, with
-    `alive` false, the deletion of the group. A conversion to another kind is not a deletion. A
-    group may have one more row after the last row with `own` true, for members that changed later
-    or for records that were not understood. `known` is false if such records may have changed the
+    A row with `own` comes from a record of the group itself: a generation, an epoch, or a deletion,
+    which sets `alive` to false. A conversion to another group type is not a deletion. The last row
+    of a group may come from later records of members, or from records that were not understood; its
+    `own` is false. `known` is false if records that were not understood may have changed the
     members.
 
-    Members have PERSON, `subscription`, `pattern` (a regular expression) and `assignment`, the
-    target assignment; see `assigned` for the tasks of a streams group. Records of the kinds
-    `_current_member` have the current assignment.
+    A member has the fields of PERSON, `subscription`, `pattern` (a regular expression) and
+    `assignment`, which is the target assignment; `assigned` explains the tasks of a streams group.
+    Current assignments are not in this relation, but in the EVENTS of the kinds `_current_member`.
     """
     return f"""
     WITH {_records()}, {_turns()}, {_numbered()}, {_stays(d)}, {_memberships(d)},
@@ -84,7 +85,8 @@ def group_states(d: Dialect, p: Params) -> str:
 
 
 def _stated(d: Dialect) -> str:
-    """Return the CTE `stated`: the states, each with the values of the group's own last record."""
+    """Returns the CTE `stated`: the states, each with the values of the last record of the group
+    itself."""
     names = ("log_offset", "protocol_type", "generation", "protocol", "leader", "state_at")
     whole = d.struct(
         alive=f"role = '{_STATE}'", group_type="own_type", **{name: name for name in names}
@@ -110,34 +112,32 @@ def _classic_members(d: Dialect) -> str:
 
 
 def kinds_of(*ends: str) -> list[str]:
-    """Return the kinds of group records with these endings, in KIP-848, KIP-932 and KIP-1071
-    groups.
-
-    ``kinds_of("_epoch")`` returns the kinds of epoch records.
-    """
+    """Returns the kinds of group records that end with one of ``ends``, for consumer, share and
+    streams groups. ``kinds_of("_epoch")`` returns the kinds of epoch records."""
     return [kind for kind in RECORD_KINDS.values() if kind.endswith(ends)]
 
 
 def assigned(d: Dialect, member: str) -> str:
-    """Return SQL for the assignment in a record of a member's target or current assignment.
+    """Returns SQL for the assignment in a record of a target or a current assignment. The record
+    has the columns of EVENTS.
 
-    The record has the columns of EVENTS, and ``member`` is the only element of `members`. The
-    active tasks of a streams group are only in `details`; the id of a subtopology is the topic.
+    ``member`` is the SQL of the only element of `members`. For a streams group the assignment is
+    the active tasks, which are in `details`; the id of a subtopology is used as the topic.
     """
     tasks = d.tasks("get_json_object(details, '$.active_tasks')")
     return f"coalesce(({member}).assignment, {tasks})"
 
 
 def quoted(texts: Iterable[str]) -> str:
-    """Return texts as a list of SQL literals for `IN`."""
+    """Returns the texts as a list of SQL literals for `IN`."""
     return "(" + ", ".join(f"'{text}'" for text in texts) + ")"
 
 
 def _records() -> str:
-    """Return the CTE `records`: the records of groups, each with its role for its group.
+    """Returns the CTE `records`: the records of groups, each with its role.
 
-    Damage has one row in each group that the log of its partition names, at the offset of the last
-    damage.
+    Damaged records may belong to any group. Therefore the last damaged record of a partition has
+    one row for each group of this partition.
     """
     roles = {
         _STATE: [GROUP, *kinds_of("_epoch")],
@@ -181,7 +181,7 @@ def _records() -> str:
 
 
 def member_kinds() -> list[str]:
-    """Return the kinds of records that describe a member."""
+    """Returns the kinds of the records that contain a member's metadata."""
     return [f"{group_type}_group_member" for group_type in GROUP_TYPES]
 
 
@@ -190,11 +190,12 @@ def _with_tombstones(kinds: Iterable[str]) -> list[str]:
 
 
 def _turns() -> str:
-    """Return the CTE `turns`: the records, with a mark on the records that make a state.
+    """Returns the CTE `turns`: the records, where `turn` marks the records of a group itself: its
+    epochs, generations and deletion.
 
-    The marked records are the group's own records (turns), and at most one record after the last
-    turn. If a record of another kind follows a group's tombstone in the same batch, the two records
-    are a conversion: the coordinator writes both records at the same time.
+    A tombstone of a group is not marked if a record of another group type follows it in the same
+    batch. Such a pair is a conversion, because the coordinator writes both records at the same
+    time.
     """
     chain = f"PARTITION BY {GROUP_KEY} ORDER BY log_offset"
     whole = f"role = '{_END}' OR kind = '{GROUP}'"
@@ -222,10 +223,9 @@ def _turns() -> str:
 
 
 def _numbered() -> str:
-    """Return the CTE `numbered`: the turns, with the number of each state and its era.
-
-    States of the same era have members in common. A tombstone of the group ends an era.
-    """
+    """Returns the CTE `numbered`: the records, with the number and the era of the state to which
+    each belongs. A tombstone of the group ends an era, and members never continue into the next
+    era."""
     later = (
         f"log_offset > coalesce(last_turn, -1) AND (role IN {quoted((_MEMBER, _DOUBT, _DAMAGE))}"
         f" OR (role = '{_CURRENT}' AND last_turn IS NULL AND NOT gone))"
@@ -252,11 +252,11 @@ def _numbered() -> str:
 
 
 def _stays(d: Dialect) -> str:
-    """Return the CTE `staying`: the first and last state in which each member was in its group.
+    """Returns the CTE `staying`: for each member, the first and the last state in which it was in
+    its group. Only consumer, share and streams groups are included.
 
-    The CTE covers KIP-848, KIP-932 and KIP-1071 groups. A member has its target assignment, or its
-    current assignment if compaction removed the target assignment. Both assignments count only
-    after the member joined.
+    A member's assignment is its target assignment, or its current assignment if compaction removed
+    the target. An assignment applies only after the member joined.
     """
     chain = f"PARTITION BY {GROUP_KEY}, era, member_id ORDER BY since_nth, log_offset"
 
@@ -309,9 +309,8 @@ def _stays(d: Dialect) -> str:
 
 
 def _memberships(d: Dialect) -> str:
-    """Return the CTE `memberships`: the members of each state, and the assignor that most of them
-    prefer.
-    """
+    """Returns the CTE `memberships`: the members of each state, and the assignor that most of these
+    members prefer."""
     return f"""
     present AS (
         SELECT {GROUP_KEY}, n.nth AS nth, member, protocol

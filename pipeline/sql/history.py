@@ -7,10 +7,8 @@ from pipeline.model.params import Params
 
 
 def events(d: Dialect, p: Params) -> str:
-    """Return the query of the table `events`: all rows of EVENTS."""
     return "SELECT * FROM events"
 
 
 def stretches(d: Dialect, p: Params) -> str:
-    """Return the query of the table `stretches`: STRETCHES of the selected topics."""
     return "SELECT * FROM stretches"

@@ -1,9 +1,9 @@
 """The lag of groups over time, and whether they will catch up.
 
-A group's offset at the end of a step is the last offset that it had committed by then. Steps
-without commits repeat this offset up to the as-of, because a stopped group also falls behind. Log
-end offsets and record ages follow the arrival of records (`arrivals.arrivals`), not their
-timestamps.
+A group's offset at the end of a time step is the last offset that it had committed by then. Steps
+without commits repeat this offset up to the as-of, because the lag of a stopped group grows too.
+Log end offsets and ages of records follow from the arrival of records (`arrivals.arrivals`), not
+from their timestamps.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from pipeline.sql.arrivals import SKEW_MS
 from pipeline.sql.groups import OF_MEMBERS
 
 MOST_ROWS: Final = 10_000_000
-"""The maximum number of rows of a lag table: steps are longer if minutes would make more rows."""
+"""The maximum number of rows of a lag table. If steps of a minute would exceed it, longer steps are
+used."""
 STEPS_MS: Final = tuple(60_000 * n for n in (1, 5, 15, 60, 360, 1440))
 RECENT_MINUTES: Final = 10
-"""The number of minutes before the as-of from which the current rates are computed."""
+"""The number of minutes before the as-of over which the current rates are computed."""
 _KEY: Final = "group_id, topic, partition"
 
 CAUGHT_UP, CATCHING_UP, LEVEL = "caught up", "catching up", "level"
@@ -40,8 +41,8 @@ _VERDICT: Final = f"""
 
 
 def lag_steps(d: Dialect, p: Params) -> str:
-    """Return a query of one row: the steps of LAG, from `first_ms` to `last_ms`, which is the start
-    of the last step."""
+    """Returns the query of the time steps of LAG, in one row: the length of a step, and the starts
+    of the first (`first_ms`) and of the last step (`last_ms`)."""
     steps = " UNION ALL ".join(f"SELECT CAST({each} AS BIGINT) AS step_ms" for each in STEPS_MS)
     span_ms = p.as_of_ms - p.lag_since_ms
     return f"""
@@ -59,9 +60,8 @@ def lag_steps(d: Dialect, p: Params) -> str:
 
 
 def recent_steps(d: Dialect, p: Params) -> str:
-    """Return the query of the last RECENT_MINUTES as steps, from which the current rates are
-    computed.
-    """
+    """Returns the query of the time steps in the last RECENT_MINUTES, from which the current rates
+    are computed."""
     first_ms = p.as_of_ms - RECENT_MINUTES * STEPS_MS[0] - 1
     return f"""
     SELECT step_ms, {_begin(str(first_ms))} AS first_ms, {_begin(str(p.as_of_ms - 1))} AS last_ms
@@ -70,17 +70,19 @@ def recent_steps(d: Dialect, p: Params) -> str:
 
 
 def lag(d: Dialect, p: Params) -> str:
-    """Return the query of LAG: the lag of each group at the end of each step of the window.
+    """Returns the query of LAG: the lag of each group at the end of each time step of the window.
 
-    The lag in seconds is the age of the first unread record. It is a lower bound, and its precision
-    is null, if the record's age has no upper bound. Both are null if nothing is known of the
-    topic's records. An age is never below 0, so its error towards 0 is at most the age itself.
+    The lag in seconds is the age of the first unread record. If this age has no upper bound, the
+    lag is a lower bound and its precision is null. The lag in seconds and its precision are null if
+    nothing is known about the records of the topic. An age is never below 0, so it is too large by
+    at most its own value.
     """
     return _lag(d, p, "lag_steps")
 
 
 def recent_lag(d: Dialect, p: Params) -> str:
-    """Return the query of LAG for the last RECENT_MINUTES before the as-of, for any window."""
+    """Returns the query of LAG for the last RECENT_MINUTES before the as-of, independently of the
+    window."""
     return _lag(d, p, "recent_steps")
 
 
@@ -125,7 +127,7 @@ def _lag(d: Dialect, p: Params, steps: str) -> str:
 
 
 def _held(d: Dialect, p: Params, steps: str) -> str:
-    """Return the CTE `held`: each group's committed offset at the end of each step."""
+    """Returns the CTE `held`: each group's committed offset at the end of each time step."""
     steps_held = d.numbers("CAST(0 AS BIGINT)", "CAST((until_ms - begin_ms) / step_ms AS BIGINT)")
     return f"""
     dated AS (
@@ -160,13 +162,13 @@ def _held(d: Dialect, p: Params, steps: str) -> str:
 
 
 def _ends(d: Dialect, p: Params) -> str:
-    """Return the CTE `ends`: the log end and start offset of each partition at the end of each
-    step.
+    """Returns the CTE `ends`: the log start and end offset of each partition at the end of each
+    time step.
 
-    A log start offset that was seen holds for the minute before, because a run reads it after its
-    as-of. `known_end` and `known_start` are upper bounds at the as-of: records that had begun to
-    arrive by then may have been in the log. A group that has read up to an offset proves that the
-    log had reached this offset, despite other timestamps.
+    A run reads the log start offset after its as-of, so a log start offset that was seen applies to
+    the minute before it too. `known_start` and `known_end` are upper bounds at the as-of. They
+    include records that had begun to arrive by then. If a group has read up to an offset, the log
+    had reached this offset, whatever the timestamps say.
     """
     stretch = d.struct(
         base_offset="base_offset",
@@ -218,15 +220,16 @@ def _ends(d: Dialect, p: Params) -> str:
 
 
 def catch_up(d: Dialect, p: Params) -> str:
-    """Return the query of CATCH_UP: whether each group will catch up in each partition.
+    """Returns the query of CATCH_UP: whether each group will catch up in each partition.
 
-    The verdict follows the rates of the last RECENT_MINUTES. `never` is true if the group falls
-    behind, or has stopped with unread records. A partition whose offset was deleted before the
-    as-of, or whose lag is unknown, has no row.
+    The verdict follows from the rates of the last RECENT_MINUTES. `never` is true if the group
+    falls behind, or has stopped with unread records. A partition has no row if its committed offset
+    was deleted before the as-of, or if its lag is unknown.
 
-    The verdict for a group without members is `nobody runs it`, unless the offset advanced after
-    the group became empty: a consumer may commit without being a member. Only such consumers commit
-    in a group that never had members or was deleted; the member count of such a group is null.
+    A group without members has the verdict `nobody runs it`, unless its offset advanced after the
+    group became empty: standalone consumers commit without being members. In a group that was
+    deleted or never had members, only standalone consumers can commit; the member count of such a
+    group is null.
     """
     columns = ("as_of", "committed_at", "committed_offset", "end_offset", "lag_records",
                "lost_records", "lag_s", "lag_precision_s")  # fmt: skip

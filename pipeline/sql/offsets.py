@@ -1,13 +1,14 @@
-"""The committed offsets of groups as the coordinator had them: commits and their rates.
+"""The committed offsets of groups as the coordinator had them, and the rates of commits.
 
-A plain commit counts from its record on. The commits of a transaction count from the transaction's
-COMMIT marker on, and only if their records are newer than the record of the offset that counts at
-that time: Kafka's coordinator compares the offsets of the records. So a plain commit or a tombstone
-between a transaction's commit and its marker wins.
+A plain commit takes effect at its own record. The commits of a transaction take effect at the
+transaction's COMMIT marker. They do so only if their records are newer than the record of the
+offset that is in effect by then, because Kafka's coordinator compares the log offsets of the
+records. Therefore a plain commit or a tombstone that was written between the transaction's commit
+and its marker wins.
 
-If an earlier marker of a higher producer epoch precedes a commit, the commit was written after the
-end of its transaction. A later marker does not make such a commit count: the broker ignores the
-commit when the broker loads the log, as these tables do (docs/internals/transactions.md).
+A commit with a lower producer epoch than an earlier marker was written after the end of its
+transaction. No later marker makes it take effect: the broker ignores such a commit when it loads
+the log, and so do these tables (docs/internals/transactions.md).
 """
 
 from __future__ import annotations
@@ -19,22 +20,18 @@ from pipeline.model.events import COMMIT, COMMIT_TOMBSTONE, COMMITTED, MARKER
 from pipeline.model.params import Params
 
 KEY: Final = "log_partition, group_id, topic, partition"
-"""The columns that identify the commits of a group in a partition. All records of a group are in
-one
-partition of the log."""
+"""The columns that identify a group's offset in a partition. All records of one group are in the
+same partition of `__consumer_offsets`."""
 
 TAKEN, SUPERSEDED, ROLLED_BACK, OPEN = "committed", "superseded", "aborted", "open"
-"""Outcomes of a commit in a transaction. `SUPERSEDED`: the transaction was committed, but a newer
-offset already counted."""
+"""Outcomes of a commit in a transaction. `SUPERSEDED` means that the transaction was committed, but
+a newer offset was already in effect."""
 
 
 def offset_records(d: Dialect, p: Params) -> str:
-    """Return the query of `offset_records`, from EVENTS: every commit and tombstone with its
-    `outcome`.
-
-    The outcome says whether the offset ever counted. The offset counts from the log offset
-    `effect_offset` and the time `effect_at` on.
-    """
+    """Returns the query of `offset_records`, from EVENTS: every commit and tombstone with its
+    `outcome`, which says whether it ever took effect. If so, the columns `effect_offset` and
+    `effect_at` have the log offset and the time at which it took effect."""
     return f"""
     WITH marked AS (
         SELECT log_partition, log_offset, producer_id, written_at, marker,
@@ -86,9 +83,8 @@ def offset_records(d: Dialect, p: Params) -> str:
 
 
 def offset_changes(d: Dialect, p: Params) -> str:
-    """Return the query of `offset_changes`: the offsets that ever counted, each with the previous
-    offset.
-    """
+    """Returns the query of `offset_changes`: the commits and tombstones that took effect, each with
+    the previous offset."""
     return f"""
     SELECT {KEY}, kind, log_offset, effect_offset, effect_at AS at, committed_offset, leader_epoch,
         metadata, commit_at, expire_at, producer_id, marker_offset,
@@ -100,7 +96,8 @@ def offset_changes(d: Dialect, p: Params) -> str:
 
 
 def held_at(at_ms: int) -> str:
-    """Return a query of each topic, partition and offset that a group had at a time in ms."""
+    """Returns the query of the offsets that groups had committed by the time ``at_ms``, by topic
+    and partition."""
     return f"""
     SELECT DISTINCT topic, partition, committed_offset FROM (
         SELECT topic, partition, committed_offset, kind,
@@ -113,8 +110,8 @@ def held_at(at_ms: int) -> str:
 
 
 def commits(d: Dialect, p: Params) -> str:
-    """Return the query of COMMITS: each commit that counted, with the previous commit of its group
-    and partition."""
+    """Returns the query of COMMITS: each commit that took effect, with the previous commit of the
+    group in this partition."""
     return f"""
     SELECT c.*, c.at AS committed_at, t.at AS record_at, t.precision_s AS record_at_precision_s,
         (unix_millis(c.at) - unix_millis(c.previous_at)) / 1e3 AS since_previous_s,
@@ -131,7 +128,8 @@ def commits(d: Dialect, p: Params) -> str:
 
 
 def transactional_commits(d: Dialect, p: Params) -> str:
-    """Return the query of TRANSACTIONAL_COMMITS: the commits in transactions and their outcomes."""
+    """Returns the query of TRANSACTIONAL_COMMITS: the commits in transactions, and their
+    outcomes."""
     return f"""
     SELECT group_id, topic, partition, written_at, committed_offset, metadata, producer_id,
         producer_epoch, outcome, ended_at, log_partition, log_offset, marker_offset
@@ -140,9 +138,8 @@ def transactional_commits(d: Dialect, p: Params) -> str:
 
 
 def rates(d: Dialect, p: Params) -> str:
-    """Return the query of RATES, from COMMITS: one row for each group, topic and minute with a
-    commit.
-    """
+    """Returns the query of RATES, from COMMITS: one row for each group, topic and minute in which
+    the group committed."""
     return f"""
     SELECT group_id, topic, minute, count(DISTINCT partition) AS partitions, count(*) AS commits,
         sum(CASE WHEN advanced_records > 0 THEN advanced_records ELSE 0 END) AS advanced_records,

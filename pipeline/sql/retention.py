@@ -37,15 +37,15 @@ NOTHING_KEPT: Final = "empty and has no committed offsets"
 ALL_EXPIRED: Final = "empty and all its offsets have expired"
 
 _FAR_MS: Final = 9_000_000_000_000_000
-"""The time in ms above which times are not changed, because a sum would not fit a timestamp."""
+"""Times above this number of ms are not changed, because a sum would not fit a timestamp."""
 
 
 def expiring_offsets(d: Dialect, p: Params) -> str:
-    """Return the query of EXPIRING_OFFSETS: every offset that exists at the as-of, and its expiry.
+    """Returns the query of EXPIRING_OFFSETS, from `offset_changes`, `group_states` and EVENTS:
+    every offset that exists at the as-of, and its expiry.
 
-    It reads `offset_changes`, `group_states` and EVENTS. `expires_at` is null for an offset that is
-    kept while its group is in its present state. If `expired` is true, the coordinator removes the
-    offset at its next check; null is unknown.
+    `expires_at` is null if the offset is kept as long as its group stays in its present state. If
+    `expired` is true, the coordinator removes the offset at its next check; null means unknown.
     """
     later = f"timestamp_millis(unix_millis(since) + {p.offsets_retention_ms})"
     return f"""
@@ -90,10 +90,10 @@ def expiring_offsets(d: Dialect, p: Params) -> str:
 
 
 def dead_groups(d: Dialect, p: Params) -> str:
-    """Return the query of DEAD_GROUPS: the groups that are deleted or abandoned at the as-of.
+    """Returns the query of DEAD_GROUPS, from `group_states`, `offset_changes` and EXPIRING_OFFSETS:
+    the groups that are deleted or abandoned at the as-of.
 
-    It reads `group_states`, `offset_changes` and EXPIRING_OFFSETS. A share group keeps its offsets
-    in another topic, so it is dead only after its deletion.
+    A share group keeps its offsets in another topic, so it is dead only after its deletion.
     """
     return f"""
     WITH {_last_states(d)}, {_pending()},
@@ -128,8 +128,8 @@ def dead_groups(d: Dialect, p: Params) -> str:
 
 
 def _rule() -> str:
-    """Return SQL for the retention rule of an offset, without the client's expire timestamp, which
-    applies later."""
+    """Returns SQL for the retention rule of an offset. The rule does not consider an expire
+    timestamp that the client set; this timestamp is applied later."""
     return f"""
     CASE WHEN NOT coalesce(known, true) THEN '{GROUP_NOT_KNOWN}'
         WHEN pending THEN '{PENDING}'
@@ -142,9 +142,8 @@ def _rule() -> str:
 
 
 def _held(d: Dialect) -> str:
-    """Return two CTEs: `held` has the last commit of each group and partition; `pending` has the
-    partitions that an open transaction may change.
-    """
+    """Returns two CTEs. `held` has the last commit of each group in each partition. `pending` has
+    the partitions whose offset an open transaction may change."""
     names = ("kind", "committed_offset", "expire_at", "log_offset")
     value = d.struct(**{name: name for name in names}, committed_at='coalesce(commit_at, "at")')
     return f"""
@@ -159,7 +158,8 @@ def _held(d: Dialect) -> str:
 
 
 def _pending() -> str:
-    """Return the CTE `pending`. A tombstone cancels the earlier commits of an open transaction."""
+    """Returns the CTE `pending`: the partitions whose offset an open transaction may change. A
+    tombstone cancels earlier commits of an open transaction."""
     return f"""
     pending AS (
         SELECT {KEY} FROM offset_records GROUP BY {KEY}
@@ -169,10 +169,8 @@ def _pending() -> str:
 
 
 def _last_states(d: Dialect) -> str:
-    """Return the CTE `last_states`: each group's last state. `blind` is true if a member's
-    subscription
-    is unknown.
-    """
+    """Returns the CTE `last_states`: the last state of each group. `blind` is true if the
+    subscription of a member is unknown."""
     fields = (
         "alive", "known", "group_type", "protocol_type", "generation", "state_at", "members",
     )  # fmt: skip
@@ -191,11 +189,11 @@ def _last_states(d: Dialect) -> str:
 
 
 def _subscribed(d: Dialect) -> str:
-    """Return two CTEs, `subscribed` and `topologies`.
+    """Returns two CTEs.
 
-    `subscribed` has the topics that a group's members name, or that match their patterns.
-    `topologies` has the topologies of streams groups, whose text names each topic that they read or
-    write.
+    `subscribed` has the topics to which members of a group subscribe by name or by pattern.
+    `topologies` has the topology records of streams groups; their text contains the name of each
+    topic that the group reads or writes.
     """
     regex = "get_json_object(details, '$.regular_expression')"
     topics = d.texts("get_json_object(last.details, '$.topics')")

@@ -1,4 +1,5 @@
-"""Commits below the previous offset, and the members of the group at that time."""
+"""Commits below the previous offset, and the members that the group had at the time of the
+commit."""
 
 from __future__ import annotations
 
@@ -12,19 +13,18 @@ from pipeline.sql.offsets import KEY
 
 _SO_FAR: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 _GIVES_UP: Final = "1"
-"""The KIP-848 state of a member that must revoke partitions, and owns these partitions until it
-confirms the revocation."""
+"""The state of a member of a consumer group (KIP-848) that must revoke partitions. The member owns
+them until it confirms the revocation."""
 
 
 def rewinds(d: Dialect, p: Params) -> str:
-    """Return the query of REWINDS, from COMMITS, EVENTS and `group_states`.
+    """Returns the query of REWINDS, from COMMITS, EVENTS and `group_states`.
 
-    `owner` is the member that owned the partition when the commit was written. `owner` is null if
-    no member owned the partition, as when an administrator sets the offset, or if the group does
-    not assign partitions to consumers: a streams group assigns tasks, and a topic can have the name
-    of a subtopology. In a KIP-848 group, `owner` is the current owner, which can differ from the
-    target owner. `members` is empty if the group had no members, and null if its records were not
-    understood.
+    `owner` is the member that owned the partition when the commit was written. In a consumer group
+    (KIP-848) it is the current owner, which may differ from the target owner. `owner` is null if no
+    member owned the partition, as when an administrator sets the offset. It is also null in a
+    streams group, which assigns tasks instead of partitions. `members` is empty if the group had no
+    members, and null if records of the group were not understood.
     """
     person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
     persons = d.transform("state.members", "m", person)
@@ -47,7 +47,7 @@ def rewinds(d: Dialect, p: Params) -> str:
 
 
 def _assigned(d: Dialect, person: str) -> str:
-    """Return SQL for the members to which the commit's partition was assigned."""
+    """Returns SQL for the members to which the partition of the commit was assigned."""
     here = d.filter(
         "m.assignment", "h", f"h.topic = c.topic AND {d.contains('h.partitions', 'c.partition')}"
     )
@@ -55,8 +55,8 @@ def _assigned(d: Dialect, person: str) -> str:
 
 
 def _asked(d: Dialect) -> str:
-    """Return two CTEs: `back` has the commits below the previous offset; `then_in` has the group's
-    state at the time of each of these commits."""
+    """Returns two CTEs. `back` has the commits below the previous offset. `then_in` has the state
+    of the group when each of these commits was written."""
     names = ("generation", "group_type", "alive", "known", "members")
     state = d.struct(**{name: f"g.{name}" for name in names})
     return f"""
@@ -84,9 +84,8 @@ def _asked(d: Dialect) -> str:
 
 
 def _had(d: Dialect) -> str:
-    """Return the CTE `then_had`: the last member that got the partition, and the end of its
-    ownership.
-    """
+    """Returns the CTE `then_had`: for each commit in `back`, the member that last received the
+    partition, and the log offset at which its ownership ended."""
     members, currents = member_kinds(), kinds_of("_current_member")
     dropped = quoted(kind + TOMBSTONE for kind in currents)
     ends = (

@@ -19,22 +19,23 @@ _IN_STRETCHES: Final = """
             THEN arrived_span_ms * (1 - share) ELSE 0 END END AS late_ms
     FROM parts
 """
-"""SQL over the CTE `parts`: the times of positions, interpolated within their stretches."""
+"""SQL over the CTE `parts`: the times of positions, interpolated within the stretch that contains
+each position."""
 
 
 def offset_times(d: Dialect, p: Params) -> str:
-    """Return the query of `offset_times`: the times of each `position` that a group committed.
+    """Returns the query of `offset_times`, from `arrivals` and `offset_changes`: the times of each
+    `position`, which is an offset that a group committed.
 
-    The query reads `arrivals` and `offset_changes`. The times belong to the first record at or
-    after the position, and are interpolated between the first and the last record of its stretch. A
-    position without such a record has no row.
+    The times are those of the first record at or after the position. They are interpolated between
+    the first and the last record of its stretch. A position without such a record has no row.
 
-    `at` is the record's own timestamp, null if the record has none. `precision_s` bounds the error
-    of `at`: the distance to the farther end of the stretch, or 0 if the timestamp of exactly this
+    `at` is the record's own timestamp; null if it has none. `precision_s` is the maximum error of
+    `at`: the distance to the farther end of the stretch, or 0 if the timestamp of exactly this
     record is known.
 
-    `arrived_ms` is the record's arrival, null if unknown. The record may have arrived up to
-    `early_ms` earlier or `late_ms` later. Both are null if the arrival has no lower bound.
+    `arrived_ms` is the arrival of the record; null if unknown. The true arrival is at most
+    `early_ms` before and `late_ms` after it. Both are null if the arrival has no lower bound.
     """
     columns = (
         "base_offset", "last_offset", "first_ms", "last_ms", "began_ms", "arrived_ms", "latest_ms",

@@ -1,1 +1,2 @@
-"""Storage of tables: local folders and object storage, in several formats, and archives."""
+"""Stores tables in local folders, object storage or catalogs, in several formats, and stores
+archives."""

@@ -1,9 +1,10 @@
-"""The archive: a growing history in a folder; its files are never overwritten.
+"""The archive: a growing history in a folder, whose files are never overwritten.
 
-`events/day=.../`, `stretches/day=.../` and `quarantine/` have Parquet files. `_archive.json` lists
-the files that count, and the next offset to read of each partition of `__consumer_offsets`. One
-rename commits rows and offsets together: after a kill, the archive has the state before or after.
-The next writer deletes files that no manifest lists.
+The folders `events/day=.../`, `stretches/day=.../` and `quarantine/` contain Parquet files. The
+manifest `_archive.json` lists the valid files, and the next offset to read of each partition of
+`__consumer_offsets`. Renaming a new manifest commits rows and offsets together: after a kill, the
+archive is as before the append or as after it. The next writer deletes files that the manifest does
+not list.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ from pipeline.storage.set_aside import given_up, settle
 
 ROWS_OF_A_COMMIT: Final = 2_000_000
 FILES_OF_A_DAY: Final = 12
-"""The maximum number of files of one table and day."""
+"""The maximum number of files of one table for one day."""
 LARGE_ROWS: Final = 4_000_000
-"""The number of rows from which on a file of a past day is not joined with other files."""
+"""The number of rows from which on a file of a past day is no longer joined with other files."""
 WRITER: Final = ".archive.lock"
 READERS: Final = ".archive.readers"
 _DAY_MS: Final = 86_400_000
@@ -54,7 +55,7 @@ _DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True)
 class Appended:
-    """The numbers of rows that one append added."""
+    """The numbers of rows that one append added to an archive."""
 
     events: int = 0
     stretches: int = 0
@@ -62,22 +63,22 @@ class Appended:
 
 
 class Archive:
-    """An archive, locked for this process as the only writer; a context manager."""
+    """An archive that this process has locked as its only writer. It is a context manager."""
 
     def __init__(self, folder: Path, lock: Lock, manifest: Manifest) -> None:
         self.folder = folder
         self.manifest = manifest
         self.said: list[str] = []
-        """A sentence for each damaged file that was moved, and for each file that is intact again.
-        """
+        """One sentence for each damaged file that was moved, and for each file that is intact
+        again."""
         self._lock = lock
         self._unneeded: set[str] = set()
 
     @classmethod
     def open(cls, where: str, cluster_id: str | None = None) -> Archive:
-        """Open the archive in a folder, or create an archive. Damaged files are set aside.
+        """Opens the archive in a folder, or creates it. Moves damaged files to `quarantine/`.
 
-        Raise PipelineError if another process writes to the archive, if the archive belongs to
+        Raises PipelineError if another process writes to the archive, if the archive belongs to
         another cluster, or if the folder has events that are not part of an archive.
         """
         folder = Path(where)
@@ -112,17 +113,17 @@ class Archive:
         self.close()
 
     def close(self) -> None:
-        """Release the lock, so that other processes can write."""
+        """Releases the lock, so that other processes can write."""
         self._lock.release()
 
     def files(self, table: str) -> list[Path]:
-        """The files of a table."""
         return [self.folder / path for path in self.manifest.read(table)]
 
     def set_aside(self, deep: Collection[str] = ()) -> bool:
-        """Move damaged files to `quarantine/`, and count files that are intact again.
+        """Moves damaged files to `quarantine/`, and lists files again that are intact again.
+        Returns True if any file changed its state.
 
-        Return True if there were such files. Files of the tables ``deep`` are read completely.
+        Files of the tables ``deep`` are read completely.
         """
         settled = settle(self.folder, self.manifest, deep)
         if settled is None:
@@ -135,8 +136,8 @@ class Archive:
         return True
 
     def whole(self, work: Callable[[], None]) -> None:
-        """Run a function that reads files. If damaged files make the function fail, set the files
-        aside and run the function again."""
+        """Runs a function that reads files. If it fails because files are damaged, moves these
+        files to `quarantine/` and runs the function again."""
         try:
             work()
         except (pa.ArrowException, OSError):
@@ -155,12 +156,12 @@ class Archive:
         log_topic_id: str | None = None,
         read_until_ms: int | None = None,
     ) -> Appended:
-        """Add new EVENTS, in the order of each partition's log, and STRETCHES.
+        """Appends new EVENTS, which must be in the order of each partition's log, and STRETCHES.
 
-        ``next_offsets`` has the offsets up to which the log was read, including offsets without
-        rows. ``topics`` has the ends of topics (None if not yet requested). ``forgotten`` lists
-        topics that were recreated: the archive deletes its rows of these topics. The append is
-        atomic, but a very large number of events is committed in several parts.
+        ``next_offsets`` are the offsets up to which the log was read, even if no rows were added.
+        ``topics`` are the end offsets of topics; None if they were not requested yet. ``forgotten``
+        lists topics that were recreated: the archive deletes its rows of these topics. The append
+        is atomic, except that a very large number of events is committed in several parts.
         """
         if forgotten:  # stretches of these topics are rewritten
             with self._writing():
@@ -197,7 +198,7 @@ class Archive:
         return Appended(adding.events, grown, adding.damaged)
 
     def compact(self) -> None:
-        """Join all files of each table and day."""
+        """Joins all files of each table and day."""
         with self._writing():
             self.whole(self._join_all)
 
@@ -208,14 +209,14 @@ class Archive:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Convert an OSError to a PipelineError that names the folder."""
+        """Converts an OSError to a PipelineError that names the archive's folder."""
         try:
             yield
         except OSError as error:
             raise _not_written(self.folder, error) from None
 
     def _commit(self, new: NewFiles, manifest: Manifest) -> set[str]:
-        """Commit files and manifest; return the folders that have new files."""
+        """Commits new files and the manifest. Returns the folders that received new files."""
         found = new.finish()
         files = dict(manifest.files)
         for table, live in found.items():
@@ -230,9 +231,8 @@ class Archive:
         return {file.folder for live in found.values() for file in live}
 
     def _without(self, topics: Sequence[str], new: NewFiles) -> Manifest:
-        """Remove the rows of topics from the files; return the manifest with the rewritten
-        files.
-        """
+        """Rewrites the files that contain rows of ``topics`` without these rows. Returns the
+        manifest with the rewritten files."""
         if not topics:
             return self.manifest
         kept: list[LiveFile] = []
@@ -253,7 +253,8 @@ class Archive:
         )
 
     def _compact(self, touched: set[str]) -> None:
-        """Join files of the current day if there are many, and all files of past days."""
+        """Joins the files of the current day if there are many of them, and the files of each past
+        day."""
         until_ms = self.manifest.read_until_ms or 0
         today = f"day={np.datetime64(until_ms // _DAY_MS, 'D')}"
         for folder, files in self._folders().items():
@@ -273,7 +274,6 @@ class Archive:
         return found
 
     def _join(self, folder: str, files: Sequence[LiveFile]) -> None:
-        """Join several files of one folder."""
         table = folder.partition("/")[0]
         new = NewFiles(self.folder, self.manifest.next_file)
         try:
@@ -287,7 +287,7 @@ class Archive:
             raise
 
     def _clear_left_overs(self) -> None:
-        """Delete files of a killed writer, and old files that were kept for readers."""
+        """Deletes the files that a killed writer left, and old files that were kept for readers."""
         live = self.manifest.live()
         away = {gone.file.path for gone in self.manifest.set_aside}
         for table in TABLES:
@@ -301,7 +301,8 @@ class Archive:
         self._clear()
 
     def _clear(self) -> None:
-        """Delete files that the manifest does not list, unless a process reads the archive now."""
+        """Deletes the files that the manifest does not list, unless a process reads the archive
+        now."""
         lock = Lock.nobody_shares(self.folder / READERS)
         if lock is None:
             return
@@ -314,10 +315,12 @@ class Archive:
 
 
 def due(rows: Sequence[int]) -> int:
-    """Return how many of a day's newest files to join, by the rows of each file; 0 for few files.
+    """Returns how many of a day's newest files to join; 0 if there are only a few files. ``rows``
+    are the numbers of rows of the day's files.
 
-    The files are the newest up to a file that is larger than all newer files together. So each row
-    is rewritten only a few times in a day of thousands of appends.
+    Beginning with the newest file, files are joined until the next older file is larger than all
+    joined files together. In this way each row is rewritten only a few times, even in a day of
+    thousands of appends.
     """
     if len(rows) < FILES_OF_A_DAY:
         return 0
@@ -330,7 +333,8 @@ def due(rows: Sequence[int]) -> int:
 
 
 def check_layout(folder: Path) -> None:
-    """Raise PipelineError if a folder has events, stretches or a quarantine outside an archive."""
+    """Raises PipelineError if a folder has events, stretches or a quarantine that are not part of
+    an archive."""
     archived = has_manifest(folder)
     for table in TABLES:
         for file in _files_in(folder / table):
@@ -360,9 +364,8 @@ def _not_ours(folder: Path, file: Path, archived: bool) -> str:
 
 
 def _belonging(folder: Path, manifest: Manifest, cluster_id: str | None) -> Manifest:
-    """Check the cluster of an archive that is continued; return its manifest with the
-    cluster id.
-    """
+    """Returns the manifest with the cluster id. Raises PipelineError if the archive belongs to
+    another cluster."""
     if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
         raise PipelineError(
             f"{folder} is an archive of cluster {manifest.cluster_id}, but the source is cluster"

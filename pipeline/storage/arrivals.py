@@ -1,4 +1,5 @@
-"""Selects the rows that an append adds to an archive: new rows, and damage."""
+"""Selects the rows that an append adds to an archive: rows that the archive does not contain yet,
+and damage."""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ _UNREADABLE: Final = (DAMAGED, TORN)
 
 
 class Arrivals:
-    """The rows that an append adds, and the next offset to read of each partition of the log.
+    """The rows that an append adds, and the next offset to read of each partition.
 
-    Damage after the last readable record may be the end of a growing file. Such damage is recorded
-    once, and records that can be read there later are added.
+    Damage after the last readable record may only be the incomplete end of a growing file. Such
+    damage is recorded once. If records can later be read at its place, these records are added.
     """
 
     def __init__(self, manifest: Manifest) -> None:
@@ -32,7 +33,7 @@ class Arrivals:
         self._known = manifest.damaged_at
 
     def take(self, batch: pa.RecordBatch, new: NewFiles) -> None:
-        """Add the rows of a batch that the archive does not have yet."""
+        """Adds the rows of a batch that the archive does not contain yet."""
         rows = fitted(batch, EVENTS)
         partitions = rows.column("log_partition").to_numpy()
         for partition in np.unique(partitions).tolist():
@@ -40,12 +41,11 @@ class Arrivals:
             self._take(partition, rows if here.all() else rows.filter(pa.array(here)), new)
 
     def end(self, next_offsets: Mapping[int, int]) -> None:
-        """Store the next offsets after all rows were added."""
+        """Stores the next offsets to read, after all rows were added."""
         for partition, offset in next_offsets.items():
             self.next[partition] = max(self.next.get(partition, 0), offset)
 
     def noted(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the next offset to read of each partition."""
         return replace(
             manifest,
             next_offsets=dict(self.next),

@@ -1,8 +1,8 @@
-"""Tables in a Spark catalog (Iceberg REST, Unity, Glue, Hive), which grow by day.
+"""Stores tables in a Spark catalog (Iceberg REST, Unity, Glue, Hive), where they grow by day.
 
-A table is partitioned by `day`. The day of a row of a time series is the day of the row's time; the
-day of any other row is the day of the run's as-of. A run rewrites the newest day of the table and
-appends the days after it; earlier days stay unchanged. So a repeated run duplicates no row.
+Each table is partitioned by the column `day`. In a time series, the day is that of the row's time.
+In other tables it is the day of the run's as-of. A run rewrites the newest day of the table and
+appends later days; earlier days stay unchanged. Therefore a repeated run does not duplicate rows.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ DAY: Final = "day"
 _CLUSTER: Final = "muster.cluster_id"
 _NAME: Final = re.compile(r"\w+(\.\w+)+")
 _FIRST: Final = date(1970, 1, 1)
-"""The day of rows without a time, in a time series."""
+"""The day of the rows of a time series that have no time."""
 
 
 @runtime_checkable
 class Commands(Protocol):
-    """An engine that supports catalogs."""
+    """The interface of an engine that supports catalogs."""
 
     def run(self, sql: str) -> Sequence[Mapping[str, Any]]:
-        """Execute a Spark statement; return its rows."""
+        """Executes a Spark SQL statement. Returns its rows."""
 
     def types(self, schema: pa.Schema) -> dict[str, str]:
-        """Return the engine's type of each column, by column name."""
+        """Returns the engine's data type of each column, by column name."""
 
 
 class CatalogStore(Store):
-    """The tables of one namespace."""
+    """The tables of one namespace of a catalog."""
 
     has_files = False
 
@@ -60,20 +60,20 @@ class CatalogStore(Store):
         engine.run("SET spark.sql.sources.partitionOverwriteMode = dynamic")
 
     def path(self, name: str) -> str:
-        """Implements `Store.path`: the table's full name."""
+        """Returns the full name of the table."""
         return f"{self._namespace}.{name}"
 
     def has(self, name: str) -> bool:
-        """Implements `Store.has`; the session's own relations, which Spark lists too, do
-        not count.
-        """
+        """Implements `Store.has`. Temporary relations of the session, which Spark lists too, do not
+        count."""
         found = self._engine.run(f"SHOW TABLES IN {self._namespace} LIKE '{name}'")
         return any(row["tableName"] == name and not row["isTemporary"] for row in found)
 
     def since_ms(
         self, series: Sequence[str], asked_ms: int | None, end_ms: int | None
     ) -> int | None:
-        """Implements `Store.since_ms`: the earliest of the newest days of these tables."""
+        """Implements `Store.since_ms`: takes the newest day of each table, and returns the earliest
+        of these days."""
         if asked_ms is not None and asked_ms % DAY_MS:
             raise WrongUse(
                 f"--since {instant(asked_ms)} must be midnight UTC, because a catalog is written in"
@@ -91,17 +91,17 @@ class CatalogStore(Store):
         return newest_ms
 
     def check_absent(self, names: Sequence[str], overwrite: bool) -> None:  # noqa: ARG002
-        """Do nothing: existing tables grow. `check_cluster` rejects tables of another cluster."""
+        """Does nothing, because existing tables grow. `check_cluster` rejects tables of another
+        cluster."""
         self._engine.run(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
         self._there = [name for name in names if self.has(name)]
 
     def belong_to(self, cluster_id: str | None) -> None:
-        """Implements `Store.belong_to`; the properties of new tables get the cluster id."""
+        """Implements `Store.belong_to`: stores the cluster id in the properties of new tables."""
         self.check_cluster(cluster_id)
         self._cluster_id = cluster_id
 
     def check_cluster(self, cluster_id: str | None) -> None:
-        """Implements `Store.check_cluster`."""
         for name in self._there if cluster_id is not None else ():
             rows = self._engine.run(f"SHOW TBLPROPERTIES {self.path(name)}")
             noted = {row["key"]: row["value"] for row in rows}.get(_CLUSTER)
@@ -112,7 +112,8 @@ class CatalogStore(Store):
                 )
 
     def grows(self) -> bool:
-        """Return False: a catalog has no archive, so this run itself writes the quarantine."""
+        """Returns False, because a catalog contains no archive; the run itself writes the
+        quarantine."""
         return False
 
     def make(
@@ -126,7 +127,8 @@ class CatalogStore(Store):
         overwrite: bool = False,
         at: str | None = None,
     ) -> None:
-        """Implements `Store.make`. ``overwrite`` rewrites all days that have rows."""
+        """Implements `Store.make`. With ``overwrite`` it rewrites all days for which there are
+        rows."""
         newest = None if overwrite else self._newest_day(name)
         self._create(name, schema)
         columns = [f'"{each}"' for each in schema.names if each != DAY]
@@ -158,19 +160,19 @@ class CatalogStore(Store):
         by: str | None,
         overwrite: bool = False,
     ) -> Sequence[str]:
-        """Implements `Store.put`; return no files."""
+        """Implements `Store.put`. Returns an empty list, because a catalog exposes no files."""
         self.make(engine, f"written_{name}", name, query, schema, by, overwrite)
         return []
 
     def has_file(self, name: str) -> bool:  # noqa: ARG002
-        """Return False: a catalog has only tables."""
+        """Returns False, because a catalog contains only tables."""
         return False
 
     def write_text(self, name: str, text: str) -> None:
-        """Do nothing: files that mark a run are needed only where tables are renamed."""
+        """Does nothing. The files that mark a run are needed only in stores that rename tables."""
 
     def delete(self, name: str) -> None:
-        """Do nothing: `write_text` writes no files."""
+        """Does nothing, because `write_text` writes no files."""
 
     def _create(self, name: str, schema: pa.Schema) -> None:
         kinds = {**self._engine.types(schema), DAY: "date"}
@@ -183,7 +185,7 @@ class CatalogStore(Store):
         )
 
     def _newest_day(self, name: str) -> date | None:
-        """Return the last day with rows; None if the table is empty or does not exist."""
+        """Returns the newest day that has rows; None if the table is empty or does not exist."""
         if not self.has(name):
             return None
         [row] = self._engine.run(f"SELECT max({DAY}) AS newest FROM {self.path(name)}")

@@ -1,4 +1,4 @@
-"""Writes the Parquet files of an archive: one for each table and day.
+"""Writes the Parquet files of an archive. Each append writes one file for each table and day.
 
 A file is written as `.NAME.partial`, fsynced, and renamed when it is complete. Fewer than
 `ROWS_AT_ONCE` rows of a table are in memory.
@@ -32,27 +32,27 @@ _DATED_BY: Final = {
     "events": ("written_at", "commit_at", "state_at"),
     "stretches": ("last_at", "first_at"),
 }
-"""The columns that determine the day of a row: the first column with a time. Tables without such
-columns have one folder."""
+"""By table, the columns that determine the day of a row: the first of them that has a time. Tables
+that are not listed here have one folder for all days."""
 NO_DAY: Final = "day=__HIVE_DEFAULT_PARTITION__"
-"""The folder of rows without a time: readers of Parquet treat this name as null."""
+"""The folder of rows without a time. Readers of Parquet interpret this name as null."""
 OWN_NAME: Final = re.compile(r"archive-\d{12}\.parquet")
 PARTIAL_NAME: Final = re.compile(r"\.archive-\d{12}\.parquet\.partial")
 ROWS_AT_ONCE: Final = 131_072
 OPEN_FILES: Final = 128
 _DAY_US: Final = 86_400_000_000
 _DAYS: Final = (-719_162, 2_932_896)
-"""The range of years 1 to 9999, in days since 1970."""
+"""The first and the last day of the years 1 to 9999, in days since 1970."""
 _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "base_offset", "last_offset")
-"""Columns whose values rarely repeat, so that a dictionary does not make them smaller."""
+"""Columns whose values rarely repeat, so that Parquet's dictionary encoding does not save space."""
 
 
 class NewFiles:
-    """New files, which the next manifest will list."""
+    """Writes new files, which the next manifest will list."""
 
     def __init__(self, folder: Path, first_number: int) -> None:
         self.rows = 0
-        """The number of rows that were added, in all tables."""
+        """The number of rows that were added to all tables."""
         self._folder = folder
         self.next_number = first_number
         self._waiting: dict[str, list[pa.Table]] = {}
@@ -60,7 +60,8 @@ class NewFiles:
         self._closed: list[_File] = []
 
     def add(self, table: str, rows: pa.Table) -> None:
-        """Add rows that have the columns of the table; they are written by day."""
+        """Adds rows, which must have the columns of the table. They are written into the folders of
+        their days."""
         if not rows.num_rows:
             return
         self.rows += rows.num_rows
@@ -70,13 +71,12 @@ class NewFiles:
             self._write(table)
 
     def add_to(self, folder: str, rows: pa.Table) -> None:
-        """Add rows to one folder of a table, such as ``events/day=2026-01-31``."""
+        """Adds rows to one folder of a table, such as ``events/day=2026-01-31``."""
         table, _, day = folder.partition("/")
         self._file(table, day).write(rows)
 
     def finish(self) -> dict[str, list[LiveFile]]:
-        """Fsync the files and rename them; return the files by table, in the order of their
-        numbers."""
+        """Fsyncs the files and renames them. Returns the files by table, ordered by path."""
         for table in list(self._waiting):
             self._write(table)
         done = sorted([*self._closed, *self._open.values()], key=lambda file: file.live.path)
@@ -94,7 +94,7 @@ class NewFiles:
         return found
 
     def drop(self) -> None:
-        """Delete all files that were not renamed yet."""
+        """Deletes all files that were not renamed yet."""
         for file in [*self._closed, *self._open.values()]:
             file.drop()
 
@@ -119,7 +119,7 @@ class NewFiles:
 
 
 class _File:
-    """A file that is being written."""
+    """A Parquet file that is being written."""
 
     def __init__(self, folder: Path, table: str, day: str, number: int) -> None:
         name = f"archive-{number:012d}.parquet"
@@ -140,16 +140,15 @@ class _File:
 
     @property
     def live(self) -> LiveFile:
-        """The manifest's entry for the file."""
         return LiveFile(self.path, self._rows)
 
     def write(self, rows: pa.Table) -> None:
-        """Write rows as one row group."""
+        """Writes the rows as row groups of at most `ROWS_AT_ONCE` rows."""
         self._writer.write_table(rows, row_group_size=ROWS_AT_ONCE)
         self._rows += rows.num_rows
 
     def close(self) -> None:
-        """Complete the file, and fsync it."""
+        """Completes the file and fsyncs it."""
         if self._out.closed:
             return
         self._writer.close()
@@ -158,7 +157,6 @@ class _File:
         self._out.close()
 
     def drop(self) -> None:
-        """Delete the file."""
         with contextlib.suppress(OSError):  # on a full disk, the close fails too
             self._out.close()
         with contextlib.suppress(FileNotFoundError):
@@ -166,7 +164,7 @@ class _File:
 
 
 def make_folders(root: Path, place: str) -> None:
-    """Create the folders of a table below ``root`` and fsync them."""
+    """Creates the folder ``place`` below ``root`` with its parents, and fsyncs them."""
     folder = root
     for name in place.split("/"):
         above, folder = folder, folder / name
@@ -176,9 +174,10 @@ def make_folders(root: Path, place: str) -> None:
 
 
 def fitted(rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
-    """Convert rows to the columns of a schema, in the schema's order; missing columns become null.
+    """Converts rows to the columns and the column order of a schema. Missing columns become null.
 
-    An older Muster wrote fewer columns, and Spark writes its own types of strings and times.
+    Older versions of Muster wrote fewer columns, and Spark writes its own types of strings and
+    times.
     """
     columns = []
     for field in schema:
@@ -191,14 +190,14 @@ def fitted(rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def batches_of(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Return the rows of a Parquet file, in batches."""
+    """Yields the rows of a Parquet file in batches, converted to ``schema``."""
     with pq.ParquetFile(file) as opened:
         for batch in opened.iter_batches(batch_size=ROWS_AT_ONCE // 2):
             yield fitted(batch, schema)
 
 
 def _cast(column: Any, kind: pa.DataType) -> Any:
-    """Cast a column to a type; a struct, or a list of structs, may lack fields."""
+    """Casts a column to a type. A struct, or a list of structs, may lack fields of the type."""
     if column.type == kind:
         return column
     if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
@@ -220,7 +219,8 @@ def _by_day(table: str, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
 
 
 def _days(at: Any) -> NDArray[np.int64]:
-    """Convert times to days since 1970; a row without a time gets a day outside the calendar."""
+    """Converts times to days since 1970. A row without a time gets the day after the last day of
+    `_DAYS`."""
     unknown = (_DAYS[1] + 1) * _DAY_US
     us = pc.fill_null(at.cast(pa.int64()), unknown).to_numpy()
     days: NDArray[np.int64] = us // _DAY_US
@@ -232,7 +232,8 @@ def _day_name(day: int) -> str:
 
 
 def _leaves(name: str, kind: pa.DataType) -> Iterator[str]:
-    """Return the columns in which Parquet stores a value of this type."""
+    """Yields the names under which Parquet stores a column of this type: one for each simple field
+    of a struct."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield from _leaves(f"{name}.{field.name}", field.type)
@@ -243,7 +244,7 @@ def _leaves(name: str, kind: pa.DataType) -> Iterator[str]:
 
 
 def _in_dictionaries(schema: pa.Schema) -> list[str]:
-    """Return the columns whose values repeat often."""
+    """Returns the columns whose values repeat often, for which dictionary encoding saves space."""
     return [
         leaf
         for field in schema

@@ -1,4 +1,4 @@
-"""Writes tables as Delta Lake: each write makes a version, and earlier versions stay readable."""
+"""Writes tables as Delta Lake. Each write makes a version, and earlier versions stay readable."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pipeline.storage.formats import DELTA, staged_rows
 
 
 class Delta:
-    """The format Delta Lake; implements `Format`."""
+    """The table format Delta Lake."""
 
     name = DELTA
 
     def publish(self, staged: str, place: str, schema: pa.Schema, by: str | None) -> None:
-        """Implements `Format.publish`. The commit of the version publishes the files."""
+        """Implements `Format.publish`. The commit of a new version publishes the files."""
         try:
             write_deltalake(
                 place,
@@ -31,10 +31,8 @@ class Delta:
             raise PipelineError(f"{place} can't be written: {error}") from error
 
     def files(self, place: str) -> list[str]:
-        """Implements `Format.files`.
-
-        Raises PipelineError if deletion vectors delete rows of the files.
-        """
+        """Implements `Format.files`. Raises PipelineError if rows of the files are deleted by
+        deletion vectors."""
         try:
             table = DeltaTable(place, storage_options=_options(place))
         except (DeltaError, OSError) as error:

@@ -1,7 +1,7 @@
 """The formats of tables: plain Parquet files, Delta Lake, Apache Iceberg.
 
-An engine writes Parquet to a staging folder. A format publishes these files as a table, atomically,
-and lists the files of a table. A table is in a local folder, or at a URL of object storage.
+An engine writes Parquet files into a staging folder. A format publishes these files atomically as a
+table, and lists the files of a table. A table is in a local folder, or at a URL of object storage.
 """
 
 from __future__ import annotations
@@ -20,28 +20,29 @@ FORMATS: Final = (PARQUET, DELTA, ICEBERG)
 
 _DELTA_LOG: Final = "_delta_log"
 ICEBERG_HINT: Final = "metadata/version-hint.text"
-"""The file that names the current metadata, for readers of Iceberg folders without a catalog."""
+"""The file that names the current metadata file of an Iceberg table, for readers that use no
+catalog."""
 
 
 class Format(Protocol):
-    """A format in which tables are stored."""
+    """The interface of a table format."""
 
     name: str
 
     def publish(self, staged: str, place: str, schema: pa.Schema, by: str | None) -> None:
-        """Publish the Parquet files in a local folder as the table at a path; ``by`` names the
-        column of the subfolders.
+        """Publishes the Parquet files in the local folder ``staged`` as the table at ``place``.
+        ``by`` is the column whose values name the subfolders.
 
-        An existing table is replaced. Raise PipelineError if the table can't be written.
+        An existing table is replaced. Raises PipelineError if the table can't be written.
         """
 
     def files(self, place: str) -> list[str]:
-        """Return the Parquet files of the table's current version, as local paths or URLs like
+        """Returns the Parquet files of the table's current version, as local paths or as URLs like
         ``place``."""
 
 
 def format_at(files: Files, place: str) -> str | None:
-    """Detect the format of the table at a path; None if the path does not exist."""
+    """Returns the format of the table at ``place``; None if ``place`` does not exist."""
     if files.exists(f"{place}/{_DELTA_LOG}"):
         return DELTA
     if files.exists(f"{place}/{ICEBERG_HINT}"):
@@ -50,7 +51,7 @@ def format_at(files: Files, place: str) -> str | None:
 
 
 def staged_rows(staged: str, schema: pa.Schema, by: str | None) -> pa.RecordBatchReader:
-    """Read, in batches, the rows that an engine staged; all columns are nullable."""
+    """Returns a reader of the rows that an engine staged. All columns are nullable."""
     layout = None
     if by is not None:
         layout = ds.partitioning(pa.schema([schema.field(by)]), flavor="hive")

@@ -1,8 +1,9 @@
-"""Writes tables as Apache Iceberg without a catalog: each write makes a snapshot.
+"""Writes tables as Apache Iceberg without a catalog. Each write makes a snapshot.
 
-The folder of a table has its data and its metadata. The file `version-hint.text` names the current
-metadata. It is replaced last, so an incomplete snapshot never counts. Readers open the folder:
-DuckDB's `iceberg_scan`, PyIceberg's `StaticTable`; any catalog can register the metadata.
+The folder of a table contains data and metadata. The file `version-hint.text` names the current
+metadata. It is replaced last, so readers never see an incomplete snapshot. DuckDB's `iceberg_scan`
+and PyIceberg's `StaticTable` read such a folder directly, and any catalog can register its
+metadata.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ from pipeline.storage import s3
 from pipeline.storage.formats import ICEBERG, ICEBERG_HINT, staged_rows
 
 CHUNK_BYTES = 128 << 20
-"""The size of the rows that are written at once; a snapshot can have several such chunks."""
+"""The approximate size in bytes of the rows that are written at once. A snapshot can have several
+such chunks."""
 _NAME = ("muster", "table")
 
 
 class Iceberg:
-    """The format Apache Iceberg; implements `Format`."""
+    """The table format Apache Iceberg."""
 
     name = ICEBERG
 
     def publish(self, staged: str, place: str, schema: pa.Schema, by: str | None) -> None:
-        """Implements `Format.publish`. The replaced hint publishes the snapshot."""
+        """Implements `Format.publish`. Replacing the hint file publishes the snapshot."""
         schema = pa.schema([_known(field) for field in schema])
         try:
             table = self._open_or_create(place, schema, by)
@@ -50,10 +52,8 @@ class Iceberg:
             raise PipelineError(f"{place} can't be written: {error}") from error
 
     def files(self, place: str) -> list[str]:
-        """Implements `Format.files`.
-
-        Raises PipelineError if delete files delete rows of the data files.
-        """
+        """Implements `Format.files`. Raises PipelineError if rows of the data files are deleted by
+        delete files."""
         try:
             tasks = list(self._at(place).scan().plan_files())
         except (OSError, ValueError, EOFError) as error:
@@ -71,7 +71,8 @@ class Iceberg:
             raise _unreadable(place, error) from error
 
     def _open_or_create(self, place: str, schema: pa.Schema, by: str | None) -> Table:
-        """Open or create the table with these columns, in a catalog of this process."""
+        """Opens or creates the table with the columns of ``schema``, in a catalog in the memory of
+        this process."""
         catalog = InMemoryCatalog("muster", **_properties(place))
         catalog.create_namespace(_NAME[0])
         if not s3.files_at(place).exists(f"{place}/{ICEBERG_HINT}"):
@@ -95,13 +96,13 @@ def _unreadable(place: str, error: Exception) -> PipelineError:
 
 
 def _known(field: pa.Field) -> pa.Field:
-    """Convert a field to a type that Iceberg has; Iceberg has no integers of 16 bits."""
+    """Converts a field to a type that Iceberg supports. Iceberg has no 16-bit integers."""
     kind = pa.int32() if pa.types.is_int16(field.type) else field.type
     return pa.field(field.name, kind)
 
 
 def _chunks(rows: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Split rows into tables of about CHUNK_BYTES each."""
+    """Splits rows into tables of about CHUNK_BYTES each."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in rows:

@@ -1,8 +1,8 @@
-"""Locks a folder: for one writer, or for readers whose files must not be deleted.
+"""Locks a folder, either for one writer or for readers whose files must not be deleted.
 
-These are the system's file locks (flock). A lock ends with the process that holds it, even after a
-kill, so no lock is stale. The lock file names the process that holds the lock. The lock file of an
-archive stays; the lock file of a run is deleted with the run.
+These are file locks of the operating system (flock). A lock ends with the process that holds it,
+even after a kill, so a stale lock can't exist. The lock file names the process that holds the lock.
+An archive keeps its lock file; a run deletes its lock file at its end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Held(PipelineError):
 
 
 class Lock:
-    """A lock, held until it is released or the process ends."""
+    """A file lock. It is held until it is released or the process ends."""
 
     def __init__(self, file: Path, descriptor: int) -> None:
         self.file = file
@@ -32,7 +32,7 @@ class Lock:
 
     @classmethod
     def alone(cls, file: Path) -> Lock:
-        """Acquire an exclusive lock. Held names the process that already has the lock."""
+        """Acquires an exclusive lock. Raises Held, which names the process that holds the lock."""
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -56,7 +56,7 @@ class Lock:
 
     @classmethod
     def shared(cls, file: Path) -> Lock | None:
-        """Acquire a shared lock; None if the file does not exist."""
+        """Acquires a shared lock. Returns None if the file does not exist."""
         try:
             descriptor = os.open(file, os.O_RDONLY)
         except OSError:
@@ -66,7 +66,8 @@ class Lock:
 
     @classmethod
     def nobody_shares(cls, file: Path) -> Lock | None:
-        """Acquire an exclusive lock if no process has a shared lock now; else return None."""
+        """Acquires an exclusive lock if no other process holds a lock on the file; otherwise
+        returns None."""
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -76,11 +77,12 @@ class Lock:
         return cls(file, descriptor)
 
     def release(self) -> None:
-        """Release the lock; a second call does nothing."""
+        """Releases the lock. A second call does nothing."""
         self._close()
 
     def delete(self) -> None:
-        """Release a lock of `alone` and delete its file; a second call does nothing."""
+        """Deletes the lock file and releases the lock, which `alone` must have acquired. A second
+        call does nothing."""
         if self._close.alive:
             with contextlib.suppress(OSError):
                 self.file.unlink()
@@ -88,7 +90,7 @@ class Lock:
 
 
 def _is(file: Path, descriptor: int) -> bool:
-    """Return True if an open file still has the path ``file``."""
+    """Returns True if ``file`` is still the path of the open file."""
     try:
         return os.path.samestat(os.stat(file), os.fstat(descriptor))
     except FileNotFoundError:
@@ -104,7 +106,7 @@ def _ourselves() -> dict[str, object]:
 
 
 def _holder(file: Path) -> str:
-    """Return the process that is named in a lock file."""
+    """Returns the text in a lock file that names the process."""
     try:
         found = json.loads(file.read_text())
         return f"process {found['process']} on {found['host']} since {found['since']}"

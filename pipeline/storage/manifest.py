@@ -1,7 +1,7 @@
 """The manifest of an archive: `_archive.json`, which is replaced atomically.
 
-Only files that the manifest lists count. A file is written and fsynced before a new manifest that
-lists it replaces the previous one. So a process can be killed at any moment.
+Only files that the manifest lists belong to the archive. A new file is fsynced before a new
+manifest lists it. Therefore a kill at any moment leaves a valid archive.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from pipeline.engines.files import LocalFiles
 from pipeline.errors import PipelineError
 
 MANIFEST: Final = "_archive.json"
-"""The name of the manifest: readers of Parquet skip names that begin with an underscore."""
+"""The file name of the manifest. Readers of Parquet skip names that begin with an underscore."""
 VERSION: Final = 1
 
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A file of a table: its path relative to the archive, and its number of rows."""
+    """A file that belongs to the archive: its path relative to the archive's folder, and its number
+    of rows."""
 
     path: str
     rows: int
 
     @property
     def folder(self) -> str:
-        """The folder of the file, such as `events/day=2026-01-31`."""
+        """The folder of the file relative to the archive's folder, such as
+        `events/day=2026-01-31`."""
         return self.path.rpartition("/")[0]
 
 
@@ -40,24 +42,24 @@ class SetAside:
 
     table: str
     file: LiveFile
-    """The former entry of the file. An intact copy at its path counts again."""
+    """The path and the number of rows that the file had. If an intact copy is put back at this
+    path, the file belongs to the archive again."""
     reason: str
-    """A sentence that describes the damage."""
     stand_ins: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
-    """The files with stand-in rows for the missing rows, by table; these files count instead of the
-    damaged file."""
+    """By table, the files with the rows that replace the damaged file."""
 
 
 @dataclass(frozen=True)
 class TopicEnds:
-    """The ends of a topic at its last check."""
+    """The end offsets of a topic when they were last read."""
 
     topic_id: str | None
-    """The topic id; None if unknown, as for files and old brokers."""
+    """The topic id; None if it is unknown, as for files and for brokers before Kafka 2.8."""
     ends: dict[int, int]
     """The offset after the last record, by partition."""
     at_ms: int | None
-    """The time of the check in ms; None if the ends come from the records, and not from a check."""
+    """The time in ms at which the end offsets were requested; None if they come from records in
+    files."""
 
 
 @dataclass(frozen=True)
@@ -66,47 +68,49 @@ class Manifest:
 
     cluster_id: str | None = None
     log_topic_id: str | None = None
-    """The topic id of `__consumer_offsets`."""
+    """The topic id of `__consumer_offsets`; None if it is unknown."""
     next_offsets: dict[int, int] = field(default_factory=dict)
     """The first offset that is not in the archive yet, by partition of `__consumer_offsets`."""
     damaged_at: dict[int, int] = field(default_factory=dict)
-    """The last offset that could not be read, by partition."""
+    """The last offset that could not be read, by partition of `__consumer_offsets`."""
     read_until_ms: int | None = None
-    """The time in ms up to which the archive has all written records."""
+    """The time in ms up to which the archive contains all records; None if it is unknown."""
     topics: dict[str, TopicEnds] = field(default_factory=dict)
     topics_asked: bool = True
-    """True if the topics of all archived events were checked; false if a run ended before its
-    check."""
+    """False if a run appended events and ended before it requested the end offsets of their topics.
+    """
     next_file: int = 1
-    """The number of the next file; each number is used once."""
+    """The number of the next new file. No number is used twice."""
     files: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
-    """The files that count, by table, in the order in which they were written."""
+    """The files of the archive by table, in the order in which they were written."""
     set_aside: tuple[SetAside, ...] = ()
-    """The damaged files, which do not count."""
+    """The damaged files, which no longer belong to the archive."""
 
     def read(self, table: str) -> list[str]:
-        """Return the paths of the files that a reader of a table reads."""
+        """Returns the paths of the files to read for a table, including files with stand-in
+        rows."""
         stand_ins = [file for gone in self.set_aside for file in gone.stand_ins.get(table, ())]
         return [file.path for file in (*self.files.get(table, ()), *stand_ins)]
 
     def rows(self, table: str) -> int:
-        """Return the number of rows of a table."""
+        """Returns the number of rows of a table, without stand-in rows."""
         return sum(file.rows for file in self.files.get(table, ()))
 
     def live(self) -> set[str]:
-        """Return the paths of all files that count."""
+        """Returns the paths of all files that belong to the archive, including files with stand-in
+        rows."""
         tables = {*self.files, *(table for gone in self.set_aside for table in gone.stand_ins)}
         return {path for table in tables for path in self.read(table)}
 
 
 def has_manifest(folder: Path) -> bool:
-    """Return True if a folder is an archive."""
+    """Returns True if a folder contains an archive."""
     return (folder / MANIFEST).is_file()
 
 
 def load(folder: Path) -> Manifest | None:
-    """Load the manifest of a folder; None if the folder has no manifest. Raise PipelineError if the
-    manifest is damaged."""
+    """Loads the manifest of a folder; None if the folder has no manifest. Raises PipelineError if
+    the manifest is damaged."""
     file = folder / MANIFEST
     try:
         data = file.read_bytes()
@@ -135,23 +139,23 @@ def _understood(data: bytes, name: str) -> Manifest:
 
 
 def all_files(file: Path, name: str) -> list[str]:
-    """Read the paths of all files of an archive from a copy of its manifest.
+    """Returns the paths of all files of an archive, from a copy of its manifest.
 
-    Raise PipelineError if the copy is damaged; ``name`` is the path of the manifest, for the
-    message.
+    Raises PipelineError if the copy is damaged. ``name`` is the path of the original manifest, for
+    the error message.
     """
     return sorted(_understood(file.read_bytes(), name).live())
 
 
 def save(folder: Path, manifest: Manifest) -> None:
-    """Fsync a new manifest, and replace the folder's manifest by the new manifest."""
+    """Fsyncs a new manifest and replaces the folder's manifest with it."""
     said = {"version": VERSION, **asdict(manifest)}
     LocalFiles().write_text(str(folder / MANIFEST), json.dumps(said, indent=1))
     sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:
-    """Fsync a folder, so that the names in it are durable."""
+    """Fsyncs a folder, so that the names in it are durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

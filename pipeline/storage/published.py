@@ -1,4 +1,5 @@
-"""A store whose tables are staged by an engine and published by a format (Delta, Iceberg, S3)."""
+"""A store for formats that need a staging folder (Delta, Iceberg, object storage): an engine stages
+the files of a table, then the format publishes them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from pipeline.storage.store import Store
 
 
 def format_named(name: str) -> Format:
-    """Return a format by name; raise NotInstalled if its library is missing."""
+    """Returns a format by name. Raises NotInstalled if its library is missing."""
     try:
         if name == DELTA:
             from pipeline.storage.delta import Delta
@@ -36,10 +37,10 @@ def format_named(name: str) -> Format:
 
 
 class PublishedStore(Store):
-    """A store whose tables are published by a format; implements `Store`.
+    """A store whose tables a format publishes.
 
-    Staged tables stay until the run ends, because other tables are made from them. The staging
-    folder is next to the tables, or on this machine for object storage.
+    Staged files stay until the run ends, because other tables are made from them. The staging
+    folder is next to the tables. For object storage it is on this machine.
     """
 
     def __init__(self, folder: str, form: Format) -> None:
@@ -48,9 +49,8 @@ class PublishedStore(Store):
         self.format = form.name
         self._form = form
         self._one_by_one = threading.Lock()
-        """Allows one publication at a time: threads stage in parallel, but some format libraries
-        are not
-        thread-safe."""
+        """Allows only one publication at a time. Threads stage tables in parallel, but some
+        libraries for formats are not thread-safe."""
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._staged: list[str] = []
         self._fetched: dict[str, list[str]] = {}
@@ -64,7 +64,7 @@ class PublishedStore(Store):
         by: str | None,
         overwrite: bool = False,
     ) -> Sequence[str]:
-        """Implements `Store.put`; returns the path of the staged files."""
+        """Implements `Store.put`. Returns the path of the staged files."""
         self.check_absent([name], overwrite)
         if self._remote and not engine.is_here:
             raise PipelineError(
@@ -81,7 +81,7 @@ class PublishedStore(Store):
         return [staged]
 
     def table_files(self, name: str) -> Sequence[str]:
-        """Implements `Store.table_files`. Files in object storage are copied to this machine."""
+        """Implements `Store.table_files`. Copies files in object storage to this machine."""
         if not self._remote:
             return self.table_urls(name)
         if name not in self._fetched:
@@ -91,21 +91,19 @@ class PublishedStore(Store):
         return self._fetched[name]
 
     def table_urls(self, name: str) -> Sequence[str]:
-        """Implements `Store.table_urls`."""
         return self._form.files(self.path(name))
 
     def close(self) -> None:
-        """Implements `Store.close`."""
         for staged in self._staged:
             LocalFiles().delete(staged)
         self._staged = []
         super().close()
 
     def _settle(self, name: str) -> None:
-        """Do nothing: a format replaces a table without a rename of the old table."""
+        """Does nothing, because a format replaces a table without renaming the old one."""
 
     def _own_folder(self) -> str:
-        """Return a local folder that exists while the store is used."""
+        """Returns a temporary local folder, which exists while the store is used."""
         with self._one_by_one:
             if self._scratch is None:
                 self._scratch = tempfile.TemporaryDirectory(prefix="muster-tables-")
@@ -113,8 +111,8 @@ class PublishedStore(Store):
 
 
 def store_at(place: str, table: str) -> Store | None:
-    """Return the store in a folder or in object storage that has the table; None if no store has
-    the table."""
+    """Returns the store at ``place``, a folder or a URL of object storage; None if it does not
+    contain the table ``table``."""
     if s3.is_s3(place):
         place = place.rstrip("/")
         form = format_at(s3.S3Files(), f"{place}/{table}")

@@ -1,8 +1,8 @@
-"""Object storage with Amazon's S3 protocol, configured by the usual environment variables.
+"""Accesses object storage with Amazon's S3 protocol, configured by the usual environment variables.
 
-These are `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION` (or
-`AWS_DEFAULT_REGION`), and `AWS_ENDPOINT_URL_S3` (or `AWS_ENDPOINT_URL`) for storage that is not
-Amazon's. Without keys, the role of the machine is used.
+These are `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN` and `AWS_REGION` (or
+`AWS_DEFAULT_REGION`). For storage that is not Amazon's, `AWS_ENDPOINT_URL_S3` (or
+`AWS_ENDPOINT_URL`) has its address. Without keys, the IAM role of the machine is used.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pipeline.errors import PipelineError
 
 SCHEME: Final = "s3://"
 COPY_BYTES: Final = 8 << 20
-"""The size of one read or write."""
+"""The number of bytes in one read or write."""
 
 
 def is_s3(where: str) -> bool:
-    """Return True if a path is a URL of object storage."""
+    """Returns True if ``where`` is a URL of object storage."""
     return where.startswith(SCHEME)
 
 
@@ -41,8 +41,8 @@ class Settings:
 
     @classmethod
     def of_environment(cls, given: Mapping[str, str] = os.environ) -> Settings:
-        """Read the settings from environment variables. Raise PipelineError if the endpoint is not
-        a URL."""
+        """Reads the settings from environment variables. Raises PipelineError if the endpoint is
+        not a URL."""
         endpoint = given.get("AWS_ENDPOINT_URL_S3") or given.get("AWS_ENDPOINT_URL") or None
         if endpoint and not endpoint.startswith(("http://", "https://")):
             raise PipelineError(
@@ -57,7 +57,7 @@ class Settings:
         )
 
     def file_system(self) -> fs.S3FileSystem:
-        """Create Arrow's file system for these settings."""
+        """Creates a file system of Arrow with these settings."""
         scheme, _, address = (self.endpoint or "").partition("://")
         return fs.S3FileSystem(
             access_key=self.access_key,
@@ -69,7 +69,8 @@ class Settings:
         )
 
     def delta_options(self) -> dict[str, str]:
-        """Return the options for Delta's library, which itself reads keys from the environment."""
+        """Returns the options for Delta's library. The library itself reads the keys from the
+        environment."""
         options = {} if self.region else {"AWS_REGION": "us-east-1"}
         if self.endpoint:
             options["AWS_ENDPOINT_URL"] = self.endpoint
@@ -77,7 +78,7 @@ class Settings:
         return options
 
     def iceberg_properties(self) -> dict[str, str]:
-        """Return the properties for Iceberg's library."""
+        """Returns the properties for Iceberg's library."""
         named = {
             "s3.endpoint": self.endpoint,
             "s3.region": self.region or ("us-east-1" if self.endpoint else None),
@@ -89,27 +90,24 @@ class Settings:
 
 
 class S3Files:
-    """Files in object storage; implements `Files`.
-
-    An object is written atomically; a folder is a common prefix of names.
-    """
+    """Implements `Files` for object storage. Each object is written atomically. A folder is a
+    common prefix of object names."""
 
     def __init__(self) -> None:
         self._fs = Settings.of_environment().file_system()
 
     def exists(self, path: str) -> bool:
-        """Implements `Files.exists`."""
         with _said_of(path):
             found: fs.FileInfo = self._fs.get_file_info(key_of(path))
         return bool(found.type != fs.FileType.NotFound)
 
     def rename(self, path: str, to: str) -> None:
-        """Implements `Files.rename`, only for a single object: folders are not objects."""
+        """Implements `Files.rename` for a single object. Folders can't be renamed, because they are
+        not objects."""
         with _said_of(path):
             self._fs.move(key_of(path), key_of(to))
 
     def delete(self, path: str) -> None:
-        """Implements `Files.delete`."""
         with _said_of(path):
             kind = self._fs.get_file_info(key_of(path)).type
             if kind == fs.FileType.Directory:
@@ -118,7 +116,6 @@ class S3Files:
                 self._fs.delete_file(key_of(path))
 
     def read_text(self, path: str) -> str | None:
-        """Implements `Files.read_text`."""
         with _said_of(path):
             try:
                 with self._fs.open_input_stream(key_of(path)) as stream:
@@ -127,19 +124,18 @@ class S3Files:
                 return None
 
     def write_text(self, path: str, text: str) -> None:
-        """Implements `Files.write_text`."""
         with _said_of(path), self._fs.open_output_stream(key_of(path)) as stream:
             stream.write(text.encode())
 
 
 def files_at(place: str) -> Files:
-    """Return the file system of a path: object storage, or this machine's."""
+    """Returns the file system that contains ``place``: object storage, or this machine's."""
     return S3Files() if is_s3(place) else LocalFiles()
 
 
 @contextmanager
 def _said_of(path: str) -> Iterator[None]:
-    """Convert an error of the storage to a PipelineError without its cause."""
+    """Converts an error of the storage to a PipelineError that says which settings to check."""
     try:
         yield
     except OSError as error:
@@ -149,12 +145,13 @@ def _said_of(path: str) -> Iterator[None]:
 
 
 def key_of(path: str) -> str:
-    """Return the bucket and the key of a URL, as Arrow names objects."""
+    """Returns bucket and key of a URL in the form in which Arrow names objects."""
     return path.removeprefix(SCHEME)
 
 
 def fetch(url: str, table: str, folder: str) -> str:
-    """Copy a file of a table to the same relative path in a local folder; return the local path."""
+    """Copies the file ``url`` of the table ``table`` into the local folder ``folder``, to the same
+    relative path. Returns the local path."""
     storage = Settings.of_environment().file_system()
     to = os.path.join(folder, os.path.relpath(key_of(url), key_of(table)))
     os.makedirs(os.path.dirname(to), exist_ok=True)

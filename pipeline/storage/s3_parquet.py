@@ -1,10 +1,10 @@
-"""Writes tables as plain Parquet files to object storage, which has no rename.
+"""Writes tables as plain Parquet files to object storage, where nothing can be renamed.
 
-Each write uses new file names. When all files are written, the list of the table (`_files.json`) is
-replaced, which publishes the files; then the previous files are deleted. Muster reads the files in
-the list. A program that reads all files in the folder may see the files of two writes during a
-replacement, and the files of a killed write until the next write. Delta and Iceberg do not have
-this problem.
+Each write uses new file names. After all files are written, the list of the table's files
+(`_files.json`) is replaced. This publishes the new files. Then the files of the previous write are
+deleted. Muster reads only the files in the list. A program that reads all files in the folder may
+see the files of two writes during a replacement. After a kill it also sees the files of the killed
+write, until the next write. Delta and Iceberg do not have this problem.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ LIST: Final = "_files.json"
 
 
 class S3Parquet:
-    """Plain Parquet in object storage; implements `Format`."""
+    """The format of plain Parquet files in object storage."""
 
     name = PARQUET
 
     def publish(self, staged: str, place: str, schema: pa.Schema, by: str | None) -> None:  # noqa: ARG002
-        """Implements `Format.publish`."""
         storage, folder = Settings.of_environment().file_system(), key_of(place)
         run = clock.fresh_id()
         names: list[str] = []
@@ -52,9 +51,8 @@ class S3Parquet:
             raise PipelineError(f"{place} can't be written: {error}") from error
 
     def files(self, place: str) -> list[str]:
-        """Implements `Format.files`: the files in the list, or all files if another program wrote
-        the table.
-        """
+        """Implements `Format.files`. Returns all files in the folder if another program wrote the
+        table."""
         return [SCHEME + key for key in self._keys(place)]
 
     def _keys(self, place: str) -> list[str]:
@@ -72,7 +70,7 @@ class S3Parquet:
 
 
 def fetch_archive(url: str, folder: str) -> None:
-    """Copy the files that an archive's manifest lists from a URL to a local folder."""
+    """Copies the files that an archive's manifest lists from object storage to a local folder."""
     files = [MANIFEST]
     while files:
         path = fetch(f"{url}/{files.pop()}", url, folder)

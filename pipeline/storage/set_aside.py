@@ -1,11 +1,11 @@
-"""Moves damaged files of an archive to `quarantine/`, and replaces them by stand-in rows.
+"""Moves damaged files of an archive to `quarantine/`, and replaces their rows with stand-in rows.
 
-The content of a damaged file is unknown, so stand-in rows mark it. For events, they are a row of
-kind DAMAGED in each partition of the log, which makes tables report unknown. For stretches, they
-are stretches without a time in the gaps. The table `quarantine` also gets a row. If an intact copy
-is put back at the file's path, the copy counts and its stand-in rows are dropped.
-
-A file that can't be read now, or that does not exist, is not damaged: it is not moved.
+The content of a damaged file is unknown, and stand-in rows mark where it is missing. For events,
+each partition of `__consumer_offsets` gets a row of kind DAMAGED, so that tables report their
+results as unknown. For stretches, the gaps get stretches without a time. The table `quarantine`
+gets a row too. If an intact copy is put back at the file's path, it belongs to the archive again
+and its stand-in rows are dropped. A file that does not exist or can't be read at present does not
+count as damaged, and is not moved.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pipeline.storage.whole import fault_of
 
 FOLDER: Final = "quarantine"
 YOUNG_S: Final = 10.0
-"""The number of seconds after a change during which a file may be a copy in progress."""
+"""The time in seconds after its last change during which a file may still be a copy in progress."""
 
 
 class Damaged(NamedTuple):
@@ -40,15 +40,16 @@ class Damaged(NamedTuple):
     table: str
     file: LiveFile
     fault: str
-    """The fault, as the end of a sentence that begins with "it"; `fault_of` returns this text."""
+    """The damage in words, as `fault_of` returns it. The words complete a sentence that begins with
+    "it"."""
 
     def lost(self, folder: str) -> str:
-        """Return the beginning of a sentence that describes the damage."""
+        """Returns the beginning of a sentence: which file is damaged, and how."""
         return f"{folder}/{self.file.path} is damaged (it {self.fault})"
 
     @property
     def missing(self) -> str:
-        """Return the end of the sentence that begins with `lost`: the effect of the damage."""
+        """The end of the sentence that `lost` begins: the consequence of the damage."""
         return (
             f"its {self.file.rows} rows are missing from the history until an intact copy is put"
             " back"
@@ -60,20 +61,21 @@ class FileGone(PipelineError):
 
 
 class Settled(NamedTuple):
-    """An archive after its damaged files were moved."""
+    """The manifest of an archive after its damaged files were moved."""
 
     manifest: Manifest
     said: tuple[str, ...]
-    """A sentence for each moved or restored file."""
+    """One sentence for each moved or restored file."""
 
 
 def damaged_files(
     folder: Path, manifest: Manifest, deep: Collection[str] = ()
 ) -> tuple[Damaged, ...]:
-    """Find damaged files among the files that count; the tables ``deep`` are read completely.
+    """Returns the damaged files among those that the manifest lists.
 
-    If a file is damaged, all tables are read completely. Raise FileGone if a file is missing, and
-    PipelineError if a file can't be read now.
+    Files of the tables ``deep`` are read completely. If any file is damaged, all files are read
+    completely. Raises FileGone if a file is missing, and PipelineError if a file can't be read at
+    present.
     """
     found = tuple(_damaged(folder, manifest, deep))
     if found and set(deep) < set(TABLES):
@@ -101,8 +103,8 @@ def _damaged(folder: Path, manifest: Manifest, deep: Collection[str]) -> Iterato
 
 
 def in_place(folder: Path, gone: SetAside) -> bool:
-    """Return True if an intact file is at the path of a file that was set aside; False if the file
-    can't be read."""
+    """Returns True if an intact file is at the path of a file that was moved to `quarantine/`.
+    Returns False if this file can't be read."""
     try:
         return fault_of(folder / gone.file.path, gone.table, gone.file.rows, deep=True) is None
     except OSError:
@@ -110,10 +112,11 @@ def in_place(folder: Path, gone: SetAside) -> bool:
 
 
 def left_behind(folder: Path, manifest: Manifest) -> list[Damaged]:
-    """Find damaged files that do not count, but are still at their paths.
+    """Returns the damaged files at paths whose file the manifest already marks as moved to
+    `quarantine/`.
 
-    Such a file had just changed, was left by a process that ended before the move, or is a bad copy
-    at the path of a moved file.
+    Such a file was not moved because it had just changed, or because the process ended before the
+    move. Or it is a damaged copy that was put back at the path.
     """
     found = []
     for gone in manifest.set_aside:
@@ -125,11 +128,12 @@ def left_behind(folder: Path, manifest: Manifest) -> list[Damaged]:
 
 
 def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Settled | None:
-    """Move damaged files, and count files that are intact again; None if no such files exist.
+    """Moves damaged files to `quarantine/`, and restores files that are intact again. Returns None
+    if there is nothing to move or restore.
 
-    The caller holds the writer's lock. Stand-in rows are fsynced before the manifest lists them,
-    and the damaged file is moved after that. So a process can be killed at any moment, and the next
-    process continues.
+    The caller must hold the writer's lock. Stand-in rows are fsynced before the manifest lists
+    them, and only then the damaged file is moved. After a kill at any moment the next process
+    continues this work.
     """
     back = [gone for gone in manifest.set_aside if in_place(folder, gone)]
     left = left_behind(folder, manifest)
@@ -144,8 +148,8 @@ def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Sett
 
 
 def _stood_in(folder: Path, settled: Manifest, found: Iterable[Damaged]) -> Manifest:
-    """Write stand-in rows for damaged files; return a manifest that lists the stand-in files
-    instead of the damaged files."""
+    """Writes stand-in rows for damaged files. Returns a manifest that lists the files with these
+    rows instead of the damaged files."""
     for each in found:
         new = NewFiles(folder, settled.next_file)
         try:
@@ -162,7 +166,7 @@ def _stood_in(folder: Path, settled: Manifest, found: Iterable[Damaged]) -> Mani
 
 
 def without(manifest: Manifest, damaged: Iterable[Damaged]) -> Manifest:
-    """Return a manifest in which damaged files do not count."""
+    """Returns a manifest from which the damaged files are removed."""
     paths = {each.file.path for each in damaged}
     files = {
         table: tuple(file for file in files if file.path not in paths)
@@ -172,7 +176,8 @@ def without(manifest: Manifest, damaged: Iterable[Damaged]) -> Manifest:
 
 
 def counted_again(manifest: Manifest, back: Collection[SetAside]) -> Manifest:
-    """Return a manifest in which files that were set aside count again."""
+    """Returns a manifest in which files that had been moved to `quarantine/` belong to the archive
+    again."""
     files = dict(manifest.files)
     for gone in back:
         files[gone.table] = (*files.get(gone.table, ()), gone.file)
@@ -181,10 +186,8 @@ def counted_again(manifest: Manifest, back: Collection[SetAside]) -> Manifest:
 
 
 def given_up(manifest: Manifest, table: str) -> Manifest:
-    """Return a manifest in which the damaged files of a table can't count again.
-
-    Their stand-in files become ordinary files.
-    """
+    """Returns a manifest in which the damaged files of a table can no longer be restored. The files
+    with their stand-in rows become ordinary files."""
     files = dict(manifest.files)
     gone = [each for each in manifest.set_aside if each.table == table]
     for name, live in (pair for each in gone for pair in each.stand_ins.items()):
@@ -194,7 +197,8 @@ def given_up(manifest: Manifest, table: str) -> Manifest:
 
 
 def stand_ins(folder: Path, manifest: Manifest, damaged: Damaged) -> dict[str, pa.Table]:
-    """Return stand-in rows for a file by table; the manifest must not list the file any more."""
+    """Returns stand-in rows for a damaged file, by table. The manifest must no longer list this
+    file."""
     path, reason = damaged.file.path, f"The file {damaged.fault}."
     rows = {
         "quarantine": _table(QUARANTINE, [{"file": path, "reason": reason}]),
@@ -220,9 +224,8 @@ def _table(schema: pa.Schema, rows: Sequence[dict[str, object]]) -> pa.Table:
 
 
 def _ends(folder: Path, manifest: Manifest, day: str) -> dict[int, int]:
-    """Return, by partition of the log, the offset after the last event of a day and all days
-    before.
-    """
+    """Returns, by partition of `__consumer_offsets`, the offset after the last event up to the end
+    of a day. ``day`` is a folder of events."""
     ends = dict.fromkeys(manifest.next_offsets, 0)
     for file in manifest.files.get("events", ()):
         if file.folder <= day:
@@ -236,7 +239,7 @@ def _ends(folder: Path, manifest: Manifest, day: str) -> dict[int, int]:
 
 
 def _gaps(folder: Path, manifest: Manifest) -> Iterator[dict[str, object]]:
-    """Return stretches without times for records whose stretches are lost."""
+    """Yields stretches without a time for the offsets that no remaining stretch covers."""
     spans: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for file in manifest.files.get("stretches", ()):
         for rows in batches_of(folder / file.path, STRETCHES):
@@ -261,7 +264,8 @@ def _gaps(folder: Path, manifest: Manifest) -> Iterator[dict[str, object]]:
 
 
 def _quarantined(folder: Path, file: LiveFile) -> Path:
-    """Return an unused path for a damaged file, with a name that readers of Parquet skip."""
+    """Returns an unused path in `quarantine/` for a damaged file. Readers of Parquet skip its
+    name."""
     name = f"_{file.path.rpartition('/')[2]}"
     ends = chain(["damaged"], (f"{nth}.damaged" for nth in count(2)))
     places = (folder / FOLDER / f"{name}.{end}" for end in ends)
@@ -269,9 +273,8 @@ def _quarantined(folder: Path, file: LiveFile) -> Path:
 
 
 def _moved(folder: Path, damaged: Damaged) -> str:
-    """Move a damaged file, unless it has just changed; return a sentence that says what was
-    done.
-    """
+    """Moves a damaged file, unless it has just changed. Returns a sentence that says what was
+    done."""
     path = folder / damaged.file.path
     if clock.now_ms() - path.stat().st_mtime * 1000 <= YOUNG_S * 1000:
         done = "the file was not moved, because it has just changed and may not be complete yet"

@@ -1,8 +1,8 @@
-"""Stores tables in a folder as Parquet; each table is written atomically.
+"""Stores tables in a folder as Parquet files. Each table is written atomically.
 
-A table is written next to its final path, as `.NAME.partial`, and renamed when it is complete; a
-table that is replaced is first renamed to `.NAME.old`. A killed job leaves the old table or the new
-table, and the next run cleans up.
+A table is written as `.NAME.partial` and renamed when it is complete. A table that is replaced is
+first renamed to `.NAME.old`. A killed job leaves either the old or the new table, and the next run
+deletes the partial files.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from pipeline.storage.formats import PARQUET, format_at
 from pipeline.storage.lock import Held, Lock
 
 CLUSTER_FILE: Final = "_muster.json"
-"""The file with the cluster id of the tables. Readers of Parquet skip names that begin with an
-underscore."""
+"""The file that contains the cluster id of the tables. Readers of Parquet skip names that begin
+with an underscore."""
 ARCHIVE_FILES: Final = ("_archive.json", "_events_checkpoint")
-"""Files that `--follow` leaves next to the events that it appends."""
+"""Files that show that the folder is an archive. `--follow` writes them next to the events that it
+appends."""
 GROWING: Final = ("events", "stretches")
 """The tables to which `--follow` appends."""
 RUN_LOCK: Final = ".run.lock"
-"""The lock file of the run that writes tables, deleted at its end. An archive has its own lock."""
+"""The lock file of the run that writes tables. The run deletes it at its end. An archive has a
+different lock file."""
 
 
 class DamagedNote(PipelineError):
-    """The file with the cluster id of the tables is damaged; ``what`` is the message without the
-    advice.
-    """
+    """The file with the cluster id of the tables is damaged. ``what`` is the error message without
+    the advice how to repair it."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -50,9 +51,9 @@ class Store:
 
     format = PARQUET
     has_files = True
-    """True if the store can have files next to the tables."""
+    """True if the store can contain files next to the tables."""
     as_of_ms = 0
-    """The time in ms for which the written results hold; a run sets it."""
+    """The time in ms for which the written results hold. The run sets it."""
     _lock: Lock | None = None
 
     def __init__(self, folder: str, files: Files | None = None) -> None:
@@ -62,15 +63,14 @@ class Store:
         self.folder = os.path.abspath(folder) if files is None else folder.rstrip("/") or "/"
 
     def path(self, name: str) -> str:
-        """The path of a table."""
         return f"{self.folder}/{name}"
 
     def reserve(self, *, new: bool = False) -> bool:
-        """Lock the folder against other runs until `close`; return False if this store has already
-        locked the folder.
+        """Locks the folder against other runs until `close`. Returns False if it was not locked by
+        this call, for example because this store had locked it already.
 
-        ``new`` creates a missing folder. Held names the run that writes there. Folders on other
-        machines, and on file systems without locks, are not locked.
+        ``new`` creates a missing folder. Raises Held, which names the run that writes to the
+        folder. Folders on other machines and on file systems without locks are not locked.
         """
         if self._lock or not self.has_files or not isinstance(self._files, LocalFiles):
             return False
@@ -89,14 +89,14 @@ class Store:
         return True
 
     def has(self, name: str) -> bool:
-        """Return True if a table exists; if a killed run was replacing the table, it is restored
+        """Returns True if a table exists. If a killed run was replacing the table, it is restored
         first."""
         self._settle(name)
         return self._files.exists(self.path(name))
 
     def cluster_id(self) -> str | None:
-        """Return the cluster id of these tables; None if unknown. Raise DamagedNote if the file
-        with the cluster id is damaged."""
+        """Returns the cluster id of these tables; None if it is unknown. Raises DamagedNote if the
+        file with the cluster id is damaged."""
         text = self.read_text(CLUSTER_FILE)
         if text is None:
             return None
@@ -111,7 +111,7 @@ class Store:
         return found
 
     def check_cluster(self, cluster_id: str | None) -> None:
-        """Raise PipelineError if these tables belong to another cluster; None is always
+        """Raises PipelineError if these tables belong to another cluster. None is always
         accepted."""
         try:
             noted = None if cluster_id is None else self.cluster_id()
@@ -127,8 +127,8 @@ class Store:
             )
 
     def belong_to(self, cluster_id: str | None) -> None:
-        """Write the cluster id of these tables, which `check_cluster` has accepted; do nothing if
-        the id is None."""
+        """Stores the cluster id of these tables. `check_cluster` must have accepted it. Does
+        nothing for None."""
         if cluster_id is not None and self.cluster_id() is None:
             self.write_text(CLUSTER_FILE, json.dumps({"cluster_id": cluster_id}))
 
@@ -138,22 +138,24 @@ class Store:
         asked_ms: int | None,
         end_ms: int | None,  # noqa: ARG002
     ) -> int | None:
-        """Return the start of the time series that a run writes; None for the whole history.
+        """Returns the time in ms from which on a run writes the time series ``series``; None for
+        the whole history.
 
-        For a folder, this is the requested start. ``end_ms`` is the end of the run, if one is
-        requested.
+        A folder always returns the requested time ``asked_ms``. ``end_ms`` is the requested end of
+        the run, if there is one.
         """
         return asked_ms
 
     def grows(self) -> bool:
-        """True if the folder is an archive, which has its own events, stretches and quarantine."""
+        """Returns True if the folder is an archive, which has its own events, stretches and
+        quarantine."""
         return any(self.has_file(name) for name in ARCHIVE_FILES)
 
     def check_absent(self, names: Sequence[str], overwrite: bool) -> None:
-        """Raise PipelineError if one of these tables exists and may not be replaced.
+        """Raises PipelineError if one of these tables exists and may not be replaced.
 
-        Tables to which `--follow` appends are never replaced, because the next batch would be
-        appended to another table.
+        Tables to which `--follow` appends are never replaced, because its next batch would be
+        appended to the wrong table.
         """
         grown = [name for name in names if name in GROWING]
         if grown and self.grows():
@@ -177,10 +179,11 @@ class Store:
                 )
 
     def write(self, name: str, into: Callable[[str], None], overwrite: bool = False) -> str:
-        """Write a table atomically by a function that creates a folder of files; return its path.
+        """Writes a table atomically. ``into`` writes the table's files into a folder that it
+        creates. Returns the path of the table.
 
-        Raise PipelineError if the table exists and ``overwrite`` is not set, or if the folder can't
-        be written.
+        Raises PipelineError if the table exists and ``overwrite`` is not set, or if the folder
+        can't be written.
         """
         self.check_absent([name], overwrite)
         partial, old, place = (
@@ -208,7 +211,8 @@ class Store:
         by: str | None,
         overwrite: bool = False,
     ) -> Sequence[str]:
-        """Write a query's rows as a table, as in `write`; return the paths of its files."""
+        """Writes the rows of a query as a table, with the errors of `write`. Returns the paths of
+        its files."""
         return [self.write(name, lambda folder: engine.write(query, schema, folder, by), overwrite)]
 
     def make(
@@ -222,34 +226,32 @@ class Store:
         overwrite: bool = False,
         at: str | None = None,  # noqa: ARG002
     ) -> None:
-        """Write a query's rows as a table, as in `write`, and define a relation of these rows.
-
-        ``at`` is the SQL of a row's time, if the rows are a time series.
-        """
+        """Writes the rows of a query as a table, with the errors of `write`, and defines a relation
+        of these rows. ``at`` is the SQL of a row's time if the table is a time series."""
         engine.open(relation, self.put(engine, name, query, schema, by, overwrite), schema)
 
     def table_files(self, name: str) -> Sequence[str]:
-        """Return the Parquet files of an existing table, or folders of Parquet files, for an
+        """Returns the Parquet files of an existing table, or folders that contain them, for an
         engine."""
         return [self.path(name)]
 
     def table_urls(self, name: str) -> Sequence[str]:
-        """Return the addresses of a table's files for other programs; the addresses may contain
-        ``*`` and ``**``."""
+        """Returns the addresses of a table's files for other programs. An address may contain the
+        wildcards ``*`` and ``**``."""
         return [f"{self.path(name)}/**/*.parquet"]
 
     def close(self) -> None:
-        """End a run: release the lock, and delete staged files."""
+        """Ends a run: releases the lock, and deletes staged files."""
         if self._lock is not None:
             self._lock.delete()
             self._lock = None
 
     def has_file(self, name: str) -> bool:
-        """Return True if a file of this name exists next to the tables."""
+        """Returns True if a file with this name exists next to the tables."""
         return self._files.exists(self.path(name))
 
     def read_text(self, name: str) -> str | None:
-        """Return the text of a file next to the tables; None if the file does not exist."""
+        """Returns the text of a file next to the tables; None if the file does not exist."""
         try:
             return self._files.read_text(self.path(name))
         except OSError as error:
@@ -258,22 +260,22 @@ class Store:
             ) from error
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a file next to the tables atomically; an existing file is replaced."""
+        """Writes a file next to the tables atomically. Replaces an existing file."""
         try:
             self._files.write_text(self.path(name), text)
         except OSError as error:
             raise self._unwritable(error) from error
 
     def delete(self, name: str) -> None:
-        """Delete a file or a table; do nothing if it does not exist."""
+        """Deletes a file or a table. Does nothing if it does not exist."""
         self._files.delete(self.path(name))
 
     def _aside(self, name: str, what: str) -> str:
         return f"{self.folder}/.{name}.{what}"
 
     def _settle(self, name: str) -> None:
-        """Restore or delete the files of a killed replacement, but not the files of a replacement
-        in progress."""
+        """Completes or undoes the replacement of a table by a killed run. Leaves the files of a
+        replacement in progress alone."""
         place, old = self.path(name), self._aside(name, "old")
         if not self._files.exists(old):
             return

@@ -1,7 +1,7 @@
-"""Checks whether a Parquet file is intact, with every byte as it was written.
+"""Checks whether a Parquet file is intact: whether every byte is as it was written.
 
-A fault is an error in the bytes of a file, for every reader and at every time. A temporary read
-error (permissions, a network, a disk) is not a fault: it raises OSError.
+A fault is an error in the bytes of a file, which every reader sees at any time. A read error that
+may be temporary (permissions, network, disk) does not count as a fault, and raises OSError.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from pipeline.storage.day_files import OWN_NAME, TABLES
 
 _MAGIC: Final = b"PAR1"
 _TAIL_BYTES: Final = 8
-"""The size of the end of a file: the length of the footer in four bytes, and the magic."""
+"""The size of the end of a Parquet file: four bytes with the length of the footer, and four bytes
+of magic."""
 _KEYS: Final = {
     "events": ("log_partition", "log_offset", "kind"),
     "stretches": ("topic", "partition", "base_offset", "last_offset"),
     "quarantine": ("reason",),
 }
-"""Columns that the files of a table have in every version of Muster."""
+"""By table, the columns that its files have in every version of Muster."""
 
 
 def fault_of(
     file: Path, table: str | None = None, rows: int | None = None, *, deep: bool = False
 ) -> str | None:
-    """Return the fault of a file, as the end of a sentence that begins with "it"; None if the file
+    """Returns the fault of a file, as the end of a sentence that begins with "it"; None if the file
     is intact.
 
-    ``table`` and ``rows`` are the expected content. The beginning and the end of the file are read;
-    with ``deep`` the whole file is read and decoded.
+    ``table`` and ``rows`` are the expected content. The check reads the beginning and the end of
+    the file. With ``deep`` it reads and decodes the whole file.
     """
     with file.open("rb") as opened:
         size = os.fstat(opened.fileno()).st_size
@@ -60,7 +61,7 @@ def fault_of(
 
 
 def _of_footer(data: bytes, table: str | None, rows: int | None) -> str | None:
-    """Return the fault in the bytes of a file without its rows."""
+    """Returns the fault in the bytes of a file without its rows; None if these bytes are intact."""
     try:
         metadata = pq.read_metadata(pa.BufferReader(data))
         schema = metadata.schema.to_arrow_schema()
@@ -76,8 +77,8 @@ def _of_footer(data: bytes, table: str | None, rows: int | None) -> str | None:
 
 
 def _of_rows(data: bytes) -> str | None:
-    """Return the fault in all bytes of a file; the bytes are in memory, so no error is a temporary
-    read error."""
+    """Returns the fault in all bytes of a file; None if they are intact. The bytes are in memory,
+    so no error can be a temporary read error."""
     try:
         with pq.ParquetFile(pa.BufferReader(data)) as opened:
             for batch in opened.iter_batches():
@@ -88,10 +89,10 @@ def _of_rows(data: bytes) -> str | None:
 
 
 def table_files(places: Iterable[str], *, may_have_none: bool = False) -> list[str]:
-    """List the Parquet files of a table at its paths on this machine.
+    """Returns the Parquet files of a table at its paths on this machine.
 
-    PipelineError names a folder without files, because even a table without rows has a file. Only
-    tables of a growing archive may have no file (``may_have_none``).
+    Raises PipelineError for a folder without files, because even a table without rows has a file.
+    With ``may_have_none``, for a table of a growing archive, no file is required.
     """
     found = []
     for place in places:
@@ -106,7 +107,8 @@ def table_files(places: Iterable[str], *, may_have_none: bool = False) -> list[s
 
 
 def check_files(files: Iterable[str], *, deep: bool = False) -> None:
-    """Raise PipelineError if a local file of a table is damaged or can't be read."""
+    """Raises PipelineError if one of the table's files on this machine is damaged or can't be read.
+    ``deep`` reads each file completely."""
     for file in files:
         try:
             fault = fault_of(Path(file), deep=deep)

@@ -1,1 +1,1 @@
-"""The history of a running cluster (Muster or Apache Kafka), read by Kafka's protocol."""
+"""Reads the history of a running cluster (Muster or Apache Kafka) with Kafka's protocol."""

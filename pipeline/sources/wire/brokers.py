@@ -1,4 +1,4 @@
-"""Connections to the brokers and leaders of a cluster, and a count of the moved bytes."""
+"""Connections to the brokers of a cluster, with a count of the bytes that they moved."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ MOVED: Final = frozenset(
         errors.OFFSET_NOT_AVAILABLE,
     }
 )
-"""Error codes of a partition that some broker will serve soon: a retry may succeed."""
+"""Error codes of a partition that some broker will probably serve soon, so that a retry makes
+sense."""
 _NO_ID: Final = bytes(16)
 
 Partition = tuple[str, int]
@@ -42,35 +43,35 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True)
 class Reach:
-    """The addresses and settings of a cluster; an object can be pickled."""
+    """The addresses and the settings with which a cluster is reached. It can be pickled, so that
+    executors receive it."""
 
     addresses: tuple[Address, ...]
     security: Security = PLAINTEXT
     timeout_s: float = TIMEOUT_S
-    """The timeout of one response, and of a partition without a leader, in seconds."""
+    """The timeout in seconds for one response, and for a partition that has no leader."""
 
 
 @dataclass
 class View:
-    """The state of a cluster according to a broker's Metadata response."""
+    """The state of a cluster according to the last Metadata response."""
 
     cluster_id: str | None = None
     brokers: dict[int, Address] = field(default_factory=dict)
     leaders: dict[Partition, int] = field(default_factory=dict)
-    """The node id of each partition's leader; -1 without a leader."""
+    """The node id of each partition's leader; -1 if the partition has no leader."""
     topic_ids: dict[str, str] = field(default_factory=dict)
-    """Topic names by topic id, in Kafka's text form; empty before Kafka 2.8."""
+    """Topic names by topic id, in Kafka's text form of a UUID. Empty if the cluster is older than
+    Kafka 2.8."""
 
     def partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic, in order; empty if the topic does not exist."""
+        """Returns the partition numbers of a topic in order; empty if the topic does not exist."""
         return sorted(number for name, number in self.leaders if name == topic)
 
 
 class Brokers:
-    """The connections of one reader.
-
-    Methods raise PipelineError if the cluster denies access or does not answer.
-    """
+    """The connections of one reader. Its methods raise PipelineError if the cluster denies access
+    or does not answer."""
 
     def __init__(self, reach: Reach) -> None:
         self.reach = reach
@@ -91,13 +92,14 @@ class Brokers:
 
     @property
     def moved_bytes(self) -> int:
-        """The bytes of all requests and responses so far."""
+        """The size in bytes of all requests and responses so far."""
         return self._closed_bytes + sum(each.moved_bytes for each in self._connections.values())
 
     def look(self, topics: Sequence[str] | None) -> View:
-        """Request Metadata of these topics (None: of all topics), and store it as the view.
+        """Requests Metadata of ``topics``, or of all topics for None. Returns the result and keeps
+        it as `view`.
 
-        The first broker that answers is used. Raise Unreachable if no broker answers.
+        Uses the first broker that answers. Raises Unreachable if no broker answers.
         """
         failure: PipelineError | None = None
         for address in dict.fromkeys([*self.reach.addresses, *self.view.brokers.values()]):
@@ -110,9 +112,8 @@ class Brokers:
         raise failure or PipelineError("no address of a broker was given")
 
     def leader(self, partition: Partition) -> Connection | None:
-        """Return the connection to a partition's leader; None without a leader, or if the leader is
-        down.
-        """
+        """Returns the connection to a partition's leader; None if the partition has no leader, or
+        if the leader is down."""
         address = self.view.brokers.get(self.view.leaders.get(partition, -1))
         if address is None:
             return None
@@ -124,23 +125,21 @@ class Brokers:
             raise sentence(error) from error
 
     def any_connection(self) -> Connection:
-        """Return a connection to any broker; after `look`, to the broker that answered.
-
-        Raise Unreachable if no broker answers.
-        """
+        """Returns a connection to any broker. After `look` this is the broker that answered it.
+        Raises Unreachable if no broker answers."""
         if not self._connections:
             self.look([])
         return next(reversed(self._connections.values()))
 
     def drop(self, address: Address) -> None:
-        """Close the connection to a broker that failed; the next look opens another connection."""
+        """Closes the connection to a broker that failed. The next request to the broker opens a new
+        connection."""
         connection = self._connections.pop(address, None)
         if connection is not None:
             self._closed_bytes += connection.moved_bytes
             connection.close()
 
     def close(self) -> None:
-        """Close every connection."""
         for address in list(self._connections):
             self.drop(address)
 
@@ -176,27 +175,24 @@ class Brokers:
 
 
 class Patience:
-    """A timeout for a condition that should end; progress restarts the timeout."""
+    """A timeout that progress restarts."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._ends_s = clock.monotonic_s() + seconds
 
     def renew(self, more_s: float = 0.0) -> None:
-        """Restart the timeout after progress.
-
-        ``more_s`` is a wait that the reader itself requested; this wait does not count as delay.
-        """
+        """Restarts the timeout after progress. ``more_s`` extends it by a wait that the reader
+        itself requested from the broker."""
         self._ends_s = clock.monotonic_s() + self._seconds + more_s
 
     @property
     def is_over(self) -> bool:
-        """True if the timeout has expired."""
         return clock.monotonic_s() > self._ends_s
 
 
 def sentence(error: ClientError) -> PipelineError:
-    """Convert an error of a connection to a PipelineError."""
+    """Converts the error of a connection to a PipelineError."""
     if isinstance(error, NoBroker):
         return Unreachable(
             f"{error}: start a broker with `muster serve`, or name another address with --source"
@@ -205,8 +201,8 @@ def sentence(error: ClientError) -> PipelineError:
 
 
 def refusal(partition: Partition, code: int, right: str) -> PipelineError:
-    """Return the error for a partition that a broker refuses; ``right`` is the operation that the
-    client needs."""
+    """Returns the error for a partition that a broker refuses to serve. ``right`` is the ACL
+    operation that the client needs."""
     if code == errors.TOPIC_AUTHORIZATION_FAILED:
         return denial(f"{partition[0]}:{partition[1]}", [partition[0]], right)
     return PipelineError(
@@ -215,7 +211,7 @@ def refusal(partition: Partition, code: int, right: str) -> PipelineError:
 
 
 def denial(where: str, topics: Sequence[str], *rights: str) -> PipelineError:
-    """Return the error for a broker that denies a client these operations on topics."""
+    """Returns the error for a client that lacks the ACL operations ``rights`` on ``topics``."""
     code = errors.NAMES[errors.TOPIC_AUTHORIZATION_FAILED]
     acls = "ACL" if len(rights) == 1 else "ACLs"
     named = "topic" if len(topics) == 1 else "topics"
@@ -226,7 +222,7 @@ def denial(where: str, topics: Sequence[str], *rights: str) -> PipelineError:
 
 
 def grouped(partitions: Iterable[tuple[Partition, Value]]) -> list[tuple[str, list[Value]]]:
-    """Group the entries of a request by topic, in the order of each topic's first entry."""
+    """Groups the entries of a request by topic, ordered by the first entry of each topic."""
     topics: dict[str, list[Value]] = {}
     for (topic, _), entry in partitions:
         topics.setdefault(topic, []).append(entry)
@@ -234,7 +230,8 @@ def grouped(partitions: Iterable[tuple[Partition, Value]]) -> list[tuple[str, li
 
 
 def described(view: View, partitions: Iterable[Partition], seconds: float) -> str:
-    """Return a sentence about the first of the partitions that no broker served in time."""
+    """Returns a sentence which says that no broker served the lowest of ``partitions`` within
+    ``seconds``."""
     first = min(partitions)
     node = view.leaders.get(first, -1)
     who = "has no leader" if node not in view.brokers else f"is led by broker {node}"

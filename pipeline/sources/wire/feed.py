@@ -1,7 +1,8 @@
-"""Follows a running cluster: new records of its log, and the ends of its topics.
+"""Follows a running cluster: new records of `__consumer_offsets`, and the growth of topics.
 
-A follower observes the log end offsets of topics. Records between two observed ends were written
-between the two looks. For the first of these records, the broker also returns the time.
+A follower repeatedly reads the log end offsets of topics; each such read is called a look. Records
+between the end offsets of two looks were written between these looks. For the first of these
+records, the follower also requests the timestamp.
 """
 
 from __future__ import annotations
@@ -33,21 +34,22 @@ from pipeline.sources.wire.times import ask_times
 from pipeline.storage.manifest import TopicEnds
 
 TIMES_BYTES: Final = 8 << 20
-"""The maximum number of bytes of requests for the past of topics that are new to a follower."""
+"""The maximum number of bytes that requests for past times may move. Such requests are sent for
+topics that are new to a follower."""
 
 
 class BrokerFeed:
-    """A cluster as a feed; connections stay open between looks."""
+    """A running cluster as a feed. Its connections stay open between two reads of end offsets."""
 
     said: tuple[str, ...] = ()
-    """Sentences about damaged files: empty, because a broker feed reads no files."""
+    """Empty, because a broker feed reads no files. In other feeds these are sentences about damaged
+    files."""
 
     def __init__(self, where: str, reach: Reach) -> None:
         self.where = where
         self._brokers = Brokers(reach)
 
     def look(self) -> BrokerNews:
-        """Implements `Feed.look`."""
         brokers = self._brokers
         at_ms = clock.now_ms()
         view = brokers.look(None)
@@ -66,11 +68,9 @@ class BrokerFeed:
 
     @property
     def moved_bytes(self) -> int:
-        """The bytes moved over the wire so far."""
         return self._brokers.moved_bytes
 
     def close(self) -> None:
-        """Close all connections."""
         self._brokers.close()
 
 
@@ -81,7 +81,7 @@ class BrokerNews:
     brokers: Brokers
     cluster_id: str | None
     names: Mapping[str, str]
-    """Topic names by topic id; empty before Kafka 2.8."""
+    """Topic names by topic id. Empty if the cluster is older than Kafka 2.8."""
     at_ms: int
     starts: Mapping[int, int]
     ends: Mapping[int, int]
@@ -92,11 +92,9 @@ class BrokerNews:
 
     @property
     def log_id(self) -> str | None:
-        """Implements `News.log_id`."""
         return self._ids.get(OFFSETS_TOPIC)
 
     def events(self, positions: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
-        """Implements `News.events`."""
         todo = [
             Stretch(number, max(positions.get(number, 0), self.starts[number]), end)
             for number, end in self.ends.items()
@@ -104,7 +102,6 @@ class BrokerNews:
         yield from LogReader(self.brokers, todo, self.names).rows()
 
     def growth(self, held: Held, known: Mapping[str, TopicEnds]) -> Growth:
-        """Implements `News.growth`."""
         view = self.brokers.look(None)  # the read of the log requested only its own topic
         there = {name for name, _ in view.leaders if not name.startswith("__")}
         seen: dict[Partition, TopicEnds] = {
@@ -138,7 +135,8 @@ class BrokerNews:
         )
 
     def _is_another(self, topic: str, known: TopicEnds) -> bool:
-        """Return True if a topic has another topic id than at the previous look."""
+        """Returns True if the topic has another topic id than at the previous read of the end
+        offsets."""
         ids = known.topic_id, self._ids.get(topic)
         return None not in ids and ids[0] != ids[1]
 
@@ -151,7 +149,8 @@ class BrokerNews:
         }
 
     def _past(self, held: Mapping[Partition, set[int]]) -> pa.Table:
-        """Return the stretches of newly found partitions, from requests to the brokers."""
+        """Requests the stretches of partitions that are new to the follower from the brokers.
+        Returns these stretches."""
         if not held:
             return STRETCHES.empty_table()
         asked = TimesAsked(
@@ -165,7 +164,8 @@ class BrokerNews:
     def _grown(
         self, seen: Mapping[Partition, TopicEnds], now: Mapping[Partition, int]
     ) -> list[dict[str, Any]]:
-        """Return rows of STRETCHES: the growth, and the previous and present ends of partitions."""
+        """Returns rows of STRETCHES for partitions that grew: their new records, and their end
+        offsets at the previous and the present read."""
         grown = [key for key, end in now.items() if key in seen and end > seen[key].ends[key[1]]]
         looked_ms = {key: seen[key].at_ms or 0 for key in grown}
         firsts = list_known(self.brokers, list(looked_ms.items()))
@@ -197,7 +197,8 @@ def _row(
 
 
 def _ends_of(stretches: pa.Table) -> dict[Partition, int]:
-    """Return the ends of partitions from the rows without records."""
+    """Returns the end offsets of partitions from those rows of STRETCHES that contain no
+    records."""
     columns = [stretches[name].to_pylist() for name in STRETCHES.names[:4]]
     return {
         (topic, partition): base

@@ -1,7 +1,8 @@
-"""Requests ListOffsets: the bounds of partitions, and the first record at or after a time.
+"""Sends ListOffsets requests: for the first and the last offset of a partition, or for its first
+record at or after a time.
 
 A request can name each partition only once, so several times of a partition need several requests.
-Several requests are in flight at once on each connection.
+Each connection has several requests in flight at once.
 """
 
 from __future__ import annotations
@@ -35,33 +36,31 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
-"""The isolation level with which LATEST is the last stable offset, where open transactions begin.
-"""
+"""The isolation level for which LATEST returns the last stable offset."""
 PARTITIONS_AT_ONCE: Final = 1000
 UNDER_WAY: Final = 4
-"""The maximum number of requests in flight on a connection; more requests could fill the socket
-buffers of both peers."""
+"""The maximum number of requests in flight on one connection. More requests could fill the socket
+buffers of client and broker."""
 
 Ask = tuple[Partition, int]
-"""A partition, and a time in ms, EARLIEST or LATEST."""
+"""A partition, and either a time in ms or one of EARLIEST and LATEST."""
 
 
 class Found(NamedTuple):
-    """The first record at or after a time; both fields are -1 if no such record was found."""
+    """The offset and timestamp of the first record at or after a time. Each is -1 if no such record
+    exists."""
 
     offset: int
     time_ms: int
-    """The record's timestamp in ms; -1 if no record was found, and always for EARLIEST and
+    """The record's timestamp in ms. It is -1 if no record was found, and always for EARLIEST and
     LATEST."""
 
 
 def list_offsets(
     brokers: Brokers, asks: Sequence[Ask], isolation: int = READ_UNCOMMITTED
 ) -> list[Found]:
-    """Return the result of each request.
-
-    Raise Unreachable if no broker answers, and PipelineError for a partition that no broker serves.
-    """
+    """Returns one result for each element of ``asks``. Raises Unreachable if no broker answers, and
+    PipelineError for a partition that no broker serves."""
     listing = _Listing(brokers, asks, isolation)
     while listing.todo:
         listing.round()
@@ -73,10 +72,11 @@ def list_offsets(
 
 
 def list_known(brokers: Brokers, asks: Sequence[Ask]) -> list[Found | None]:
-    """Return the result of each request; None for a deleted, refused or leaderless partition.
+    """Returns one result for each element of ``asks``; None for a partition that is deleted,
+    refused or leaderless.
 
-    Messages of magic 0 have no times, so their result is also None. Raise Unreachable if no broker
-    answers.
+    Messages of magic 0 have no timestamps, so the result for them is None too. Raises Unreachable
+    if no broker answers.
     """
     listing = _Listing(brokers, asks, READ_UNCOMMITTED)
     while listing.todo:
@@ -94,10 +94,8 @@ def list_known(brokers: Brokers, asks: Sequence[Ask]) -> list[Found | None]:
 
 
 def log_partitions(brokers: Brokers, view: View, where: str) -> list[int]:
-    """Return the partitions of `__consumer_offsets`, in order; empty if the topic does not exist.
-
-    Raise PipelineError if the client has no right to describe the topic.
-    """
+    """Returns the partition numbers of `__consumer_offsets` in order; empty if the topic does not
+    exist. Raises PipelineError if the client may not describe the topic."""
     found = view.partitions(OFFSETS_TOPIC)
     if not found and hidden(brokers, [OFFSETS_TOPIC]):
         raise denial(where, [OFFSETS_TOPIC], "Describe", "Read")
@@ -105,11 +103,12 @@ def log_partitions(brokers: Brokers, view: View, where: str) -> list[int]:
 
 
 def hidden(brokers: Brokers, topics: Sequence[str]) -> list[str]:
-    """Return the topics among these that the client may not describe. Raises Unreachable.
+    """Returns those of ``topics`` that exist but that the client may not describe. Raises
+    Unreachable.
 
-    The list of all topics omits these topics like topics that do not exist, but a request that
-    names a topic gets distinct errors. The request is ListOffsets, because brokers before Kafka 2.8
-    create an internal topic that Metadata names.
+    A list of all topics omits such topics without an error. A request that names a topic gets an
+    error that distinguishes a hidden topic from a missing one. The request is ListOffsets, because
+    a Metadata request to brokers before Kafka 2.8 would create an internal topic that it names.
     """
     return list(_denied(brokers, topics))
 
@@ -129,7 +128,8 @@ def _denied(brokers: Brokers, topics: Sequence[str]) -> Iterator[str]:
 
 
 class _Listing:
-    """Requests that are sent again until they succeed, even if leaders change."""
+    """The offsets to list. Requests are sent again until each of these offsets has a result, even
+    if leaders change."""
 
     def __init__(self, brokers: Brokers, asks: Sequence[Ask], isolation: int) -> None:
         self._brokers = brokers
@@ -139,10 +139,11 @@ class _Listing:
         self.todo = list(range(len(asks)))
         self.found: dict[int, Found] = {}
         self.refused: dict[int, int] = {}
-        """The error code that a retry at another broker would not fix, by request."""
+        """By index of the requested element, an error code that a retry at another broker would not
+        fix."""
 
     def round(self) -> None:
-        """Send the remaining requests to the leaders."""
+        """Sends the requests that have no result yet to the leaders, once."""
         queues = _requests(self._brokers, self._asks, self.todo)
         under_way: dict[Connection, deque[tuple[Sent, Sequence[int]]]] = {
             connection: deque() for connection in queues
@@ -179,11 +180,11 @@ class _Listing:
                     self.refused[index] = code
 
     def give_up(self, indices: Collection[int]) -> None:
-        """Drop these requests, which are not sent again."""
+        """Removes the elements with these indices, so that they are not requested again."""
         self.todo = [index for index in self.todo if index not in indices]
 
     def look_again(self) -> None:
-        """Wait for the retry interval and read the leaders again; raise Unreachable after the
+        """Waits for the retry interval and reads the leaders again. Raises Unreachable after the
         timeout."""
         if not self.todo:
             return
@@ -201,7 +202,8 @@ class _Listing:
 def _requests(
     brokers: Brokers, asks: Sequence[Ask], todo: Sequence[int]
 ) -> dict[Connection, deque[list[int]]]:
-    """Return the requests for each leader; a request has each partition at most once."""
+    """Returns the requests for each leader, as lists of indices of ``asks``. A request names each
+    partition at most once."""
     by_leader: dict[Connection, list[list[int]]] = {}
     turns: dict[Partition, int] = {}
     for index in todo:

@@ -1,8 +1,10 @@
-"""Reads the record batches of `__consumer_offsets`, including markers and open transactions.
+"""Reads the record batches of `__consumer_offsets`, including transaction markers and the records
+of open transactions.
 
-These are the records that a consumer with `read_uncommitted` gets from the log start offset to the
-high watermark. The code that reads segments decodes them. One Fetch requests many partitions of a
-broker. The next Fetch is sent before the response is decoded, to every broker at once.
+These are the records that a `read_uncommitted` consumer receives from the log start offset to the
+high watermark. They are decoded by the code that also reads segments. One Fetch requests many
+partitions of a broker. All brokers are asked at once, and the next Fetch to a broker is sent before
+its last response is decoded.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ from protocol.records.corrupt import CorruptRecords
 from protocol.records.stored import iter_stored
 
 ANSWER_BYTES: Final = 16 << 20
-"""The maximum size of one Fetch response in bytes; a larger batch is returned whole (KIP-74)."""
+"""The maximum size of one Fetch response in bytes. A single larger batch is still returned whole
+(KIP-74)."""
 PARTITION_BYTES: Final = 4 << 20
 PARTITIONS_AT_ONCE: Final = 200
 _READ_UNCOMMITTED: Final = 0
@@ -45,7 +48,7 @@ _READ_UNCOMMITTED: Final = 0
 
 @dataclass
 class Stretch:
-    """The offsets of one partition of the log that were not read yet."""
+    """A range of offsets of one partition that was not read yet."""
 
     partition: int
     position: int
@@ -55,20 +58,19 @@ class Stretch:
 
 @dataclass
 class LogPart:
-    """A part of the input for the relation EVENTS: of each of its partitions, the records from a
-    first offset (inclusive) to an end offset (exclusive)."""
+    """A part of the events: a range of offsets for each of several partitions of
+    `__consumer_offsets`."""
 
     reach: Reach
     stretches: tuple[tuple[int, int, int], ...]
-    """For each partition: its number, the first offset, and the offset after the last."""
+    """For each partition: its number, the first offset, and the offset after the last one."""
     topic_names: Mapping[str, str] = field(default_factory=dict)
-    """The names of topics that group records identify only by topic id; the keys are the topic ids.
-    """
+    """Topic names by topic id, because some records of groups contain only topic ids."""
     moved_bytes: int = field(default=0, compare=False)
-    """The bytes that the read of this part moved over the wire."""
+    """The number of bytes that reading this part moved over the network."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Implements `Part.read`. Raises Unreachable and PipelineError."""
+        """Yields the rows. Raises Unreachable and PipelineError."""
         with Brokers(self.reach) as brokers:
             try:
                 stretches = [Stretch(*each) for each in self.stretches]
@@ -86,26 +88,26 @@ class _Taken(NamedTuple):
 
 
 class LogReader:
-    """Reads ranges of offsets of the log completely, even if leaders change."""
+    """Reads ranges of offsets of `__consumer_offsets` completely, even if leaders change."""
 
     def __init__(
         self, brokers: Brokers, stretches: Sequence[Stretch], topic_names: Mapping[str, str]
     ) -> None:
         self._brokers = brokers
         self._todo = {each.partition: each for each in stretches if each.position < each.end}
-        """The unread ranges in the order of the requests; a partition that got no records stays
-        first."""
+        """The unread ranges by partition, in the order in which the next Fetch requests them. A
+        partition that received records moves to the end."""
         self._patience = Patience(brokers.reach.timeout_s)
         self._under_way: dict[Connection, tuple[Sent, list[int]]] = {}
         self._moved = True
-        """True if partitions may have another leader now."""
+        """True if the leaders must be read again, because partitions may have moved to other
+        brokers."""
         self._look_again_s = 0.0
         self._failure: ClientError | None = None
-        """The error of the last broker that failed."""
         self._rows = EventRows(topic_names=topic_names)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Return EVENTS, in the order of the log within each partition."""
+        """Yields EVENTS. Within each partition they are in the order of the log."""
         while self._todo or self._under_way:
             self._ask()
             if not self._under_way:
@@ -128,7 +130,7 @@ class LogReader:
             yield self._rows.take()
 
     def _ask(self) -> None:
-        """Send a Fetch to each broker that leads unread partitions and has no Fetch in flight."""
+        """Sends a Fetch to each broker that leads unread partitions and has no Fetch in flight."""
         if self._moved:
             self._look()
         asked = {number for _, numbers in self._under_way.values() for number in numbers}
@@ -164,7 +166,7 @@ class LogReader:
         }
 
     def _take(self, answer: Value, asked: Sequence[int]) -> list[_Taken]:
-        """Return the records in a response, and advance the positions."""
+        """Returns the records in a response, and advances the positions of its partitions."""
         taken = []
         throttled_s = answer["throttle_time_ms"] / 1000
         entries = [entry for topic in answer["responses"] for entry in topic["partitions"]]
@@ -188,11 +190,8 @@ class LogReader:
         return taken
 
     def _records(self, entry: Value, *, is_first: bool) -> list[_Taken]:
-        """Return the records of one partition in a response.
-
-        The partition then moves to the end of the queue. When it was read to its end, it leaves the
-        queue.
-        """
+        """Returns the records of one partition in a response. The partition then moves to the end
+        of `_todo`, or is removed from it if it was read to its end."""
         stretch = self._todo[entry["partition_index"]]
         records = entry["records"] or b""
         begin = position = stretch.position
@@ -215,7 +214,8 @@ class LogReader:
         return [_Taken(stretch.partition, records, (begin, stretch.end))]
 
     def _back_in_range(self, stretch: Stretch) -> None:
-        """Continue within the new bounds of a log after OFFSET_OUT_OF_RANGE."""
+        """Handles OFFSET_OUT_OF_RANGE: advances the position to the log start offset, and ends the
+        range if the log has no more offsets in it."""
         partition = (OFFSETS_TOPIC, stretch.partition)
         [start, end] = list_offsets(self._brokers, [(partition, EARLIEST), (partition, LATEST)])
         if start.offset > stretch.position:
@@ -225,7 +225,7 @@ class LogReader:
             del self._todo[stretch.partition]
 
     def _decode(self, taken: _Taken) -> Iterator[pa.RecordBatch]:
-        """Decode fetched records to rows; a damaged batch becomes a row of kind DAMAGED."""
+        """Decodes fetched records to rows. A damaged batch becomes a row of kind DAMAGED."""
         rows = self._rows
         rows.log_partition = taken.partition
         position = taken.offsets[0]
@@ -246,7 +246,7 @@ class LogReader:
             )
 
     def _look(self) -> None:
-        """Read the leaders, at most once per RETRY_S."""
+        """Requests the current leaders, at most once in RETRY_S."""
         if clock.monotonic_s() < self._look_again_s:
             return
         try:
@@ -258,7 +258,7 @@ class LogReader:
         self._look_again_s = clock.monotonic_s() + RETRY_S
 
     def _wait(self) -> None:
-        """Wait for RETRY_S before a retry; raise Unreachable after the timeout."""
+        """Waits for RETRY_S before a retry. Raises Unreachable after the timeout."""
         if self._patience.is_over:
             if self._failure is not None:
                 raise sentence(self._failure)
@@ -272,7 +272,8 @@ class LogReader:
         clock.sleep(RETRY_S)
 
     def _lost(self, connection: Connection, error: ClientError) -> None:
-        """Handle a failed broker: its partitions are fetched from their next leaders."""
+        """Handles the failure of a broker: its partitions are requested again from their new
+        leaders."""
         self._brokers.drop((connection.host, connection.port))
         self._under_way.pop(connection, None)
         self._failure = error

@@ -1,4 +1,5 @@
-"""A running cluster as a source: `__consumer_offsets` as it was when the source was opened."""
+"""Reads a running cluster as a source: `__consumer_offsets` up to its end when the source was
+opened."""
 
 from __future__ import annotations
 
@@ -22,12 +23,11 @@ from pipeline.sources.wire.log import LogPart
 from pipeline.sources.wire.times import ask_times
 
 PART_RECORDS: Final = 500_000
-"""The maximum number of offsets in a part; several partitions of the log can share a part."""
+"""The maximum number of offsets in a part. Several partitions can share a part."""
 
 
 class BrokerSource:
-    """A source that reads the topics of a running cluster. Raises Unreachable if no broker
-    answers."""
+    """A running cluster as a source. Opening it raises Unreachable if no broker answers."""
 
     def __init__(self, where: str, reach: Reach) -> None:
         self.where = where
@@ -36,7 +36,7 @@ class BrokerSource:
         view = self._brokers.look(None)
         self.cluster_id = view.cluster_id
         self.log_partitions = log_partitions(self._brokers, view, where)
-        """The partitions of the offsets topic."""
+        """The partition numbers of `__consumer_offsets`."""
         if not self.log_partitions:
             self._brokers.close()
             raise PipelineError(f"{where} has no {OFFSETS_TOPIC}: no group has committed there yet")
@@ -48,10 +48,10 @@ class BrokerSource:
             number: (start.offset, end.offset)
             for number, start, end in zip(self.log_partitions, starts, ends, strict=True)
         }
-        """The first offset of each partition of the log, and the offset after the last."""
+        """For each partition of `__consumer_offsets`: the log start offset and the log end offset
+        when the source was opened."""
 
     def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part]:
-        """Implements `Source.event_parts`."""
         absent = sorted(set(partitions or ()) - set(self.log_partitions))
         if absent:
             raise PipelineError(
@@ -63,45 +63,40 @@ class BrokerSource:
         return log_parts(self.reach, offsets, self._brokers.view.topic_ids)
 
     def event_files(self) -> None:
-        """Return None: the events are read over the wire."""
+        """Returns None, because the events are read from brokers."""
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part]:
-        """Implements `Source.stretch_parts`.
-
-        Only topics in which groups committed are requested; their records are not read.
-        """
+        """Implements `Source.stretch_parts`. Requests the times only of topics in which groups
+        committed, and reads no records of these topics."""
         return [Rows(ask_times(self._brokers, asked, clock.now_ms))]
 
     def stretch_files(self) -> None:
-        """Return None: the stretches are parts."""
+        """Returns None, because the stretches are parts."""
 
     def topics(self) -> Collection[str]:
-        """Implements `Source.topics`."""
         return {name for name, _ in self._brokers.view.leaders if not name.startswith("__")}
 
     def hidden(self, topics: Collection[str]) -> Collection[str]:
-        """Implements `Source.hidden`."""
         return hidden(self._brokers, sorted(topics))
 
     def records_estimate(self) -> int:
-        """Return an upper bound of the number of records, which includes records that compaction
-        removed.
-        """
+        """Returns an upper bound: the number of offsets, which includes records that compaction
+        removed."""
         return sum(end - start for start, end in self.offsets.values())
 
     def end_ms(self) -> int:
-        """Return the time in ms when the source was opened."""
+        """Returns the time in ms at which the source was opened."""
         return self._end_ms
 
     def moved_bytes(self) -> int:
-        """Implements `Source.moved_bytes`."""
         return self._brokers.moved_bytes
 
 
 def log_parts(
     reach: Reach, offsets: Mapping[int, tuple[int, int]], topic_names: Mapping[str, str]
 ) -> list[LogPart]:
-    """Split ranges of the log (from the first offset to before the second) into parts."""
+    """Splits ranges of offsets into parts. ``offsets`` has for each partition the first offset and
+    the offset after the last one."""
     parts: list[list[tuple[int, int, int]]] = []
     room = 0
     for number, (start, end) in offsets.items():

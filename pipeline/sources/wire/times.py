@@ -1,13 +1,15 @@
-"""Determines when records of topics were written, from ListOffsets by time; no record is read.
+"""Determines when the records of topics were written, with ListOffsets requests by time. It reads
+no records.
 
-ListOffsets returns exactly the offset and the timestamp of the first record at or after a time. A
-stretch is the range between two such points. The stretch's records arrived between the two points,
-and a broker does not return records that are older than the first record of the stretch.
+ListOffsets returns the offset and the timestamp of the first record at or after a time. Such a
+result is called a point. The records between two neighbouring points form a stretch. They arrived
+between the times of the two points. A broker never returns a record of the stretch that is older
+than the first record of the stretch.
 
-The requested window is sampled by the minute, first in large steps, and only where records were
-written. The requests for an offset that a group has approach the offset from both sides, until the
-points are adjacent or the records around the offset are `CLOSE_MS` apart. Both kinds of requests
-end at a limit of bytes.
+The window is sampled once a minute, but only where records were written: requests with large steps
+find these places first. For an offset that a group committed, requests approach the offset from
+both sides. They stop when the points are adjacent, or when the records around the offset are at
+most `CLOSE_MS` apart. All requests together stop at a limit of bytes.
 """
 
 from __future__ import annotations
@@ -27,36 +29,36 @@ from pipeline.sources.wire.brokers import Brokers, Partition
 from pipeline.sources.wire.listing import EARLIEST, LATEST, Found, list_known
 
 CLOSE_MS: Final = 20
-"""The maximum distance in ms of two points that give the time of a record between them precisely
-enough."""
+"""The distance of two points in ms that is close enough to determine the time of a record between
+them."""
 GRID_MS: Final = 60_000
 GRID_MAX: Final = 1440
-"""The maximum number of times in the window: one per minute of a day; a longer window has larger
-steps."""
+"""The maximum number of requested times in the window: the minutes of one day. For a longer window
+the steps are longer."""
 BEFORE_MAX: Final = 240
-"""The maximum number of times before the window."""
+"""The maximum number of requested times before the window."""
 A_DAY_MS: Final = 86_400_000
 REST_MS: Final = 3_600_000
-"""The length in ms of a time without new records (a rest of the log); the records before a longer
-rest may be copies (`sql/arrivals.py`)."""
+"""A log rests while it gets no new records. This is the minimum length in ms of a rest that
+matters: the records before it may be copies (`sql/arrivals.py`)."""
 RESTS_MAX: Final = 64
-"""The maximum number of requests per partition that search for rests of its log, from the log's
-start on."""
+"""The maximum number of requests per partition that search for rests of its log. The search begins
+at the log start."""
 LEAST_BYTES: Final = 1 << 20
-"""The minimum of the limit of bytes, even for a short history."""
+"""The limit of bytes is never below this number, not even for short histories."""
 ASKS_AT_ONCE: Final = 2_000
 ROUNDS: Final = 80
-"""The maximum number of rounds: twice the number of bisections of the longest possible span.
-
-A log with times out of order may need all rounds.
-"""
+"""The maximum number of rounds of requests that approach an offset. It is twice the number of
+bisections of the longest possible time span, and a log whose timestamps are out of order may need
+all of them."""
 
 
 class Point(NamedTuple):
-    """A point of a partition: all records before ``offset`` are older than ``asked_ms``.
+    """The result of a ListOffsets request for the time ``asked_ms``: all records before ``offset``
+    are older than this time.
 
-    ``at_ms`` is the timestamp of the record at ``offset``. If no record is that new, ``offset`` is
-    the log end offset and ``at_ms`` is None.
+    ``at_ms`` is the timestamp of the record at ``offset``. If no record is as new as ``asked_ms``,
+    then ``offset`` is the log end offset and ``at_ms`` is None.
     """
 
     asked_ms: int
@@ -66,16 +68,17 @@ class Point(NamedTuple):
 
 @dataclass
 class Topic:
-    """The known points of one partition of a topic."""
+    """The points of one partition."""
 
     partition: Partition
     start: int
     end: int
     points: list[Point] = field(default_factory=list)
-    """The points in the order of the requested time, which is also the order of offsets."""
+    """The points, ordered by requested time, which is also the order of their offsets."""
 
     def add(self, asked_ms: int, found: Found) -> None:
-        """Add the point that a broker returned for a time."""
+        """Adds the point that a broker returned for the time ``asked_ms``. A point that conflicts
+        with its neighbours is dropped."""
         if 0 <= found.offset < self.end:
             point = Point(asked_ms, found.offset, found.time_ms)
         else:
@@ -89,14 +92,15 @@ class Topic:
             self.points.insert(place, point)
 
     def around(self, offset: int) -> tuple[Point, Point] | None:
-        """Return the last point at or before an offset, and the first point after it."""
+        """Returns the last point at or before an offset, and the first point after this offset.
+        Returns None if one of them does not exist."""
         place = bisect_right(self.points, offset, key=lambda each: each.offset)
         if not 0 < place < len(self.points):
             return None
         return self.points[place - 1], self.points[place]
 
     def went_on(self, first_ms: int, last_ms: int) -> bool:
-        """Return True if more than one record was written between two requested times."""
+        """Returns True if more than one record was written between two requested times."""
         first, last = (
             bisect_left(self.points, ms, key=lambda each: each.asked_ms)
             for ms in (first_ms, last_ms)
@@ -104,17 +108,15 @@ class Topic:
         return last < len(self.points) and self.points[last].offset - self.points[first].offset > 1
 
     def edges(self) -> list[Point]:
-        """Return, for each offset, the point with the earliest requested time."""
+        """Returns one point for each offset: that with the earliest requested time."""
         first: dict[int, Point] = {}
         for point in self.points:
             first.setdefault(point.offset, point)
         return list(first.values())
 
     def where_it_may_have_rested(self, now_ms: int) -> int | None:
-        """Return the time whose request decides whether the log rested between two points.
-
-        None if the points decide this already.
-        """
+        """Returns the next time to request, in order to decide whether the log rested between two
+        points. Returns None if the known points already decide this."""
         for lower, upper in pairwise(self.edges()):
             until_ms = now_ms if upper.at_ms is None else upper.at_ms
             if lower.at_ms is None or until_ms - lower.at_ms <= REST_MS:
@@ -124,7 +126,7 @@ class Topic:
         return None
 
     def stretches(self) -> Iterator[dict[str, Any]]:
-        """Return the rows of STRETCHES between the points."""
+        """Yields rows of STRETCHES, which cover the records between the points."""
         edges = self.edges()
         for lower, upper in pairwise(edges):
             if lower.at_ms is not None and lower.offset < self.end:
@@ -136,8 +138,8 @@ class Topic:
                 yield self._row(future.offset + 1, self.end - 1, None, None)
 
     def _between(self, lower: Point, upper: Point) -> Iterator[dict[str, Any]]:
-        """Return rows from one point to before the next point; the rows' records are older than the
-        next point's requested time."""
+        """Yields the rows for the records from ``lower`` up to, but not including, ``upper``. These
+        records are older than the time that was requested for ``upper``."""
         assert lower.at_ms is not None
         last_ms = max(lower.at_ms, upper.asked_ms - 1)
         if upper.offset - lower.offset == 1:
@@ -145,11 +147,11 @@ class Topic:
         yield self._row(lower.offset, upper.offset - 1, lower.at_ms, last_ms)
 
     def beginning(self, at_ms: int) -> dict[str, Any]:
-        """Return the row with the log start offset at a time in ms."""
+        """Returns the row of STRETCHES that shows the log start offset at a time."""
         return self._row(self.start, self.start - 1, at_ms, None)
 
     def ending(self, at_ms: int) -> dict[str, Any]:
-        """Return the row with the log end offset at a time in ms."""
+        """Returns the row of STRETCHES that shows the log end offset at a time."""
         return self._row(self.end, self.end - 1, None, at_ms)
 
     def _row(
@@ -168,12 +170,13 @@ class Topic:
 
 
 def ask_times(brokers: Brokers, asked: TimesAsked, now_ms: Callable[[], int]) -> pa.Table:
-    """Request STRETCHES for topics and offsets. Raise Unreachable if no broker answers."""
+    """Requests the STRETCHES of topics from the brokers, and the times of the requested offsets.
+    Raises Unreachable if no broker answers."""
     return _Asking(brokers, asked, now_ms).stretches()
 
 
 class _Asking:
-    """The rounds of requests of one run."""
+    """Sends the ListOffsets requests of one run, in rounds."""
 
     def __init__(self, brokers: Brokers, asked: TimesAsked, now_ms: Callable[[], int]) -> None:
         self._brokers = brokers
@@ -182,7 +185,7 @@ class _Asking:
         self._stop_at = brokers.moved_bytes + LEAST_BYTES + asked.moved_bytes
 
     def stretches(self) -> pa.Table:
-        """Send the requests, and return the resulting stretches."""
+        """Sends all requests. Returns the resulting rows of STRETCHES."""
         asked_at_ms = self._now_ms()
         topics = self._bounded()
         as_of_ms = self._asked.as_of_ms
@@ -214,7 +217,8 @@ class _Asking:
         return self._brokers.moved_bytes >= self._stop_at
 
     def _bounded(self) -> list[Topic]:
-        """Return the partitions in which groups committed and whose bounds are known."""
+        """Returns the partitions in which groups committed and whose log start and end offsets are
+        known."""
         wanted = sorted(key for key in self._asked.offsets if key[0] in self._asked.topics)
         starts = list_known(self._brokers, [(each, EARLIEST) for each in wanted])
         ends = list_known(self._brokers, [(each, LATEST) for each in wanted])
@@ -235,13 +239,14 @@ class _Asking:
                     topic.add(ms, answer)
 
     def _close_in(self, topics: Sequence[Topic]) -> None:
-        """Send requests between the points around each offset of a group, until the points are
-        close.
+        """Sends requests that approach each offset that a group committed, until the points around
+        it are close.
 
-        The record before a record with a timestamp in the future is requested too, because the
-        records after it may have arrived since the time of that record. The time of the record
-        before a group's offset is needed only approximately: compared with the commit of the group,
-        it shows whether the log was written at the times of its timestamps.
+        Two more records are approached. One is the record before a committed offset. Its time is
+        needed only roughly: compared with the time of the commit, it shows whether records arrived
+        at the times of their timestamps. The other is the record before a last record whose
+        timestamp is in the future, because such a timestamp says nothing about when the last record
+        arrived.
         """
         held = [
             (topic, offset, close_ms)
@@ -264,9 +269,8 @@ class _Asking:
             held = [(topic, offset, close_ms) for topic, offset, close_ms, _ in asks]
 
     def _fill(self, topics: Sequence[Topic], first_ms: int, last_ms: int, times: int) -> None:
-        """Request times in a span, first in large steps, where records were written between two
-        points.
-        """
+        """Requests times between ``first_ms`` and ``last_ms``, first in large steps. Smaller steps
+        follow only where records were written between two points."""
         step = max(GRID_MS, -(-(last_ms - first_ms) // times // GRID_MS) * GRID_MS)
         grid = [first_ms, *range((first_ms // step + 1) * step, last_ms, step), last_ms]
         spans = [(topic, 0, len(grid) - 1) for topic in topics]
@@ -284,7 +288,8 @@ class _Asking:
             ]
 
     def _find_rests(self, topics: Sequence[Topic], now_ms: int) -> None:
-        """Find the rests of logs that groups have not read to their ends."""
+        """Searches for times without new records, in logs that some group has not read to the
+        end."""
         behind = [
             topic
             for topic in topics
@@ -308,9 +313,11 @@ def _distinct(asks: Sequence[tuple[Topic, int]]) -> list[tuple[Topic, int]]:
 
 
 def _next_ms(topic: Topic, offset: int, close_ms: int, *, halve: bool) -> int | None:
-    """Return the next time to request to approach a record; None if the points are close enough.
+    """Returns the next time to request in order to approach the record at ``offset``; None if the
+    points around it are close enough.
 
-    The time is, alternately, the middle and the time expected if records arrive evenly.
+    With ``halve`` the returned time is the middle between the two points. Otherwise it is the time
+    expected if records arrive evenly. Callers alternate between the two.
     """
     around = topic.around(offset)
     if around is None:
