@@ -1,8 +1,8 @@
-"""The entries of the cluster's journal and their lines.
+"""The entries of the cluster's journal and their lines in the file.
 
-An entry is about a name: a partition, a broker, a topic, or the controller. The broker that
-observes an event writes the entry: the controller writes why it changed a leader, a leader writes
-why a replica left the ISR. The lines are in docs/formats/journals.md.
+An entry is about a partition, a broker, a topic, or the controller. The broker that observes an
+event writes the entry. The controller writes why it changed a leader; a leader writes why a replica
+left the ISR. The lines are described in docs/formats/journals.md.
 """
 
 from __future__ import annotations
@@ -18,35 +18,30 @@ from journal.unsaved import Unsaved
 
 NOBODY = -1
 CONTROLLER = "controller"
-"""The name of the controller's page. It can't be the name of a partition, since partition names end
-in a number."""
+"""The name of the controller's page. It differs from all names of partitions, because these end in
+a number."""
 SESSION = "zookeeper"
-"""The name of the page of this broker's ZooKeeper session."""
 
 KEPT = 16
-"""The maximum number of entries that are kept for each kind and name."""
+"""The maximum number of entries that are kept in each ring of a page (see `Happened.ring`)."""
 _NAME_BYTES = 500
 _ENTRY_BYTES = 750
 
 
 class Kind(StrEnum):
-    """The kind of an entry; the last few entries of each kind are kept."""
+    """The kind of an entry."""
 
     LEADER = "leader"
-    """A partition got another leader, or lost its leader."""
     ISR = "isr"
-    """The ISR of a partition changed."""
     MOVE = "move"
-    """A partition is being reassigned to other replicas."""
+    """A reassignment of a partition has begun or ended."""
     TOPIC = "topic"
-    """A topic is being deleted."""
+    """The deletion of a topic was requested, has begun or has ended."""
     BROKER = "broker"
-    """A broker joined, left or rejected a request."""
+    """A broker joined, left, lost log directories or rejected a request."""
     CONTROLLER = "controller"
-    """A broker became or stopped being the controller, or this broker follows another controller.
-    """
+    """A broker became the controller or is no longer the controller."""
     SESSION = "session"
-    """This broker's ZooKeeper session or registration changed."""
 
 
 class Happened(NamedTuple):
@@ -55,11 +50,9 @@ class Happened(NamedTuple):
     at_ms: int
     kind: Kind
     cause: str
-    """A keyword for the cause."""
     why: str
-    """The reason, as a sentence for users."""
     broker: int = NOBODY
-    """The id of the broker that the event is about, if any."""
+    """The id of the broker that the event is about; -1 if the event is not about a broker."""
     controller_epoch: int = -1
     leader: int = NOBODY
     leader_before: int = NOBODY
@@ -67,21 +60,19 @@ class Happened(NamedTuple):
     isr: tuple[int, ...] = ()
     isr_before: tuple[int, ...] = ()
     records: int = -1
-    """The lag of the replica in records; -1 if unknown or not applicable."""
+    """The lag of the replica in records; -1 if it is unknown or the event is not about a replica.
+    """
     source: Source = Source.SEEN
 
     @property
     def ring(self) -> tuple[Kind, int]:
-        """The ring of the entry.
-
-        ISR entries have one ring for each replica, so that a replica that often leaves and rejoins
-        the ISR does not displace the entries of other replicas.
-        """
+        """Returns the key of the ring to which the entry belongs. ISR entries have one ring for
+        each replica, so that a replica that often leaves and rejoins the ISR does not displace the
+        entries of other replicas."""
         return self.kind, self.broker if self.kind is Kind.ISR else NOBODY
 
     @classmethod
     def read(cls, fields: Fields) -> Happened:
-        """Returns an entry with these fields of a line."""
         rest = fields.copy()
         del rest["name"]
         values: dict[str, Any] = {
@@ -96,7 +87,7 @@ class Happened(NamedTuple):
         return cls(**values)
 
     def fields(self) -> Fields:
-        """The fields of the entry's line, without fields that have the default."""
+        """Returns the fields of the entry's line, without fields that have the default value."""
         fields = self._asdict()
         del fields["source"]
         for left_out, default in self._field_defaults.items():
@@ -105,16 +96,14 @@ class Happened(NamedTuple):
         return fields
 
     def copied(self) -> Happened:
-        """Implements `Entry.copied`."""
         return self
 
     def size(self) -> int:
-        """Estimated memory of the entry in bytes."""
         return _ENTRY_BYTES + long_bytes(self.why)
 
 
 Named = tuple[str, Happened]
-"""The name of a page, and an entry of that page."""
+"""The name of a page, and an entry for this page."""
 
 
 def _replicas(value: Any) -> tuple[int, ...]:
@@ -122,8 +111,7 @@ def _replicas(value: Any) -> tuple[int, ...]:
 
 
 class HappenedPage(Page):
-    """The page of one name, with a ring for each kind of entry. The entries of the page do not
-    change."""
+    """The page of one name, with a ring for each kind of entry. Its entries never change."""
 
     __slots__ = ("_kinds",)
 
@@ -132,21 +120,19 @@ class HappenedPage(Page):
         self._kinds: dict[tuple[Kind, int], Ring[Happened]] = {}
 
     def entries(self) -> list[Happened]:
-        """All entries, the oldest first."""
         return sorted([each for ring in self._kinds.values() for each in ring], key=_at)
 
     def last(self, kind: Kind, broker: int = NOBODY) -> Happened | None:
-        """Return the last entry of a kind; for the ISR, the last entry of one replica."""
+        """Returns the last entry of a kind; for the kind ISR, the last entry of the replica on
+        ``broker``."""
         ring = self._kinds.get((kind, broker))
         return None if ring is None else ring.last
 
     def add(self, entry: Happened) -> None:
-        """Adds a new entry, and marks the entry for saving."""
         self.restore(entry)
         self.save((*entry.ring, self._kinds[entry.ring].number), entry)
 
     def restore(self, entry: Happened) -> None:
-        """Implements `Page.restore`: loads an entry that an earlier run saved."""
         ring = self._kinds.get(entry.ring)
         if ring is None:
             ring = self._kinds[entry.ring] = self.ring(KEPT)
@@ -167,7 +153,6 @@ FORM = Form(
 
 
 def of_partition(topic: str, partition: int) -> str:
-    """The name of a partition's page."""
     return f"{topic}-{partition}"
 
 
@@ -178,5 +163,4 @@ def of_broker(broker: int) -> str:
 
 
 def of_topic(topic: str) -> str:
-    """The name of a topic's page."""
     return f"topic {topic}"

@@ -1,8 +1,8 @@
 """The lines of a journal's file; docs/formats/journals.md describes them.
 
 A line is the CRC-32C of its JSON in eight hexadecimal digits, a space, the JSON, and a line feed.
-Damage by a crash or a disk therefore affects only the text up to the next line feed; later lines
-can be read.
+Damage by a crash or a disk therefore affects only the text up to the next line feed. The lines
+after it can be read.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ _CRC_DIGITS = 8
 
 
 class NotALine(Exception):
-    """A line is damaged, or has invalid fields."""
+    """Raised if a line is damaged or has invalid fields."""
 
 
 @slotted(frozen=True)
 class Form:
-    """The format in which a journal is saved."""
+    """The format of one journal's file."""
 
     file: str
-    """The name of the journal's file in the data directory; the older half of the journal has this
-    name with a suffix."""
+    """The name of the journal's file in the data directory. The file with the older half of the
+    journal has the same name with a suffix."""
     header: str
-    """The field of the file's first line that contains the format's version."""
+    """The name of the field of the file's first line that contains the format's version."""
     version: int
     name: str
-    """The field of a line that contains the name of the entry's page."""
+    """The name of the field of a line that contains the name of the entry's page."""
     kinds: Mapping[str, Callable[[Fields], Entry]]
-    """For each `kind` of line, the function that creates an entry from the line's fields. The
+    """For each `kind` of line, a function that creates the entry from the line's fields. The
     function raises an error for invalid fields."""
     says_gone: Callable[[Fields], bool] = lambda _: False
-    """Returns whether a line reports that the object of its name was deleted."""
+    """Returns whether a line reports that the page's object, such as a group, was deleted."""
 
     def line_of(self, name: str, entry: Entry) -> bytes:
-        """Return the line of an entry of the page ``name``."""
         return line_of({self.name: name, **entry.fields()})
 
     def entry_of(self, line: bytes) -> tuple[str, Entry]:
-        """Return the name and the entry in a line, which has no line feed. Raises NotALine."""
+        """Returns the page's name and the entry in a line without its line feed. Raises
+        NotALine."""
         fields = fields_of(line)
         try:
             read = self.kinds.get(fields["kind"])
@@ -56,17 +56,18 @@ class Form:
             raise NotALine(f"not an entry: {error!r}") from None
 
     def name_of(self, line: bytes) -> tuple[str, bool]:
-        """Return the name in a line, and whether the line reports its deletion. Raises NotALine."""
+        """Returns the page's name in a line, and whether the line reports that the page's object
+        was deleted. Raises NotALine."""
         fields = fields_of(line)
         return str(fields.get(self.name)), self.says_gone(fields)
 
     @property
     def first_line(self) -> bytes:
-        """Return the first line of a file: the journal's header and version."""
+        """Returns the first line of a file, which contains the format's version."""
         return line_of({self.header: self.version})
 
     def version_of(self, line: bytes) -> int:
-        """Return the version in the first line of a file. Raises NotALine."""
+        """Returns the version in the first line of a file. Raises NotALine."""
         version = fields_of(line).get(self.header)
         if not isinstance(version, int):
             raise NotALine("the version is missing")
@@ -74,13 +75,13 @@ class Form:
 
 
 def line_of(fields: Fields) -> bytes:
-    """Return a JSON object as a line."""
+    """Encodes a JSON object as a line with its CRC and line feed."""
     body = json.dumps(fields, separators=(",", ":")).encode()
     return b"%08x %b\n" % (crc32c(body), body)
 
 
 def fields_of(line: bytes) -> Fields:
-    """Return the JSON object in a line, which has no line feed. Raises NotALine."""
+    """Decodes the JSON object in a line without its line feed. Raises NotALine."""
     body = line[_CRC_DIGITS + 1 :]
     if line[_CRC_DIGITS : _CRC_DIGITS + 1] != b" " or line[:_CRC_DIGITS] != b"%08x" % crc32c(body):
         raise NotALine("the checksum does not match")
@@ -94,21 +95,21 @@ def fields_of(line: bytes) -> Fields:
 
 
 def text_of(value: Any) -> str:
-    """Returns ``value`` if it is a string. Raises TypeError for other values."""
+    """Returns ``value`` if it is a string, else raises TypeError."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not text")
     return value
 
 
 def number_of(value: Any) -> int:
-    """Returns ``value`` if it is a whole number. Raises TypeError for other values."""
+    """Returns ``value`` if it is a whole number, else raises TypeError."""
     if not isinstance(value, int):
         raise TypeError(f"{value!r} is not a number")
     return value
 
 
 def listed_of(value: Any) -> list[Any]:
-    """Returns ``value`` if it is a list. Raises TypeError for other values."""
+    """Returns ``value`` if it is a list, else raises TypeError."""
     if not isinstance(value, list):
         raise TypeError(f"{value!r} is not a list")
     return value

@@ -1,4 +1,4 @@
-"""Rings of entries, pages of rings, and `Pages`: the pages of all names."""
+"""Rings of entries, pages of rings, and `Pages`: the pages of all names in a journal."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Sized(Protocol):
     """An element of a ring."""
 
     def size(self) -> int:
-        """Estimated memory of the element in bytes: its objects and its texts."""
+        """Returns the estimated memory of the element in bytes, including its texts."""
 
 
 KeptT = TypeVar("KeptT", bound=Sized)
 
 
 class Bytes:
-    """A counter of the estimated memory, in bytes, of the entries of several rings."""
+    """A counter of the estimated memory of several rings, in bytes."""
 
     __slots__ = ("count",)
 
@@ -33,17 +33,15 @@ class Bytes:
 
 
 class Ring(Generic[KeptT]):
-    """Up to ``most`` entries in the order in which they were added, the newest last.
-
-    A ring stores the size of each entry. An entry that grows must be measured or added again.
-    """
+    """Up to ``most`` entries in the order in which they were added, the newest last. A ring stores
+    the size of each entry; an entry that grows must be measured or added again."""
 
     __slots__ = ("_bytes", "_kept", "_most", "number")
 
     def __init__(self, most: int, counted: Bytes | None = None) -> None:
-        """``counted`` counts the bytes of all rings of the same page."""
+        """``counted`` counts the bytes of all rings of the page to which the ring belongs."""
         self.number = 0
-        """The last numeric key; a numbered entry has its number as key."""
+        """The last key that was a number. Entries with numbers as keys are numbered from 1."""
         self._most = most
         self._bytes = Bytes() if counted is None else counted
         self._kept: dict[Hashable, tuple[KeptT, int]] = {}
@@ -55,21 +53,17 @@ class Ring(Generic[KeptT]):
         return len(self._kept)
 
     def get(self, key: Hashable) -> KeptT | None:
-        """The entry with this key, or None."""
         known = self._kept.get(key)
         return None if known is None else known[0]
 
     @property
     def last(self) -> KeptT | None:
-        """The newest entry, or None."""
         return self._kept[next(reversed(self._kept))][0] if self._kept else None
 
     def put(self, key: Hashable, entry: KeptT, size: int = -1) -> None:
-        """Adds an entry as the newest entry, in place of an entry with the same key.
-
-        With ``size`` -1 the entry is measured now; another ``size`` is an estimate for an entry
-        that is measured later.
-        """
+        """Adds an entry as the newest one. The new entry replaces an entry with the same key. With
+        ``size`` -1 the entry is measured now. Another ``size`` is an estimate; the caller measures
+        the entry later."""
         kept = self._kept
         if isinstance(key, int):
             self.number = key
@@ -83,7 +77,7 @@ class Ring(Generic[KeptT]):
         self._bytes.count += size
 
     def measure(self, key: Hashable) -> None:
-        """Update the stored size of an entry that is still in the ring."""
+        """Updates the stored size of an entry, if the entry is still in the ring."""
         known = self._kept.get(key)
         if known is not None:
             entry, before = known
@@ -92,14 +86,14 @@ class Ring(Generic[KeptT]):
             self._bytes.count += size - before
 
     def grow(self, key: Hashable, size: int) -> None:
-        """Increase the stored size of an entry that is still in the ring."""
+        """Increases the stored size of an entry by ``size``, if the entry is still in the ring."""
         known = self._kept.get(key)
         if known is not None:
             self._kept[key] = known[0], known[1] + size
             self._bytes.count += size
 
     def take(self, key: Hashable) -> KeptT | None:
-        """Remove an entry and return it."""
+        """Removes an entry and returns it; None if the ring does not have the key."""
         known = self._kept.pop(key, None)
         if known is None:
             return None
@@ -107,7 +101,6 @@ class Ring(Generic[KeptT]):
         return known[0]
 
     def take_all(self) -> list[KeptT]:
-        """Remove all entries and return them."""
         if not self._kept:
             return []
         taken = list(self)
@@ -116,15 +109,12 @@ class Ring(Generic[KeptT]):
         return taken
 
     def drop_oldest(self) -> bool:
-        """Remove the oldest entry; return whether the ring had an entry."""
         return bool(self._kept) and self.take(next(iter(self._kept))) is not None
 
 
 class Page:
-    """The entries of one name, in several rings; each kind of page defines its rings.
-
-    When the journal is too large, the page drops entries from the ring that was created first.
-    """
+    """The entries of one name, in several rings. Each subclass defines its rings. When the journal
+    is too large, the page drops entries from the ring that was created first."""
 
     __slots__ = ("_unsaved", "counted", "entry_bytes", "loads", "name", "own_bytes", "rings")
 
@@ -134,43 +124,39 @@ class Page:
         self.own_bytes = own_bytes + long_bytes(name)
         self.entry_bytes = Bytes()
         self.counted = 0
-        """The total bytes of this page when `Pages` last counted them."""
         self.rings: list[Ring[Any]] = []
         self.loads = 0
-        """The number of loads of the log up to which this page includes the results."""
+        """The value of `Pages.loads` when facts of a log load were last added to this page."""
         self._unsaved = unsaved
 
     def ring(self, most: int) -> Ring[Any]:
-        """Create a ring of this page."""
         ring: Ring[Any] = Ring(most, self.entry_bytes)
         self.rings.append(ring)
         return ring
 
     @property
     def bytes(self) -> int:
-        """Estimated bytes of the page."""
+        """The estimated memory of the page in bytes."""
         return self.own_bytes + self.entry_bytes.count
 
     def drop_oldest(self) -> bool:
-        """Remove an entry; return whether the page had an entry."""
         return any(ring.drop_oldest() for ring in self.rings)
 
     def clear(self) -> None:
-        """Remove all entries."""
         for ring in self.rings:
             ring.take_all()
 
     def restore(self, entry: Any) -> None:
-        """Load an entry that an earlier run saved; a later version of an entry replaces it."""
+        """Loads an entry that an earlier run of the broker saved. The loaded entry replaces an
+        earlier version of the same entry."""
         raise NotImplementedError
 
     def save(self, key: Hashable, entry: Entry) -> None:
-        """Marks a new or changed entry for saving."""
         if self._unsaved is not None:
             self._unsaved.mark(self.name, key, entry)
 
     def save_counts(self) -> None:
-        """Mark the counts that are not saved yet, before a stop."""
+        """Marks entries whose counts are not saved yet for saving, before the broker stops."""
         for ring in self.rings:
             for entry in ring:
                 counted = entry if isinstance(entry, Recurring) else None
@@ -180,23 +166,20 @@ class Page:
 
 PageT = TypeVar("PageT", bound=Page)
 Fold = Callable[[PageT, Any, Now], None]
-"""A function that applies an event to the page of the event's name."""
 
 
 OBSERVED_MAX = 64
-"""The maximum number of queued events. A queued event needs at most as much memory as a record."""
+"""The maximum number of queued events. Each of them needs at most the memory of one record."""
 
 
 class Pages(Generic[PageT]):
-    """A journal: the pages of all names; pages without entries are not kept.
-
-    An event changes its page when the journal is read or saved, not in the turn in which it is
-    emitted.
-    """
+    """A journal: the pages of all names. A page without entries is not kept. An event changes its
+    page when the journal is read or saved, not in the turn in which it is emitted."""
 
     form: Form
     folds: Mapping[type, Fold[PageT]]
-    """The function for each type of event; events of other types change no page."""
+    """For each type of event, the function that applies an event to its page. An event of another
+    type changes no page."""
 
     def __init__(
         self,
@@ -205,15 +188,14 @@ class Pages(Generic[PageT]):
         unsaved: Unsaved | None,
         name_of: Callable[[Any], str] = str,
     ) -> None:
-        """``unsaved`` collects the entries that must be saved; it is None if the journal is not
-        saved. ``name_of`` returns the name of an event's page."""
+        """``unsaved`` collects the entries that must be saved; None if the journal is not saved.
+        ``name_of`` returns the name of the page to which an event belongs."""
         self.observed: deque[tuple[Any, Now]] = deque()
-        """The queued events, each with the time at which it was emitted. Queued events have not
-        changed a page yet."""
         self.unsaved = unsaved
         self.bytes_kept = bytes_kept
         self.loads = 0
-        """The number of loads of the log so far. Each load may add facts about a name."""
+        """The number of loads of a shard's log so far. After a load `catch_up` may add facts from
+        the log to a page."""
         self._bytes = 0
         self._new_page = new_page
         self._name_of = name_of
@@ -222,7 +204,7 @@ class Pages(Generic[PageT]):
 
     @property
     def bytes(self) -> int:
-        """Estimated bytes of all pages."""
+        """The estimated memory of all pages in bytes."""
         self.fold_observed()
         return self._bytes
 
@@ -236,15 +218,15 @@ class Pages(Generic[PageT]):
         return page
 
     def names(self) -> list[str]:
-        """The names with a page, ordered by their last event, the oldest first."""
+        """Returns the names that have a page, ordered by the last event of the page, the oldest
+        first."""
         self.fold_observed()
         return list(self._pages)
 
     def observe(self, event: Any, now: Now) -> None:
-        """Queues an event with the time at which it was emitted; callers pass events in order.
-
-        An event without a name may be large, and is therefore applied immediately.
-        """
+        """Queues an event with the time at which it was emitted. Callers pass events in order. An
+        event of a type without a function in ``folds`` may be large, and is therefore applied
+        immediately."""
         self.observed.append((event, now))
         if len(self.observed) >= OBSERVED_MAX or type(event) not in self.folds:
             self.fold_observed()
@@ -252,13 +234,12 @@ class Pages(Generic[PageT]):
             self.unsaved.wake()
 
     def fold_observed(self) -> None:
-        """Apply the queued events to their pages. If one event raises, later events are still
-        applied."""
+        """Applies the queued events to their pages. If the application of an event raises an
+        exception, the event is dropped, and the next call applies the events after it."""
         while self.observed:
             self.fold(*self.observed.popleft())
 
     def fold(self, event: Any, now: Now) -> None:
-        """Applies one event to the page of the event's name."""
         fold = self.folds.get(type(event))
         if fold is None:
             self.fold_other(event, now)
@@ -268,16 +249,18 @@ class Pages(Generic[PageT]):
         self.count(page)
 
     def fold_other(self, event: Any, now: Now) -> None:
-        """Apply an event that is not about a name."""
+        """Applies an event of a type that has no function in ``folds``. By default nothing
+        happens."""
 
     def restore(self, name: str, entry: Any) -> None:
-        """Load an entry that an earlier run saved; callers pass the oldest entry first."""
+        """Loads an entry that an earlier run of the broker saved. Callers pass the oldest entry
+        first."""
         page = self.turn_to(name)
         page.restore(entry)
         self.count(page)
 
     def save_counts(self) -> None:
-        """Marks unsaved counts and young entries for saving, before a stop."""
+        """Marks unsaved counts and young entries for saving, before the broker stops."""
         self.fold_observed()
         if self.unsaved is not None:
             self.unsaved.ripen(None)
@@ -285,8 +268,8 @@ class Pages(Generic[PageT]):
                 page.save_counts()
 
     def turn_to(self, name: str) -> PageT:
-        """Returns the page of a name that has a new event. Afterwards the caller must call
-        `count`."""
+        """Returns the page of a name that has a new event. Creates the page if necessary. The
+        caller must call `count` after it has changed the page."""
         page = self._pages.pop(name, None)
         if page is None:
             page = self._new_page(name, self.unsaved)
@@ -296,11 +279,12 @@ class Pages(Generic[PageT]):
         return page
 
     def catch_up(self, page: PageT) -> None:
-        """Adds the facts that only the log has to a page."""
+        """Adds facts that are known only from the log to a page."""
         page.loads = self.loads
 
     def count(self, page: Page) -> None:
-        """Update the total size after a page has changed, and drop entries above the limit."""
+        """Updates the total size of the journal after a page has changed. Drops entries if the
+        journal is too large."""
         entries = page.entry_bytes.count
         size = page.own_bytes + entries
         self._bytes += size - page.counted
@@ -311,7 +295,6 @@ class Pages(Generic[PageT]):
             pass
 
     def forget(self, name: str) -> None:
-        """Drop the page of a name."""
         page = self._pages.pop(name, None)
         if page is not None:
             self._bytes -= page.counted
@@ -320,10 +303,7 @@ class Pages(Generic[PageT]):
 
     def forget_oldest(self) -> bool:
         """Drops the page whose last event is the oldest. If only one page exists, drops the oldest
-        entry of this page.
-
-        Returns whether a page or an entry was dropped.
-        """
+        entry of this page. Returns whether a page or an entry was dropped."""
         page = next(iter(self._pages.values()), None)
         if page is None:
             return False
@@ -333,7 +313,6 @@ class Pages(Generic[PageT]):
         return self.drop_oldest(page)
 
     def drop_oldest(self, page: Page) -> bool:
-        """Drop the oldest entry of a page; return whether the page had an entry."""
         dropped = page.drop_oldest()
         self._bytes += page.bytes - page.counted
         page.counted = page.bytes

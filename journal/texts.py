@@ -13,8 +13,8 @@ ID_CHARACTERS = 512
 SENTENCE_CHARACTERS = 2048
 """The maximum length of an id and of a sentence in a journal, in characters."""
 USUAL_TEXT_BYTES = 100
-"""The bytes of a text that an entry's fixed size includes; only longer texts are counted
-separately."""
+"""The bytes of each text that are included in an entry's fixed size. Only the bytes above this
+number are counted separately."""
 
 
 class Source(StrEnum):
@@ -25,12 +25,12 @@ class Source(StrEnum):
     KEPT = "kept"
     """An earlier run of the broker observed and saved the event."""
     LOG = "log"
-    """Only the result of the event is known, from the log."""
+    """Only the result of the event is known, from records in the log."""
 
 
 def cut(text: str, at_most: int) -> str:
-    """Returns the text, or the start and the end of a text longer than ``at_most``: the unique part
-    of an id is often at the end of the id."""
+    """Returns the text. If it is longer than ``at_most``, returns its start and its end, because
+    the unique part of an id is often at the end."""
     if len(text) <= at_most:
         return text
     end = (at_most - 3) // 2
@@ -38,17 +38,17 @@ def cut(text: str, at_most: int) -> str:
 
 
 def kept_id(text: str) -> str:
-    """Return an id or a client's name, shortened if it is too long."""
+    """Returns an id or a client's name, shortened to SENTENCE_CHARACTERS."""
     return text if len(text) <= ID_CHARACTERS else cut(text, ID_CHARACTERS)
 
 
 def kept_sentence(text: str) -> str:
-    """Return a sentence, shortened if it is too long."""
+    """Returns a sentence, shortened to SENTENCE_CHARACTERS."""
     return text if len(text) <= SENTENCE_CHARACTERS else cut(text, SENTENCE_CHARACTERS)
 
 
 def long_bytes(*texts: str | None) -> int:
-    """Return by how many bytes the texts exceed `USUAL_TEXT_BYTES` each, in total."""
+    """Returns the sum, over all texts, of the bytes above `USUAL_TEXT_BYTES`."""
     size = 0
     for text in texts:
         if text is not None and (taken := getsizeof(text)) > USUAL_TEXT_BYTES:

@@ -1,4 +1,4 @@
-"""The new and changed entries of a journal that must be saved for the next run.
+"""The new and changed entries of a journal that must be saved for the next run of the broker.
 
 An entry that changes again before `take` returns it is returned once, in its last state. A journal
 that is not saved has no `Unsaved`.
@@ -13,7 +13,8 @@ from journal.entry import Entry
 from protocol.now import Now
 
 UNSAVED_MAX = 20_000
-"""The maximum number of entries that wait to be saved; `lost` counts further entries."""
+"""The maximum number of entries that wait to be saved. Further entries are dropped and counted in
+`Unsaved.lost`."""
 
 
 class Unsaved:
@@ -22,23 +23,25 @@ class Unsaved:
     __slots__ = ("_entries", "lost", "wake", "young")
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
-        """``wake`` is called when the first entry, or the first young entry, is added, and when the
-        journal has queued events that may produce an entry."""
+        """``wake`` is called when there is something to save: the first entry or young entry was
+        added, or the journal has queued events that may produce an entry."""
         self.wake = wake
         self.lost = 0
         """The number of entries that were dropped because `UNSAVED_MAX` entries waited."""
         self.young: dict[str, tuple[Hashable, Entry, int]] = {}
-        """Entries that are saved only when they are old, by name, the oldest first: the key, the
-        entry, and the monotonic time in ms at which the entry becomes old."""
+        """Entries that are saved only when they are old enough, by the name of their page, the
+        oldest first. Each value has the key, the entry, and the monotonic time in ms from which the
+        entry may be saved."""
         self._entries: dict[tuple[str, str, Hashable], Entry] = {}
-        """The waiting entries, by name, type of entry, and key among the entries of that type."""
+        """The entries that wait to be saved, by (name of the page, type of entry, key). The key is
+        unique among the entries of that type."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def mark(self, name: str, key: Hashable, entry: Entry) -> None:
-        """Adds a new or changed entry; ``key`` distinguishes the entry from other entries of the
-        same type."""
+        """Adds a new or changed entry. ``key`` distinguishes the entry from other entries of the
+        same name and type."""
         place = (name, type(entry).__name__, key)
         entries = self._entries
         if place in entries or len(entries) < UNSAVED_MAX:
@@ -49,14 +52,14 @@ class Unsaved:
             self.lost += 1
 
     def mark_old(self, name: str, key: Hashable, entry: Entry, old_ms: int) -> None:
-        """Call `mark` for an entry once the monotonic time reaches ``old_ms``."""
+        """Adds an entry that must not be saved before the monotonic time ``old_ms``."""
         self.young[name] = key, entry, old_ms
         if len(self.young) == 1:
             self.wake()
 
     def ripen(self, now: Now | None) -> None:
-        """Marks the young entries that are old enough at ``now``, or all young entries if ``now``
-        is None."""
+        """Calls `mark` for the young entries that are old enough at ``now``, or for all young
+        entries if ``now`` is None."""
         while self.young:
             name = next(iter(self.young))
             key, entry, old_ms = self.young[name]
@@ -66,7 +69,7 @@ class Unsaved:
             self.mark(name, key, entry)
 
     def take(self, at_most: int) -> list[tuple[str, Entry]]:
-        """Removes the first ``at_most`` entries; returns their names with copies of the entries in
-        their present state."""
+        """Removes the first ``at_most`` entries. Returns their names, each with a copy of the entry
+        in its current state."""
         places = list(islice(self._entries, at_most))
         return [(place[0], self._entries.pop(place).copied()) for place in places]

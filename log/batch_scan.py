@@ -1,9 +1,10 @@
 """Reads the entries of a segment's file in bounded chunks.
 
 An entry is a batch of magic 2, or a message of magic 0 or 1, which may be a wrapper of compressed
-messages. One segment may contain entries of all these kinds (`protocol/records/stored.py` describes
-each entry by one header). `headers` reads only the headers and skips the records; `whole_batches`
-reads and checks all bytes. A claimed length that exceeds the file does not cause an allocation.
+messages. One segment may contain entries of all these kinds; `protocol/records/stored.py` describes
+each entry by one header. `headers` reads only the headers and skips the records. `whole_batches`
+reads and checks all bytes. If the length in a header exceeds the file, no memory is allocated for
+this length.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ CHUNK_BYTES = 1024 * 1024
 
 _OVERHEAD = 12
 _CHECKED_POSITION = 21
-"""The position in a batch from which on the CRC covers its bytes."""
+"""The position in a batch at which the bytes that the CRC covers begin."""
 _HEADER = struct.Struct(">qiib4xhi8xqqhi")
 _WHOLE = struct.Struct(">qiibIhi8xqq6xi")
 _LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
@@ -52,15 +53,15 @@ _LEAST_READ = MAGIC_POSITION + 1
 _ENTRY_BEGINS = re.compile(
     rb"(?=.{16}\x02|\x00\x00.{6}\x00...(?!\x00{4})....[\x00\x01][\x00-\x0f])", re.DOTALL
 )
-"""Matches the start of a batch, or of a message of less than 16 MiB with an offset below 2^48 and a
-CRC other than 0."""
+"""Matches a position at which an entry may begin: a batch, or a message of less than 16 MiB with an
+offset below 2^48 and a CRC other than 0."""
 _OFFSET_MAX = (1 << 63) - 1
 _ZEROS = "the file has zeros instead of a batch"
 _TRIED_BYTES_MAX = 64 * CHUNK_BYTES
 
 
 class Header(NamedTuple):
-    """The header fields of a batch that lookups use; ``position`` and ``end`` are byte positions in
+    """The header fields of a batch that lookups use. ``position`` and ``end`` are byte positions in
     the file."""
 
     position: int
@@ -77,8 +78,8 @@ class Header(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The fields of an intact batch that recovery uses; ``position`` is its byte position in the
-    file."""
+    """The fields of an intact batch that recovery uses. ``position`` is the byte position of the
+    batch in the file."""
 
     position: int
     size_bytes: int
@@ -91,10 +92,8 @@ class Checked(NamedTuple):
 
 
 def headers(file: File | CachedFile, position: int, end: int) -> Iterator[Header]:
-    """Yields the headers of the batches in bytes ``position`` to ``end`` of a segment; CRCs are not
-    checked.
-
-    A batch must begin at ``position``. Raises CorruptLog for bytes that can't be a batch.
+    """Yields the headers of the batches in bytes ``position`` to ``end`` of a segment. A batch must
+    begin at ``position``. CRCs are not checked. Raises CorruptLog for bytes that can't be a batch.
     """
     chunk: bytes | bytearray = b""
     chunk_position = position
@@ -133,8 +132,8 @@ def headers(file: File | CachedFile, position: int, end: int) -> Iterator[Header
 def _old_header(
     file: File | CachedFile, chunk: bytes | bytearray, at: int, position: int, end: int
 ) -> Header:
-    """Returns the header of the message of magic 0 or 1 at ``at`` in ``chunk``; raises CorruptLog
-    for other bytes."""
+    """Returns the header of the message of magic 0 or 1 at ``at`` in ``chunk``. Raises CorruptLog
+    for bytes that can't be such a message."""
     left = len(chunk) - at
     if left < _OLD.size or chunk[at + MAGIC_POSITION] == 2:
         raise CorruptLog(file.path, position, _short(left))
@@ -151,11 +150,8 @@ def _old_header(
 
 
 def first_offset(file: File, batch: Header) -> int:
-    """Returns the offset of the batch's first record. For a wrapper of magic 0 or 1 the wrapper is
-    decompressed.
-
-    Raises CorruptLog.
-    """
+    """Returns the offset of the first record of a batch. A wrapper of magic 0 or 1 is decompressed.
+    Raises CorruptLog."""
     if batch.magic == 2 or not batch.attributes:
         return batch.base_offset
     data = file.read(batch.position, batch.end - batch.position)
@@ -168,10 +164,11 @@ def first_offset(file: File, batch: Header) -> int:
 def whole_batches(
     file: File, position: int, end: int, chunk_bytes: int = CHUNK_BYTES, last_offset: int = -1
 ) -> Iterator[tuple[bytes, BatchHeader, int]]:
-    """Yields for each batch in bytes ``position`` to ``end``: a buffer, the header (whose
-    ``position`` is in this buffer), and the batch's position in the file.
+    """Yields the batches in bytes ``position`` to ``end``. For each batch yields a buffer, the
+    header, and the position of the batch in the file. ``position`` in the header is a position in
+    the buffer.
 
-    Checks length, magic and CRC, and that offsets ascend; the first offset must be greater than
+    Checks length, magic and CRC, and that offsets ascend. The first offset must be greater than
     ``last_offset``. Raises CorruptLog at the first damage.
     """
     while position < end:
@@ -203,8 +200,8 @@ def checked_batches(
 ) -> Iterator[Checked]:
     """Yields the same batches as `whole_batches`, in a third of the time if the batches are intact.
 
-    If a batch is damaged, of magic 0 or 1, or longer than a chunk, `whole_batches` reads the next
-    chunk and raises the error that describes the damage. Raises CorruptLog.
+    If a chunk has a batch that is damaged, of magic 0 or 1, or longer than the chunk,
+    `whole_batches` reads this chunk, and raises CorruptLog if a batch is damaged.
     """
     last_offset = -1
     while position < end:
@@ -243,10 +240,7 @@ def _checked_slowly(
     file: File, position: int, end: int, chunk_bytes: int, last_offset: int
 ) -> Generator[Checked, None, tuple[int, int]]:
     """Yields the batches of one chunk by `whole_batches`, including the batch that crosses the end
-    of the chunk.
-
-    Returns the end position and the last offset of the last batch.
-    """
+    of the chunk. Returns the end position and the last offset of the last batch."""
     enough = position + chunk_bytes
     for _, header, at in whole_batches(file, position, end, chunk_bytes, last_offset):
         yield Checked(
@@ -260,8 +254,8 @@ def _checked_slowly(
 
 
 def _batch_bytes(file: File, chunk: bytes, position: int, end: int) -> int:
-    """The size of the entry at the beginning of ``chunk``; raises CorruptLog if the file is too
-    short for the entry."""
+    """Returns the size of the entry at the beginning of ``chunk``. Raises CorruptLog if the file
+    ends before the end of the entry."""
     if len(chunk) < _LEAST_READ:
         raise CorruptLog(file.path, position, _short(len(chunk)))
     length, magic = _LENGTH_AND_MAGIC.unpack_from(chunk)
@@ -294,8 +288,8 @@ def _checked_header(file: File, chunk: bytes, at: int, position: int) -> BatchHe
 def holds_whole_batch(file: File, position: int, end: int) -> bool:
     """Returns whether an intact entry begins in the first mebibyte after ``position``.
 
-    In this case the damage at ``position`` is not a torn tail (the remains of an interrupted
-    write), because a complete write followed.
+    If so, the damage at ``position`` is not a torn tail, the remains of an interrupted write,
+    because a complete write followed.
     """
     window = file.read(position, min(CHUNK_BYTES, end - position))
     room = _TRIED_BYTES_MAX

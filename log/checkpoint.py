@@ -1,8 +1,8 @@
 """The small files in a data directory: checkpoints of offsets, and the marker file of a clean
 shutdown.
 
-Names and formats are Kafka's. A file is replaced as a whole, by rename, and is on the disk when the
-writing function returns.
+Names and formats are Kafka's. A write replaces the whole file, by a rename. When the function
+returns, the file is on the disk.
 """
 
 from __future__ import annotations
@@ -24,11 +24,9 @@ TopicPartition = tuple[str, int]
 
 
 def read_offsets(fs: FileSystem, path: str) -> dict[TopicPartition, int]:
-    """Read a checkpoint of offsets: version 0, a count, then ``topic partition offset`` lines.
-
+    """Reads a checkpoint of offsets: version 0, a count, then ``topic partition offset`` lines.
     Returns an empty dict for a missing or empty file. Raises CorruptLog with the position of the
-    invalid line.
-    """
+    invalid line."""
     if not fs.exists(path):
         return {}
     data = read_whole(fs, path)
@@ -58,7 +56,7 @@ def read_offsets(fs: FileSystem, path: str) -> dict[TopicPartition, int]:
 
 
 def write_offsets(fs: FileSystem, path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace a checkpoint of offsets."""
+    """Replaces a checkpoint file of offsets. The format is that of `read_offsets`."""
     lines = [f"0\n{len(offsets)}\n"]
     lines += (f"{topic} {partition} {offset}\n" for (topic, partition), offset in offsets.items())
     write_whole(fs, path, "".join(lines).encode())
@@ -70,14 +68,14 @@ def read_clean_shutdown(fs: FileSystem, directory: str) -> bool:
 
 
 def write_clean_shutdown(fs: FileSystem, directory: str, broker_epoch: int = -1) -> None:
-    """Writes the file which marks that all logs are closed and flushed. This is the last step of a
+    """Writes the file that marks that all logs are closed and flushed. This is the last step of a
     clean shutdown."""
     mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     write_whole(fs, os.path.join(directory, CLEAN_SHUTDOWN), mark.encode())
 
 
 def clear_clean_shutdown(fs: FileSystem, directory: str) -> None:
-    """Remove the marker file of a clean shutdown, before the first append."""
+    """Removes the marker file of a clean shutdown. The broker does so before the first append."""
     path = os.path.join(directory, CLEAN_SHUTDOWN)
     if fs.exists(path):
         fs.remove(path)

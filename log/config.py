@@ -8,16 +8,14 @@ from protocol.slotted import slotted
 
 LONG_MAX = 2**63 - 1
 LOG_APPEND = "LogAppendTime"
-"""The ``message.timestamp.type`` with which records get the time of their append."""
+"""The value of ``message.timestamp.type`` with which records get the time of their append."""
 
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(\.\d{1,3})?(-IV\d{1,3})?")
 
 
 def format_magic(version: str) -> int:
-    """The magic of `message.format.version`: 0 up to 0.9, 1 for 0.10, 2 from 0.11 on.
-
-    Raises ValueError if ``version`` is not a Kafka version.
-    """
+    """Returns the magic of a `message.format.version`: 0 up to 0.9, 1 for 0.10, 2 from 0.11 on.
+    Raises ValueError if ``version`` is not a Kafka version."""
     found = _VERSION.fullmatch(version)
     if found is None or (number := (int(found[1]), int(found[2]))) < (0, 8):
         raise ValueError(f"{version!r} is not a Kafka version such as 0.10.2 or 3.0-IV1")
@@ -30,8 +28,9 @@ def format_magic(version: str) -> int:
 class LogConfig:
     """The topic settings that a log reads, under Kafka's names with ``_`` for ``.``.
 
-    ``*_bytes`` are bytes, ``*_ms`` milliseconds; a retention of -1 is unlimited. The ``config`` of
-    a log may be replaced at any time: the next append, flush or retention run reads the new config.
+    ``*_bytes`` are bytes, ``*_ms`` milliseconds. A retention of -1 is unlimited. The ``config`` of
+    a log may be replaced at any time: the next append, flush or retention check reads the new
+    ``config``.
     """
 
     segment_bytes: int = 1024 * 1024 * 1024
@@ -57,16 +56,18 @@ class LogConfig:
 
     @property
     def message_magic(self) -> int:
-        """The magic of `message.format.version`; raises ValueError if the setting is not a Kafka
-        version."""
+        """Returns the magic of `message.format.version`. Raises ValueError if the setting is not a
+        Kafka version."""
         return format_magic(self.message_format_version)
 
     @property
     def deletes(self) -> bool:
-        """Whether ``cleanup.policy`` contains delete: time and size limits remove old segments."""
+        """Returns whether ``cleanup.policy`` contains delete: time and size limits remove old
+        segments."""
         return "delete" in self.cleanup_policy.split(",")
 
     @property
     def compacts(self) -> bool:
-        """Whether ``cleanup.policy`` contains compact: the cleaner may remove any record."""
+        """Returns whether ``cleanup.policy`` contains compact: the cleaner may remove any
+        record."""
         return "compact" in self.cleanup_policy.split(",")

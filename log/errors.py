@@ -4,10 +4,8 @@ from __future__ import annotations
 
 
 class CorruptLog(Exception):
-    """A file is damaged; the log is not opened, and not treated as empty.
-
-    ``position`` is the byte of ``file`` at which the damage begins.
-    """
+    """A file is damaged. The log is not opened, and is not treated as empty. ``position`` is the
+    byte of ``file`` at which the damage begins."""
 
     def __init__(self, file: str, position: int, reason: str) -> None:
         super().__init__(f"{file} is damaged at byte {position}: {reason}")
@@ -16,8 +14,8 @@ class CorruptLog(Exception):
         self.reason = reason
 
     def with_advice(self, partition: str) -> CorruptLog:
-        """Returns the same error with advice for an operator about the log of ``partition``
-        (TOPIC-PARTITION)."""
+        """Returns the same error with advice for an operator. ``partition`` is the log's
+        TOPIC-PARTITION."""
         return CorruptLog(
             self.file,
             self.position,
@@ -27,7 +25,7 @@ class CorruptLog(Exception):
 
 
 class MissingFiles(CorruptLog):
-    """Files are missing although other files prove that they existed; the log is not opened, and
+    """Files are missing although other files prove that they existed. The log is not opened, and is
     not treated as empty."""
 
     def __init__(self, file: str, reason: str) -> None:
@@ -37,7 +35,6 @@ class MissingFiles(CorruptLog):
         self.reason = reason
 
     def with_advice(self, partition: str) -> MissingFiles:
-        """Implements CorruptLog.with_advice for missing files."""
         return MissingFiles(
             self.file,
             f"{self.reason}; restore the missing files, or start the broker once with"
@@ -46,10 +43,10 @@ class MissingFiles(CorruptLog):
 
 
 class LogPoisoned(Exception):
-    """A write failed: the log rejects appends until a probe write succeeds.
+    """A write failed, so the log rejects appends until a probe write succeeds.
 
-    ``final`` means that no probe will succeed: an fsync, or the truncation after a failed write,
-    failed, so the state of the disk is unknown.
+    ``final`` means that no probe write will be tried: an fsync, or the truncation after a failed
+    write, has failed, so the state of the disk is unknown.
     """
 
     def __init__(self, reason: str, *, final: bool = False) -> None:
@@ -59,12 +56,12 @@ class LogPoisoned(Exception):
 
 
 class LogBusy(Exception):
-    """The log can't be truncated while the cleaner replaces segments; the caller must retry
+    """The log can't be truncated while cleaned segments replace old segments. The caller must retry
     shortly."""
 
 
 class DirectoryLocked(Exception):
-    """Another process has the data directory."""
+    """Another process has locked the data directory."""
 
 
 class OffsetOutOfRange(Exception):
@@ -81,11 +78,11 @@ class OffsetOutOfRange(Exception):
 
 
 class NotInMemory(Exception):
-    """The data is only on the disk, and the caller must not wait for the disk."""
+    """The requested data is only on the disk, and the caller must not wait for the disk."""
 
 
 class AppendRefused(Exception):
-    """A producer's batch violates a rule of the log; the log is unchanged. ``error_code`` is
+    """A producer's batch violates a rule of the log. The log is unchanged. ``error_code`` is
     Kafka's error code."""
 
     def __init__(self, error_code: int, message: str) -> None:

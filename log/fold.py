@@ -28,15 +28,16 @@ def fold(
     log_end_offset: int,
     from_offset: int,
 ) -> None:
-    """Loads producers and epochs from their files, then applies the headers of the batches after
-    these files.
+    """Loads producers and leader epochs from their files, then applies the headers of later batches
+    in the log. Raises CorruptLog.
 
-    Unusable producer snapshots are removed. Batches below the log start offset that are still in
-    the first segment count for producers, as in the running process: without these batches a
-    producer's next batch would seem to leave a gap. ``known`` is
-    RecoveryReport.epochs_without_producers of the preceding recovery. All batches from
-    ``from_offset`` on are read, regardless of the snapshots. Aborted transactions are written to
-    the indexes of their segments. Raises CorruptLog.
+    Unusable producer snapshots are removed. Aborted transactions are written to the indexes of
+    their segments. ``known`` is RecoveryReport.epochs_without_producers of the preceding recovery.
+    All batches from ``from_offset`` on are read, even if a snapshot covers them.
+
+    Batches below the log start offset that are still in the first segment count for producers, as
+    they do in the running process. Without these batches a producer's next batch would seem to
+    leave a gap.
     """
     snapshot_offset = _load_snapshot(segments, producers, from_offset, log_end_offset)
     epochs_known = epochs.load()
@@ -69,8 +70,8 @@ def fold(
 
 
 def _end(producers: ProducerStates, file: File, batch: Header) -> list[Aborted]:
-    """Applies a control batch; returns a list with the transaction that the batch aborts, or an
-    empty list."""
+    """Applies a control batch to the producers. Returns the transaction that it aborts as a list of
+    one element, or an empty list."""
     ended = marker_at(file, batch)
     if ended is None:
         producers.note_epoch(batch.producer_id, batch.producer_epoch)
@@ -83,12 +84,12 @@ def _end(producers: ProducerStates, file: File, batch: Header) -> list[Aborted]:
 def _load_snapshot(
     segments: Segments, producers: ProducerStates, from_offset: int, log_end_offset: int
 ) -> int:
-    """Loads the newest usable producer snapshot; returns the offset from which batches must be
+    """Loads the newest usable producer snapshot. Returns the offset from which batches must be
     read.
 
     A snapshot before the first segment is unusable, because the batches between the snapshot and
     the segment no longer exist. A snapshot after ``from_offset`` is skipped, because the batches
-    before the snapshot must be read.
+    between ``from_offset`` and the snapshot must be read.
     """
     fs, directory = segments.fs, segments.directory
     producers.clear()
@@ -104,14 +105,15 @@ def _load_snapshot(
 
 
 def write_image(fs: FileSystem, directory: str, image: ProducerImage) -> None:
-    """Writes a packed snapshot. At offset 0 no snapshot is written, as in Kafka. Raises OSError."""
+    """Writes a packed producer snapshot. At offset 0 no snapshot is written, as in Kafka. Raises
+    OSError."""
     if image.offset:
         write_whole(fs, _path(directory, image.offset), image.data(), durable=False)
 
 
 def remove_snapshots(fs: FileSystem, directory: str, below_offset: int) -> None:
-    """Removes the snapshots below ``below_offset``, whose segments are deleted; the newest snapshot
-    is always kept."""
+    """Removes the producer snapshots below ``below_offset``, because their segments are deleted.
+    The newest snapshot is always kept."""
     for offset in snapshot_offsets(fs, directory)[:-1]:
         if offset < below_offset:
             fs.remove(_path(directory, offset))

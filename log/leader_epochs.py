@@ -1,13 +1,13 @@
 """The leader epochs of a partition and their start offsets (``leader-epoch-checkpoint``).
 
-The file is text: version 0, the number of entries, then one line ``epoch start_offset`` per entry;
-epochs and start offsets ascend. A standalone broker stays in epoch 0, or in the last epoch of the
+The file is text: version 0, the number of entries, then one line ``epoch start_offset`` per entry.
+Epochs and start offsets ascend. A standalone broker stays in epoch 0, or in the last epoch of the
 data directory that it opened.
 
-In a cluster each new leader begins an epoch in all of its partitions simultaneously, and acts as
-leader only after the epoch is written. An existing small file is therefore overwritten in place.
-Replacing the file would take ten times as long (180 us, including 80 us of CPU), and on ext4 it
-would wait for the disk, which takes milliseconds if the disk is busy.
+In a cluster a new leader begins an epoch in many partitions simultaneously, and acts as leader only
+after the epochs are written. A small existing file is therefore overwritten in place. Replacing the
+file would take ten times as long (180 us, including 80 us of CPU). On ext4 it would also wait for
+the disk, which takes milliseconds if the disk is busy.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from log.files.filesystem import FileSystem, read_whole, write_whole
 
 FILE = "leader-epoch-checkpoint"
 SECTOR_BYTES = 512
-"""The bytes of a sector; a disk writes a sector either completely or not at all."""
+"""The bytes of a disk sector. A disk writes a sector either completely or not at all."""
 
 
 class LeaderEpochs:
-    """The entries (epoch, start offset), ascending, and the file that stores them."""
+    """The leader epochs of a partition as (epoch, start offset), ascending, and the file that
+    stores them."""
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self._fs = fs
@@ -33,13 +34,13 @@ class LeaderEpochs:
         self.latest = -1
         """The newest epoch; -1 without entries."""
         self._is_saved = False
-        """Whether the file has exactly these entries."""
+        """Whether the file contains exactly the entries in memory."""
 
     def load(self) -> bool:
-        """Reads the file; returns False, without entries, if the file is missing or invalid.
+        """Reads the file. Returns False, and has no entries, if the file is missing or invalid.
 
         The file is written without fsync when a batch begins an epoch, so a power failure may
-        damage the file; the batches also contain their epochs.
+        damage it. The epochs can be restored, because the batches contain them too.
         """
         self._set([])
         self._is_saved = False
@@ -57,7 +58,6 @@ class LeaderEpochs:
         return True
 
     def save(self, *, durable: bool = True) -> None:
-        """Write the file."""
         self._is_saved = False
         write_whole(self._fs, self._path, _text(self.entries), durable=durable)
         self._is_saved = True
@@ -67,8 +67,8 @@ class LeaderEpochs:
         self.latest = entries[-1][0] if entries else -1
 
     def note(self, epoch: int, start_offset: int) -> bool:
-        """Adds ``epoch``, unless this or a newer epoch is known; returns whether the epoch was
-        added."""
+        """Adds ``epoch`` in memory, unless this or a newer epoch is known. Returns whether the
+        epoch was added."""
         if epoch <= self.latest:
             return False
         while self.entries and self.entries[-1][1] >= start_offset:
@@ -79,10 +79,9 @@ class LeaderEpochs:
         return True
 
     def assign(self, epoch: int, start_offset: int, *, durable: bool = False) -> None:
-        """Adds ``epoch``, which begins at ``start_offset``, and writes the file.
-
-        Without ``durable``, a power failure can undo the write until a batch has the epoch.
-        """
+        """Adds ``epoch``, which begins at ``start_offset``, and writes the file. Without
+        ``durable``, a power failure may undo the write, unless the log already has a batch of this
+        epoch."""
         before, was_saved = list(self.entries), self._is_saved
         if not self.note(epoch, start_offset):
             return
@@ -98,8 +97,8 @@ class LeaderEpochs:
 
         The text fits into one sector: if the process is killed, the file has either the old or the
         new bytes. After a power failure the file may have the bytes of one text and the length of
-        the other text. `load` detects this case, because either the last line is incomplete or the
-        count is wrong.
+        the other. `load` detects this case, because either the last line is incomplete or the count
+        is wrong.
         """
         try:
             self._fs.open(self._path).write(0, new)
@@ -110,7 +109,8 @@ class LeaderEpochs:
         self._is_saved = True
 
     def _restore(self, text: bytes) -> None:
-        """Writes the old ``text`` again after a failed write; this does not need new disk space."""
+        """Writes the old ``text`` again after a failed write. This needs no additional disk
+        space."""
         with suppress(OSError):
             file = self._fs.open(self._path)
             file.truncate(len(text))
@@ -118,21 +118,19 @@ class LeaderEpochs:
             self._is_saved = True
 
     def take_back(self, entries: list[tuple[int, int]]) -> None:
-        """Restores ``entries``, which were copied before an append that has failed.
+        """Restores ``entries``, a copy that was made before an append that has failed.
 
         The file is not written, because the disk may be full. The file may therefore still have the
-        entries of the failed batches. These entries begin at or after the log end offset, so that a
-        load drops them.
+        entries of the failed batches. These entries begin at or after the log end offset, so a load
+        drops them.
         """
         self._set(entries)
         self._is_saved = False
 
     def truncate_from_end(self, end_offset: int, *, durable: bool = True) -> bool:
-        """Drop the epochs that began at or above ``end_offset``; returns whether an epoch was
-        dropped.
-
-        Without ``durable`` a power failure may restore the dropped epochs, until `sync` has run.
-        """
+        """Drops the epochs that began at or above ``end_offset``. Returns whether an epoch was
+        dropped. Without ``durable`` a power failure may restore the dropped epochs, until `sync`
+        has run."""
         kept = [entry for entry in self.entries if entry[1] < end_offset]
         if len(kept) == len(self.entries):
             return False
@@ -140,13 +138,13 @@ class LeaderEpochs:
         return True
 
     def sync(self) -> None:
-        """Fsyncs the file; may run in any thread. An fsync of the directory makes the file's name
-        durable."""
+        """Fsyncs the file. The function may run in any thread. The caller fsyncs the directory, to
+        make the file's name durable."""
         self._fs.open(self._path).fsync()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop the epochs that ended at or below ``start_offset``; the next epoch then begins at
-        ``start_offset``."""
+        """Drops the epochs that ended at or below ``start_offset``. The first remaining epoch then
+        begins at ``start_offset``."""
         below = [entry for entry in self.entries if entry[1] <= start_offset]
         if below and below != [(below[-1][0], start_offset)]:
             rest = self.entries[len(below) :]
@@ -155,8 +153,8 @@ class LeaderEpochs:
     def _replace(
         self, entries: list[tuple[int, int]], before: list[tuple[int, int]], *, durable: bool = True
     ) -> None:
-        """Sets and writes ``entries``. After an error, restores ``before`` in memory and raises
-        OSError."""
+        """Replaces the entries by ``entries`` and writes the file. After an error, restores
+        ``before`` in memory and raises OSError."""
         self._set(entries)
         try:
             self.save(durable=durable)
@@ -165,10 +163,11 @@ class LeaderEpochs:
             raise
 
     def end_offset_for(self, epoch: int, end_offset: int) -> tuple[int, int]:
-        """Returns the largest epoch at or below ``epoch``, and its end offset; (-1, -1) if unknown.
+        """Returns the response to OffsetForLeaderEpoch (KIP-101, KIP-279): the largest epoch at or
+        below ``epoch``, and the end offset of this epoch; (-1, -1) if unknown.
 
-        ``end_offset`` is the end of the newest epoch for this requester, and the upper bound of
-        every result. The result is the response to OffsetForLeaderEpoch (KIP-101, KIP-279).
+        ``end_offset`` is the end offset of the newest epoch as the requester may see it. No
+        returned end offset is above ``end_offset``.
         """
         if epoch < 0 or epoch > self.latest:
             return -1, -1
@@ -181,7 +180,7 @@ class LeaderEpochs:
         return found, min(end, end_offset)
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch of ``offset``; -1 if unknown."""
+        """Returns the leader epoch of the record at ``offset``; -1 if unknown."""
         return max((epoch for epoch, start in self.entries if start <= offset), default=-1)
 
 

@@ -1,8 +1,8 @@
 """Finishes or undoes interrupted deletions and cleanings when a log is opened.
 
-Kafka deletes a segment by renaming it to ``.deleted`` first. A cleaning writes ``.cleaned`` files,
-renames them to ``.swap`` when they are complete, and then replaces the source segments by these
-files.
+Kafka deletes a segment by first renaming its files to ``.deleted``. A cleaning writes ``.cleaned``
+files, renames them to ``.swap`` when they are complete, and then replaces the source segments by
+these files.
 """
 
 from __future__ import annotations
@@ -25,21 +25,19 @@ _SEGMENT_FILES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 
 @slotted
 class Leaving:
-    """The files of a segment that was removed from its log; the files are not removed yet."""
+    """The files of a segment that was removed from its log. The files still exist and will be
+    removed later."""
 
     paths: list[str]
-    """The paths of the files that still exist. The files have their new names, unless the rename
+    """The paths of the files that still exist. The names end with ``.deleted``, unless the rename
     failed."""
     segment: ref[Segment] | None = None
     due_ms: int = 0
-    """Wall time in milliseconds at which the files must be removed."""
+    """Wall time in milliseconds from which on the files may be removed."""
 
     def remove(self, fs: FileSystem) -> OSError | None:
-        """Removes the files; current readers of the segment can finish.
-
-        Tries to remove each file; `paths` keeps the files that can't be removed. Returns the first
-        error.
-        """
+        """Removes the files. Tries to remove each file; `paths` then has the files that could not
+        be removed. Returns the first error, or None. Current readers of the segment can finish."""
         segment = None if self.segment is None else self.segment()
         if segment is not None:
             with suppress(OSError):  # a reader gets the error later
@@ -57,7 +55,7 @@ class Leaving:
 
 
 def base_offsets(fs: FileSystem, directory: str, suffix: str = LOG) -> list[int]:
-    """The offsets in the names of the files with ``suffix``, ascending."""
+    """Returns the offsets in the names of the files with ``suffix``, ascending."""
     return sorted(
         int(name.removesuffix(suffix))
         for name in fs.list(directory)
@@ -66,11 +64,8 @@ def base_offsets(fs: FileSystem, directory: str, suffix: str = LOG) -> list[int]
 
 
 def settle_swaps(fs: FileSystem, directory: str, gone: list[str]) -> None:
-    """Finishes or undoes interrupted cleanings; adds the paths of removed or replaced files to
-    ``gone``.
-
-    The files of deleted segments are not removed; `deleted` returns them. Raises OSError.
-    """
+    """Finishes or undoes interrupted cleanings. Adds the paths of removed or replaced files to
+    ``gone``. Files with the suffix ``.deleted`` stay; `deleted` returns them. Raises OSError."""
     names = fs.list(directory)
     going = [name for name in names if name.endswith((CLEANED, _TEMPORARY))]
     cleaned = [_number(name) for name in names if name.endswith(LOG + CLEANED)]
@@ -86,7 +81,7 @@ def settle_swaps(fs: FileSystem, directory: str, gone: list[str]) -> None:
 
 
 def remove_orphans(fs: FileSystem, directory: str, gone: list[str]) -> None:
-    """Removes indexes that have no segment; adds their paths to ``gone``. Raises OSError."""
+    """Removes index files without a segment. Adds their paths to ``gone``. Raises OSError."""
     segments = set(base_offsets(fs, directory))
     orphans = [
         name
@@ -100,7 +95,8 @@ def remove_orphans(fs: FileSystem, directory: str, gone: list[str]) -> None:
 
 
 def deleted(fs: FileSystem, directory: str) -> list[Leaving]:
-    """The files of segments that were deleted but not yet removed when the last process ended."""
+    """Returns the files of segments that were deleted, but whose files the last process had not
+    removed yet."""
     paths: dict[str, list[str]] = {}
     for name in fs.list(directory):
         if name.endswith(DELETED):
@@ -109,7 +105,8 @@ def deleted(fs: FileSystem, directory: str) -> list[Leaving]:
 
 
 def _complete_swap(fs: FileSystem, directory: str, name: str) -> list[str]:
-    """Replaces the source segments of a complete cleaned segment by the cleaned segment."""
+    """Replaces the source segments of a complete cleaned segment by the cleaned segment. Returns
+    the names of the replaced files."""
     base = _number(name)
     file = fs.open(os.path.join(directory, name))
     end = base + 1
@@ -127,7 +124,6 @@ def _complete_swap(fs: FileSystem, directory: str, name: str) -> list[str]:
 
 
 def snapshot_offsets(fs: FileSystem, directory: str) -> list[int]:
-    """The offsets of the producer snapshots, ascending."""
     return base_offsets(fs, directory, SNAPSHOT)
 
 

@@ -38,7 +38,7 @@ def offset_for_timestamp(
 
 
 def offset_of_max_timestamp(segments: Segments, limit: int) -> TimestampOffset | None:
-    """The first record with the largest timestamp among the records below ``limit``."""
+    """Returns the first record with the largest timestamp among the records below ``limit``."""
     looked_at = segments.up_to(limit)
     newest = [_largest_timestamp(segment, limit) for segment in looked_at]
     largest, offset = max(newest, key=_timestamp)
@@ -55,12 +55,11 @@ def offset_of_max_timestamp(segments: Segments, limit: int) -> TimestampOffset |
 
 
 def _largest_timestamp(segment: Segment, limit: int) -> tuple[int, int]:
-    """The largest timestamp of the batches below ``limit``, and the last offset of the first batch
-    with this timestamp.
+    """Returns the largest timestamp of the batches below ``limit``, and the last offset of the
+    first batch with this timestamp. Returns (-1, base offset) if no batch is below ``limit``.
 
-    Returns (-1, the base offset) if no batch is below ``limit``. If the batch with the segment's
-    largest timestamp is not below the limit, the time index and the few batches after its entry are
-    read.
+    If the batch with the segment's largest timestamp is not below ``limit``, the function reads the
+    time index and the few batches after its entry.
     """
     largest, offset = segment.max_timestamp_ms, segment.max_timestamp_offset
     if offset < limit:
@@ -75,8 +74,8 @@ def _largest_timestamp(segment: Segment, limit: int) -> tuple[int, int]:
 
 
 def _newest_record(segments: Sequence[Segment], limit: int) -> TimestampOffset | None:
-    """Returns the result of `offset_of_max_timestamp` by reading the headers of all batches. This
-    is for a log in which a cleaning has emptied the batch with the largest timestamp."""
+    """Returns the same as `offset_of_max_timestamp`, but reads the headers of all batches. Used if
+    a cleaning has emptied the batch with the largest timestamp."""
     newest: TimestampOffset | None = None
     for segment in segments:
         for batch in headers(segment.file, 0, segment.size):
@@ -104,7 +103,8 @@ def segment_offsets_before(
     limit: int,
     now_ms: int,
 ) -> list[int]:
-    """Implements PartitionLog.segment_offsets_before; ``limit`` replaces offsets above it."""
+    """Implements PartitionLog.segment_offsets_before. All offsets above ``limit`` are replaced by
+    one element, ``limit``."""
     starts = [
         (max(segment.base_offset, start_offset), segments.fs.modified_ms(segment.file.path))
         for segment in segments

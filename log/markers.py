@@ -16,10 +16,8 @@ from protocol.records.markers import transaction_end
 
 
 def marker_in(data: Buffer, header: BatchHeader) -> Ended | None:
-    """The marker of a control batch; None if the batch does not end a transaction.
-
-    Raises CorruptRecords.
-    """
+    """Returns the marker of a control batch; None if the batch does not end a transaction. Raises
+    CorruptRecords."""
     end = transaction_end(data, header)
     if end is None:
         return None
@@ -29,7 +27,8 @@ def marker_in(data: Buffer, header: BatchHeader) -> Ended | None:
 
 
 def marker_at(file: File, batch: Header) -> Ended | None:
-    """The marker of a control batch in a segment's file, like `marker_in`. Raises CorruptLog."""
+    """Returns the marker of a control batch in a segment's file; None if the batch does not end a
+    transaction. Raises CorruptLog."""
     data = file.read(batch.position, batch.end - batch.position)
     try:
         return marker_in(data, read_header(data))
@@ -38,11 +37,11 @@ def marker_at(file: File, batch: Header) -> Ended | None:
 
 
 def with_markers(buffer: Buffer, headers: Iterable[BatchHeader]) -> Sequence[BatchHeader | Ended]:
-    """Returns the headers in their order; the header of each control batch is replaced by the
-    marker of the batch.
+    """Returns the headers in their order, but for each control batch its marker instead of its
+    header. A control batch without a marker is omitted.
 
-    The positions in ``headers`` may differ from those in ``buffer``: batches are matched by their
-    base offset. A control batch without a marker is omitted.
+    Batches are matched by their base offset, because the positions in ``headers`` may differ from
+    the positions in ``buffer``.
     """
     found: list[BatchHeader | Ended] = []
     placed: dict[int, BatchHeader] | None = None

@@ -1,7 +1,9 @@
-"""Detects lost files of a log by comparing its files with each other and with the checkpoints.
+"""Detects lost files of a log by comparing the log's files with each other and with the
+checkpoints.
 
-Each file was on the disk before the file that proves its existence. A file therefore does not seem
-lost after a kill or a power failure (docs/operate/operating.md, "What is missed by name").
+Each file was on the disk before the file that proves its existence. After a kill or a power failure
+a file therefore does not seem lost by mistake (docs/operate/operating.md, "What is missed by
+name").
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from protocol.slotted import slotted
 
 @slotted(frozen=True)
 class Expected:
-    """The entries of the data directory's checkpoints for one log; a missing entry is 0."""
+    """The entries of the data directory's checkpoint files for one log. A missing entry is 0."""
 
     recovery_point: int = 0
     high_watermark: int = 0
@@ -27,21 +29,21 @@ class Expected:
     cleaned_to: int = 0
     """The offset up to which the cleaner may have removed records."""
     known: bool = False
-    """True if a checkpoint has an entry for the log, which proves that the log was created
+    """True if a checkpoint has an entry for the log. The entry proves that the log was created
     completely, with a segment."""
 
     @property
     def reached(self) -> int:
-        """Returns the offset below which all records were written, and the directory entries of
+        """Returns the offset below which all records were written and the directory entries of
         their files were fsynced."""
         return max(self.recovery_point, self.high_watermark)
 
 
 def check_indexes(fs: FileSystem, directory: str, expected: Expected) -> None:
-    """Raise MissingFiles if an index has no segment for an unknown reason.
+    """Raises MissingFiles if an index file has no segment and the reason is unknown.
 
-    Known reasons: a segment is deleted or moved by renaming its ``.log`` first, and a power failure
-    may remove the name of a file that was created shortly before.
+    There are two known reasons. A segment is deleted or moved by renaming its ``.log`` first. A
+    power failure may remove the name of a file that was created shortly before.
     """
     names = set(fs.list(directory))
     for name in sorted(names):
@@ -60,11 +62,11 @@ def check_indexes(fs: FileSystem, directory: str, expected: Expected) -> None:
 def check_beginning(
     fs: FileSystem, directory: str, bases: Sequence[int], expected: Expected
 ) -> None:
-    """Raises MissingFiles if the first segment or all segments are missing.
+    """Raises MissingFiles if the first segment or all segments are missing. ``bases`` are the
+    segments' base offsets, ascending.
 
-    ``bases`` are the segments' base offsets, ascending. When segments at the beginning of the log
-    are deleted, the new beginning is written to the leader epoch file before the files of these
-    segments are removed.
+    The start of the log is known from the leader epoch file: when the first segments are deleted,
+    the new start is written to this file before the files of the segments are removed.
     """
     if not bases:
         if expected.reached > expected.log_start_offset:
@@ -98,7 +100,8 @@ def check_beginning(
 
 
 def gap(path: str, end_offset: int, following: int) -> MissingFiles:
-    """Returns the error for a segment that ends before the next segment begins."""
+    """Returns the error for missing records: a segment ends at ``end_offset``, and the next segment
+    begins later, at ``following``."""
     return MissingFiles(
         os.path.join(os.path.dirname(path), file_name(end_offset, LOG)),
         f"{os.path.basename(path)} ends at offset {end_offset}, but the next"

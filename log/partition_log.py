@@ -1,9 +1,9 @@
-"""The log of one partition, which appends, rolls and flushes, and rejects appends after a failed
+"""The log of one partition. It appends, rolls and flushes, and rejects appends after a failed
 write.
 
 One thread appends, rolls, deletes and closes. `read`, `scan` and `flush` may run in other threads.
-This is safe because the list of segments is replaced, never changed, and a file stays open as long
-as it is referenced.
+This is safe because the list of segments is replaced, never changed, and a file stays open while it
+is referenced.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ PROBE_BYTES = 4096
 NOTHING_EXPECTED = Expected()
 
 TO_HIGH_WATERMARK = -1
-"""The offset in a DeleteRecords request that requests the deletion of all records up to the high
-watermark."""
+"""The offset in a DeleteRecords request that means the high watermark: all records below it are
+deleted."""
 
 
 def no_jitter(below: int) -> int:  # noqa: ARG001
-    """Returns 0. This is the default `Chance`, with which segments end at their full age."""
+    """Returns 0. As the default `Chance` it disables `segment.jitter.ms`: segments are rolled at
+    their full age."""
     return 0
 
 
@@ -76,32 +77,34 @@ class PartitionLog:
         self.config = config
         self.segments = Segments(fs, directory, segments, chance)
         self.log_start_offset = segments[0].base_offset
-        """The first offset that consumers can read; at or above the first segment's base offset."""
+        """The first offset that consumers can read. It is at or above the first segment's base
+        offset."""
         self.log_end_offset = segments[-1].base_offset
         """The offset of the next record."""
         self.recovery_point = 0
-        """The offset below which all records and their indexes are on the disk; at or below the log
-        end offset."""
+        """The offset below which all records and their indexes are on the disk. It is at or below
+        the log end offset."""
         self.committed_offset = LONG_MAX
         """The high watermark in a cluster. Every new leader keeps the records below this offset.
 
-        Records above it may still be truncated, so the cleaner does not let these records replace
-        older records.
+        Records above it may still be truncated. The cleaner therefore does not remove an older
+        record because of a record above it.
         """
         self._cuts = self._cuts_synced = 0
-        """The number of truncations and dropped epochs, and how many of them are fsynced."""
+        """``_cuts`` is the number of truncations and dropped epochs, ``_cuts_synced`` the number of
+        those that are fsynced."""
         self.truncations = 0
         """The number of truncations, including truncations to an empty log."""
         self.recovery = RecoveryReport()
         self.producers = ProducerStates()
         self.image: ProducerImage | None = None
-        """The state of many producers at a roll. The log's owner packs the image and passes it to
-        `write_image`."""
+        """The state of many producers at the last roll, for the producer snapshot; None if none
+        must be written. The log's owner packs the image and passes it to `write_image`."""
         self.epochs = LeaderEpochs(fs, directory)
         self.poisoned: str | None = None
         """The reason why appends are rejected; None if appends are accepted."""
         self.unreadable: str | None = None
-        """The reason why the log's owner can't use the log; None if it can. With a reason, the log
+        """The reason why the log's owner can't use the log; None if it can. With a reason the log
         rejects appends and deletions until a restart."""
         self.failed_for_good = False
         """True after a failed flush, or after a failed truncation that followed a failed write. No
@@ -110,7 +113,6 @@ class PartitionLog:
         self._flushing = Lock()
         self._imaging = Lock()
         self._rolled_since = False
-        """True if another segment was begun while an image was being written."""
 
     @classmethod
     def open(
@@ -129,11 +131,11 @@ class PartitionLog:
     ) -> PartitionLog:
         """Opens the log in ``directory``, which is created if it is missing.
 
-        ``expected`` is from the data directory's checkpoints; ``clean`` is True if the last process
-        shut down cleanly. Damage that a crash can't explain raises an error, or with ``truncate``
-        the log is truncated at the damage. Missing files raise an error, unless ``missing`` is set.
-        The log's ``recovery`` has the findings. ``chance`` returns the random values for
-        `segment.jitter.ms`. Raises CorruptLog, OSError.
+        ``expected`` is from the data directory's checkpoints. ``clean`` is True if the last process
+        shut down cleanly. Damage that a crash can't explain raises CorruptLog; with ``truncate``
+        the log is truncated at the damage instead. Missing files raise MissingFiles, unless
+        ``missing`` is set. The log's ``recovery`` reports what was found. ``chance`` returns the
+        random values for `segment.jitter.ms`. Raises CorruptLog and OSError.
         """
         fs.make_directory(directory)
         segments, end_offset, report = open_segments(
@@ -170,7 +172,7 @@ class PartitionLog:
         return self.segments.active
 
     def _fold(self) -> None:
-        """Rebuild producers, epochs and transactions from the headers of the batches."""
+        """Rebuilds producers, epochs and transactions from the headers of the batches."""
         known, reread = self.recovery.epochs_without_producers, self.recovery.first_reread
         self.active.transactions.truncate_to(self.log_end_offset)
         fold(
@@ -186,10 +188,8 @@ class PartitionLog:
         self.recovery.first_reread = None
 
     def _flush_opened(self) -> None:
-        """Flushes the opened log if `flush_due`, before consumers read its records.
-
-        The previous process may have been killed before its flush. Raises OSError.
-        """
+        """Flushes the opened log if `flush_due`, before consumers read its records. The previous
+        process may have been killed before it flushed them. Raises OSError."""
         if self.flush_due:
             try:
                 self.flush()
@@ -209,12 +209,15 @@ class PartitionLog:
         """Appends a producer's validated batches (magic 2, one after another) with one write.
 
         ``batches`` may also be a message set of magic 0 or 1 whose offsets count from 0, as
-        `analyse` returns it. The batches get the next offsets and ``leader_epoch``, and with log
-        append time also ``now_ms`` (wall). A batch that its producer has already sent is not
-        appended again. ``headers`` are the parsed headers for magic 2, if the caller has them;
-        their offsets are set by this method. With ``from_zero`` a producer that is unknown to this
-        log must begin with sequence number 0. Raises AppendRefused, with the log unchanged, and
-        LogPoisoned.
+        `analyse` returns it. The batches get the next offsets and ``leader_epoch``. With log append
+        time they also get the wall time ``now_ms``. A batch that its producer has already sent is
+        not appended again.
+
+        ``headers`` are the parsed headers for magic 2, if the caller has them; this method sets
+        their offsets. With ``from_zero`` a producer that is unknown to this log must begin with
+        sequence number 0.
+
+        Raises AppendRefused, with the log unchanged, and LogPoisoned.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
@@ -285,12 +288,12 @@ class PartitionLog:
         max_timestamp_ms: int,
         headers: Sequence[BatchHeader] = (),
     ) -> None:
-        """Append batches that already have the offsets ``first_offset`` to ``last_offset``, by one
-        write.
+        """Appends batches that already have the offsets ``first_offset`` to ``last_offset``, with
+        one write.
 
-        ``headers`` are the headers of the batches in ``buffer`` that have a producer id:
-        transactional batches and markers. Raises LogPoisoned, and ValueError if ``first_offset`` is
-        not the log end offset.
+        ``headers`` are the headers of those batches in ``buffer`` that have a producer id:
+        transactional batches and markers. Raises LogPoisoned. Raises ValueError if ``first_offset``
+        is not the log end offset.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
@@ -313,11 +316,12 @@ class PartitionLog:
                 producers.note(batch)
 
     def append_replicated(self, batches: Buffer, now_ms: int) -> int:
-        """Appends the batches that follow this log's end in the leader's log; their bytes are
-        unchanged.
+        """Appends batches that were read from the leader's log at this log's end offset, with
+        unchanged bytes.
 
-        Returns the number of bytes appended: an incomplete last batch is omitted, and many batches
-        need several calls. Raises CorruptRecords, with the log unchanged, and LogPoisoned.
+        Returns the number of appended bytes. An incomplete last batch is not appended. One call
+        appends a limited number of batches; the caller repeats it for the remaining bytes. Raises
+        CorruptRecords, with the log unchanged, and LogPoisoned.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
@@ -352,11 +356,9 @@ class PartitionLog:
                 producers.note(batch)
 
     def drop_empty_epochs(self) -> None:
-        """Drop the leader epochs without a batch, because the leader may not have these epochs.
-
-        The `sync_cuts` of the preceding truncation removes the epochs from the disk. Raises
-        LogPoisoned.
-        """
+        """Drops the leader epochs without a batch, because the leader may not have these epochs.
+        The caller has truncated the log before. `sync_cuts` then makes the truncation and the
+        dropped epochs durable. Raises LogPoisoned."""
         try:
             if self.epochs.truncate_from_end(self.log_end_offset, durable=False):
                 self._note_cut()
@@ -364,11 +366,11 @@ class PartitionLog:
             raise self._poison(error) from error
 
     def start_epoch(self, epoch: int) -> None:
-        """Begins leader epoch ``epoch`` at the log end offset, before the epoch has a batch
-        (KIP-101).
+        """Begins leader epoch ``epoch`` at the log end offset, before a batch has this epoch
+        (KIP-101). Raises LogPoisoned.
 
-        By the new epoch, a follower with more records of an older epoch finds the offset to which
-        it must truncate its log. Raises LogPoisoned.
+        A follower that has further records of an older epoch then learns from the leader's epochs
+        to which offset it must truncate its log.
         """
         if epoch > self.epochs.latest and self.config.message_magic == MAGIC:
             self._assign_epoch(epoch, self.log_end_offset)
@@ -383,9 +385,9 @@ class PartitionLog:
     ) -> None:
         """Appends bytes to the active segment, or to a new segment if the active segment is full.
 
-        Aborted transactions are written to the segment's index before the bytes. A marker without
-        its index entry would expose the aborted records to consumers, but an entry without its
-        marker is dropped when the log is opened.
+        The index entries of aborted transactions are written before the bytes. A marker without its
+        index entry would expose the aborted records to consumers. An index entry without its marker
+        is harmless: it is dropped when the log is opened.
         """
         segment = self.segments.active
         config = self.config
@@ -416,14 +418,14 @@ class PartitionLog:
             raise self._poison(error) from error
 
     def begin_epoch(self, above: int = -1) -> None:
-        """Begins another leader epoch at the log end offset; may run in any thread. Raises
+        """Begins a new leader epoch at the log end offset. May run in any thread. Raises
         LogPoisoned.
 
         The new epoch is the next one above the latest epoch and above ``above``, at most
-        LEADER_EPOCH_MAX. The epoch and the log before it are on the disk when this method returns,
-        because an epoch that begins after the log end is dropped at the next start. After a power
-        failure, an epoch that other brokers have observed is therefore not reused. A log with
-        records but without epochs gets epoch 0 first.
+        LEADER_EPOCH_MAX. When this method returns, the epoch and all records that precede it are on
+        the disk, because the next start drops an epoch that begins after the log end. An epoch that
+        other brokers have observed is therefore not used again after a power failure. A log with
+        records but without epochs first gets epoch 0.
         """
         if self.recovery_point < self.log_end_offset:
             self.flush()
@@ -433,11 +435,8 @@ class PartitionLog:
         self._assign_epoch(epoch, self.log_end_offset, durable=True)
 
     def roll(self) -> Segment:
-        """Seals the active segment and begins a new segment at the log end offset, unless the
-        active segment is empty.
-
-        The next flush fsyncs the sealed segment. Raises OSError.
-        """
+        """Seals the active segment and begins a new segment at the log end offset. Has no effect if
+        the active segment is empty. The next flush fsyncs the sealed segment. Raises OSError."""
         sealed = self.active
         if not sealed.size:
             return sealed
@@ -454,7 +453,6 @@ class PartitionLog:
     # -- snapshots of producers
 
     def _save_producers(self) -> None:
-        """Write the producer snapshot for the log end offset. Raises OSError."""
         self._drop_image()
         image = self.producers.freeze(self.log_end_offset)
         for _ in image.pack():
@@ -463,16 +461,15 @@ class PartitionLog:
         write_image(self.fs, self.directory, image)
 
     def write_image(self, image: ProducerImage) -> None:
-        """Writes a packed image, unless it was discarded; may run in any thread. Raises OSError."""
+        """Writes a packed image to its snapshot file, unless the image was discarded. May run in
+        any thread. Raises OSError."""
         with self._imaging:
             if not image.is_void:
                 write_image(self.fs, self.directory, image)
 
     def image_written(self, image: ProducerImage) -> None:
-        """Discard an image after its write has succeeded or failed.
-
-        If another segment was begun during the write, freeze a new image.
-        """
+        """Discards an image after its write has succeeded or failed. If the log was rolled during
+        the write, creates a new image."""
         if self.image is image:
             self._drop_image()
             if self._rolled_since:
@@ -480,8 +477,7 @@ class PartitionLog:
                 self.image = self.producers.freeze(self.log_end_offset)
 
     def _drop_image(self) -> None:
-        """Discards the image, if the log has one, because the image was written or the log was
-        truncated."""
+        """Discards the image, if there is one, because it was written or the log was truncated."""
         image, self.image = self.image, None
         if image is not None:
             with self._imaging:
@@ -502,17 +498,15 @@ class PartitionLog:
             self.fail_for_good(f"truncating {self.active.file.path} failed: {error}")
 
     def fail_for_good(self, reason: str) -> None:
-        """Rejects all appends, probes and flushes from now on; ``reason`` is for the error
-        messages."""
+        """Makes the log reject all appends, probe writes and flushes from now on. ``reason`` is
+        part of the error messages."""
         self._final_reason = reason
         self.failed_for_good = True
         self.poisoned = reason
 
     def probe(self) -> None:
-        """Tries a write; if the write succeeds, the log accepts appends again.
-
-        Raises OSError if the write fails, and LogPoisoned if the log has failed permanently.
-        """
+        """Tries a write. If it succeeds, the log accepts appends again. Raises OSError if the write
+        fails, and LogPoisoned if the log has failed permanently."""
         if self.poisoned is not None and self.failed_for_good:
             raise LogPoisoned(self.poisoned, final=True)
         segment = self.active
@@ -529,14 +523,14 @@ class PartitionLog:
 
     @property
     def flush_due(self) -> bool:
-        """Returns whether at least `flush.messages` records are not flushed."""
         return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
     def flush(self) -> int:
-        """Fsyncs all appended records; may run in any thread. Returns the offset below which all
+        """Fsyncs all appended records. May run in any thread. Returns the offset below which all
         records are fsynced.
 
-        After a failed fsync the state of the disk is unknown, and the final LogPoisoned is raised.
+        After a failed fsync the state of the disk is unknown, and LogPoisoned with ``final`` is
+        raised.
         """
         if self.failed_for_good:
             raise LogPoisoned(self.poisoned or "", final=True)
@@ -544,7 +538,7 @@ class PartitionLog:
             return self._flush()
 
     def _flush(self, closing: bool = False) -> int:
-        """Flushes like `flush`, for a caller that has acquired the lock; with ``closing`` also
+        """Does the work of `flush`, for a caller that has acquired the lock. With ``closing`` also
         fsyncs the active segment's indexes.
 
         An OSError is final. After any other error, such as MemoryError, another flush may be tried.
@@ -559,19 +553,15 @@ class PartitionLog:
         return end_offset
 
     def sync_names(self) -> None:
-        """Fsyncs the directory entries of the log's files; may run in any thread. Raises
+        """Fsyncs the directory entries of the log's files. May run in any thread. Raises
         OSError."""
         if self.segments.unsynced_directories:
             with self._flushing:
                 self.segments.sync_names()
 
     def close(self, clean: bool = True) -> None:
-        """Ends the use of the log; with ``clean`` also writes its indexes and producers, and
-        flushes the log.
-
-        With ``clean`` the recovery point becomes the log end offset. Raises LogPoisoned and
-        OSError.
-        """
+        """Closes the log. With ``clean`` also writes its indexes and producers, and flushes it; the
+        recovery point becomes the log end offset. Raises LogPoisoned and OSError."""
         try:
             if clean and not self.failed_for_good:
                 with self._flushing:
@@ -582,7 +572,6 @@ class PartitionLog:
             self.fail_for_good(f"{self.directory} is closed")
 
     def _finish(self) -> None:
-        """Write the state that is only in memory, and flush the log."""
         if not self.fs.exists(self.active.index.path):
             self.segments.unsynced_directories[self.directory] = None
         self.active.seal()
@@ -601,13 +590,13 @@ class PartitionLog:
         max_offset: int | None = None,
         wait: bool = True,
     ) -> ReadInfo:
-        """Finds at most ``max_bytes`` of batches in one segment, from the batch with ``offset`` on;
-        may run in any thread.
+        """Finds at most ``max_bytes`` of batches in one segment, from the batch with ``offset`` on.
+        May run in any thread.
 
-        With ``min_one_batch`` the first batch is returned as a whole, regardless of its length.
-        Only records below ``max_offset`` (default: the log end offset) are returned. Raises
-        OffsetOutOfRange and CorruptLog, and without ``wait`` NotInMemory if the read would wait for
-        the disk.
+        With ``min_one_batch`` the first batch is returned as a whole, whatever its length. Only
+        records below ``max_offset`` (default: the log end offset) are returned. Raises
+        OffsetOutOfRange and CorruptLog. If ``wait`` is False, raises NotInMemory instead of waiting
+        for the disk.
         """
         start_offset, end_offset = self.log_start_offset, self.log_end_offset
         if not start_offset <= offset <= end_offset:
@@ -622,12 +611,12 @@ class PartitionLog:
     def scan(
         self, from_offset: int | None = None, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[tuple[bytes, BatchHeader]]:
-        """Yield all batches from the batch with ``from_offset`` (default: the log start offset) to
-        the log end.
+        """Yields all batches from the batch with ``from_offset`` (default: the log start offset) to
+        the log end. Raises CorruptLog.
 
-        Yields a buffer and a header whose ``position`` is in this buffer; checksums are verified.
-        ``chunk_bytes`` is the size of a read; only a longer batch needs a larger read. Each step
-        reads at most one chunk, so that a loader can stop between steps. Raises CorruptLog.
+        Each element has a buffer and a header whose ``position`` is in this buffer. Checksums are
+        verified. ``chunk_bytes`` is the size of a read; only a longer batch needs a larger read.
+        Each step reads at most one chunk, so that a loader can stop between two steps.
         """
         offset = self.log_start_offset if from_offset is None else from_offset
         return self.segments.scan(offset, chunk_bytes)
@@ -636,10 +625,8 @@ class PartitionLog:
         self, timestamp_ms: int, max_offset: int | None = None
     ) -> TimestampOffset | None:
         """Returns the first record below ``max_offset`` with a timestamp of at least
-        ``timestamp_ms``; None without such a record.
-
-        ``max_offset`` defaults to the log end offset. Raises CorruptLog.
-        """
+        ``timestamp_ms``; None without such a record. ``max_offset`` defaults to the log end offset.
+        Raises CorruptLog."""
         limit = self.log_end_offset if max_offset is None else max_offset
         return lookup.offset_for_timestamp(
             self.segments, timestamp_ms, self.log_start_offset, limit
@@ -647,21 +634,20 @@ class PartitionLog:
 
     def offset_of_max_timestamp(self, max_offset: int | None = None) -> TimestampOffset | None:
         """Returns the first record with the largest timestamp among the records below
-        ``max_offset``; None if the log has no timestamps.
-
-        ``max_offset`` defaults to the log end offset. Raises CorruptLog.
-        """
+        ``max_offset`` (default: the log end offset); None if no record has a timestamp. Raises
+        CorruptLog."""
         limit = self.log_end_offset if max_offset is None else max_offset
         return lookup.offset_of_max_timestamp(self.segments, limit)
 
     def segment_offsets_before(
         self, timestamp_ms: int, max_offsets: int, now_ms: int, max_offset: int | None = None
     ) -> list[int]:
-        """Returns the offsets for a ListOffsets v0 response: the log end offset, then base offsets
-        of segments, the newest first.
+        """Returns the offsets for a ListOffsets v0 response: the log end offset, then the base
+        offsets of segments, the newest first.
 
-        The segments are those that were last written at or before ``timestamp_ms``; -1 means all
-        segments, -2 the first segment. ``max_offset``, if set, replaces the log end offset.
+        The segments are those that were last written at or before ``timestamp_ms``. A
+        ``timestamp_ms`` of -1 means all segments, -2 only the first segment. If ``max_offset`` is
+        set, it replaces the log end offset.
         """
         return lookup.segment_offsets_before(
             self.segments,
@@ -674,20 +660,18 @@ class PartitionLog:
         )
 
     def aborted_between(self, offset: int, end: int) -> list[tuple[int, int]]:
-        """The aborted transactions that affect a reader of the records from ``offset`` to ``end -
-        1``.
-
-        Returns (producer id, first offset) of the aborted transactions that end at or above
-        ``offset`` and begin below ``end``, ordered by first offset.
-        """
+        """Returns the aborted transactions that a reader of the records from ``offset`` to ``end -
+        1`` needs, as (producer id, first offset), ordered by first offset. These are the aborted
+        transactions that end at or above ``offset`` and begin below ``end``."""
         return overlapping(self.segments.from_offset(offset), offset, end)
 
     def aborted_in(self, info: ReadInfo, offset: int, limit: int) -> list[tuple[int, int]]:
-        """Returns `aborted_between` for a reader of the bytes in ``info``, which were read from
-        ``offset`` on and below ``limit``.
+        """Returns `aborted_between` for the bytes in ``info``, which were read from ``offset`` on
+        and below ``limit``.
 
-        The call does not wait for the disk: if the end of the bytes is not in memory, the list may
-        have more entries than needed. A cleaner may have replaced the segment after the read.
+        The call does not wait for the disk. If it can't find out at which offset the bytes end
+        without waiting, the list may have more transactions than needed. The call works even if a
+        cleaner has replaced the segment after the read.
         """
         segments = self.segments.from_offset(offset)
         if info.segment is not None and info.segment is not segments[0]:
@@ -701,13 +685,12 @@ class PartitionLog:
     # -- deletion and truncation
 
     def apply_retention(self, now_ms: int, max_offset: int | None = None) -> list[int]:
-        """Deletes the segments that retention or the log start offset requires to delete; returns
-        their base offsets.
+        """Deletes the segments that retention or the log start offset requires to delete. Returns
+        their base offsets. Also removes the files of earlier deletions.
 
-        A segment that reaches above ``max_offset`` (default: the log end offset) is kept. Files of
-        earlier deletions are removed too. If a segment can't be deleted, the other segments are
-        still deleted: ``segments.undeleted`` has the reason, and the next run retries. Raises
-        OSError.
+        A segment that reaches above ``max_offset`` (default: the log end offset) is kept. If a
+        segment can't be deleted, the other segments are still deleted; ``segments.undeleted`` has
+        the reason, and the next call retries. Raises OSError.
         """
         segments = self.segments
         segments.undeleted = None
@@ -736,11 +719,8 @@ class PartitionLog:
         return self._delete_first(count, now_ms) if count else []
 
     def retention_idle_ms(self, now_ms: int, max_offset: int) -> int | None:
-        """Returns the milliseconds after which `apply_retention` must be called again if the log
-        does not change; None if a call is not needed.
-
-        Raises OSError.
-        """
+        """Returns the milliseconds after which `apply_retention` must be called again even if the
+        log does not change; None if it need not be called. Raises OSError."""
         leave = retention.count_leaving(
             self.segments,
             self.config,
@@ -765,16 +745,16 @@ class PartitionLog:
         return [segment.base_offset for segment in gone]
 
     def expire_producers(self, now_ms: int) -> Iterator[None]:
-        """Remove the producers that were idle for longer than their expiration time, in short
+        """Removes the producers that were idle for longer than their expiration time, in short
         steps."""
         return self.producers.expire(now_ms - self.config.producer_id_expiration_ms)
 
     def delete_records(self, offset: int, max_offset: int | None = None) -> int:
-        """Raises the log start offset to ``offset``; returns the new log start offset.
+        """Raises the log start offset to ``offset``. Returns the new log start offset. Raises
+        OffsetOutOfRange.
 
         An ``offset`` of -1 means ``max_offset`` (default: the log end offset), which is also the
-        upper bound. The next retention run deletes the segments below the new log start offset.
-        Raises OffsetOutOfRange.
+        upper bound. The next retention check deletes the segments below the new log start offset.
         """
         limit = self.log_end_offset if max_offset is None else max_offset
         target = limit if offset == TO_HIGH_WATERMARK else offset
@@ -786,11 +766,11 @@ class PartitionLog:
         return self.log_start_offset
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Drops the batch that contains ``offset`` and all later batches; returns the new log end
-        offset.
+        """Drops the batch that contains ``offset`` and all later batches. Returns the new log end
+        offset. Raises LogPoisoned and LogBusy.
 
         If no batch is dropped, an epoch without a batch that begins at the log end offset is kept.
-        `sync_cuts` makes the truncation durable. Raises LogPoisoned and LogBusy.
+        `sync_cuts` makes the truncation durable.
         """
         if offset >= self.log_end_offset:
             return self.log_end_offset
@@ -805,10 +785,8 @@ class PartitionLog:
         return end_offset
 
     def start_at(self, offset: int, now_ms: int) -> int:
-        """Drops all batches; the next batch begins at ``offset`` or above.
-
-        Otherwise this method behaves like `truncate_to`.
-        """
+        """Drops all batches; the next batch begins at ``offset`` or above. In all else this method
+        behaves like `truncate_to`."""
         self._begin_cut()
         try:
             gone = self.segments.start_at(offset, self.config)
@@ -846,17 +824,17 @@ class PartitionLog:
 
     @property
     def cuts_are_synced(self) -> bool:
-        """Returns whether all truncations are on the disk. Appends must wait until they are."""
+        """Returns whether all truncations are fsynced. Appends must wait until they are."""
         return self._cuts == self._cuts_synced
 
     def sync_cuts(self) -> None:
-        """Fsyncs the truncations; may run in any thread. Raises the final LogPoisoned.
+        """Fsyncs the truncations. May run in any thread. Raises LogPoisoned with ``final``. A
+        truncation during the call is left to the next call.
 
         Without this fsync, dropped batches could reappear after a power failure, followed by new
-        batches. A power failure before this call may undo the truncation or a part of it. Recovery
-        then reads all batches from the recovery point on, which was lowered first, so the log is
-        intact and can be truncated again. A truncation that happens during the call is left to the
-        next call.
+        batches. A power failure before this call may undo the truncation completely or in part.
+        Recovery then reads all batches from the recovery point on. Each truncation has lowered the
+        recovery point first, so the log is intact and can be truncated again.
         """
         if self.cuts_are_synced:
             return
@@ -875,27 +853,21 @@ class PartitionLog:
 
     @property
     def first_unstable_offset(self) -> int:
-        """The first offset of the earliest open transaction, or the log start offset if that is
-        higher.
-
-        Without an open transaction the result is the log end offset.
-        """
+        """Returns the first offset of the earliest open transaction, or the log start offset if
+        that is higher. Without an open transaction returns the log end offset."""
         for first_offset in self.producers.open_transactions.values():
             return max(first_offset, self.log_start_offset)
         return self.log_end_offset
 
     @property
     def first_uncleanable_offset(self) -> int:
-        """Returns the offset at which the cleaner stops: all records below this offset are
-        committed, and all their transactions have ended.
-
-        In a cluster a transaction counts as open until its marker is below the high watermark.
-        """
+        """Returns the offset at which the cleaner must stop. All records below it are committed,
+        and all their transactions have ended. In a cluster a transaction counts as open until its
+        marker is below the high watermark."""
         offset = min(self.first_unstable_offset, self.committed_offset)
         ended = self.producers.ended
         return min(offset, ended[0][1]) if ended and self.committed_offset < LONG_MAX else offset
 
     @property
     def size_bytes(self) -> int:
-        """The size of all batches in bytes."""
         return self.segments.size_bytes

@@ -24,7 +24,7 @@ from protocol.records.stored import MAGIC_POSITION, iter_stored
 
 
 class Placed(NamedTuple):
-    """Batches with their offsets, ready to be written."""
+    """Batches with their offsets, ready for the write."""
 
     buffer: bytearray
     headers: list[BatchHeader]
@@ -43,11 +43,11 @@ def place(
     from_zero: bool = False,
 ) -> Placed | Appended:
     """Sets the offsets of batches, from ``offset`` on. If a batch is a duplicate, returns the batch
-    in the log that was already appended.
+    in the log that it repeats. Raises AppendRefused.
 
     A ``bytearray`` is changed in place. ``stamp_ms`` is the wall time of the append, for topics
-    with log append time. ``headers`` are parsed if the caller does not pass them; ``from_zero`` is
-    for `ProducerStates.check`. Raises AppendRefused.
+    with log append time. If ``headers`` is None, the batches are parsed. ``from_zero`` is passed to
+    `ProducerStates.check`.
     """
     if batches and batches[MAGIC_POSITION] < 2:
         return _place_set(batches, offset, stamp_ms, config)
@@ -82,11 +82,8 @@ def place(
 def _check_producers(
     headers: list[BatchHeader], producers: ProducerStates, from_zero: bool
 ) -> Appended | None:
-    """Checks each batch as if the batches before it were appended; returns the batch in the log
-    that a duplicate repeats, or None.
-
-    Raises AppendRefused.
-    """
+    """Checks each batch as if the earlier batches were already appended. If a batch is a duplicate,
+    returns the batch in the log that it repeats, else None. Raises AppendRefused."""
     if len(headers) == 1:
         known = producers.duplicate_of(headers[0])
         if known is None:
@@ -104,8 +101,8 @@ def _check_producers(
 
 
 def _place_set(messages: Buffer, offset: int, stamp_ms: int | None, config: LogConfig) -> Placed:
-    """Sets the offsets of a message set of magic 0 or 1 whose offsets count from 0, like
-    `place`."""
+    """Sets the offsets of a message set of magic 0 or 1, whose offsets count from 0, in the same
+    way as `place`."""
     buffer = placed(messages, offset, stamp_ms)
     headers = [header for header, _ in iter_stored(buffer)]
     for header in headers:

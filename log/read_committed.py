@@ -1,4 +1,5 @@
-"""Finds the aborted transactions that affect the bytes of a read_committed fetch."""
+"""Finds the aborted transactions in the bytes that a fetch with isolation level read_committed
+returns."""
 
 from __future__ import annotations
 
@@ -13,11 +14,8 @@ from log.values import ReadInfo
 
 def overlapping(segments: Sequence[Segment], offset: int, end: int) -> list[tuple[int, int]]:
     """Implements PartitionLog.aborted_between for the transactions whose markers are in
-    ``segments``.
-
-    A marker may be in two of the segments, because a cleaned segment may have replaced another
-    segment.
-    """
+    ``segments``. A transaction that is in two segments is returned once; this happens if a cleaned
+    segment has just replaced another segment."""
     found = [
         (entry.first_offset, entry.producer_id)
         for segment in segments
@@ -31,12 +29,12 @@ def overlapping(segments: Sequence[Segment], offset: int, end: int) -> list[tupl
 
 
 def end_of_bytes(info: ReadInfo, unknown: int) -> int:
-    """Returns an upper bound of the offsets in the bytes read, as close as possible without a wait
-    for the disk.
+    """Returns an upper bound of the offsets in the bytes of ``info``, as low as it can be found
+    without waiting for the disk.
 
-    The bound is the offset of the index's next entry, as in Kafka, or of the next batch if the
-    index has no such entry. The result is ``unknown`` if the read would wait for the disk, and at
-    the end of the segment.
+    The bound is the offset of the next index entry after the bytes, as in Kafka. Without such an
+    entry the bound is the base offset of the next batch. Returns ``unknown`` at the end of the
+    segment, and if the read would wait for the disk.
     """
     segment = info.segment
     if segment is None or not info.slices:

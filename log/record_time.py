@@ -1,10 +1,10 @@
-"""The timestamp of the first record at or above an offset, which shows the age of a consumer's
-unread records.
+"""The timestamp of the first record at or above an offset. This timestamp shows the age of a
+consumer's unread records.
 
-The header of a record's batch is often sufficient. Otherwise the records are decoded, unless the
-batch is so large that decoding would take milliseconds. In that case the batch's first timestamp is
-used, and the result is marked as approximate. For many records of a log use one `TimeReader` with
-ascending offsets, because it continues from its last position.
+The header of a record's batch is often sufficient. Otherwise the records are decoded. If a batch is
+so large that decoding would take milliseconds, the batch's first timestamp is used, and the result
+is marked as approximate. For many records of a log use one `TimeReader` with ascending offsets,
+because it continues from its last position.
 """
 
 from __future__ import annotations
@@ -29,55 +29,53 @@ COMPRESSED_BYTES_MAX = 16 * 1024
 PLAIN_BYTES_MAX = 1024 * 1024
 OPENED_BYTES_MAX = 1024 * 1024
 RECORDS_MAX = 5000
-"""Larger batches are not decoded, so that a read takes at most about 5 ms; the next constant is a
-limit too."""
+"""A batch with more records than this number is not decoded. With this limit a read takes at most
+about 5 ms. The size of a decoded batch is limited too."""
 BATCHES_MAX = 1000
-"""The number of batches without records (cleaned batches or markers) after which the search
+"""The number of batches without data records (cleaned batches or markers) after which the search
 ends."""
 
 NEAR = 1000
-"""The maximum distance of an offset that is searched batch by batch; a more distant offset is
-searched by the index."""
+"""The maximum number of offsets that a search advances batch by batch. For a greater distance it
+uses the index."""
 
 _TIMES = struct.Struct(">27xqq14xi")
-"""Base timestamp, largest timestamp, record count of a batch of magic 2."""
+"""Reads the base timestamp, the largest timestamp and the record count of a batch of magic 2."""
 _CODEC, _LOG_APPEND, _CONTROL, _DELETE_HORIZON = 0x07, 0x08, 0x20, 0x40
 
 
 class RecordTime(NamedTuple):
-    """A timestamp in wall milliseconds, and whether it is exact or the timestamp of a nearby
-    record."""
+    """A timestamp in wall milliseconds, and whether it is exact or belongs to a nearby record."""
 
     timestamp_ms: int
     approximate: bool
     none_below: int = 0
-    """The offset below which only markers exist; set if the timestamp is -1."""
+    """The offset below which the log has only markers. Set if the timestamp is -1."""
 
 
 class TimeReader:
-    """Reads the times of records of one log in one pass. The reader does not detect truncated or
-    replaced segments.
+    """Reads the times of records of one log in one pass.
 
-    Ascending offsets cost least: each batch is opened once, and each record is skipped once.
+    The reader does not detect truncated or replaced segments. It is fastest for ascending offsets:
+    each batch is opened once, and each record is skipped once.
     """
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self._opened: _Section | None = None
-        """The most recently opened batch."""
+        """The batch whose records were decoded last."""
         self._segment: Segment | None = None
         self._batches: Iterator[Header] = iter(())
-        """The batches of ``_segment`` after the batch that ends at ``_passed``."""
+        """An iterator over the batches of ``_segment`` that follow the last batch that was read."""
         self._passed = -1
         self.saw_end = False
         """True if the last search reached the log end without finding a record."""
 
     def first_at(self, offset: int) -> RecordTime | None:
         """Returns the time of the first record at or above ``offset`` that a consumer would
-        receive; may run in any thread.
+        receive. Returns None without such a record, or if the record has no timestamp (magic 0).
 
-        Returns None without such a record, or if the record has no timestamp (magic 0). Raises
-        CorruptLog and OSError; may be called again after any error.
+        May run in any thread. Raises CorruptLog and OSError; may be called again after any error.
         """
         self.saw_end = False
         opened = self._opened
@@ -168,8 +166,8 @@ class TimeReader:
 
 
 class _Section:
-    """The records of a batch that has a record for each of its offsets, and the position of one of
-    these records."""
+    """The records of a batch that has a record at each of its offsets. The object stores the
+    position of the record that was read last, where the next search begins."""
 
     def __init__(self, data: Buffer, base_offset: int, last_offset: int, base_ms: int) -> None:
         self.base_offset = base_offset
@@ -181,8 +179,8 @@ class _Section:
         self._position = 0
 
     def timestamp_ms(self, offset: int) -> int:
-        """The timestamp of one record; raises CorruptRecords or IndexError if the bytes are
-        truncated."""
+        """Returns the timestamp of the record at ``offset``. Raises CorruptRecords or IndexError if
+        the bytes are truncated."""
         if offset < self._at:
             self._at, self._position = self.base_offset, 0
         data, position = self._data, self._position

@@ -1,11 +1,13 @@
 """Opens the segments of a log: checks them after a crash, truncates a torn tail, rebuilds indexes.
 
-After a clean stop only the end of the last segment is checked. After any other stop, the batches of
-every segment that reaches the *recovery point* (all records below it were fsynced) are read and
-checked one by one. Damage at or above the recovery point is a torn tail, which was being written:
-the log is truncated at the damage, and the report has an entry; intact batches after the damage are
-kept in a separate file. A crash does not cause damage below the recovery point: a log with such
-damage is not opened.
+After a clean stop only the end of the last segment is checked. After any other stop, recovery reads
+and checks every batch in the segments that reach above the *recovery point*. All records below the
+recovery point were fsynced.
+
+Damage at or above the recovery point is a torn tail, the remains of an interrupted write. The log
+is truncated at the damage, and the report has an entry. Intact batches after the damage are kept in
+a separate file. A crash does not cause damage below the recovery point: a log with such damage is
+not opened.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from log.segment import CUT, INDEX, LOG, TIME_INDEX, Segment
 from protocol.slotted import slotted
 
 CHECK_BYTES = 256 * 1024
-"""The size in bytes of one read. This size fits in the cache of a CPU core, so that a check takes a
-tenth less time than with 1 MiB."""
+"""The size of one read in bytes. A read of this size fits in the cache of a CPU core, so that a
+check takes a tenth less time than with 1 MiB."""
 
 
 @slotted(frozen=True)
@@ -32,8 +34,8 @@ class Cut:
     """Bytes that recovery removed: ``bytes_cut`` bytes of ``file`` from ``position`` on, and the
     reason.
 
-    Intact batches in these bytes, which only a power failure or a bad disk causes, are kept in the
-    file ``kept_as``. For a torn tail ``kept_as`` is None.
+    Only a power failure or a bad disk leaves intact batches in these bytes. Intact batches are kept
+    in the file ``kept_as``. For a torn tail ``kept_as`` is None.
     """
 
     file: str
@@ -49,32 +51,30 @@ class RecoveryReport:
 
     cuts: list[Cut] = field(default_factory=list)
     rebuilt: list[str] = field(default_factory=list)
-    """One sentence for each segment whose index files were unusable."""
+    """One sentence for each segment whose index files were unusable and were rebuilt."""
     removed: list[str] = field(default_factory=list)
-    """The removed files of interrupted deletions and cleanings."""
+    """The files of interrupted deletions and cleanings that were removed."""
     checked_bytes: int = 0
-    """The number of bytes whose checksums were verified."""
     first_reread: int | None = None
-    """The base offset of the first segment that was read (for a check, or to rebuild indexes) and
-    has batches with a producer id. Its index of aborted transactions is rebuilt too."""
+    """The base offset of the first segment that was read completely and has batches with a producer
+    id. Segments are read for a check, or to rebuild indexes. From this segment on the indexes of
+    aborted transactions are rebuilt too."""
     epochs_without_producers: dict[int, int] = field(default_factory=dict)
-    """The highest leader epoch of each checked segment without producer ids, by base offset.
+    """For each checked segment without producer ids, its highest leader epoch, by base offset.
     `log/fold.py` does not read the headers of these segments again."""
 
     def reread(self, base_offset: int) -> None:
-        """Lower `first_reread` to ``base_offset``."""
         known = self.first_reread
         self.first_reread = base_offset if known is None else min(known, base_offset)
 
     @property
     def bytes_cut(self) -> int:
-        """The total number of removed bytes."""
         return sum(cut.bytes_cut for cut in self.cuts)
 
 
 @slotted
 class _Opening:
-    """The arguments and the report of one opening."""
+    """The arguments and the report of one opening of a log."""
 
     fs: FileSystem
     directory: str
@@ -97,13 +97,13 @@ def open_segments(
     truncate: bool = False,
     missing: bool = False,
 ) -> tuple[list[Segment], int, RecoveryReport]:
-    """Opens the segments in ``directory``. The result has at least one segment, and the last
-    segment is ready for appends.
+    """Opens the segments in ``directory``. Returns the segments, the log end offset and the report.
+    There is at least one segment, and the last one is ready for appends. Raises CorruptLog and
+    MissingFiles.
 
     With ``truncate`` all segments are checked, and the log is truncated at the first damage,
     wherever it is. With ``missing`` missing files are accepted, and a log without a segment begins
-    at the offset that the log had reached. Returns the segments, the log end offset and the report.
-    Raises CorruptLog, MissingFiles.
+    at the offset that the log had reached.
     """
     recovery_point, log_start_offset = expected.recovery_point, expected.log_start_offset
     if truncate:
@@ -148,10 +148,8 @@ def open_segments(
 
 
 def _open_each(opening: _Opening, segments: list[Segment]) -> int:
-    """Opens or checks each segment; removes the segments after damage from the list.
-
-    Returns the log end offset.
-    """
+    """Opens or checks each segment. Removes the segments after damage from the list. Returns the
+    log end offset."""
     end_offset = -1
     joined = False
     for index, segment in enumerate(segments):
@@ -185,12 +183,10 @@ def _open_each(opening: _Opening, segments: list[Segment]) -> int:
 
 
 def _cleaned(opening: _Opening, following: int) -> bool:
-    """Returns whether the cleaner may have removed the records that are missing before a segment
-    that begins at ``following``.
-
-    In a compacted log this is always possible: an interrupted cleaning may have replaced segments
-    above the checkpoint of the last completed cleaning.
-    """
+    """Returns whether the cleaner may have removed the records that are missing before
+    ``following``, the base offset of a segment. In a compacted log this is always possible: an
+    interrupted cleaning may have replaced segments above the checkpoint of the last completed
+    cleaning."""
     return opening.config.compacts or following <= opening.expected.cleaned_to
 
 
@@ -200,8 +196,9 @@ def _check_gap(
     """Raises MissingFiles unless a cleaner or a power failure may have caused the gap between two
     segments.
 
-    ``joined`` means that the first segment was checked and has never been cleaned. In this case,
-    the records at or above the recovery point that the segment lacks were never fsynced.
+    ``joined`` means that the first segment was checked and has never been cleaned. The records that
+    are missing at the end of the first segment, at or above the recovery point, were then never
+    fsynced.
     """
     if opening.missing or opening.truncate or _cleaned(opening, following):
         return
@@ -210,7 +207,7 @@ def _check_gap(
 
 
 def _take_over(opening: _Opening, segment: Segment, last: bool) -> int:
-    """Opens a segment that does not need a check; returns its end offset."""
+    """Opens a segment without a check. Returns its end offset."""
     useless = segment.load_indexes()
     if useless is not None:
         opening.report.rebuilt.append(useless)
@@ -220,11 +217,12 @@ def _take_over(opening: _Opening, segment: Segment, last: bool) -> int:
 
 
 def _check(opening: _Opening, segment: Segment) -> tuple[int, bool, bool]:
-    """Read every batch of a segment, rebuild its indexes, and remove bytes that are not a batch.
+    """Reads every batch of a segment, rebuilds its indexes, and removes bytes that are not a batch.
 
     Returns the end offset, whether the segment was intact, and whether the next segment must begin
-    at the end offset. A segment that was never cleaned ends at the next segment's base offset,
-    unless a power failure removed its last batches as a whole and left the next segment's file.
+    at the end offset. A segment that was never cleaned ends at the next segment's base offset. The
+    exception is a power failure that removed whole batches at the end of the segment and left the
+    next segment's file.
     """
     end_offset = segment.base_offset
     position = 0
@@ -282,7 +280,7 @@ def _refuse_or_cut(
 
 
 def _drop(opening: _Opening, segments: list[Segment], because: str) -> None:
-    """Removes the segments after a truncation, because the batches before these segments are
+    """Removes the segments after a truncated segment, because the batches that precede them are
     missing."""
     for segment in segments:
         path = segment.file.path

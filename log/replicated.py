@@ -1,8 +1,7 @@
-"""Checks a leader's batches before a follower appends them, and splits the batches into writes.
+"""Checks batches from the leader's log before a follower appends them, and splits them into writes.
 
-The bytes of the leader are not changed: offsets, epochs, producers, markers, messages of magic 0
-and 1. Offsets always ascend, but may have gaps because the leader's cleaner removed records. An
-incomplete batch at the end of a Fetch response is omitted.
+The bytes of the leader are not changed. Offsets always ascend, but may have gaps, because the
+leader's cleaner removed records. An incomplete batch at the end of a Fetch response is omitted.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from protocol.records.stored import iter_stored, validate_stored
 
 
 class Piece(NamedTuple):
-    """Consecutive batches that fit into one segment."""
+    """Consecutive batches that are appended with one write to one segment."""
 
     buffer: memoryview
     epochs: Sequence[tuple[int, int]]
     """The leader epochs that begin in these batches, each with its start offset."""
     producers: Sequence[BatchHeader | Ended]
-    """The headers of the batches with a producer id. A control batch is represented by its marker.
+    """The headers of the batches with a producer id. For a control batch it is the marker instead.
     """
     last_offset: int
     max_timestamp_ms: int
 
 
 class BelowEnd(CorruptRecords):
-    """The first batch begins at ``first_offset``, which is below the log end offset, and ends at or
-    above the log end offset."""
+    """Raised if the first batch begins at ``first_offset``, below the log end offset, and ends at
+    or above it."""
 
     def __init__(self, first_offset: int, end_offset: int) -> None:
         super().__init__(
@@ -50,12 +49,11 @@ AT_ONCE = 1500
 
 
 def pieces(batches: Buffer, end_offset: int, latest_epoch: int, segment_bytes: int) -> list[Piece]:
-    """Returns the first complete batches in ``batches``, at most AT_ONCE, for an append to a log
-    that ends at ``end_offset``.
+    """Splits the first complete batches in ``batches``, at most AT_ONCE, into writes to a log that
+    ends at ``end_offset``. May run in any thread.
 
-    Verifies checksums, the order of offsets, and that epochs are not below ``latest_epoch``. May
-    run in any thread. Raises CorruptRecords, and BelowEnd if the log could begin with the first
-    batch.
+    Verifies checksums, the order of offsets, and that epochs are not below ``latest_epoch``. Raises
+    CorruptRecords, and BelowEnd if an empty log could begin with the first batch.
     """
     whole = memoryview(batches)
     found: list[Piece] = []
@@ -92,8 +90,8 @@ def _piece(whole: memoryview, headers: Sequence[BatchHeader], latest_epoch: int)
 
 
 def _of_producer(whole: memoryview, header: BatchHeader) -> BatchHeader | Ended:
-    """Returns the marker of a control batch; the header of another batch, or of a control batch
-    that a cleaner has emptied."""
+    """Returns the marker of a control batch. Returns the header for any other batch, and for a
+    control batch without records that a cleaner has left."""
     return (marker_in(whole, header) if header.is_control else None) or header
 
 

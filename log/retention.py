@@ -1,5 +1,4 @@
-"""Determines the oldest segments that must be deleted because of time, size or the log start
-offset."""
+"""Finds the oldest segments that must be deleted because of time, size or the log start offset."""
 
 from __future__ import annotations
 
@@ -19,16 +18,14 @@ def count_leaving(
     limit: int,
     now_ms: int,
 ) -> int:
-    """Returns how many segments must be deleted, counted from the oldest.
-
-    An empty active segment is kept; an active segment with records may be counted. A segment that
-    reaches above ``limit`` is kept. Raises OSError.
-    """
+    """Returns how many of the oldest segments must be deleted. A segment that reaches above
+    ``limit`` is kept. An empty active segment is kept; an active segment with records may be
+    counted. Raises OSError."""
     all_of_them = segments.with_ends(end_offset)
     count = 0
 
     def go_on_while(goes: Callable[[Segment, int], bool]) -> None:
-        """Counts the next segments as long as ``goes(segment, its end offset)`` is true."""
+        """Counts further segments while ``goes(segment, its end offset)`` is true."""
         nonlocal count
         for segment, end in all_of_them[count:]:
             if end > limit or (not segment.size and segment is segments.active):
@@ -54,11 +51,8 @@ def count_leaving(
 
 
 def idle_ms(segments: Segments, config: LogConfig, *, now_ms: int) -> int | None:
-    """Returns the milliseconds after which the oldest segment or deleted files must be removed, if
-    the log does not change; None if this never happens.
-
-    Raises OSError.
-    """
+    """Returns the milliseconds after which the oldest segment or deleted files must be removed if
+    the log does not change; None if nothing must be removed. Raises OSError."""
     times = [leaving.due_ms - now_ms for leaving in segments.pending_deletes]
     first = segments[0]
     if config.deletes and config.retention_ms >= 0 and (first.size or first is not segments.active):
@@ -67,8 +61,8 @@ def idle_ms(segments: Segments, config: LogConfig, *, now_ms: int) -> int | None
 
 
 def _time_of(segment: Segment) -> int:
-    """Returns the segment's largest timestamp; if the segment has no timestamp, the wall time of
-    the last write to its file."""
+    """Returns the segment's largest timestamp. If the segment has no timestamp, returns the wall
+    time of the last write to its file."""
     if segment.max_timestamp_ms >= 0:
         return segment.max_timestamp_ms
     return segment.fs.modified_ms(segment.file.path)

@@ -1,8 +1,9 @@
-"""One segment: a ``.log`` file of batches, its two indexes, and the lookup of offsets.
+"""One segment: a ``.log`` file of batches, its two indexes, and the lookup of offsets. In this
+module, "batch" includes messages of magic 0 and 1 (`log/batch_scan.py`).
 
-In this module, "batch" includes messages of magic 0 and 1 (`log/batch_scan.py`). Files are named
-after the segment's base offset in 20 digits. `Segment` keeps the file open and its size in memory.
-Only the active segment, which is the last of its log, gets appends.
+The names of the files are the segment's base offset in 20 digits, with a suffix. `Segment` keeps
+the file open and its size in memory. Only the active segment, which is the last of its log, gets
+appends.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ _NO_TAIL = (1 << 63, 0)
 
 
 def file_name(base_offset: int, suffix: str) -> str:
-    """Kafka's name of a segment's file, such as ``00000000000000000042.log``."""
+    """Returns Kafka's name of a segment's file, such as ``00000000000000000042.log``."""
     return f"{base_offset:020d}{suffix}"
 
 
 class Place(NamedTuple):
-    """The position of a batch in a segment (bytes ``position`` to ``end``), and its first and last
-    offset."""
+    """The place of a batch in a segment: its bytes from ``position`` to ``end``, and its first and
+    last offset."""
 
     position: int
     end: int
@@ -85,38 +86,35 @@ class Segment:
         self.base_offset = base_offset
         self.file = fs.open(self.path(LOG), create=create)
         self.size = self.file.size()
-        """Bytes of whole batches. Invariant: the size of the file, except after a failed write."""
+        """The bytes of whole batches. It equals the size of the file, except after a failed write.
+        """
         self.index = OffsetIndex(fs, self.path(INDEX), base_offset, index_bytes)
         self.time_index = TimeIndex(fs, self.path(TIME_INDEX), base_offset, index_bytes)
         self.transactions = TransactionIndex(fs, self.path(TXN_INDEX))
         self.unsynced = True
-        """True if the file may have bytes that are not fsynced."""
         self.max_timestamp_ms = -1
         self.max_timestamp_offset = base_offset
-        """The last offset of the first batch that has the largest timestamp."""
+        """The last offset of the first batch that has the segment's largest timestamp."""
         self.first_timestamp_ms = -1
-        """The largest timestamp of the first batch, from which `segment.ms` is measured; -1 if
-        unknown."""
+        """The largest timestamp of the first batch; -1 if unknown. The age for `segment.ms` is
+        measured from it."""
         self.bytes_since_entry = 0
         self.created_ms = -1
         self.jitter_ms = 0
         self.reserved = False
-        """True if more disk space is allocated than written; `seal` frees the unused space."""
+        """True if more disk space is allocated than written. `seal` frees the unused space."""
         self._tail = _NO_TAIL
-        """First offset and position of the last append, which consumers without lag read."""
+        """First offset and position of the last append. Consumers without lag read from there."""
 
     def path(self, suffix: str) -> str:
-        """The path of this segment's file with ``suffix``."""
         return os.path.join(self.directory, file_name(self.base_offset, suffix))
 
     def roll_due(
         self, config: LogConfig, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int
     ) -> bool:
-        """Whether the next ``size`` bytes, which end with ``last_offset``, must go to a new
-        segment.
-
-        Kafka's rules: size, age by the records' timestamps, full indexes, relative offsets.
-        """
+        """Returns whether the next ``size`` bytes, which end with ``last_offset``, must go to a new
+        segment. The rules are Kafka's: size, age by the records' timestamps, full indexes, and the
+        range of relative offsets."""
         if self.size + size > config.segment_bytes:
             return True
         if self.first_timestamp_ms >= 0 and max_timestamp_ms >= 0:
@@ -131,10 +129,11 @@ class Segment:
         )
 
     def append(self, buffer: Buffer, first_offset: int, interval_bytes: int) -> None:
-        """Appends whole batches, whose offsets are set, with one write, and indexes the batches.
+        """Appends whole batches, whose offsets are set, with one write, and adds their index
+        entries.
 
-        The index entries are Kafka's; ``interval_bytes`` is `index.interval.bytes`. Raises OSError;
-        after an error the indexes are unchanged, and `cut_back` removes the bytes.
+        The index entries are the same as Kafka's; ``interval_bytes`` is `index.interval.bytes`.
+        Raises OSError; after an error the indexes are unchanged, and `cut_back` removes the bytes.
         """
         position = start = self.size
         self.file.write(start, buffer)
@@ -153,7 +152,7 @@ class Segment:
         self._tail = (first_offset, start)
 
     def _note_messages(self, buffer: Buffer, at: int, position: int, interval_bytes: int) -> None:
-        """Adds the messages of magic 0 and 1 in ``buffer`` from ``at`` on to the indexes."""
+        """Adds index entries for the messages of magic 0 and 1 in ``buffer``, from ``at`` on."""
         for entry, start in iter_stored(memoryview(buffer)[at:]):
             self.note_batch(
                 position + at + start,
@@ -166,7 +165,8 @@ class Segment:
     def note_batch(
         self, position: int, size: int, last_offset: int, timestamp_ms: int, interval_bytes: int
     ) -> None:
-        """Records a batch's timestamp, and adds an index entry if the interval has passed."""
+        """Records the timestamp of a batch. Adds an index entry if ``interval_bytes`` have passed
+        since the last index entry."""
         if timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = timestamp_ms
             self.max_timestamp_offset = last_offset
@@ -179,17 +179,18 @@ class Segment:
         self.bytes_since_entry += size
 
     def cut_back(self) -> None:
-        """Remove the bytes that a failed write left after the last whole batch."""
+        """Removes the bytes that a failed write left after the last whole batch."""
         self.file.truncate(self.size)
         self.unsynced = True
 
     def reserve(self, size: int) -> None:
-        """Allocate disk space for a log file of ``size`` bytes, until `seal`. Raises OSError."""
+        """Allocates disk space for a log file of ``size`` bytes, until `seal` frees it. Raises
+        OSError."""
         self.file.reserve(size)
         self.reserved = True
 
     def seal(self) -> None:
-        """Completes and writes the indexes; later reads use the index files."""
+        """Completes and writes the indexes. Later reads use the index files."""
         if self.reserved:
             self.file.truncate(self.size)
             self.reserved = False
@@ -198,7 +199,7 @@ class Segment:
         self.time_index.store()
 
     def fsync(self, indexes: bool) -> None:
-        """Fsync the log file, and with ``indexes`` the sealed index files."""
+        """Fsyncs the log file, and with ``indexes`` also the sealed index files."""
         if self.unsynced:
             self.unsynced = False
             try:
@@ -218,7 +219,7 @@ class Segment:
         self.time_index.keep()
 
     def rename(self, suffix: str) -> None:
-        """Append ``suffix`` to the names of all files of the segment; raises the first OSError."""
+        """Appends ``suffix`` to the names of all files of the segment. Raises the first OSError."""
         failed: OSError | None = None
         try:
             path = self.file.path
@@ -236,12 +237,11 @@ class Segment:
             raise failed
 
     def paths(self) -> list[str]:
-        """The current paths of the segment's existing files."""
         files = (self.file, self.index, self.time_index, self.transactions)
         return [file.path for file in files if self.fs.exists(file.path)]
 
     def release_indexes(self) -> None:
-        """Frees the memory of the indexes of a segment that no longer grows."""
+        """Frees the memory of the indexes of a segment that gets no more appends."""
         self.index.release()
         self.time_index.release()
 
@@ -251,11 +251,9 @@ class Segment:
         self.time_index.resume()
 
     def locate(self, offset: int, end: int | None = None, wait: bool = True) -> Place | None:
-        """Returns the first batch that ends at or above ``offset``, or None.
-
-        Only bytes below ``end`` are read. Raises CorruptLog, and without ``wait`` NotInMemory if
-        the read would wait for the disk.
-        """
+        """Returns the first batch that ends at or above ``offset``, or None. Only bytes below
+        ``end`` are read. Raises CorruptLog. If ``wait`` is False, raises NotInMemory instead of
+        waiting for the disk."""
         limit = self.size if end is None else end
         tail_offset, position = self._tail
         if offset < tail_offset:
@@ -285,10 +283,8 @@ class Segment:
         return None
 
     def load_indexes(self) -> str | None:
-        """Loads the index files. If they are unusable, returns the reason; otherwise None.
-
-        Only one header of the segment is read, to which the last index entry points.
-        """
+        """Loads the index files. Returns the reason if they are unusable, otherwise None. Only the
+        batch header to which the last index entry points is read from the segment."""
         for index in (self.index, self.time_index):
             if not self.fs.exists(index.path):
                 return f"{index.path} was missing"
@@ -304,10 +300,9 @@ class Segment:
         return None
 
     def _has(self, position: int, offset: int) -> bool:
-        """Returns whether the entry of the log at ``position`` has ``offset``.
-
-        Kafka since 1.1 and Muster index a batch's last offset, Kafka before 1.1 the first offset.
-        """
+        """Returns whether the index entry (``offset``, ``position``) fits the batch at
+        ``position``. Kafka since 1.1 and Muster index a batch's last offset, Kafka before 1.1 its
+        first offset."""
         if offset <= self.base_offset or not 0 <= position < self.size:
             return False
         try:
@@ -319,10 +314,8 @@ class Segment:
             return False
 
     def rebuild_indexes(self, interval_bytes: int) -> int:
-        """Rebuild both indexes from the batches' headers; return the segment's end offset.
-
-        Raises CorruptLog.
-        """
+        """Rebuilds both indexes from the batches' headers. Returns the segment's end offset. Raises
+        CorruptLog."""
         self.clear()
         end_offset = self.base_offset
         for batch in headers(self.file, 0, self.size):
@@ -338,7 +331,7 @@ class Segment:
         return end_offset
 
     def clear(self) -> None:
-        """Resets the stored properties of the batches before the batches are read again."""
+        """Resets what is stored about the batches, before the batches are read again."""
         self.index.clear()
         self.time_index.clear()
         self.max_timestamp_ms = self.first_timestamp_ms = -1
@@ -346,17 +339,15 @@ class Segment:
         self.bytes_since_entry = 0
 
     def check_order(self, base_offset: int, end_offset: int, position: int) -> None:
-        """Raise CorruptLog unless a batch with ``base_offset`` may follow ``end_offset``."""
+        """Raises CorruptLog unless a batch with ``base_offset`` may follow ``end_offset``."""
         if not end_offset <= base_offset <= self.base_offset + RELATIVE_OFFSET_MAX:
             raise CorruptLog(
                 self.file.path, position, f"the base offset is {base_offset}, expected {end_offset}"
             )
 
     def load_tail(self) -> int:
-        """Read the batches after the last index entries; return the segment's end offset.
-
-        Raises CorruptLog if the last batch is incomplete.
-        """
+        """Reads the batches after the last index entries. Returns the segment's end offset. Raises
+        CorruptLog if the last batch is incomplete."""
         self.max_timestamp_ms, self.max_timestamp_offset = self.time_index.last()
         count = self.index.count
         entry_position = self.index.entry(count - 1)[1] if count else 0
@@ -375,7 +366,7 @@ class Segment:
         return end_offset
 
     def end_offset(self) -> int:
-        """The offset after the last batch, or the base offset without batches. Raises
+        """Returns the offset after the last batch, or the base offset without batches. Raises
         CorruptLog."""
         count = self.index.count
         end_offset = self.base_offset
@@ -384,7 +375,7 @@ class Segment:
         return end_offset
 
     def truncate_to(self, offset: int) -> int:
-        """Drop the batch with ``offset`` and all later batches; return the new end offset."""
+        """Drops the batch with ``offset`` and all later batches. Returns the new end offset."""
         place = self.locate(offset)
         if place is None:
             return offset

@@ -2,11 +2,11 @@
 
 `Segments` has the list of segments, the directories with names that are not fsynced, and the files
 of removed segments. The caller passes the start, end and stable offsets of the log. One thread
-rolls, deletes and exchanges segments; other threads may read and fsync at the same time, because
+rolls, deletes and exchanges segments. Other threads may read and fsync at the same time, because
 the list is replaced and never changed.
 
-A segment is deleted as in Kafka: its files are renamed to ``.deleted`` immediately, and removed
-after `file.delete.delay.ms`, or when the log is opened next. Current readers can finish.
+A segment is deleted as in Kafka: its files are renamed to ``.deleted`` immediately. They are
+removed after `file.delete.delay.ms`, or when the log is opened next. Current readers can finish.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ Chance = Callable[[int], int]
 
 
 class Segments:
-    """At least one segment, in ascending order. Only the last segment, ``active``, grows."""
+    """The segments of a log, in ascending order. A log has at least one segment. Only the last
+    segment, ``active``, grows."""
 
     def __init__(
         self, fs: FileSystem, directory: str, segments: list[Segment], chance: Chance
@@ -40,23 +41,21 @@ class Segments:
         self.pending_deletes: list[Leaving] = []
         """Deleted segments whose files are not yet removed."""
         self.undeleted: OSError | None = None
-        """The first error of the last retention run, which could not remove some files; the next
-        run retries."""
+        """The first error of the last retention check, which could not remove some files; None
+        without an error. The next check retries."""
         self.swapping = False
-        """Whether the cleaner is exchanging segments, so that segments must not be deleted."""
+        """Whether a cleaned segment is replacing old segments. Segments must not be deleted during
+        this time."""
         self.unsynced_directories: dict[str, None] = {}
-        """The directories that have new names which are not fsynced.
-
-        The dict is never replaced: the appending thread adds to it while the flushing thread
-        removes from it.
-        """
+        """The directories with new names that are not fsynced. The dict is never replaced: the
+        appending thread adds to it while the flushing thread removes from it."""
         self._all = segments
-        """The list of segments. A change replaces the whole list, so that other threads see a
-        consistent list."""
+        """The list of segments. A change replaces the whole list, so that other threads always see
+        a consistent list."""
         self._chance = chance
         self._capped: tuple[Segment | None, int, int] = (None, -1, -1)
-        """The last result of `_cap`: a segment, the limit of a read in it, and the position at
-        which the read ends."""
+        """The last arguments and result of `_cap`: the segment, the limit, and the position at
+        which a read ends."""
 
     def __len__(self) -> int:
         return len(self._all)
@@ -75,19 +74,18 @@ class Segments:
 
     @property
     def size_bytes(self) -> int:
-        """The size of the batches in all segments, in bytes."""
         return sum([segment.size for segment in self._all])
 
     # -- by offset
 
     def at(self, offset: int) -> Segment:
-        """Returns the segment that contains ``offset``; the first segment if the offset is below
-        the log."""
+        """Returns the segment that contains ``offset``. For an offset below the log, returns the
+        first segment."""
         return self.from_offset(offset)[0]
 
     def from_offset(self, offset: int) -> list[Segment]:
-        """Returns the segment that contains ``offset``, and all later segments; all segments if the
-        offset is below the log."""
+        """Returns the segment that contains ``offset``, and all later segments. For an offset below
+        the log, returns all segments."""
         segments = self._all
         return segments[max(0, bisect_right(segments, offset, key=_base_offset) - 1) :]
 
@@ -97,14 +95,15 @@ class Segments:
         return segments[: max(1, bisect_right(segments, offset, key=_base_offset))]
 
     def with_ends(self, end_offset: int) -> list[tuple[Segment, int]]:
-        """Returns each segment with its end offset: the base offset of the next segment, or the
-        log's ``end_offset`` for the last segment."""
+        """Returns each segment with its end offset. The end offset is the base offset of the next
+        segment, or ``end_offset`` for the last segment."""
         segments = self._all
         following = [segment.base_offset for segment in segments[1:]]
         return list(zip(segments, [*following, end_offset], strict=True))
 
     def end_of(self, segment: Segment, end_offset: int) -> int:
-        """Returns the end offset of one segment, even if the segment is no longer in the list."""
+        """Returns the end offset of one segment. The segment may have been removed from the
+        list."""
         segments = self._all
         index = bisect_right(segments, segment.base_offset, key=_base_offset)
         return segments[index].base_offset if index < len(segments) else end_offset
@@ -118,11 +117,11 @@ class Segments:
         min_one_batch: bool,
         wait: bool,
     ) -> tuple[Slice | None, bool, Segment | None]:
-        """The bytes that PartitionLog.read returns, whether the first batch is incomplete, and the
+        """Returns the bytes for PartitionLog.read, whether the first batch is incomplete, and the
         segment of the bytes.
 
-        Only records below ``limit`` are read, which is at most the log's ``end_offset``. Raises
-        CorruptLog, and without ``wait`` NotInMemory if the read would wait for the disk.
+        Only records below ``limit`` are read; ``limit`` is at most the log's ``end_offset``. Raises
+        CorruptLog. If ``wait`` is False, raises NotInMemory instead of waiting for the disk.
         """
         if offset >= limit:
             return None, False, None
@@ -143,11 +142,11 @@ class Segments:
         return Slice(segment.file.opened(), place.position, length), length < first, segment
 
     def _cap(self, segment: Segment, limit: int, wait: bool) -> int:
-        """Returns the position of the first batch in ``segment`` that reaches ``limit``; the end of
-        the segment if no batch does.
+        """Returns the position of the first batch in ``segment`` that reaches ``limit``. If no
+        batch does, returns the end of the segment.
 
-        The last result is cached: while a transaction is open, the reads of all consumers at the
-        log end stop at its first batch.
+        The last result is cached. While a transaction is open, all consumers that read up to the
+        last stable offset stop at the same position.
         """
         of, kept, position = self._capped
         if of is segment and kept == limit:
@@ -163,7 +162,6 @@ class Segments:
     def scan(
         self, from_offset: int, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[tuple[bytes, BatchHeader]]:
-        """Implements PartitionLog.scan."""
         for segment in self.from_offset(from_offset):
             end = segment.size
             place = segment.locate(from_offset, end)
@@ -189,18 +187,16 @@ class Segments:
         return segment
 
     def prepare(self, segment: Segment, config: LogConfig) -> None:
-        """Sets the jitter of an active segment. If `preallocate` is set and the segment is empty,
-        allocates its disk space."""
+        """Sets the jitter of an active segment. Allocates disk space for it, if `preallocate` is
+        set and the segment is empty."""
         jitter_ms = max(1, min(config.segment_jitter_ms, config.segment_ms))
         segment.jitter_ms = self._chance(jitter_ms)
         if config.preallocate and not segment.size:
             segment.reserve(config.segment_bytes)
 
     def cut(self, offset: int, config: LogConfig) -> tuple[int, list[Segment]]:
-        """Drop the batch that contains ``offset`` and all later batches.
-
-        Returns the new end offset, and the removed segments, for `hide`. Raises OSError.
-        """
+        """Drops the batch that contains ``offset`` and all later batches. Returns the new end
+        offset, and the removed segments, which the caller must pass to `hide`. Raises OSError."""
         kept = [segment for segment in self._all if segment.base_offset <= offset]
         gone = self._all[len(kept) :]
         if kept:
@@ -215,8 +211,8 @@ class Segments:
         return end_offset, gone
 
     def start_at(self, offset: int, config: LogConfig) -> list[Segment]:
-        """Drops all batches; the only remaining segment begins at ``offset``. Returns the removed
-        segments, like `cut`."""
+        """Drops all batches. The only remaining segment begins at ``offset``. Returns the removed
+        segments, which the caller must pass to `hide`."""
         kept = next((segment for segment in self._all if segment.base_offset == offset), None)
         if kept is None:
             kept = self._create(offset, config)
@@ -232,25 +228,25 @@ class Segments:
     # -- removal
 
     def take_first(self, count: int) -> list[Segment]:
-        """Removes the first ``count`` segments from the list, but never all segments. The caller
-        passes them to `hide`."""
+        """Removes the first ``count`` segments from the list, but never all segments. Returns the
+        removed segments, which the caller must pass to `hide`."""
         gone = self._all[:count]
         self._all = self._all[count:]
         return gone
 
     def exchange(self, sources: Sequence[Segment], segment: Segment) -> None:
-        """Replace adjacent segments by ``segment``, which has all of their remaining records."""
+        """Replaces adjacent segments by ``segment``, which has all their remaining records."""
         segments = self._all
         first = segments.index(sources[0])
         self._all = [*segments[:first], segment, *segments[first + len(sources) :]]
 
     def hide(self, segment: Segment, due_ms: int) -> None:
-        """Renames the files of a removed segment, so that `purge` removes them at ``due_ms``
-        (wall).
+        """Renames the files of a removed segment to ``.deleted``. `purge` removes them at the wall
+        time ``due_ms``.
 
-        A file that can't be renamed is removed under its current name. After a crash before the
-        removal, the segment is in the log again, below the log start offset; retention deletes it
-        after the restart.
+        A file that can't be renamed is removed under its current name. If the broker crashes before
+        the removal, the segment is in the log again after the restart, below the log start offset.
+        Retention then deletes it again.
         """
         try:
             segment.rename(DELETED)
@@ -259,8 +255,8 @@ class Segments:
         self.pending_deletes.append(Leaving(segment.paths(), ref(segment), due_ms))
 
     def purge(self, now_ms: int) -> None:
-        """Removes the files whose delay has passed. The next call retries a file that can't be
-        removed."""
+        """Removes the files of removed segments whose delay has passed. The next call retries a
+        file that can't be removed."""
         waiting = []
         for leaving in self.pending_deletes:
             if leaving.due_ms <= now_ms:
@@ -272,16 +268,18 @@ class Segments:
         self.pending_deletes = waiting
 
     def note_undeleted(self, error: OSError) -> None:
-        """Records the error of a failed removal; only the first error of a run is kept."""
+        """Records the error of a failed removal. Only the first error of a retention check is
+        kept."""
         self.undeleted = self.undeleted or error
 
     # -- fsync
 
     def fsync(self, from_offset: int, end_offset: int, closing: bool = False) -> None:
-        """Fsyncs the segments that reach ``from_offset``, and all directory entries.
+        """Fsyncs the segments that reach ``from_offset``, and all directory entries. With
+        ``closing`` also fsyncs the active segment's indexes, which must be sealed.
 
-        With ``closing`` the active segment's indexes, which must be sealed, are fsynced too. Only
-        one thread may call this method at a time; appends may run concurrently. Raises OSError.
+        Only one thread may call this method at a time. Appends may run concurrently. Raises
+        OSError.
         """
         segments = self.with_ends(end_offset)
         last = segments[-1][0]
@@ -291,11 +289,11 @@ class Segments:
         self.sync_names()
 
     def sync_names(self) -> None:
-        """Fsyncs the directories that have new names. Each directory is removed from the set before
-        its fsync.
+        """Fsyncs the directories that have new names. Raises OSError.
 
-        Another thread may add a directory at any time; this call or the next call fsyncs it. Raises
-        OSError; the directory of the error is added to the set again.
+        Each directory is removed from ``unsynced_directories`` before its fsync. Another thread may
+        add a directory at any time; this call or the next one fsyncs it. If an fsync fails, its
+        directory is added again.
         """
         unsynced = self.unsynced_directories
         while unsynced:

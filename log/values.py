@@ -1,4 +1,4 @@
-"""The values that a log accepts and returns in addition to batches."""
+"""The values that a log accepts and returns, except batches."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from log.segment import Segment
 
 
 class AppendInfo(NamedTuple):
-    """The offsets of a producer's batches, for the Produce response.
-
-    ``log_append_time_ms`` is -1 unless the topic has log append time. With ``duplicate`` the
-    batches were already in the log, at these offsets.
-    """
+    """The offsets of a producer's appended batches, for the Produce response.
+    ``log_append_time_ms`` is -1 unless the topic has log append time. ``duplicate`` is true if the
+    batches were already in the log, at these offsets."""
 
     first_offset: int
     last_offset: int
@@ -23,11 +21,9 @@ class AppendInfo(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """The end of a producer's transaction, as its coordinator sends it to a partition.
-
-    ``rules`` is the version of the transaction protocol: 1, or 2, in which each transaction has a
-    separate epoch (KIP-890).
-    """
+    """The end of a producer's transaction, as the transaction coordinator sends it to a partition.
+    ``rules`` is the version of the transaction protocol: 1, or 2, in which each transaction has an
+    epoch of its own (KIP-890)."""
 
     producer_id: int
     producer_epoch: int
@@ -37,10 +33,8 @@ class Marker(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """One batch of a producer: its sequence numbers, its offsets, and the time of its append.
-
-    A coordinator's batch of a transaction has no sequence numbers: both are -1.
-    """
+    """One batch of a producer: its sequence numbers, its offsets, and the time of its append. If a
+    group coordinator wrote the batch in a transaction, it has no sequence numbers: both are -1."""
 
     first_sequence: int
     last_sequence: int
@@ -50,7 +44,7 @@ class Appended(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A marker, its offset, and its time (wall, milliseconds)."""
+    """A transaction marker with its offset and its time (wall milliseconds)."""
 
     marker: Marker
     offset: int
@@ -58,11 +52,8 @@ class Ended(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """The bytes of a segment's ``file`` from ``position`` on, ``length`` in number. These bytes
-    never change.
-
-    The file is open, so that it can be read even after it is renamed or removed.
-    """
+    """The ``length`` bytes of a segment's ``file`` from ``position`` on. These bytes never change.
+    The file is open, so that it can be read even after it was renamed or removed."""
 
     file: File
     position: int
@@ -70,11 +61,12 @@ class Slice(NamedTuple):
 
 
 class ReadInfo(NamedTuple):
-    """The result of a read. Its bytes are still in the file, which stays open as long as this
-    object exists.
+    """The result of a read. Its bytes are still in the file, which stays open while this object
+    exists.
 
-    The slices contain the batches from the batch with the requested offset on; the last batch may
-    be incomplete, as in Kafka. With ``first_entry_incomplete`` even the first batch is incomplete.
+    The slices contain batches, beginning with the batch that contains the requested offset. The
+    last batch may be incomplete, as in Kafka. If ``first_entry_incomplete`` is true, even the first
+    batch is incomplete.
     """
 
     slices: tuple[Slice, ...]
@@ -82,21 +74,21 @@ class ReadInfo(NamedTuple):
     log_end_offset: int
     first_entry_incomplete: bool = False
     segment: Segment | None = None
-    """The segment of the bytes, which may have been removed from the log after the read."""
+    """The segment to which the bytes belong; None if no bytes were read. It may have been removed
+    from the log after the read."""
 
     @property
     def size_bytes(self) -> int:
-        """The total size of the slices in bytes."""
         return sum(piece.length for piece in self.slices)
 
     @property
     def data(self) -> bytes:
-        """Reads the bytes of all slices from the file and returns them."""
         return b"".join(piece.file.read(piece.position, piece.length) for piece in self.slices)
 
 
 class TimestampOffset(NamedTuple):
-    """A record found by time: its timestamp (wall, milliseconds), offset and leader epoch."""
+    """A record that was found by its time: timestamp (wall milliseconds), offset and leader
+    epoch."""
 
     timestamp_ms: int
     offset: int

@@ -1,11 +1,13 @@
-"""The reference codec: reads and writes any API in any version according to its table.
+"""The reference codec: reads and writes any API in any version, according to the API's table.
 
-For each table and version it builds a tree of small readers and writers once; version ranges are
-not evaluated again. Decoding is exact (every byte belongs to a field) and bounded (a claimed count
-or length is compared with the remaining bytes before memory is allocated). It is as lenient as
-Kafka if a valid client can notice the difference: a varint may be longer than necessary, and a
-boolean is true for any byte except 0. Other invalid bytes are a ProtocolError.
-``protocol/generated`` is faster for frequent APIs; tests compare the results.
+For each table and version it builds a tree of small readers and writers once, so that version
+ranges are not evaluated for each message. Decoding is exact: every byte belongs to a field. It is
+bounded: a claimed count or length is compared with the remaining bytes before memory is allocated.
+It is as lenient as Kafka where a valid client can notice the difference: a varint may be longer
+than necessary, and a boolean is true for any byte except 0. Other invalid bytes raise
+ProtocolError.
+
+``protocol/generated`` is faster, and covers the frequent APIs; tests compare the results.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from protocol.wire import read_varint, write_varint
 Reader: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
 Writer: TypeAlias = Callable[[bytearray, Any], None]
 Codec: TypeAlias = tuple[Reader, Writer, int]
-"""The reader of a type, its writer, and the minimum size in bytes."""
+"""The reader of a type, the writer of the type, and the minimum size of a value in bytes."""
 
 TAGGED_FIELDS: Final = "_tagged_fields"
 
@@ -56,10 +58,8 @@ class Message:
         self._elements: dict[tuple[str, ...], Writer] = {}
 
     def decode(self, buffer: Buffer, position: int = 0, *, exact: bool = True) -> dict[str, Any]:
-        """The value that begins at ``position``; raises ProtocolError for invalid bytes.
-
-        ``exact`` also rejects bytes after the end of the value.
-        """
+        """Returns the value that begins at ``position``. Raises ProtocolError for invalid bytes;
+        with ``exact`` also for bytes after the end of the value."""
         try:
             value, end = self._struct.read(buffer, position)
         except ProtocolError as error:
@@ -71,7 +71,7 @@ class Message:
         return value
 
     def encode(self, value: dict[str, Any]) -> bytes:
-        """The bytes of a value; raises ProtocolError with the name of an invalid field."""
+        """Returns the bytes of a value. Raises ProtocolError, which names an invalid field."""
         out = bytearray()
         try:
             self._struct.write(out, value)
@@ -80,10 +80,8 @@ class Message:
         return bytes(out)
 
     def array(self, *path: str) -> EncodedArray:
-        """An array of this message, at a path of field names, that is encoded element by element.
-
-        Only the values of one element of a long response are then in memory.
-        """
+        """Returns an encoder for the array at a path of field names. The encoder encodes the array
+        element by element. So only one element of a long response is in memory as a value."""
         write = self._elements.get(path)
         if write is None:
             element = element_at(self._fields, path)
@@ -99,9 +97,11 @@ def _reason(error: Exception) -> str:
 
 
 class StructCodec:
-    """Reads and writes one struct; adjacent fields of fixed size form one ``struct.Struct``.
+    """Reads and writes one struct. Neighbouring fields of fixed size are packed together with one
+    ``struct.Struct``.
 
-    ``min_bytes`` is the minimum size of a value, with which an array's count is checked.
+    ``min_bytes`` is the minimum size of a value. With it, decoding rejects an array whose claimed
+    count of values does not fit in the remaining bytes.
     """
 
     __slots__ = ("_absent", "_fresh", "_known", "_reads", "_tag_section", "_writes", "min_bytes")
@@ -156,7 +156,7 @@ class StructCodec:
         self.min_bytes += min_bytes
 
     def read(self, buffer: Buffer, position: int) -> tuple[dict[str, Any], int]:
-        """Returns the value at ``position`` and the position after the value."""
+        """Returns the value at ``position``, and the position after it."""
         value = self._absent.copy()
         for field in self._fresh:
             value[field.name] = default_of(field)
@@ -171,7 +171,7 @@ class StructCodec:
         return value, position
 
     def write(self, out: bytearray, value: dict[str, Any]) -> None:
-        """Append the bytes of a value; missing fields get their defaults."""
+        """Appends the bytes of a value. Missing fields are written with their defaults."""
         if not isinstance(value, dict):
             raise ProtocolError(f"expected a dict, not {value!r:.80}")
         if not self._known.issuperset(value):
@@ -213,10 +213,10 @@ def _check_uuid(value: Any) -> None:
 
 
 class TagSection:
-    """The tagged fields at the end of a flexible struct (KIP-482).
+    """Reads and writes the tagged fields at the end of a flexible struct (KIP-482).
 
-    Known tags become fields, and are written only if they differ from the default; unknown tags are
-    kept as bytes under ``_tagged_fields`` and written back. Tags ascend without repeats.
+    Known tags become fields, and are written only if they differ from the default. Unknown tags are
+    kept as bytes under ``_tagged_fields`` and written back. Tags must ascend without repeats.
     """
 
     __slots__ = ("_known", "_names")
@@ -236,7 +236,7 @@ class TagSection:
             self._names.append((field.tag, field.name, write, bytes(absent)))
 
     def read(self, buffer: Buffer, position: int, value: dict[str, Any]) -> int:
-        """Read the tagged fields at ``position`` into ``value``; returns the end position."""
+        """Reads the tagged fields at ``position`` into ``value``. Returns the end position."""
         count = buffer[position]
         if not count:
             return position + 1
@@ -268,7 +268,7 @@ class TagSection:
         return position
 
     def write(self, out: bytearray, value: dict[str, Any]) -> None:
-        """Append the section of the tagged fields in ``value``."""
+        """Appends the bytes of the tagged fields in ``value``."""
         sections: dict[int, bytes] = {}
         for tag, name, write, absent in self._names:
             if name in value:

@@ -1,8 +1,9 @@
-"""Helpers of the generated codecs for whole arrays and for parts of frames.
+"""Helpers of the generated codecs, for whole arrays and for parts of frames.
 
-An array of fixed-size elements is unpacked or packed by a ``struct.Struct`` for its count. These
-structs are cached up to a limit that a client can't exceed: per shape, at most ``KEPT_ELEMENTS``
-elements in total (about 100 bytes each).
+An array of fixed-size elements is packed and unpacked with a ``struct.Struct`` for its element
+count. These structs are cached. The cache is bounded, whatever clients send: for each kind of
+element, it keeps structs for at most ``KEPT_ELEMENTS`` elements in total (about 100 bytes for each
+element).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from protocol.wire import MAX_STRING_BYTES, varint
 
 KEPT_ELEMENTS: Final = 4096
 KEPT_COUNT: Final = 2048
-"""The maximum count of an array whose struct is cached."""
+"""The maximum element count of an array for which the struct is cached."""
 
 _INT16_PREFIX: Final = struct.Struct(">h").pack
 _INT32_PREFIX: Final = struct.Struct(">i").pack
@@ -29,12 +30,12 @@ T = TypeVar("T")
 
 
 class Unusual(Exception):
-    """A generated decoder can't decode a request, so the reference codec must decode the
-    request."""
+    """A generated decoder can't decode a request, and the reference codec must decode it
+    instead."""
 
 
 class _PerCount(dict[int, Callable[..., T]]):
-    """Struct methods by element count, created on first use."""
+    """Methods of ``struct.Struct`` objects by element count, created on first use."""
 
     def __init__(self, element: str) -> None:
         super().__init__()
@@ -58,10 +59,7 @@ class _PerCount(dict[int, Callable[..., T]]):
 
 class Unpackers(_PerCount[tuple[Any, ...]]):
     """``unpackers[count](buffer, position)`` returns the values of ``count`` elements as a flat
-    tuple.
-
-    The caller must check that the buffer has ``count`` elements.
-    """
+    tuple. The caller must check that the buffer contains ``count`` elements."""
 
     def __missing__(self, count: int) -> Callable[..., tuple[Any, ...]]:
         return self._keep(count, self._struct(count).unpack_from)
@@ -81,34 +79,31 @@ def slow(
     position: int,
     shape: Callable[[int, dict[str, Any]], T],
 ) -> T:
-    """Decodes a body by the reference codec, because the generated decoder can't decode tagged
-    fields and invalid bytes.
+    """Decodes a body with the reference codec, which also decodes what generated decoders do not:
+    tagged fields and unusual bytes.
 
-    Returns the value in the shape of the generated decoder; raises the reference codec's
-    ProtocolError.
+    Returns the value in the shape that the generated decoder would return. Raises ProtocolError for
+    invalid bytes.
     """
     return shape(version, api.decode_request(version, buffer, position))
 
 
 def unsayable(api: Api, version: int, error: Exception) -> ProtocolError:
-    """The error for a response that has values outside the range of their fields."""
+    """Returns the error for a response with values outside of the range of their fields."""
     return ProtocolError(f"{api.name} response v{version}: {type(error).__name__}: {error}")
 
 
 def text(value: Any) -> bytes:
-    """The bytes of a STRING."""
     encoded: bytes = value.encode()
     # struct raises an error above int16.
     return _INT16_PREFIX(len(encoded)) + encoded
 
 
 def nullable_text(value: str | None) -> bytes:
-    """The bytes of a NULLABLE_STRING."""
     return b"\xff\xff" if value is None else text(value)
 
 
 def compact_text(value: Any) -> bytes:
-    """The bytes of a COMPACT_STRING."""
     encoded: bytes = value.encode()
     size = len(encoded)
     if size < 255:
@@ -121,29 +116,26 @@ def compact_text(value: Any) -> bytes:
 
 
 def compact_nullable_text(value: str | None) -> bytes:
-    """The bytes of a COMPACT_NULLABLE_STRING."""
     return b"\0" if value is None else compact_text(value)
 
 
 def data(value: bytes) -> bytes:
-    """The bytes of a BYTES value."""
     prefix: bytes = _INT32_PREFIX(len(value))
     return prefix + value
 
 
 def compact_data(value: bytes) -> bytes:
-    """The bytes of a COMPACT_BYTES value."""
     return count_prefix(len(value)) + value
 
 
 def count_prefix(count: int) -> bytes:
-    """Returns the count prefix of a compact array or of COMPACT_BYTES: the varint of ``count`` plus
-    one."""
+    """Returns the count prefix of a compact array or of COMPACT_BYTES: ``count`` plus one as a
+    varint."""
     return _VARINTS[count + 1] if count < 255 else varint(count + 1)
 
 
 def uuid(value: bytes) -> bytes:
-    """The bytes of a UUID; raises an error unless it has 16 bytes."""
+    """Returns the bytes of a UUID. Raises an error if it does not have 16 bytes."""
     if len(value) != len(ZERO_UUID):
         raise ProtocolError(f"expected a UUID of 16 bytes, not {value!r:.80}")
     return value
@@ -152,10 +144,10 @@ def uuid(value: bytes) -> bytes:
 def code_columns(
     zeros: Packers, packers: Packers, partitions: Sequence[int], codes: int | Sequence[int]
 ) -> bytes:
-    """Encodes partitions with error codes. ``codes`` is one code for all partitions (0 is fastest),
-    or a sequence with one code per partition.
+    """Encodes partitions, each followed by an error code. ``codes`` is one code for all partitions
+    (0 is fastest), or one code for each partition.
 
-    ``zeros`` packs a partition and a code of 0, ``packers`` packs a partition and a code.
+    ``zeros`` packs a partition with the code 0, ``packers`` packs a partition and its code.
     """
     count = len(partitions)
     if codes == 0:
@@ -176,11 +168,11 @@ def offset_columns(
     codes: int | Sequence[int],
     flexible: bool,
 ) -> bytes:
-    """Encodes the partitions of an OffsetFetch response without metadata.
+    """Encodes the partitions of an OffsetFetch response, with empty metadata.
 
     ``columns`` are the fields before the metadata, each with one value per partition. ``codes`` is
-    one error code for all partitions, or one code per partition. In flexible versions the packers
-    include the empty metadata, the varint 1.
+    one error code for all partitions, or one code for each partition. In flexible versions
+    ``packers`` also packs the empty metadata as the varint 1.
     """
     count = len(columns[0])
     width = len(columns) + 1 + flexible

@@ -1,10 +1,10 @@
-"""The compiled codecs, which replace codecs in Python where ``make fast`` has built them.
+"""The compiled codecs. If ``make fast`` has built them, they replace the codecs in Python.
 
-``protocol/c`` has their source: ``codecs.c``, which ``tools/make_codecs.py`` writes from the tables
-from which it writes ``protocol/generated``; ``records.c``, the records of a commit; and ``wire.h``,
-Kafka's types. A compiled codec returns the same tuple or the same bytes as the codec in Python. It
-calls the codec in Python for whatever is unusual: tagged fields, null in an odd place, values out
-of range, invalid bytes. So Python alone decides what is an error.
+Their source is in ``protocol/c``. ``tools/make_codecs.py`` writes ``codecs.c`` from the tables from
+which it also writes ``protocol/generated``. ``records.c`` encodes and decodes the records of a
+commit. ``wire.h`` defines Kafka's types. A compiled codec returns the same tuple or bytes as the
+codec in Python. It calls the codec in Python for everything unusual: tagged fields, null where it
+is rare, values out of range, invalid bytes. Therefore only Python code decides what is an error.
 
 The environment variable ``MUSTER_CODECS=python`` switches the compiled codecs off. A module that
 was built from other sources is not used.
@@ -31,13 +31,13 @@ COMPILED: Final = (
     "sync_group",
     "txn_offset_commit",
 )
-"""The modules of ``protocol/generated`` whose codecs are also written in C. Encoders that return
-chunks are only in Python."""
+"""The modules of ``protocol/generated`` whose codecs also exist in C. Encoders that return chunks
+exist only in Python."""
 Codec = TypeVar("Codec", bound=Callable[..., Any])
 
 
 def _built() -> tuple[ModuleType | None, str]:
-    """Returns the compiled module, or None with the reason."""
+    """Returns the compiled module, or None, and a text that gives the reason."""
     if os.environ.get(SWITCH) == "python":
         return None, f"python ({SWITCH}=python)"
     try:
@@ -52,13 +52,15 @@ def _built() -> tuple[ModuleType | None, str]:
 
 
 MODULE, IN_USE = _built()
-"""The compiled module or None, and the codecs in use in words, for the first line of a broker."""
+"""The compiled module or None, and a text that says which codecs are in use, for the first log line
+of a broker."""
 
 
 def codecs(kind: str, name: str, by_version: dict[int, Codec]) -> dict[int, Codec]:
-    """Returns the codecs of an API by version: the compiled ones that exist, and ``by_version``.
+    """Returns the codecs of an API by version: compiled where they exist, otherwise those of
+    ``by_version``.
 
-    ``kind`` is ``decode`` or ``encode``, ``name`` is the module of ``protocol/generated``.
+    ``kind`` is ``decode`` or ``encode``. ``name`` is a module of ``protocol/generated``.
     """
     if MODULE is None:
         return by_version

@@ -1,9 +1,9 @@
-"""The embedded consumer protocol: the subscription and assignment bytes of a "consumer" group's
-members.
+"""The embedded consumer protocol: the subscription and assignment bytes of members in groups of the
+type "consumer".
 
-Subscription and Assignment begin with an int16 version; a later version only appends fields, so
-only the version 0 prefix of each version is read (KIP-429). The broker and the coordinator decode
-only the subscribed topics for their own use.
+Subscription and Assignment begin with an int16 version. A later version only appends fields, so its
+beginning can be read as version 0 (KIP-429). The broker and the coordinator use only the subscribed
+topics themselves.
 """
 
 from __future__ import annotations
@@ -80,18 +80,19 @@ def _string(text: str) -> bytes:
 
 
 class Subscription(NamedTuple):
-    """A member's metadata in JoinGroup, versions 0 to 3."""
+    """The metadata of a member in JoinGroup, versions 0 to 3."""
 
     version: int
     topics: list[str]
     owned: dict[str, list[int]]
-    """The partitions that the member owns, by topic; empty below version 1 (KIP-429)."""
+    """The partitions that the member owns, by topic. Empty before version 1 (KIP-429)."""
     rack: str | None
-    """The member's rack; None below version 3 (KIP-881)."""
+    """The rack of the member. None before version 3 (KIP-881)."""
 
 
 def read_subscription(metadata: bytes) -> Subscription:
-    """The metadata of the consumer protocol; raises ProtocolError for other bytes."""
+    """Decodes the metadata of a member. Raises ProtocolError for bytes that are not a
+    Subscription."""
     reader = _Reader(metadata)
     version = reader.int16()
     if version < 0:
@@ -106,7 +107,7 @@ def read_subscription(metadata: bytes) -> Subscription:
 
 
 def user_data(assignment: bytes) -> bytes:
-    """Returns the user data of an Assignment: the bytes that an assignor adds for its members."""
+    """Returns the user data of an Assignment: bytes that an assignor passes to the members."""
     if not assignment:
         return b""
     reader = _Reader(assignment)
@@ -116,7 +117,7 @@ def user_data(assignment: bytes) -> bytes:
 
 
 def subscribed_topics(metadata: bytes) -> list[str]:
-    """The topics of a Subscription of any version; raises ProtocolError for other bytes."""
+    """Returns the topics of a Subscription of any version. Raises ProtocolError for other bytes."""
     reader = _Reader(metadata)
     if reader.int16() < 0:
         raise ProtocolError("consumer protocol: the version must not be negative")
@@ -124,7 +125,7 @@ def subscribed_topics(metadata: bytes) -> list[str]:
 
 
 def assigned_partitions(assignment: bytes) -> dict[str, list[int]]:
-    """The partitions by topic in an Assignment of any version; empty bytes mean an empty
+    """Returns the partitions by topic in an Assignment of any version. Empty bytes mean an empty
     assignment."""
     if not assignment:
         return {}
@@ -135,13 +136,13 @@ def assigned_partitions(assignment: bytes) -> dict[str, list[int]]:
 
 
 def encode_subscription(topics: Sequence[str]) -> bytes:
-    """A version 0 Subscription without user data."""
+    """Returns a Subscription of version 0 without user data."""
     listed = b"".join(_string(topic) for topic in topics)
     return _INT16.pack(0) + _INT32.pack(len(topics)) + listed + _INT32.pack(-1)
 
 
 def encode_assignment(assigned: Mapping[str, Sequence[int]], version: int = 0) -> bytes:
-    """An Assignment without user data; the versions 0 to 3 have the same form."""
+    """Returns an Assignment without user data. Versions 0 to 3 have the same form."""
     parts = [_INT16.pack(version), _INT32.pack(len(assigned))]
     for topic, partitions in assigned.items():
         parts.append(_string(topic) + _INT32.pack(len(partitions)))

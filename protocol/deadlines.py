@@ -1,10 +1,9 @@
-"""Deadlines of a pure core: timers in a lazy heap.
+"""Deadlines of a core: timers in a heap that is corrected lazily.
 
-A heartbeat moves a timer's ``due_ms`` to a later time by assignment; a timer is removed in the same
-way. The entry in the heap then has a time that is too early, and is corrected when this time is
-reached. Only a move to an earlier time needs ``arm``.
-
-Invariant: a timer with a due time has an entry in the heap at or before that time.
+A heartbeat only assigns a later time to a timer's ``due_ms``, and disarming a timer is an
+assignment too. The entry in the heap then has a time that is too early. It is corrected when this
+time is reached. Only a move to an earlier time needs ``arm``. Invariant: a timer with a due time
+has an entry in the heap at or before this time.
 """
 
 from __future__ import annotations
@@ -24,14 +23,13 @@ class Timer:
         self.due_ms = NEVER
         """The due time in milliseconds, or NEVER."""
         self.queued_ms = NEVER
-        """The time of the timer's valid entry in the heap, or NEVER; entries at other times are
-        void."""
+        """The time of the timer's valid entry in the heap, or NEVER. Entries of the timer with
+        other times are void."""
         self.fell_due_ms = NEVER
         """The due time for which ``pop`` last returned the timer. ``pop`` may have been called
-        later than this time."""
+        later than at this time."""
 
     def disarm(self) -> None:
-        """Remove the due time."""
         self.due_ms = NEVER
 
 
@@ -39,15 +37,16 @@ TimerT = TypeVar("TimerT", bound=Timer)
 
 
 class Deadlines(Generic[TimerT]):
-    """The timers of a core, ordered by due time; timers with the same due time keep the order in
+    """The timers of a core, ordered by due time. Timers with the same due time keep the order in
     which they were armed."""
 
     __slots__ = ("_heap", "_limit", "_sequence", "_slack", "next_ms")
 
     def __init__(self, slack: int = 1024) -> None:
-        """``slack`` is the number of void entries that the heap may have besides one per timer."""
+        """``slack`` is the number of void entries that the heap may contain in addition to one for
+        each timer."""
         self.next_ms: int | None = None
-        """A lower bound of all due times; None if no timer is armed."""
+        """A lower bound of all due times; None if the heap is empty."""
         self._heap: list[tuple[int, int, TimerT]] = []
         self._sequence = 0
         self._slack = slack
@@ -57,16 +56,16 @@ class Deadlines(Generic[TimerT]):
         return len(self._heap)
 
     def arm(self, timer: TimerT, due_ms: int) -> None:
-        """Set the due time, whether or not the timer was armed before."""
+        """Sets the due time of a timer, which may be armed already."""
         timer.due_ms = due_ms
         if timer.queued_ms > due_ms:
             self._push(timer)
 
     def pop(self, now_ms: int) -> TimerT | None:
-        """Removes the earliest entry, whose time must have been reached. Returns the entry's timer
-        if the timer is due too.
+        """Removes the earliest entry, whose time must have been reached. Returns its timer if the
+        timer is due, and disarms it.
 
-        A returned timer is no longer armed. None means that the entry was void or too early.
+        Returns None if the entry was void or its time too early.
         """
         queued_ms, _, timer = heappop(self._heap)
         self.next_ms = self._heap[0][0] if self._heap else None
@@ -90,8 +89,8 @@ class Deadlines(Generic[TimerT]):
         self.next_ms = self._heap[0][0]
 
     def _sweep(self) -> None:
-        """Drop void entries, so that frequent changes can't fill the heap; amortised constant
-        time."""
+        """Removes void entries, so that frequent changes can't fill the heap. The cost is constant
+        per change (amortised)."""
         live = []
         for entry in self._heap:
             timer = entry[2]

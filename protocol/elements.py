@@ -1,9 +1,9 @@
-"""Counts the elements of a message in its bytes, before it is decoded.
+"""Counts the elements of a message from its bytes, before the message is decoded.
 
-An element of an array may be one byte on the wire but an object of a hundred bytes in memory, so
-the elements are counted first. The counter follows the table of the message like the reference
-codec, but allocates no memory, skips elements of a fixed size in one step, and stops above its
-limit. It counts the elements of arrays at any depth, and tagged fields.
+One byte on the wire may be an array element that needs a hundred bytes in memory, so elements are
+counted first. The counter follows the table of the message like the reference codec. It allocates
+no memory, skips elements of a fixed size in one step, and stops above its limit. Elements of arrays
+at any depth count, and tagged fields.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TooManyElements(ProtocolError):
 
 
 class _Tally:
-    """Counts down the elements that a message may still have."""
+    """Counts down the number of elements that a message may still have."""
 
     __slots__ = ("left",)
 
@@ -42,8 +42,8 @@ class _Tally:
 
 
 Skip: TypeAlias = Callable[[Buffer, int, _Tally], int]
-"""A function that counts the elements within the value at a position, and returns the position
-after the value."""
+"""A function that counts the elements in the value at a position, and returns the position after
+the value."""
 
 
 class ElementCounter:
@@ -57,10 +57,10 @@ class ElementCounter:
         self._skip = skip or _fixed(size)
 
     def count(self, buffer: Buffer, position: int, at_most: int) -> int:
-        """The number of elements of the message at ``position``.
+        """Returns the number of elements in the message at ``position``.
 
-        Raises TooManyElements as soon as there are more than ``at_most``, and ProtocolError for
-        bytes that end within the message.
+        Raises TooManyElements as soon as there are more than ``at_most``. Raises ProtocolError if
+        the bytes end within the message.
         """
         tally = _Tally(at_most)
         try:
@@ -77,8 +77,8 @@ class ElementCounter:
 
 
 _Part = tuple[Skip | None, int, int]
-"""A tuple of the function that skips a value, the fixed size, and the minimum size. The function is
-None for a value that has a fixed size and no elements; the fixed size is 0 if the size varies."""
+"""The function that skips a value, the fixed size of the value, and its minimum size. The function
+is None for a value with a fixed size and no elements. The fixed size is 0 if the size varies."""
 
 
 def _fixed(size: int) -> Skip:

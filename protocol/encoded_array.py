@@ -1,4 +1,5 @@
-"""Arrays of a response that are encoded element by element, without a list of all elements."""
+"""Arrays of a response that are encoded element by element, so that no list of all elements is
+needed."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from protocol.schema import Array, Field, Struct, Type
 
 
 class EncodedArray:
-    """The encoded elements of an array, which replaces the list in a value."""
+    """The encoded elements of an array. In a value it is used in place of the list of elements."""
 
     __slots__ = ("_write", "count", "data")
 
@@ -19,13 +20,13 @@ class EncodedArray:
         self.data = bytearray()
 
     def append(self, value: Any) -> None:
-        """Encode a further element; raises ProtocolError for a value that can't be encoded."""
+        """Encodes one more element. Raises ProtocolError for a value that can't be encoded."""
         self._write(self.data, value)
         self.count += 1
 
 
 def element_at(fields: Sequence[Field], path: Sequence[str]) -> Type:
-    """The element type of the array at ``path``, which leads through structs and arrays of
+    """Returns the element type of the array at ``path``, which leads through structs and arrays of
     structs."""
     element: Type = Struct(*fields)
     for name in path:

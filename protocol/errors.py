@@ -10,10 +10,8 @@ from typing import Final
 
 
 class ProtocolError(Exception):
-    """Invalid bytes, or a value that can't be encoded.
-
-    The message has the problem and its position. Only ``protocol`` raises this error.
-    """
+    """Invalid bytes, or a value that can't be encoded. The message describes the problem and its
+    position. Only ``protocol`` raises this error."""
 
 
 UNKNOWN_SERVER_ERROR: Final = -1
@@ -295,7 +293,7 @@ NAMES: Final[dict[int, str]] = {
     135: "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED",
     136: "CONTROLLER_ID_NOT_REGISTERED",
 }
-"""The name of every known code, in Kafka's spelling."""
+"""The names of all known error codes, in Kafka's spelling."""
 
 RETRIABLE: Final[frozenset[int]] = frozenset(
     {

@@ -1,8 +1,8 @@
-"""Splits a stream, which arrives in pieces of any size, into frames: an int32 length, and as many
-bytes.
+"""Splits a byte stream, which arrives in pieces of any size, into frames. A frame is an int32
+length followed by this number of bytes.
 
-This module does no I/O: the caller passes received bytes and gets complete frames. Memory depends
-on the bytes received, never on a claimed length.
+The module does no I/O: the caller passes received bytes and gets complete frames. The memory needed
+depends on the received bytes, never on a claimed length.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ version (RFC 8446, section 5.1)."""
 
 
 class BadFrame(ProtocolError):
-    """The length of a frame is invalid. ``frames`` are the complete frames before the invalid
-    one."""
+    """The length of a frame is invalid. ``frames`` are the complete frames that precede it."""
 
     def __init__(self, text: str, frames: list[bytes]) -> None:
         super().__init__(text)
@@ -28,7 +27,8 @@ class BadFrame(ProtocolError):
 
 
 class Framer:
-    """Splits a stream into frames of ``min_bytes`` to ``max_bytes``, without their length fields.
+    """Splits a stream into frames of ``min_bytes`` to ``max_bytes``, and removes their length
+    fields.
 
     After an error the connection can't continue, because the start of the next frame is unknown.
     """
@@ -39,15 +39,16 @@ class Framer:
         self._max_bytes = max_bytes
         self._min_bytes = min_bytes
         self.partial = bytearray()
-        """The incomplete frame, including its length field; only `feed` changes it."""
+        """The incomplete frame at the end, including its length field. Only `feed` changes it."""
         self._wanted = 0
-        """The size that ``partial`` has when it is complete; 0 as long as ``partial`` has fewer
-        than 4 bytes."""
+        """The size of ``partial`` once it is complete, in bytes; 0 until its length field has been
+        parsed."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Add received bytes; returns the frames that are now complete, without their lengths.
+        """Adds received bytes. Returns the frames that are now complete, without their length
+        fields.
 
-        Raises BadFrame for a length that is negative, too short for a header or above the limit.
+        Raises BadFrame for a length that is negative, too short for a header, or above the limit.
         """
         frames: list[bytes] = []
         position = self._resume(data, frames) if self.partial else 0
@@ -68,8 +69,8 @@ class Framer:
         return frames
 
     def _resume(self, data: bytes, frames: list[bytes]) -> int:
-        """Continues the partial frame; returns the number of bytes of ``data`` that belong to this
-        frame."""
+        """Completes the partial frame with bytes from ``data``. Returns the number of bytes
+        used."""
         partial = self.partial
         used = 0
         if not self._wanted:

@@ -1,4 +1,4 @@
-"""The time, which is passed to the pure cores."""
+"""The current time, which is passed to the cores."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from typing import NamedTuple
 
 
 class Now(NamedTuple):
-    """One reading of both clocks, in milliseconds.
-
-    ``mono_ms`` never decreases and is for deadlines; ``wall_ms`` is for timestamps in records.
-    """
+    """One reading of both clocks in milliseconds. ``mono_ms`` never decreases and is for deadlines.
+    ``wall_ms`` is for timestamps in records."""
 
     mono_ms: int
     wall_ms: int

@@ -1,4 +1,5 @@
-"""The part of Java's properties format that server.properties, meta.properties and clients need."""
+"""Java's properties format, as far as server.properties, meta.properties and files of clients need
+it."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse(text: str) -> dict[str, str]:
-    """The pairs of a properties file; a repeated key has its last value.
+    """Returns the pairs of a properties file. A repeated key has its last value.
 
-    ``key=value``, ``key: value`` and ``key value`` are pairs; ``#`` and ``!`` begin a comment; a
-    backslash at the end of a line joins the line with the next one. Source:
+    ``key=value``, ``key: value`` and ``key value`` are pairs. ``#`` and ``!`` begin a comment. A
+    backslash at the end of a line joins it with the next line. Source:
     ``java.util.Properties.load``.
     """
     pairs: dict[str, str] = {}
@@ -31,7 +32,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def render(pairs: Mapping[str, str]) -> str:
-    """The text of a properties file, from which `parse` returns the same pairs."""
+    """Returns the text of a properties file, from which `parse` returns the same pairs."""
     return "".join(f"{key}={value}\n" for key, value in pairs.items())
 
 

@@ -1,7 +1,8 @@
-"""The parts of a message: types, fields, version ranges, and an API with its two messages.
+"""The parts of a message table: types, fields, version ranges, and an API with its request and
+response.
 
 The tables in ``protocol/messages`` consist of these parts. A field lists the versions in which it
-is on the wire; the encoding of a type (int16 or varint lengths) depends on whether the version is
+is on the wire. The encoding of a type (int16 or varint lengths) depends on whether the version is
 *flexible* (KIP-482). ``protocol.codec`` turns a table and a version into a codec.
 """
 
@@ -17,15 +18,16 @@ if TYPE_CHECKING:
     from protocol.elements import ElementCounter
 
 ZERO_UUID: Final = bytes(16)
-"""Kafka's value for a missing topic id; in decoded values a UUID is 16 bytes."""
+"""Kafka's value for a missing topic id. In decoded values a UUID is 16 bytes."""
 
 UNSET: Final[Any] = object()
 
 
 class Primitive:
-    """A type without parts. ``format`` is its ``struct`` letter, "" for a type of variable length.
+    """A type without parts.
 
-    ``default`` is the value of a field of this type in versions without the field (Kafka's rule).
+    ``format`` is its ``struct`` letter, "" for a type of variable length. ``default`` is the value
+    that a field of this type has in versions without the field (Kafka's rule).
     """
 
     __slots__ = ("default", "format", "name", "size")
@@ -54,7 +56,7 @@ RECORDS: Final = Primitive("RECORDS", "", 0, None)
 
 
 class Struct:
-    """A sequence of fields, and in flexible versions a section of tagged fields."""
+    """A sequence of fields. In flexible versions a section of tagged fields follows."""
 
     __slots__ = ("fields",)
 
@@ -63,7 +65,7 @@ class Struct:
 
 
 class Array:
-    """An array: a count, then this number of elements. Written as ``Array(INT32)``, or as
+    """An array: a count, followed by as many elements. It is written as ``Array(INT32)``, or as
     ``Array(Field(...), ...)`` if the elements are structs."""
 
     __slots__ = ("element",)
@@ -81,27 +83,26 @@ Type: TypeAlias = Primitive | Struct | Array
 
 
 class Field(NamedTuple):
-    """One field of a message, over all versions of its API."""
+    """One field of a message, for all versions of its API."""
 
     name: str
     type: Type
     versions: str = "0+"
-    """The versions that have the field: "3+", "0-7", "2"."""
+    """The versions that contain the field: "3+", "0-7", "2"."""
     nullable: str = ""
-    """The versions in which the field may be null, in the notation of ``versions``; "" if the field
-    is never null."""
+    """The versions in which the field may be null, in the notation of ``versions``; "" if it is
+    never null."""
     tag: int | None = None
-    """The tag of a tagged field; None for other fields."""
     default: Any = UNSET
-    """The field's value in versions without the field; by default the default of the field's type.
-    """
+    """The value that the field has in versions without it. By default it is the default of the
+    field's type."""
 
 
 class Api:
     """An API: its key, its versions, its request and its response. Codecs are built on first use.
 
-    ``versions`` is the range in the tables; the broker may serve fewer versions. Values are dicts
-    with the names of the tables, as ARCHITECTURE.md describes.
+    ``versions`` is the range in the tables; the broker may support fewer versions. Values are dicts
+    whose keys are the field names of the tables, as ARCHITECTURE.md describes.
     """
 
     __slots__ = (
@@ -138,11 +139,12 @@ class Api:
         return f"Api({self.key}, {self.name})"
 
     def is_flexible(self, version: int) -> bool:
-        """Whether the version uses compact types and tagged fields."""
+        """Returns True if the version uses compact types and tagged fields."""
         return self.first_flexible is not None and version >= self.first_flexible
 
     def message(self, version: int, *, is_request: bool) -> Message:
-        """The codec of one message in one version; raises ProtocolError for an unknown version."""
+        """Returns the codec of the request or the response in one version. Raises ProtocolError for
+        an unknown version."""
         message = self._messages.get((is_request, version))
         if message is None:
             message = self._build(version, is_request)
@@ -163,10 +165,8 @@ class Api:
         return message
 
     def count_elements(self, version: int, buffer: Buffer, position: int, at_most: int) -> int:
-        """Counts the elements in the request body at ``position``, without decoding the body.
-
-        Raises protocol.elements.TooManyElements above ``at_most``.
-        """
+        """Returns the number of elements in the request body at ``position``, without decoding the
+        body. Raises protocol.elements.TooManyElements above ``at_most``."""
         counter = self._counters.get(version)
         if counter is None:
             from protocol.elements import ElementCounter
@@ -177,31 +177,29 @@ class Api:
         return counter.count(buffer, position, at_most)
 
     def decode_request(self, version: int, buffer: Buffer, position: int = 0) -> dict[str, Any]:
-        """Returns the request body from ``position`` on; bytes after the end of the body are
-        ignored.
+        """Decodes the request body at ``position``. Bytes after the end of the body are ignored.
 
         Kafka ignores such bytes too, and librdkafka 2.16 relies on this: it adds three bytes to the
-        Metadata v13 with which a consumer with a pattern requests all topics.
+        Metadata v13 request with which a consumer that has a pattern requests all topics.
         """
         return self.message(version, is_request=True).decode(buffer, position, exact=False)
 
     def decode_response(self, version: int, buffer: Buffer, position: int = 0) -> dict[str, Any]:
-        """The response body from ``position`` to the buffer's end."""
+        """Decodes the response body from ``position`` to the end of the buffer."""
         return self.message(version, is_request=False).decode(buffer, position)
 
     def encode_request(self, version: int, value: dict[str, Any]) -> bytes:
-        """The bytes of a request body."""
         return self.message(version, is_request=True).encode(value)
 
     def encode_response(self, version: int, value: dict[str, Any]) -> bytes:
-        """The bytes of a response body."""
         return self.message(version, is_request=False).encode(value)
 
 
 class LogRecord:
-    """The key or the value of a record in one of Kafka's internal topics, over its versions.
+    """The key or the value of a record in one of Kafka's internal topics, in all its versions.
 
-    ``record_type`` is the number in the first two bytes of a key; a value begins with its version.
+    ``record_type`` is the number in the first two bytes of a key. A value begins with its version
+    instead.
     """
 
     __slots__ = ("_messages", "fields", "first_flexible", "name", "record_type", "versions")
@@ -217,11 +215,11 @@ class LogRecord:
         self._messages: dict[int, Message] = {}
 
     def is_flexible(self, version: int) -> bool:
-        """Whether the version uses compact types and tagged fields."""
+        """Returns True if the version uses compact types and tagged fields."""
         return self.first_flexible is not None and version >= self.first_flexible
 
     def message(self, version: int) -> Message:
-        """The codec of one version; raises ProtocolError for an unknown version."""
+        """Returns the codec of one version. Raises ProtocolError for an unknown version."""
         message = self._messages.get(version)
         if message is None:
             from protocol.codec import Message
@@ -235,12 +233,12 @@ class LogRecord:
 
 
 LAST: Final = 1 << 15
-"""The end of a version range without an upper bound: a number above every possible version (an
-int16)."""
+"""The end of a version range without an upper bound. It is above every possible version, which is
+an int16."""
 
 
 def version_range(text: str) -> range:
-    """The versions in "3+", "3-5" or "3"; an empty range for ""."""
+    """Returns the versions in "3+", "3-5" or "3"; an empty range for ""."""
     if not text:
         return range(0)
     if text.endswith("+"):
@@ -250,8 +248,8 @@ def version_range(text: str) -> range:
 
 
 def default_of(field: Field) -> Any:
-    """A new default value for a field: the field's default, or its type's (0, "", [], a struct of
-    defaults)."""
+    """Returns a new default value of a field: its own default, or that of its type (0, "", [], or a
+    struct of defaults)."""
     if field.default is not UNSET:
         return field.default
     if isinstance(field.type, Primitive):
@@ -262,7 +260,7 @@ def default_of(field: Field) -> Any:
 
 
 def layout(fields: Sequence[Field], version: int, flexible: bool) -> list[list[Any]]:
-    """Returns a message table for one version, in the notation of
+    """Returns the table of a message for one version, in the notation of
     ``tests/data/schema/api.json``."""
     plain: list[list[Any]] = []
     tagged: dict[str, list[Any]] = {}

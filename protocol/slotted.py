@@ -1,11 +1,12 @@
-"""`slotted` creates a class of named values like `dataclass(slots=True)`, but takes a tenth of the
+"""`slotted` creates a class of named values like `dataclass(slots=True)`, but in a tenth of the
 time.
 
-`dataclass` compiles three to six methods for each class at import, which for more than a hundred
-classes takes a quarter of a broker's start. `slotted` compiles only `__init__`, in the same form,
-when the first object is created; the other methods need no compilation. `dataclasses.replace`,
-`fields` and `asdict` accept these classes and objects too. A class with ``__post_init__``, with
-keyword-only values, or with inherited values must still be a `dataclass`.
+`dataclass` compiles three to six methods for each class at import. For more than a hundred classes
+this takes a quarter of a broker's start. `slotted` compiles only `__init__`, in the same form, when
+the first object is created. Its other methods need no compilation.
+
+`dataclasses.replace`, `fields` and `asdict` accept these classes and objects too. A class with
+``__post_init__``, with keyword-only values, or with inherited values must still be a `dataclass`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def slotted(cls: type[Made]) -> type[Made]: ...
 def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[Made]], type[Made]]: ...
 @dataclass_transform(field_specifiers=(field,))
 def slotted(cls: type | None = None, *, frozen: bool = False, eq: bool = True) -> Any:
-    """The class, with a slot for each annotated name, in the order of the annotations.
+    """Returns the class with a slot for each annotated name, in the order of the annotations.
 
     With ``frozen`` the values of an object can't be changed, and equal objects have the same hash.
     Without ``eq`` an object equals only itself.
@@ -70,7 +71,6 @@ def _made(cls: type[Made], frozen: bool, eq: bool) -> type[Made]:
 
 
 def _init(cls: Any, defaults: dict[str, Any], frozen: bool) -> Callable[..., None]:
-    """Compiles `__init__`."""
     known: dict[str, Any] = {"_set": object.__setattr__, "_MISSING": MISSING}
     parameters, lines = ["self"], []
     for name in cls.__match_args__:
@@ -94,7 +94,7 @@ def _init(cls: Any, defaults: dict[str, Any], frozen: bool) -> Callable[..., Non
 
 
 def _compared(names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[[Any], int]]:
-    """`__eq__` and `__hash__` over all values."""
+    """Returns `__eq__` and `__hash__` over all values."""
     values = attrgetter(*names)
 
     def __eq__(self: Any, other: object) -> Any:
@@ -109,7 +109,7 @@ def _compared(names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[[Any
 
 
 class _Fields:
-    """The attribute `__dataclass_fields__`, which is created when `dataclasses` reads it."""
+    """A descriptor that creates `__dataclass_fields__` when `dataclasses` first reads it."""
 
     def __init__(self, defaults: dict[str, Any]) -> None:
         self._defaults = defaults

@@ -1,4 +1,4 @@
-"""The names of topics: Kafka's internal topics, and the rule for legal names."""
+"""The names of Kafka's internal topics, and the rule for valid topic names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class BadTopicName(ValueError):
-    """Raised for an invalid topic name; the text is the same as in Kafka."""
+    """A topic name is invalid. The text is the same as in Kafka."""
 
 
 def check_topic_name(name: str) -> None:
@@ -24,7 +24,6 @@ def check_topic_name(name: str) -> None:
 
 
 def is_legal(name: str) -> bool:
-    """Returns whether a topic may have this name."""
     return _problem(name) is None
 
 

@@ -1,9 +1,9 @@
-"""The variable-length types on the wire: varints, strings, bytes, array counts.
+"""Kafka's types of variable length: varints, strings, bytes, array counts.
 
-Each reader takes a buffer and a position, and returns the value and the position after it; each
+Each reader takes a buffer and a position, and returns the value and the position after it. Each
 writer appends to a bytearray. Readers raise ProtocolError for a value that is truncated, too long,
-or null in a field that can't be null. A read beyond the end may also raise ``struct.error`` or
-``IndexError``, which the codecs turn into ProtocolError.
+or null in a field that can't be null. A read beyond the end of the buffer may also raise
+``struct.error`` or ``IndexError``, which the codecs convert to ProtocolError.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from protocol.buffer import Buffer
 from protocol.errors import ProtocolError
 
 MAX_STRING_BYTES: Final = 0x7FFF
-"""Kafka's limit for every string, including compact strings."""
+"""Kafka's limit in bytes for every string, including compact strings."""
 MAX_SKIPPED_TAGS: Final = 100
-"""The maximum number of tagged fields in a header; these fields are skipped and not counted as
-elements. Kafka's own headers have no tagged fields."""
+"""The maximum number of tagged fields in a header. They are skipped and do not count as elements.
+Kafka's own headers have no tagged fields."""
 MAX_UINT32: Final = 0xFFFF_FFFF
 
 _unpack_int16: Final = struct.Struct(">h").unpack_from
@@ -28,11 +28,8 @@ _pack_int32: Final = struct.Struct(">i").pack
 
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """Read an unsigned varint of at most 32 bits in at most 5 bytes, with the least significant 7
-    bits first.
-
-    As in Kafka, the varint may be longer than necessary (0x80 0x00 is 0).
-    """
+    """Reads an unsigned varint of at most 32 bits in at most 5 bytes, with the least significant 7
+    bits first. As in Kafka, it may be longer than necessary (0x80 0x00 is 0)."""
     value = buffer[position]
     position += 1
     if value < 0x80:
@@ -50,7 +47,7 @@ def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def write_varint(out: bytearray, value: int) -> None:
-    """Append the shortest varint of 0 <= value < 2**32."""
+    """Appends the shortest varint of 0 <= value < 2**32."""
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -61,7 +58,7 @@ _SHORT: Final = tuple(bytes((value,)) for value in range(0x80))
 
 
 def varint(value: int) -> bytes:
-    """The shortest varint of 0 <= value < 2**32, as bytes."""
+    """Returns the shortest varint of 0 <= value < 2**32."""
     if value < len(_SHORT):
         return _SHORT[value]
     out = bytearray()
@@ -79,7 +76,7 @@ def _text(buffer: Buffer, position: int, length: int) -> tuple[str, int]:
 
 
 def read_string(buffer: Buffer, position: int) -> tuple[str, int]:
-    """Read STRING: an int16 length, then UTF-8."""
+    """Reads STRING: an int16 length, then UTF-8."""
     (length,) = _unpack_int16(buffer, position)
     if length < 0:
         raise ProtocolError(_no_length("string", length))
@@ -87,7 +84,7 @@ def read_string(buffer: Buffer, position: int) -> tuple[str, int]:
 
 
 def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
-    """Read NULLABLE_STRING, in which the length -1 is null."""
+    """Reads NULLABLE_STRING, in which the length -1 means null."""
     (length,) = _unpack_int16(buffer, position)
     if length == -1:
         return None, position + 2
@@ -97,7 +94,7 @@ def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int
 
 
 def read_compact_string(buffer: Buffer, position: int) -> tuple[str, int]:
-    """Read COMPACT_STRING: a varint of the length plus one, then the bytes."""
+    """Reads COMPACT_STRING: the length plus one as a varint, then UTF-8."""
     length, position = read_varint(buffer, position)
     if not 0 < length <= MAX_STRING_BYTES + 1:
         raise ProtocolError(_no_length("string", length - 1))
@@ -105,7 +102,7 @@ def read_compact_string(buffer: Buffer, position: int) -> tuple[str, int]:
 
 
 def read_compact_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
-    """Read COMPACT_NULLABLE_STRING, in which the varint 0 is null."""
+    """Reads COMPACT_NULLABLE_STRING, in which the varint 0 means null."""
     length, position = read_varint(buffer, position)
     if length == 0:
         return None, position
@@ -124,7 +121,7 @@ def _data(buffer: Buffer, position: int, length: int) -> tuple[bytes, int]:
 
 
 def read_bytes(buffer: Buffer, position: int) -> tuple[bytes, int]:
-    """Read BYTES: an int32 length, then the bytes."""
+    """Reads BYTES: an int32 length, then the bytes."""
     (length,) = _unpack_int32(buffer, position)
     if length < 0:
         raise ProtocolError(_no_length("data", length))
@@ -132,7 +129,7 @@ def read_bytes(buffer: Buffer, position: int) -> tuple[bytes, int]:
 
 
 def read_nullable_bytes(buffer: Buffer, position: int) -> tuple[bytes | None, int]:
-    """Read NULLABLE_BYTES, in which the length -1 is null."""
+    """Reads NULLABLE_BYTES, in which the length -1 means null."""
     (length,) = _unpack_int32(buffer, position)
     if length == -1:
         return None, position + 4
@@ -142,7 +139,7 @@ def read_nullable_bytes(buffer: Buffer, position: int) -> tuple[bytes | None, in
 
 
 def read_compact_bytes(buffer: Buffer, position: int) -> tuple[bytes, int]:
-    """Read COMPACT_BYTES: a varint of the length plus one, then the bytes."""
+    """Reads COMPACT_BYTES: the length plus one as a varint, then the bytes."""
     length, position = read_varint(buffer, position)
     if length == 0:
         raise ProtocolError(_no_length("data", -1))
@@ -150,7 +147,7 @@ def read_compact_bytes(buffer: Buffer, position: int) -> tuple[bytes, int]:
 
 
 def read_compact_nullable_bytes(buffer: Buffer, position: int) -> tuple[bytes | None, int]:
-    """Read COMPACT_NULLABLE_BYTES, in which the varint 0 is null."""
+    """Reads COMPACT_NULLABLE_BYTES, in which the varint 0 means null."""
     length, position = read_varint(buffer, position)
     if length == 0:
         return None, position
@@ -158,8 +155,8 @@ def read_compact_nullable_bytes(buffer: Buffer, position: int) -> tuple[bytes | 
 
 
 def read_count(buffer: Buffer, position: int, element_bytes: int) -> tuple[int, int]:
-    """Read an array's int32 count, -1: null; raises ProtocolError if the remaining bytes can't hold
-    the array."""
+    """Reads the int32 count of an array; -1 means null. Raises ProtocolError if the remaining bytes
+    are too few for the array."""
     (count,) = _unpack_int32(buffer, position)
     position += 4
     if count < -1 or count * element_bytes > len(buffer) - position:
@@ -168,7 +165,8 @@ def read_count(buffer: Buffer, position: int, element_bytes: int) -> tuple[int, 
 
 
 def read_compact_count(buffer: Buffer, position: int, element_bytes: int) -> tuple[int, int]:
-    """Read a compact array's count, a varint of the count plus one; null (0) is returned as -1."""
+    """Reads the count of a compact array, which is stored as a varint of the count plus one.
+    Returns -1 for null, which is stored as 0."""
     count, position = read_varint(buffer, position)
     count -= 1
     if count * element_bytes > len(buffer) - position:
@@ -177,8 +175,8 @@ def read_compact_count(buffer: Buffer, position: int, element_bytes: int) -> tup
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:
-    """Returns the position after a section of tagged fields; the section is checked like a section
-    that is read."""
+    """Returns the position after the tagged fields at ``position``. Checks them like a reader, but
+    does not return them."""
     count, position = read_varint(buffer, position)
     if count > MAX_SKIPPED_TAGS:
         raise ProtocolError(f"{count} tagged fields exceed the limit of {MAX_SKIPPED_TAGS}")
@@ -227,14 +225,12 @@ def _checked(value: Any) -> Any:
 
 
 def write_string(out: bytearray, value: Any) -> None:
-    """Append STRING."""
     data = _encoded(value)
     out += _pack_int16(len(data))
     out += data
 
 
 def write_nullable_string(out: bytearray, value: Any) -> None:
-    """Append NULLABLE_STRING."""
     if value is None:
         out += b"\xff\xff"
     else:
@@ -242,14 +238,12 @@ def write_nullable_string(out: bytearray, value: Any) -> None:
 
 
 def write_compact_string(out: bytearray, value: Any) -> None:
-    """Append COMPACT_STRING."""
     data = _encoded(value)
     write_varint(out, len(data) + 1)
     out += data
 
 
 def write_compact_nullable_string(out: bytearray, value: Any) -> None:
-    """Append COMPACT_NULLABLE_STRING."""
     if value is None:
         out.append(0)
     else:
@@ -257,14 +251,12 @@ def write_compact_nullable_string(out: bytearray, value: Any) -> None:
 
 
 def write_bytes(out: bytearray, value: Any) -> None:
-    """Append BYTES."""
     data = _checked(value)
     out += _pack_int32(len(data))
     out += data
 
 
 def write_nullable_bytes(out: bytearray, value: Any) -> None:
-    """Append NULLABLE_BYTES."""
     if value is None:
         out += b"\xff\xff\xff\xff"
     else:
@@ -272,14 +264,12 @@ def write_nullable_bytes(out: bytearray, value: Any) -> None:
 
 
 def write_compact_bytes(out: bytearray, value: Any) -> None:
-    """Append COMPACT_BYTES."""
     data = _checked(value)
     write_varint(out, len(data) + 1)
     out += data
 
 
 def write_compact_nullable_bytes(out: bytearray, value: Any) -> None:
-    """Append COMPACT_NULLABLE_BYTES."""
     if value is None:
         out.append(0)
     else:
@@ -287,10 +277,10 @@ def write_compact_nullable_bytes(out: bytearray, value: Any) -> None:
 
 
 def write_count(out: bytearray, count: int) -> None:
-    """Append an array's count; -1: null."""
+    """Appends the count of an array; -1 means null."""
     out += _pack_int32(count)
 
 
 def write_compact_count(out: bytearray, count: int) -> None:
-    """Append a compact array's count; -1: null."""
+    """Appends the count of a compact array; -1 means null."""
     write_varint(out, count + 1)

@@ -1,1 +1,1 @@
-"""Cleans a compacted log, in a separate cleaner process."""
+"""Cleans a compacted log, in a cleaner process of its own."""

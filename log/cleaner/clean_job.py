@@ -1,8 +1,9 @@
-"""The jobs and answers of a cleaner process, sent as JSON lines.
+"""The jobs of a cleaner process and its answers, sent as JSON lines.
 
 The cleaner answers a `CleanJob` with a `CleanedGroup` for each group of segments, as soon as the
-files of the group are complete and on the disk, and finally with `CleanDone` or `CleanFailed`. In
-between it sends `CleanProgress` every second, so that the broker can detect a stuck cleaner.
+files of the group are complete and on the disk. The last answer is `CleanDone` or `CleanFailed`. In
+between the cleaner sends `CleanProgress` every second, so that the broker can detect a stuck
+cleaner.
 """
 
 from __future__ import annotations
@@ -18,38 +19,39 @@ from protocol.slotted import slotted
 
 @slotted
 class CleanJob:
-    """One cleaning of one partition."""
+    """The instructions for one cleaning of one partition."""
 
     directory: str
     segments: list[list[int]]
     """The fields of clean_plan.SegmentFacts for each segment, with the active segment last."""
     first_dirty_offset: int
     end_offset: int
-    """Records at or above this offset are not cleaned; a segment begins at this offset."""
+    """Records at or above this offset are not cleaned. A segment begins at this offset."""
     now_ms: int
     """Wall time in milliseconds, from which delete horizons are computed."""
     delete_retention_ms: int
     stable_offset: int = LONG_MAX
-    """The first offset of the earliest open transaction."""
+    """The first offset of the earliest open transaction; LONG_MAX without an open transaction."""
     keep_tombstones_from: int = LONG_MAX
-    """Tombstones at or above this offset are kept, because a snapshot that was made at this offset
-    lacks them."""
+    """Tombstones at or above this offset are kept, because the owner of the log may still load a
+    snapshot of the state at this offset. This snapshot does not contain the deletions of these
+    tombstones."""
     late_go: bool = False
-    """True if batches that were written after the end of their transaction are removed; the log's
-    owner skips such batches at a load."""
+    """True if batches that were written after the end of their transaction must be removed. The
+    owner of the log skips such batches when it loads the log."""
     segment_bytes: int = 1024 * 1024 * 1024
     segment_index_bytes: int = 10 * 1024 * 1024
     index_interval_bytes: int = 4096
     map_bytes: int = 128 * 1024 * 1024
-    """The maximum memory in bytes for the map of keys; keys that do not fit are left to the next
+    """The maximum memory in bytes for the map of keys. Keys that do not fit are cleaned by the next
     cleaning."""
     bytes_per_second: float = 0.0
-    """The limit of the bytes that are read and written per second; 0 for no limit."""
+    """The maximum number of bytes that are read and written per second; 0 for no limit."""
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Last data offset (-1 if none) and epoch, by producer id. The batches at these offsets are
-    kept, if necessary without records.
+    """The last data offset (-1 if none) and the epoch of each producer, by producer id.
 
-    Most producers follow the job in separate lines, because there may be many.
+    The batches at these offsets are kept, if necessary without records. Most producers are sent in
+    separate lines after the job, because there may be many.
     """
 
 
@@ -58,18 +60,16 @@ class CleanedGroup:
     """The cleaner has completed a cleaned segment, which may now replace the old segments."""
 
     base_offset: int
-    """The base offset of the new segment. Its file names end with ``.cleaned``."""
+    """The base offset of the new segment. The names of its files end with ``.cleaned``."""
     sources: list[int]
-    """The base offsets of the old segments that the new segment replaces."""
     size: int
 
 
 @slotted
 class CleanProgress:
-    """The progress of a cleaning."""
+    """The progress of a cleaning that is not done yet."""
 
     bytes: int
-    """The bytes read and written so far."""
 
 
 @slotted
@@ -77,7 +77,7 @@ class CleanDone:
     """A cleaning succeeded."""
 
     end_offset: int
-    """The offset below which the log is clean."""
+    """The offset up to which the log is clean."""
     bytes_read: int = 0
     bytes_written: int = 0
     records_read: int = 0
@@ -85,12 +85,12 @@ class CleanDone:
     tombstones_kept: int = 0
     keys: int = 0
     milliseconds: int = 0
-    """The duration in the cleaner process, including waits for the throttle."""
+    """The duration in the cleaner process in ms, including waits for the throttle."""
 
 
 @slotted
 class CleanFailed:
-    """A cleaning failed; the groups that were sent before the failure remain valid."""
+    """A cleaning failed. The groups of segments that were sent before the failure remain valid."""
 
     reason: str
 
@@ -106,21 +106,18 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def encode_job(job: CleanJob) -> bytes:
-    """Returns the job as one line."""
     return json.dumps(asdict(job)).encode() + b"\n"
 
 
 def encode_producers(producers: Mapping[int, tuple[int, int]]) -> bytes:
-    """Returns some of the producers as one line. After the last such line, a line without producers
-    follows."""
+    """Encodes a part of the producers as one line. After the last such line, a line without
+    producers follows."""
     return json.dumps(producers).encode() + b"\n"
 
 
 def decode_job(line: bytes, following: Iterable[bytes] = ()) -> CleanJob:
-    """Returns the job in ``line``, with the producers of the following lines.
-
-    Raises ValueError and TypeError.
-    """
+    """Decodes the job in ``line``, with the producers of the following lines. Raises ValueError and
+    TypeError."""
     fields: dict[str, Any] = json.loads(line)
     job = CleanJob(**(fields | {"producers": _producers(fields["producers"])}))
     for some in map(json.loads, following):
@@ -135,11 +132,10 @@ def _producers(fields: dict[str, list[int]]) -> dict[int, tuple[int, int]]:
 
 
 def encode_answer(answer: Answer) -> bytes:
-    """Returns an answer as one line."""
     return json.dumps({_NAMES[type(answer)]: asdict(answer)}).encode() + b"\n"
 
 
 def decode_answer(line: bytes) -> Answer:
-    """Returns the answer in a line. Raises ValueError, KeyError and TypeError."""
+    """Decodes the answer in a line. Raises ValueError, KeyError and TypeError."""
     [(name, fields)] = json.loads(line).items()
     return _KINDS[name](**fields)

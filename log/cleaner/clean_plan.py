@@ -1,4 +1,4 @@
-"""Computes which part of a log to clean, from the properties of its segments and without I/O.
+"""Decides which part of a log to clean, from the properties of its segments and without I/O.
 
 A log is clean below the *first dirty offset*, at which the last cleaning ended, and dirty from this
 offset to the log end. Only whole segments before the active segment are cleaned.
@@ -15,7 +15,8 @@ from log.segment import RELATIVE_OFFSET_MAX
 
 
 class SegmentFacts(NamedTuple):
-    """The properties of a segment that planning uses; sizes in bytes, time in wall milliseconds."""
+    """The properties of a segment that planning uses. Sizes are in bytes, the time is wall
+    milliseconds."""
 
     base_offset: int
     size: int
@@ -29,18 +30,18 @@ class Cleanable(NamedTuple):
 
     first_dirty_offset: int
     end_offset: int
-    """Records at or above this offset may not be cleaned; equal to the first dirty offset if no
-    record may be cleaned."""
+    """Records at or above this offset must not be cleaned now. The value equals the first dirty
+    offset if no record may be cleaned."""
     clean_bytes: int
     dirty_bytes: int
-    """The bytes of whole segments between the first dirty offset and ``end_offset``."""
+    """The bytes of the whole segments between the first dirty offset and ``end_offset``."""
     overdue: bool
     """Whether a dirty record is older than `max.compaction.lag.ms`."""
 
     @property
     def dirty_ratio(self) -> float:
-        """The dirty share, from 0 to 1, of the bytes that a cleaning would read; 0.0 if there are
-        no bytes."""
+        """The dirty part, from 0 to 1, of the bytes that a cleaning would read; 0.0 if it would
+        read 0 bytes."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
@@ -53,14 +54,15 @@ def cleanable(
     now_ms: int,
     stable: tuple[int, int] = (LONG_MAX, 0),
 ) -> Cleanable:
-    """Computes the cleanable part of a log with ``segments``, of which the last is the active
-    segment.
+    """Computes the cleanable part of a log. The last of ``segments`` is the active segment.
 
-    ``checkpoint`` is the offset at which the last cleaning ended; a checkpoint after the active
+    ``checkpoint`` is the offset at which the last cleaning ended. A checkpoint after the active
     segment's base offset is ignored, as in Kafka. ``stable`` is the first offset of the earliest
-    open transaction, and the number of bytes that precede it in its segment: records from this
-    offset on are cleaned after the transaction ends. A segment whose newest record is younger than
-    `min.compaction.lag.ms` is not cleaned yet, nor are the segments after it.
+    open transaction, and the number of bytes that precede it in its segment. Records from this
+    offset on are cleaned after the transaction ends.
+
+    A segment whose newest record is younger than `min.compaction.lag.ms` is not cleaned yet, nor
+    are the segments after it.
     """
     active = segments[-1]
     first_dirty = log_start_offset if checkpoint is None else max(checkpoint, log_start_offset)
@@ -90,12 +92,9 @@ def cleanable(
 def changes_in_ms(
     segments: Sequence[SegmentFacts], first_timestamp_ms: int, config: LogConfig, now_ms: int
 ) -> int | None:
-    """Returns the milliseconds after which the result of `cleanable` changes without a change of
-    the log; None if it never does.
-
-    ``first_timestamp_ms`` is the first timestamp of the active segment; -1 if the segment has no
-    record.
-    """
+    """Returns the milliseconds after which the result of `cleanable` changes even if the log does
+    not change; None if the result does not change. ``first_timestamp_ms`` is the first timestamp of
+    the active segment; -1 if the segment has no record."""
     *closed, _ = segments
     times = [each.max_timestamp_ms + config.min_compaction_lag_ms for each in closed]
     times += [each.max_timestamp_ms + config.max_compaction_lag_ms + 1 for each in closed]
@@ -107,10 +106,10 @@ def changes_in_ms(
 def group_segments(
     segments: Sequence[SegmentFacts], end_offset: int, segment_bytes: int, index_bytes: int
 ) -> list[list[int]]:
-    """The base offsets of the segments below ``end_offset``, in groups; each group is merged into
-    one new segment.
+    """Returns groups of segments below ``end_offset``, by their base offsets. Each group is merged
+    into one new segment.
 
-    Adjacent segments are merged as long as the sum of their sizes fits `segment.bytes` and
+    A group has adjacent segments. The sum of the sizes of its segments fits `segment.bytes` and
     `segment.index.bytes`, and their offsets fit the four bytes of index entries. The active
     segment, the last of ``segments``, is never in a group.
     """
@@ -137,15 +136,17 @@ def group_segments(
 
 
 def weighs_too_much(size: int, dirty_bytes: int, live_bytes: int, least_bytes: int) -> bool:
-    """Returns whether the owner of an offsets partition should roll and clean the partition's log
-    now.
+    """Returns whether the leader of a partition of `__consumer_offsets` should roll its log and
+    clean it now.
 
-    ``size`` is the size of the whole log, ``dirty_bytes`` the size of the records since the last
-    cleaning (including the active segment), and ``live_bytes`` an estimate of the size after a
-    cleaning. The dead bytes must be at least the live bytes, and at least ``least_bytes``. The
-    dirty bytes must also be at least ``least_bytes`` and a quarter of the clean bytes. Otherwise
-    records that a cleaning can't remove yet (young tombstones) would cause repeated cleanings
-    without effect.
+    ``size`` is the size of the whole log, and ``dirty_bytes`` the size of the records since the
+    last cleaning, including the active segment. ``live_bytes`` is an estimate of the size after a
+    cleaning.
+
+    The dead bytes must be at least the live bytes, and at least ``least_bytes``. The dirty bytes
+    must also be at least ``least_bytes`` and a quarter of the clean bytes. Otherwise records that a
+    cleaning can't remove yet, such as young tombstones, would cause repeated cleanings without
+    effect.
     """
     dead_bytes = size - live_bytes
     return (

@@ -38,15 +38,14 @@ _OVERHEAD = 12
 _SECTION_BYTES_MAX = 100 * 1024 * 1024
 
 Pace = Callable[[int], None]
-"""A function that is called with the number of bytes just read or written, and waits when the rate
-is exceeded."""
+"""A function that limits the rate of I/O. It is called with the number of bytes just read or
+written, and waits if the rate is exceeded."""
 
 
 class Frame(NamedTuple):
-    """A whole batch: the bytes ``start`` to ``stop`` of ``chunk``, at ``position`` in its file.
-
-    For a message of magic 0 or 1 the fields are as in `protocol.records.stored`.
-    """
+    """A whole batch: the bytes ``start`` to ``stop`` of ``chunk``. ``position`` is the byte
+    position of the batch in its file. For a message of magic 0 or 1 the fields are as in
+    `protocol.records.stored`."""
 
     chunk: bytes
     start: int
@@ -76,10 +75,8 @@ _new_tuple = tuple.__new__
 
 
 def frames(file: File, size: int, pace: Pace, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Frame]:
-    """Yields the batches in the first ``size`` bytes of a segment; checksums are not verified.
-
-    Raises CorruptLog for bytes that can't be a batch.
-    """
+    """Yields the batches in the first ``size`` bytes of a segment. Checksums are not verified.
+    Raises CorruptLog for bytes that can't be a batch."""
     position = 0
     last_offset = -1
     while position < size:
@@ -124,10 +121,11 @@ def _order(frame: Frame, last_offset: int) -> str:
 
 
 def _message_frame(path: str, chunk: bytes, at: int, position: int) -> Frame | None:
-    """Returns the message of magic 0 or 1 at ``at``; None for a batch of magic 2, or if the chunk
-    does not contain the whole message.
+    """Returns the message of magic 0 or 1 at ``at``. Returns None for a batch of magic 2, or if the
+    chunk does not contain the whole message.
 
-    A wrapper's base offset is the offset of its last message, as in a wrapper's `BatchHeader`.
+    The base offset of a wrapper is the offset of its last message, as in the `BatchHeader` of a
+    wrapper.
     """
     left = len(chunk) - at
     if left <= MAGIC_POSITION or chunk[at + MAGIC_POSITION] > 1:
@@ -160,8 +158,8 @@ def _message_frame(path: str, chunk: bytes, at: int, position: int) -> Frame | N
 
 
 def _longer(file: File, chunk: bytes, position: int, size: int) -> int:
-    """The number of bytes to read for a batch that did not fit in the chunk; raises CorruptLog if
-    the file has too few bytes."""
+    """Returns the number of bytes to read for a batch that did not fit in the chunk. Raises
+    CorruptLog if the file has too few bytes."""
     wanted: int = HEADER_BYTES
     if len(chunk) >= HEADER_BYTES:
         wanted = _HEADER.unpack_from(chunk)[1] + _OVERHEAD
@@ -175,8 +173,8 @@ def _longer(file: File, chunk: bytes, position: int, size: int) -> int:
 
 
 def section_of(frame: Frame, path: str) -> bytes:
-    """Returns the uncompressed records section of a batch, after a check of the batch's checksum.
-    Raises CorruptLog."""
+    """Checks the checksum of a batch, and returns its records section, uncompressed. Raises
+    CorruptLog."""
     view = memoryview(frame.chunk)
     actual = crc32c(view[frame.start + _CHECKED_POSITION : frame.stop])
     if actual != frame.crc:
@@ -200,11 +198,11 @@ class Transactions:
 
     def __init__(self) -> None:
         self.first_open: int | None = None
-        """The base offset of the earliest batch whose transaction has no marker yet; None if all
-        transactions have ended."""
+        """The base offset of the earliest batch of an open transaction; None if all transactions
+        have ended."""
         self._aborted: dict[int, list[tuple[int, int]]] = {}
-        """The first offset and the marker's offset of each aborted transaction, ascending, by
-        producer id."""
+        """For each producer id, the aborted transactions in ascending order: the first offset, and
+        the offset of the marker."""
         self._late: set[int] = set()
         """The base offsets of batches that were written after the end of their transaction."""
 
@@ -217,11 +215,11 @@ class Transactions:
         *,
         late_go: bool = False,
     ) -> Transactions:
-        """Reads the headers of segments (file and size, in order). Raises CorruptLog.
+        """Reads the headers of segments, each given as (file, size), in order. Raises CorruptLog.
 
         A transaction without a marker in these segments is open if it begins at or above
-        ``stable_offset``. Otherwise it was aborted if it is in ``ended``, the index of the
-        following segment. With ``late_go`` a batch counts as aborted if it follows a marker of its
+        ``stable_offset``. Otherwise it was aborted if it is in ``ended``, the index of the segment
+        after them. With ``late_go`` a batch counts as aborted if it follows a marker of its
         producer with a higher epoch.
         """
         found = cls()
@@ -257,7 +255,6 @@ class Transactions:
         self._aborted.setdefault(producer_id, []).append((since, marker_offset))
 
     def is_aborted(self, producer_id: int, offset: int) -> bool:
-        """Whether the transactional batch at ``offset`` was aborted."""
         if offset in self._late:
             return True
         spans = self._aborted.get(producer_id)

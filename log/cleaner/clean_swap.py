@@ -1,8 +1,8 @@
-"""Replaces segments by the cleaned segment that was made from them; a crash after any step is safe.
+"""Replaces segments by the cleaned segment that was made from them. A crash after any step is safe.
 
-The decisive step is the rename of the ``.log.cleaned`` file to ``.swap``. Before this step the old
-segments are the log, and opening the log removes the cleaned files. After this step, opening the
-log replaces the old segments by the new segment (leftovers.py).
+The decisive step is the rename of the ``.log.cleaned`` file to ``.swap``. If the broker crashes
+before this step, the old segments are the log, and opening the log removes the cleaned files. After
+this step, opening the log replaces the old segments by the new segment (leftovers.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INDEXES = (INDEX, TIME_INDEX)
 
 def sources_of(log: PartitionLog, group: CleanedGroup) -> list[Segment] | None:
     """Returns the segments from which ``group`` was made; None if the log no longer has all of
-    these segments."""
+    them."""
     found = log.segments.from_offset(group.base_offset)[: len(group.sources)]
     if [segment.base_offset for segment in found] != group.sources or log.active in found:
         return None
@@ -31,11 +31,11 @@ def sources_of(log: PartitionLog, group: CleanedGroup) -> list[Segment] | None:
 
 
 def commit(log: PartitionLog, group: CleanedGroup) -> TransactionIndex:
-    """Renames the cleaned files so that they replace the old files even after a crash. Waits
-    for the disk, so the event loop must not call it; any other thread may.
+    """Renames the cleaned files so that they replace the old files even after a crash. Returns the
+    index of the remaining aborted transactions, for `exchange`. Raises OSError.
 
-    Returns the index of the remaining aborted transactions, for `exchange`. Segments of the log
-    must not be deleted before `exchange` is done. Raises OSError.
+    The function waits for the disk, so the event loop must not call it; any other thread may.
+    Segments of the log must not be deleted between `commit` and the end of `exchange`.
     """
     fs = log.fs
     path = os.path.join(log.directory, file_name(group.base_offset, TXN_INDEX))
@@ -53,12 +53,11 @@ def commit(log: PartitionLog, group: CleanedGroup) -> TransactionIndex:
 def exchange(
     log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment], left: TransactionIndex
 ) -> list[Leaving]:
-    """Put the new segment into the log's list, in the thread of the log's owner; this renames files
-    without fsync.
+    """Puts the new segment into the log's list of segments. Returns the old files, for `discard`.
 
-    ``left`` becomes the new segment's index of aborted transactions. Readers of an old segment can
-    finish. Returns the old files, for `discard`. Raises OSError; after an error the log must be
-    reopened.
+    ``left`` becomes the new segment's index of aborted transactions. The function must run in the
+    thread of the log's owner; it renames files without fsync. Readers of an old segment can finish.
+    Raises OSError; after an error the log must be reopened.
     """
     fs = log.fs
     sources[0].keep_open()  # the new segment takes its file names
@@ -88,19 +87,18 @@ def exchange(
 
 
 def discard(fs: FileSystem, old: Sequence[Leaving], sources: list[Segment]) -> list[Leaving]:
-    """Removes the old files that `exchange` returned, and empties ``sources``, so that only readers
-    still have references to the segments.
+    """Removes the old files that `exchange` returned. Returns the files that can't be removed.
 
-    May run in any thread, because removing and closing a large file may take long. Returns the
-    files that can't be removed.
+    The function empties ``sources``, so that only readers still have references to the segments. It
+    may run in any thread, because the removal of a large file may take long.
     """
     sources.clear()
     return [leaving for leaving in old if leaving.remove(fs) is not None]
 
 
 def abandon(log: PartitionLog, group: CleanedGroup) -> None:
-    """Remove the files of a group whose source segments were deleted during the cleaning. Raises
-    OSError."""
+    """Removes the cleaned files of a group whose source segments were deleted during the cleaning.
+    Raises OSError."""
     for suffix in (*_INDEXES, TXN_INDEX, LOG):
         path = os.path.join(log.directory, file_name(group.base_offset, suffix))
         log.fs.remove(path + CLEANED)

@@ -4,13 +4,15 @@
 old segments into one new segment, whose files end with ``.cleaned``. The owner of the log then
 replaces the old segments (clean_swap.py). Kafka's rules determine the records that are kept:
 
-- the last record of each key is kept; a tombstone is kept for `delete.retention.ms` after the first
-  cleaning that reads it; a record without a key is removed;
-- an unaltered batch keeps its bytes; a batch without records is removed, except the last batch of
-  each producer, which has its sequence, and the last cleaned batch, which has the log end offset;
-- messages of magic 0 and 1 keep their format; the last cleaned message is kept;
-- records of aborted transactions are removed; a marker is removed `delete.retention.ms` after the
-  last record of its transaction. Records from an open transaction on are not cleaned.
+- The last record of each key is kept. A tombstone is kept for `delete.retention.ms` after
+  the first cleaning that reads it. A record without a key is removed.
+- An unaltered batch keeps its bytes. A batch without records is removed, with two
+  exceptions: the last batch of each producer, which has the producer's sequence, and the
+  last cleaned batch, which has the log end offset.
+- Messages of magic 0 and 1 keep their format. The last cleaned message is kept.
+- Records of aborted transactions are removed. A marker is removed `delete.retention.ms`
+  after the last record of its transaction. Records at or above the start of an open
+  transaction are not cleaned.
 """
 
 from __future__ import annotations
@@ -38,22 +40,23 @@ WRITE_BYTES = 1024 * 1024
 
 
 class CleanedSegment(Segment):
-    """A segment that the cleaner is writing. Its file names mark it as a leftover after a crash."""
+    """A segment that the cleaner is writing. Its file names show that it must be removed after a
+    crash."""
 
     __slots__ = ()
 
     def path(self, suffix: str) -> str:
-        """The path of the file with ``suffix``, such as ``00000000000000000000.log.cleaned``."""
         return super().path(suffix) + CLEANED
 
 
 def clean(
     fs: FileSystem, job: CleanJob, emit: Callable[[CleanedGroup], None], pace: Pace | None = None
 ) -> CleanDone:
-    """Does the work of ``job``; ``emit`` gets each group as soon as its files are on the disk.
+    """Does the work of ``job``. ``emit`` gets each group of segments as soon as the files of its
+    new segment are on the disk.
 
-    Raises CorruptLog and OSError. Groups that were emitted before the error remain valid; the next
-    `remove_cleaned` removes other ``.cleaned`` files.
+    Raises CorruptLog and OSError. Groups that were emitted before the error remain valid. The next
+    `remove_cleaned` removes the other ``.cleaned`` files.
     """
     remove_cleaned(fs, job.directory)
     cleaning = _Cleaning(fs, job, pace or _no_pace)
@@ -69,7 +72,6 @@ def clean(
 
 
 def remove_cleaned(fs: FileSystem, directory: str) -> None:
-    """Remove the files of an unfinished cleaning. Raises OSError."""
     for name in fs.list(directory):
         if name.endswith(CLEANED):
             fs.remove(os.path.join(directory, name))
@@ -89,9 +91,9 @@ class _Cleaning:
         self._last_entered = -1
         self._transactions: Transactions | None = None
         self._unended: set[int] = set()
-        """The producers whose current transaction has a copied batch but no marker yet."""
+        """The producers of open transactions with a copied batch; their marker was not read yet."""
         self._ends: set[int] = set()
-        """The offsets of the markers of these transactions, in the group that is being copied."""
+        """Offsets of markers whose transactions have a copied batch, in the current group."""
         self._closed = {
             segment.base_offset: segment.size
             for segment in self.segments[:-1]
@@ -104,7 +106,7 @@ class _Cleaning:
 
     @property
     def transactions(self) -> Transactions:
-        """The transactions of the cleanable segments, which are scanned at the first use."""
+        """The transactions of the cleanable segments. The first use scans these segments."""
         if self._transactions is None:
             active = aborted_in(self.fs, self.job.directory, self.segments[-1].base_offset)
             self._transactions = Transactions.scan(
@@ -118,7 +120,8 @@ class _Cleaning:
     # -- the map
 
     def build_map(self) -> None:
-        """Enters the dirty part's keys, up to the memory limit or an open transaction."""
+        """Enters the dirty part's keys into the map, up to its memory limit or an open
+        transaction."""
         job = self.job
         bases = list(self._closed)
         if bases and bases[0] < job.first_dirty_offset:
@@ -130,7 +133,7 @@ class _Cleaning:
         self._freeze()
 
     def _enter_segment(self, base_offset: int) -> bool:
-        """Enters the keys of a segment; returns False if the map ends within the segment."""
+        """Enters the keys of a segment. Returns False if the map must end within the segment."""
         file, size = self._open(base_offset)
         for frame in frames(file, size, self.pace):
             if frame.last_offset < self.job.first_dirty_offset:
@@ -175,7 +178,7 @@ class _Cleaning:
     # -- the copy
 
     def copy(self, group: list[int]) -> int:
-        """Writes the new segment of ``group`` and fsyncs its files; returns the segment's size in
+        """Writes the new segment of ``group`` and fsyncs its files. Returns the segment's size in
         bytes."""
         job = self.job
         cleaned = CleanedSegment(
@@ -198,8 +201,8 @@ class _Cleaning:
         return cleaned.size
 
     def _write_aborted(self, cleaned: CleanedSegment, group: list[int]) -> None:
-        """Write the new segment's index of aborted transactions. It has only transactions with a
-        batch in the new segment."""
+        """Writes the new segment's index of aborted transactions. The index has only transactions
+        with a batch in the new segment."""
         kept = [
             entry
             for base in group
@@ -238,7 +241,6 @@ class _Cleaning:
                     yield clean_batch.empty(frame)
 
     def _clean_batch(self, frame: Frame, path: str) -> bytes | None:
-        """Returns the batch without superseded records; None if no record is kept."""
         job = self.job
         if frame.base_offset >= self.done.end_offset:
             return self._whole(frame)
@@ -263,7 +265,6 @@ class _Cleaning:
         return self._clean_dirty(frame, path)
 
     def _clean_dirty(self, frame: Frame, path: str) -> bytes | None:
-        """Cleans a batch of the dirty part; the map has the offsets of live records."""
         base = frame.base_offset
         live = self.map.live_in(base, frame.last_offset)
         if not live:
@@ -277,7 +278,6 @@ class _Cleaning:
         return self._keep_values(frame, section, set(live))
 
     def _clean_old(self, frame: Frame, path: str) -> bytes | None:
-        """Cleans a batch of the clean part: a record is kept unless the map has its key."""
         section = section_of(frame, path)
         keys: dict[bytes, int] = {}
         note_keys(section, frame.record_count, frame.base_offset, keys)
@@ -295,16 +295,16 @@ class _Cleaning:
         return self._keep(frame, section, {offset if offset >= 0 else ~offset for offset in live})
 
     def _keep_values(self, frame: Frame, section: bytes, live: set[int]) -> bytes:
-        """The batch with the records at ``live``, which must not be tombstones."""
+        """Returns the batch with only the records at the offsets ``live``. These records must not
+        be tombstones."""
         batch, kept = clean_batch.thin_plain(frame, section, live)
         self.done.records_kept += kept
         return batch
 
     def _keep(self, frame: Frame, section: bytes, live: set[int]) -> bytes | None:
-        """The batch with the records at ``live``, without expired tombstones.
-
-        A batch with tombstones but without a delete horizon gets a delete horizon.
-        """
+        """Returns the batch with only the records at the offsets ``live``, without expired
+        tombstones; None if no record is kept. If a tombstone is kept and the batch has no delete
+        horizon, the batch gets one."""
         job = self.job
         first = frame.base_offset
         kept = [
@@ -330,7 +330,6 @@ class _Cleaning:
         return thin(frame, section, kept, self._new_horizon_ms if is_new else None)
 
     def _clean_messages(self, frame: Frame, path: str) -> bytes | None:
-        """Clean a message or a wrapper message of magic 0 or 1."""
         messages = messages_of(frame, path)
         if frame.record_count < 0:
             self.done.records_read += len(messages)
@@ -349,7 +348,7 @@ class _Cleaning:
         return clean_batch.message_with(frame, kept) if kept else None
 
     def _is_old(self, message: Record, path: str) -> bool:
-        """Whether a tombstone exceeds `delete.retention.ms`, and is below the snapshot's offset."""
+        """Returns whether a tombstone is expired, and below `CleanJob.keep_tombstones_from`."""
         job = self.job
         time_ms = message.timestamp if message.timestamp >= 0 else self.fs.modified_ms(path)
         return (
@@ -362,8 +361,9 @@ class _Cleaning:
         return self.job.now_ms + self.job.delete_retention_ms
 
     def _clean_marker(self, frame: Frame, path: str, had_records: bool) -> bytes | None:
-        """Cleans a control batch. The batch is kept as long as its transaction ``had_records``, and
-        then for `delete.retention.ms`."""
+        """Cleans a control batch. The marker is kept while its transaction has records
+        (``had_records``), and then for `delete.retention.ms`. Returns None if the marker is
+        removed."""
         if not frame.record_count:
             return None
         if had_records or not frame.attributes & TRANSACTIONAL_BIT:
@@ -384,7 +384,8 @@ class _Cleaning:
         return frame.chunk[frame.start : frame.stop]
 
     def _is_last_of_producer(self, frame: Frame) -> bool:
-        """Returns whether no other batch has the producer's last sequence number or epoch."""
+        """Returns whether this batch has the last sequence number of its producer, or the last
+        epoch if no data batch of the producer is left."""
         if frame.producer_id < 0:
             return False
         known = self.job.producers.get(frame.producer_id)
@@ -396,5 +397,4 @@ class _Cleaning:
         return bool(frame.attributes & CONTROL_BIT) and frame.producer_epoch == epoch
 
 
-def _no_pace(count: int) -> None:
-    """Does not wait: the `Pace` of a cleaning without a limit."""
+def _no_pace(count: int) -> None: ...

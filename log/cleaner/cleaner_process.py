@@ -1,7 +1,7 @@
-"""The cleaner process: it reads jobs from stdin, one per line, and writes its answers to stdout.
+"""The cleaner process. It reads jobs from stdin, one per line, and writes its answers to stdout.
 
-The process writes only ``.cleaned`` files, and exits when stdin is closed, so that it never
-outlives the broker. The broker starts it with ``python -m log.cleaner.cleaner_process``.
+The process writes only ``.cleaned`` files. It exits when stdin is closed, so that it never outlives
+the broker. The broker starts it with ``python -m log.cleaner.cleaner_process``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from log.cleaner.cleaner import clean
 from log.files.filesystem import FileSystem, OsFileSystem
 
 PROGRESS_S = 1.0
-"""The interval in seconds at which the process reports progress."""
 
 
 class Throttle:
-    """Limits the rate of the bytes that are read and written, and emits the progress."""
+    """Limits the rate of the bytes that are read and written, and emits the progress of the
+    cleaning."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Throttle:
         sleep: Callable[[float], None],
     ) -> None:
         self._rate = bytes_per_second
-        """The limit in bytes per second; 0: no limit."""
+        """The limit in bytes per second; 0 for no limit."""
         self._emit = emit
         self._clock = clock
         self._sleep = sleep
@@ -41,7 +41,8 @@ class Throttle:
         self._bytes = 0
 
     def __call__(self, count: int) -> None:
-        """Waits until the rate allows ``count`` more bytes."""
+        """Counts ``count`` bytes, and waits until the rate of all counted bytes is below the
+        limit."""
         self._bytes += count
         while True:
             now = self._clock()
@@ -61,7 +62,8 @@ def serve(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> None:
-    """Does the jobs from ``lines`` until an empty line; ``clock`` and ``sleep`` use seconds."""
+    """Does the jobs from ``lines`` until an empty line is read. ``clock`` and ``sleep`` use
+    seconds."""
 
     def emit(answer: Answer) -> None:
         write(encode_answer(answer))
@@ -84,11 +86,9 @@ def _read_into(queue: SimpleQueue[bytes], source: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Does the jobs of the parent process.
-
-    This function is the entry point of the process, so it uses the system's clock, sleep and
-    threads directly, and passes them as arguments to the functions that it calls.
-    """
+    """Does the jobs of the parent process. This function is the entry point of the process. It uses
+    the system's clock, sleep and threads directly, and passes them as arguments to the functions
+    that it calls."""
     queue: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_read_into, args=(queue, sys.stdin.buffer), daemon=True).start()
     out = sys.stdout.buffer

@@ -1,4 +1,5 @@
-"""Reads the keys of a records section, as a table if consecutive records have the same layout.
+"""Reads the keys of a records section. Consecutive records with the same layout (a stretch) are
+read together.
 
 Consecutive records often differ only in their contents (protocol/records/stretch.py). One `struct`
 unpacks such a stretch, and slices of the whole stretch give its offset deltas. This takes a quarter
@@ -20,14 +21,15 @@ _STRETCH_MIN = 8
 _SHAPES_KEPT = 512
 _shapes: dict[tuple[int, int, int], struct.Struct] = {}
 _NULL = 1
-"""The length of a null value, as a varint."""
+"""The length of a null value, encoded as a varint."""
 
 
 def note_keys(section: bytes, count: int, base_offset: int, latest: dict[bytes, int]) -> int:
-    """Enter each record's key and offset into ``latest``; records without a key are skipped.
+    """Enters each record's key and offset into ``latest``. A tombstone's offset is entered as its
+    bitwise complement. Records without a key are skipped.
 
-    The offset of a tombstone is entered as the bitwise complement. Returns the total size of the
-    keys in bytes. Raises CorruptRecords unless ``count`` records fill the section.
+    Returns the total size of the keys in bytes. Raises CorruptRecords unless ``count`` records fill
+    the section.
     """
     position = key_bytes = index = 0
     size = len(section)
@@ -101,11 +103,8 @@ def note_keys(section: bytes, count: int, base_offset: int, latest: dict[bytes, 
 def _take_stretch(
     section: bytes, places: Places, left: int, base_offset: int, latest: dict[bytes, int]
 ) -> int:
-    """Enters the keys of the records that follow the record at ``places`` and have its layout;
-    returns the number of these records.
-
-    At most ``left`` records are read.
-    """
+    """Enters the keys of the records that follow the record at ``places`` and have the same layout,
+    at most ``left`` records. Returns the number of these records."""
     width = places.key_length - places.delta
     stride = places.end - places.length
     if width > 2 or min(left, (len(section) - places.end) // stride) < _STRETCH_MIN:

@@ -1,8 +1,8 @@
 """A map from each key to the offset of its last record in the dirty part of a log.
 
-The map is a dictionary of whole keys, so that two keys are never confused. Its memory is bounded:
-the map ends before a batch that might not fit. A tombstone's offset is stored as its bitwise
-complement.
+The map is a dictionary of whole keys, not of hashes, so that two keys are never confused. Its
+memory is bounded: the map ends before a batch that might not fit. A tombstone's offset is stored as
+its bitwise complement.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from log.cleaner.key_reader import note_keys
 from protocol.records.section import Record
 
 ENTRY_BYTES = 176
-"""The memory in bytes of an entry, without the bytes of its key: slot, key object and offset,
-measured with CPython 3.11."""
+"""The memory of one entry in bytes, without the bytes of the key: dictionary slot, key object and
+offset. Measured with CPython 3.11."""
 
 
 class OffsetMap:
-    """The last offset of each key. The map is built batch by batch in log order, then frozen into
-    columns."""
+    """The offset of the last record of each key. Batches are entered in log order; then the map is
+    frozen into columns."""
 
     def __init__(self, bytes_max: int) -> None:
         self.latest: dict[bytes, int] = {}
@@ -35,7 +35,8 @@ class OffsetMap:
         self._tombstones = array("q")
 
     def has_room(self, section_bytes: int, records: int) -> bool:
-        """Returns whether a batch fits in the memory for any keys; the first batch always fits."""
+        """Returns whether a batch fits in the remaining memory, whatever its keys are. The first
+        batch always fits."""
         return not self.latest or section_bytes + records * ENTRY_BYTES <= self._bytes_left
 
     def add(self, section: bytes, count: int, base_offset: int) -> None:
@@ -50,7 +51,6 @@ class OffsetMap:
         self.records += count
 
     def add_records(self, records: Sequence[Record]) -> None:
-        """Enters the keys of decoded records."""
         latest = self.latest
         for record in records:
             if record.key is not None:
@@ -66,7 +66,7 @@ class OffsetMap:
         return last is None or (last if last >= 0 else ~last) <= offset
 
     def freeze(self) -> None:
-        """Sort the offsets, for `live_in`; records can't be entered afterwards."""
+        """Sorts the offsets, for `live_in`. Afterwards no record can be entered."""
         values = sorted(self.latest.values())
         first_live = bisect_left(values, 0)
         tombstones = [~value for value in values[first_live - 1 :: -1]] if first_live else []
@@ -76,15 +76,14 @@ class OffsetMap:
         self._tombstones = array("q", tombstones)
 
     def live_in(self, first: int, last: int) -> array[int]:
-        """Returns the offsets from ``first`` to ``last`` whose record is the last record of its
-        key."""
+        """Returns the offsets from ``first`` to ``last`` whose records are the last records of
+        their keys."""
         live = self._live
         low = bisect_left(live, first)
         return live[low : bisect_left(live, last + 1, low)]
 
     def tombstones_in(self, first: int, last: int) -> array[int]:
-        """Returns the offsets that `live_in` returns for ``first`` and ``last``, as far as their
-        records are tombstones."""
+        """Returns those offsets of ``live_in(first, last)`` whose records are tombstones."""
         tombstones = self._tombstones
         low = bisect_left(tombstones, first)
         return tombstones[low : bisect_left(tombstones, last + 1, low)]

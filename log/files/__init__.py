@@ -1,1 +1,2 @@
-"""The files of a log, through a file system that is passed in."""
+"""The files of a log, and the interface of the file system through which they are read and
+written."""

@@ -1,4 +1,5 @@
-"""A file that is read only from the page cache, for the event loop, which must not wait."""
+"""A file that is read only from the page cache. It is for the event loop, which must not wait for
+the disk."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from log.files.filesystem import File
 
 
 class CachedFile:
-    """The read methods of a File; a read that would wait for the disk raises NotInMemory."""
+    """The read methods of a `File`, for the event loop. A read that would wait for the disk raises
+    NotInMemory."""
 
     __slots__ = ("_file", "path")
 
@@ -16,7 +18,7 @@ class CachedFile:
         self.path = file.path
 
     def read(self, position: int, length: int) -> bytes | bytearray:
-        """Implements File.read; the bytes must be within the file."""
+        """Implements File.read. The requested bytes must be within the file."""
         data = self._file.read_cached(position, length)
         if data is None or len(data) < length:
             raise NotInMemory

@@ -1,8 +1,8 @@
-"""Keeps the number of open descriptors bounded, for any number of files.
+"""Limits the number of open descriptors, for any number of files.
 
 A broker with ten thousand partitions has tens of thousands of files, and uses few of them at a
-time. The descriptor of a file that was not used recently is closed, and the file is reopened when
-needed. A file whose name will be removed must be kept open (`BoundedFile.keep`), because the file
+time. The descriptor of a file that was not used recently is closed. The file is reopened when it is
+used again. A file whose name will be removed must be kept open (`BoundedFile.keep`), because it
 can't be reopened afterwards.
 """
 
@@ -24,23 +24,21 @@ _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 class OpenFiles:
-    """A set of files of which at most ``limit`` are open, not counting kept files and files that
-    are being read.
+    """A set of files of which at most ``limit`` are open. Kept files and files that are being read
+    do not count.
 
-    The clock algorithm selects the next file to close: it skips each file that was used since the
+    The clock algorithm selects the next file to close. It skips each file that was used since the
     algorithm last reached this file.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = max(1, limit)
         self.lock = Lock()
-        """The lock for opening, closing and renaming files; reads and writes do not acquire the
-        lock."""
+        """The lock for opening, closing and renaming files. Reads and writes do not acquire it."""
         self._clock: deque[ref[BoundedFile]] = deque()
-        """References to the open files, except kept files; some references may be dead."""
+        """References to the open files, except kept files. Some references may be dead."""
 
     def open(self, path: str, create: bool) -> BoundedFile:
-        """Open a file. Raises OSError."""
         with self.lock:
             file = self._open(path, create)
             bounded = BoundedFile(self, path, file)
@@ -48,12 +46,13 @@ class OpenFiles:
         return bounded
 
     def reopen(self, bounded: BoundedFile) -> OsFile:
-        """Reopen a file whose descriptor was closed. Raises OSError."""
+        """Reopens a file whose descriptor was closed. Raises OSError."""
         with self.lock:
             return self.reopen_locked(bounded)
 
     def reopen_locked(self, bounded: BoundedFile) -> OsFile:
-        """Reopens a file like `reopen`, for a caller that has acquired the lock."""
+        """Reopens a file in the same way as `reopen`, for a caller that has already acquired the
+        lock."""
         file = bounded.file
         if file is None:
             file = self._open(bounded.path, False)
@@ -64,7 +63,6 @@ class OpenFiles:
         return file
 
     def count(self) -> int:
-        """The number of open files that could be closed."""
         with self.lock:
             return sum(self._closable(entry) is not None for entry in self._clock)
 
@@ -88,7 +86,6 @@ class OpenFiles:
         return self._with_a_descriptor(lambda: OsFile(path, create))
 
     def _make_room(self, most: int) -> None:
-        """Close files until at most ``most`` are open."""
         clock = self._clock
         passes = 2 * len(clock)
         while len(clock) > most and passes:
@@ -110,11 +107,11 @@ class OpenFiles:
 
 
 class BoundedFile:
-    """A `File` whose descriptor may be closed to save descriptors; the next use reopens the file.
+    """A `File` whose descriptor may be closed to save descriptors. The next use reopens the file.
 
-    A file with data that is not fsynced may temporarily have no descriptor. Linux (since 4.17)
-    reports a failed write-back to the next process that opens the file and calls fsync, so failures
-    are not missed as long as the file's data is in Linux's memory.
+    A file with data that is not fsynced may have no descriptor for a while. If the write-back of
+    this data fails, Linux (since 4.17) reports the failure to the next process that opens the file
+    and calls fsync. Failures are therefore not missed while the file's data is in Linux's memory.
     """
 
     __slots__ = ("__weakref__", "_files", "file", "identity", "kept", "path", "used")
@@ -123,53 +120,44 @@ class BoundedFile:
         self._files = files
         self.path = path
         self.file: OsFile | None = file
-        """The open file; None if the descriptor is closed."""
         self.identity = file.identity()
         self.kept = False
-        """True if the descriptor must stay open as long as this object is referenced."""
+        """True if the descriptor must stay open while this object is referenced."""
         self.used = True
 
     def opened(self) -> OsFile:
-        """Implements File.opened."""
         self.used = True
         file = self.file
         return self._files.reopen(self) if file is None else file
 
     def keep(self) -> None:
-        """Implements File.keep."""
         with self._files.lock:
             self.kept = True
             self._files.reopen_locked(self)
 
     def size(self) -> int:
-        """Implements File.size."""
         return self.opened().size()
 
     def read(self, position: int, length: int) -> bytes:
-        """Implements File.read."""
         self.used = True
         return (self.file or self._files.reopen(self)).read(position, length)
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """Implements File.read_cached. Also returns None if the file would have to be reopened,
+        """Implements File.read_cached. Returns None also if the file would have to be reopened,
         because reopening may wait for the disk."""
         self.used = True
         file = self.file
         return None if file is None else file.read_cached(position, length)
 
     def write(self, position: int, data: Buffer) -> None:
-        """Implements File.write."""
         self.used = True
         (self.file or self._files.reopen(self)).write(position, data)
 
     def truncate(self, size: int) -> None:
-        """Implements File.truncate."""
         self.opened().truncate(size)
 
     def reserve(self, size: int) -> None:
-        """Implements File.reserve."""
         self.opened().reserve(size)
 
     def fsync(self) -> None:
-        """Implements File.fsync."""
         self.opened().fsync()

@@ -1,4 +1,4 @@
-"""A file of the operating system, which is open as long as it is referenced."""
+"""A file of the operating system. Its descriptor is open while the object is referenced."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ _NO_WAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
 
 class OsFile:
-    """An open file, which is closed when the object is no longer referenced."""
+    """A file of the operating system. Its descriptor is closed when the object is no longer
+    referenced."""
 
     __slots__ = ("_descriptor", "_no_wait", "path")
 
     def __init__(self, path: str, create: bool) -> None:
         self._descriptor = -1
         self._no_wait = _NO_WAIT
-        """The flag of reads that do not wait; 0 if the system or the file system can't report
+        """The flag for reads that do not wait; 0 if the system or the file system can't report
         whether data is in memory."""
         self.path = path
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
@@ -30,11 +31,9 @@ class OsFile:
             os.close(self._descriptor)
 
     def size(self) -> int:
-        """Implements File.size."""
         return os.fstat(self._descriptor).st_size
 
     def read(self, position: int, length: int) -> bytes:
-        """Implements File.read."""
         data = os.pread(self._descriptor, length, position)
         if len(data) == length or not data:
             return data
@@ -49,11 +48,9 @@ class OsFile:
         return b"".join(parts)
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """Implements File.read_cached.
-
-        If the file system can't report whether data is in memory (for example tmpfs), all data
-        counts as in memory. ext4, XFS, Btrfs and overlayfs over them can report it.
-        """
+        """Implements File.read_cached. If the file system, for example tmpfs, can't report whether
+        data is in memory, all data counts as in memory. ext4, XFS, Btrfs and overlayfs on top of
+        them can report it."""
         if not self._no_wait:
             return self.read(position, length)
         data = bytearray(length)
@@ -71,7 +68,6 @@ class OsFile:
         return data
 
     def write(self, position: int, data: Buffer) -> None:
-        """Implements File.write."""
         written = os.pwrite(self._descriptor, data, position)
         if written != len(data):
             self._write_rest(position, memoryview(data), written)
@@ -84,7 +80,6 @@ class OsFile:
             written += count
 
     def truncate(self, size: int) -> None:
-        """Implements File.truncate."""
         os.ftruncate(self._descriptor, size)
 
     def reserve(self, size: int) -> None:
@@ -100,17 +95,14 @@ class OsFile:
                 raise OSError(code, os.strerror(code), self.path)
 
     def fsync(self) -> None:
-        """Implements File.fsync."""
         os.fdatasync(self._descriptor)
 
     def identity(self) -> tuple[int, int]:
-        """Returns device and inode, which identify the file."""
         status = os.fstat(self._descriptor)
         return status.st_dev, status.st_ino
 
     def opened(self) -> OsFile:
-        """Implements File.opened."""
         return self
 
     def keep(self) -> None:
-        """Implements File.keep; has no effect, because the descriptor always stays open."""
+        """Implements File.keep. Has no effect, because the descriptor always stays open."""

@@ -1,4 +1,4 @@
-"""The two index files of a segment, ``.index`` and ``.timeindex``, which consist of ascending
+"""The two index files of a segment, ``.index`` and ``.timeindex``. Each consists of ascending
 entries of equal size.
 
 An entry of ``.index`` has 8 bytes: int32 offset relative to the segment's base offset, int32
@@ -9,10 +9,10 @@ An entry of ``.timeindex`` has 12 bytes: int64 timestamp (wall milliseconds), in
 The timestamp is the largest timestamp of all batches up to the offset, and belongs to the batch
 that ends with the offset. Timestamps ascend strictly.
 
-The index of the active segment is kept in memory and written when its segment is rolled or the log
-is closed; after a crash the index is rebuilt from the segment, which recovery reads anyway. The
-index of an older segment is read from its file. Kafka fills the active segment's index files with
-zeros up to `segment.index.bytes`; such padding is dropped on opening.
+The index of the active segment is kept in memory. It is written when the segment is rolled or the
+log is closed. After a crash it is rebuilt from the segment, which recovery reads anyway. The index
+of an older segment is read from its file. Kafka fills the active segment's index files with zeros
+up to `segment.index.bytes`; this padding is dropped on opening.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class IndexFile:
         """The number of entries at which the segment is rolled."""
         self.count = 0
         self._memory: bytearray | None = bytearray()
-        """All entries; None if the entries are read from the file."""
+        """All entries as bytes; None if the entries are read from the file."""
         self._file: File | None = None
         self._file_bytes = -1
         """The size of the file in bytes when it was last read or written; -1 before the first read
@@ -47,7 +47,7 @@ class IndexFile:
         self._unsynced = False
 
     def load(self) -> None:
-        """Loads the entries of the file, which must exist, and drops the padding."""
+        """Loads the entries of the file, which must exist, without the padding."""
         file = self._fs.open(self.path)
         data = file.read(0, file.size())
         size = self.entry_bytes
@@ -60,17 +60,13 @@ class IndexFile:
         self.count = count
 
     def clear(self) -> None:
-        """Drops all entries, so that they can be rebuilt."""
         self._memory = bytearray()
         self.count = 0
         self._changed = True
 
     def entry_at(self, index: int, wait: bool = True) -> bytes | bytearray:
         """Returns the bytes of entry ``index``. The call is safe while another thread stores the
-        index.
-
-        Raises NotInMemory if the read would wait for the disk and ``wait`` is False.
-        """
+        index. If ``wait`` is False, raises NotInMemory instead of waiting for the disk."""
         size = self.entry_bytes
         memory = self._memory
         if memory is not None:
@@ -83,7 +79,6 @@ class IndexFile:
         return CachedFile(file).read(index * size, size)
 
     def add(self, entry: bytes) -> None:
-        """Append an entry."""
         self.resume()
         assert self._memory is not None
         self._memory += entry
@@ -91,7 +86,6 @@ class IndexFile:
         self._changed = True
 
     def cut(self, count: int) -> None:
-        """Drops all entries except the first ``count``."""
         self.resume()
         assert self._memory is not None
         del self._memory[count * self.entry_bytes :]
@@ -99,15 +93,13 @@ class IndexFile:
         self._changed = True
 
     def resume(self) -> None:
-        """Load the entries into memory, so that entries can be added."""
+        """Loads the entries into memory, so that entries can be added."""
         if self._memory is None:
             self.load()
 
     def store(self) -> None:
-        """Write the file, without padding; later reads of entries use the file.
-
-        `fsync` makes the file durable.
-        """
+        """Writes the file, without padding. Later reads of entries use the file. `fsync` makes the
+        file durable."""
         memory = self._memory
         if memory is None:
             return
@@ -122,7 +114,7 @@ class IndexFile:
         self._memory = None
 
     def release(self) -> None:
-        """Frees the memory of an index to which no further entries are added."""
+        """Frees the memory of an index to which no more entries will be added."""
         self.store()
         if not self._unsynced:
             self._file = None
@@ -133,13 +125,11 @@ class IndexFile:
             self._opened().keep()
 
     def rename(self, suffix: str) -> None:
-        """Append ``suffix`` to the file's name."""
         path = self.path
         self._fs.rename(path, path + suffix, self._file)
         self.path = path + suffix
 
     def fsync(self) -> None:
-        """Fsync the file that `store` wrote."""
         file = self._file
         if file is not None and self._unsynced:
             self._unsynced = False
@@ -157,7 +147,6 @@ class IndexFile:
 
     @property
     def size_bytes(self) -> int:
-        """The size of the entries in bytes."""
         return self.count * self.entry_bytes
 
 
@@ -165,24 +154,23 @@ _POSITION_ENTRY = struct.Struct(">ii")
 
 
 class OffsetIndex(IndexFile):
-    """A sparse map from offsets to positions of batches."""
+    """A sparse map from offsets to the positions of batches in the ``.log`` file."""
 
     entry_bytes = _POSITION_ENTRY.size
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry: the batch at ``position`` ends with ``offset``."""
+        """Adds an entry for the batch at ``position``. The batch ends with ``offset``."""
         self.add(_POSITION_ENTRY.pack(offset - self.base_offset, position))
 
     def entry(self, index: int, wait: bool = True) -> tuple[int, int]:
-        """The offset and position of entry ``index``. Raises NotInMemory like `entry_at`."""
+        """Returns the offset and the position of entry ``index``. Raises NotInMemory in the same
+        cases as `entry_at`."""
         relative, position = _POSITION_ENTRY.unpack(self.entry_at(index, wait))
         return relative + self.base_offset, position
 
     def lookup(self, offset: int, wait: bool = True) -> int:
         """Returns the position of the last entry at or below ``offset``; 0 without such an entry.
-
-        Raises NotInMemory, see `entry_at`.
-        """
+        Raises NotInMemory in the same cases as `entry_at`."""
         relative = offset - self.base_offset
         low, high = 0, self.count
         memory = self._memory
@@ -199,11 +187,10 @@ class OffsetIndex(IndexFile):
         return self.entry(low - 1, wait)[1] if low else 0
 
     def around(self, position: int, wait: bool = True) -> tuple[int, int | None]:
-        """Returns the position of the last entry below ``position`` (otherwise 0), and the offset
-        of the first entry at or above ``position`` (otherwise None).
-
-        Raises NotInMemory, see `entry_at`.
-        """
+        """Returns two values for a position in the ``.log`` file: the position of the last entry
+        below ``position`` (0 without such an entry), and the offset of the first entry at or above
+        ``position`` (None without such an entry). Raises NotInMemory in the same cases as
+        `entry_at`."""
         low, high = 0, self.count
         memory = self._memory
         while low < high:
@@ -220,7 +207,7 @@ class OffsetIndex(IndexFile):
         return below, self.entry(low, wait)[0] if low < self.count else None
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries at or above ``offset``."""
+        """Drops the entries at or above ``offset``."""
         count = self.count
         while count and self.entry(count - 1)[0] >= offset:
             count -= 1
@@ -232,8 +219,8 @@ _TIME_ENTRY = struct.Struct(">qi")
 
 
 class TimeIndex(IndexFile):
-    """A sparse map from the largest timestamp so far to the last offset of the batch with this
-    timestamp."""
+    """A sparse index of the largest timestamps. Each entry has the largest timestamp so far, and
+    the last offset of the batch with this timestamp."""
 
     entry_bytes = _TIME_ENTRY.size
 
@@ -242,8 +229,8 @@ class TimeIndex(IndexFile):
         self.full_at -= 1  # one entry is reserved for the largest timestamp, added at the roll
 
     def append(self, timestamp_ms: int, offset: int) -> None:
-        """Adds ``timestamp_ms`` as the largest timestamp so far, if it is larger than the timestamp
-        of the last entry."""
+        """Adds an entry with ``timestamp_ms`` as the largest timestamp so far. Has no effect if the
+        last entry has an equal or larger timestamp."""
         if timestamp_ms < 0:
             return
         self.resume()
@@ -255,17 +242,17 @@ class TimeIndex(IndexFile):
             self.add(_TIME_ENTRY.pack(timestamp_ms, offset - self.base_offset))
 
     def entry(self, index: int) -> tuple[int, int]:
-        """The timestamp and offset of entry ``index``."""
         timestamp_ms, relative = _TIME_ENTRY.unpack(self.entry_at(index))
         return timestamp_ms, relative + self.base_offset
 
     def last(self) -> tuple[int, int]:
-        """The timestamp and offset of the last entry; (-1, base offset) without entries."""
+        """Returns the timestamp and the offset of the last entry; (-1, base offset) without
+        entries."""
         return self.entry(self.count - 1) if self.count else (-1, self.base_offset)
 
     def lookup(self, timestamp_ms: int) -> int:
-        """Returns the offset of the last entry at or below ``timestamp_ms``; otherwise the base
-        offset."""
+        """Returns the offset of the last entry at or below ``timestamp_ms``; the base offset
+        without such an entry."""
         low, high = 0, self.count
         while low < high:
             middle = (low + high) // 2
@@ -276,12 +263,13 @@ class TimeIndex(IndexFile):
         return self.entry(low - 1)[1] if low else self.base_offset
 
     def last_below(self, offset: int) -> tuple[int, int]:
-        """Returns the last entry whose offset is below ``offset``; otherwise (-1, base offset)."""
+        """Returns the last entry whose offset is below ``offset``; (-1, base offset) without such
+        an entry."""
         count = self._count_below(offset)
         return self.entry(count - 1) if count else (-1, self.base_offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries at or above ``offset``."""
+        """Drops the entries at or above ``offset``."""
         count = self._count_below(offset)
         if count < self.count:
             self.cut(count)

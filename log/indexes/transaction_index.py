@@ -1,9 +1,10 @@
 """The aborted transactions whose markers are in one segment: Kafka's ``.txnindex`` file.
 
 An entry has 34 bytes: version, producer id, first offset, offset of the marker, and the last stable
-offset when the marker was written. Entries are in the order of their markers, so the markers'
-offsets ascend. A segment without aborted transactions has no file. The bytes are also kept in
-memory: Fetch needs the transactions that overlap its bytes, and must not wait for the disk.
+offset when the marker was written. Entries are in the order of their markers, so the offsets of the
+markers ascend. A segment without aborted transactions has no file. The bytes of the file are also
+kept in memory: a Fetch needs the aborted transactions in the range that it reads, and must not wait
+for the disk.
 """
 
 from __future__ import annotations
@@ -26,10 +27,9 @@ _FAN_BITS = 3
 
 
 class Aborted(NamedTuple):
-    """An aborted transaction: its first offset and the offset of its marker.
-
-    All transactions that began below ``stable_offset`` had ended when the marker was written.
-    """
+    """An aborted transaction: its first offset, and the offset of its marker in ``last_offset``.
+    ``stable_offset`` is the last stable offset after the marker was written: all transactions that
+    began below it had ended."""
 
     producer_id: int
     first_offset: int
@@ -45,14 +45,12 @@ class TransactionIndex:
     def __init__(self, fs: FileSystem, path: str) -> None:
         self.path = path
         self.unsynced = False
-        """Whether the file has bytes that are not fsynced."""
         self._fs = fs
         self._file: File | None = None
         self._data = bytearray()
-        """The content of the file."""
         self._least: list[array[int]] = []
-        """The smallest first offset of each 8 entries, then of each 8 such groups, and so on. With
-        these offsets a search skips entries."""
+        """The smallest first offset of each 8 entries, then of each 8 such groups, and so on. A
+        search uses these offsets to skip entries."""
 
     def __len__(self) -> int:
         return len(self._data) // _ENTRY.size
@@ -61,10 +59,8 @@ class TransactionIndex:
         return map(Aborted._make, _UNVERSIONED.iter_unpack(bytes(self._data)))
 
     def load(self) -> bool:
-        """Loads the file, which must exist; returns False if a part of the file is invalid.
-
-        In this case the entries before the invalid part are loaded.
-        """
+        """Loads the file, which must exist. Returns False if a part of the file is invalid; then
+        only the entries before this part are loaded."""
         data = read_whole(self._fs, self.path)
         whole = len(data) // _ENTRY.size * _ENTRY.size
         good = last = 0
@@ -77,7 +73,7 @@ class TransactionIndex:
         return good == len(data)
 
     def append(self, aborted: Sequence[Aborted]) -> None:
-        """Append entries to the file. Raises OSError; after an error no entry is added."""
+        """Appends entries to the file. Raises OSError; after an error no entry was added."""
         if self._file is None:
             self._file = self._fs.open(self.path, create=True)
         data = _packed(aborted)
@@ -92,24 +88,20 @@ class TransactionIndex:
             self._data += _ENTRY.pack(_VERSION, *entry)
 
     def cut(self, count: int) -> None:
-        """Drops all entries except the first ``count``.
-
-        If the file can't be truncated, the next entries overwrite the dropped entries.
-        """
+        """Drops all entries except the first ``count``. If the file can't be truncated, later
+        entries overwrite the dropped entries."""
         if count < len(self):
             self._take(self._data[: count * _ENTRY.size])
             self._cut_back()
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries whose markers are at or above ``offset``."""
+        """Drops the entries whose markers are at or above ``offset``."""
         self.cut(self._count_below(offset))
 
     def settle(self, from_offset: int, aborted: Sequence[Aborted]) -> None:
         """Replaces all entries from ``from_offset`` on by ``aborted``, the aborted transactions
-        that were found in the log.
-
-        Errors are not raised, because a lost file only causes a scan at the next start.
-        """
+        that were found in the log. Errors are not raised, because a missing or outdated file only
+        causes a scan at the next start."""
         kept = self._count_below(from_offset) * _ENTRY.size
         data = _packed(aborted)
         if self._data[kept:] == data:
@@ -124,7 +116,6 @@ class TransactionIndex:
                 self._fs.remove(self.path)
 
     def fsync(self) -> None:
-        """Fsync the file."""
         if self.unsynced:
             self.unsynced = False
             try:
@@ -134,16 +125,15 @@ class TransactionIndex:
                 raise
 
     def rename(self, suffix: str) -> None:
-        """Append ``suffix`` to the file's name."""
         self.move(self.path + suffix)
 
     def move(self, path: str) -> None:
-        """Rename the file to ``path``, replacing an existing file."""
+        """Renames the file to ``path``, replacing an existing file."""
         self._fs.rename(self.path, path, self._file)
         self.path = path
 
     def overlapping(self, offset: int, end: int) -> list[Aborted]:
-        """The transactions that end at or above ``offset`` and begin below ``end``."""
+        """Returns the transactions that end at or above ``offset`` and begin below ``end``."""
         found: list[Aborted] = []
         data, count, unpack_from = self._data, len(self), _UNVERSIONED.unpack_from
         index = self._count_below(offset)
@@ -157,7 +147,8 @@ class TransactionIndex:
         return found
 
     def _pass_over(self, index: int, end: int) -> int:
-        """Returns how many entries from ``index`` on are known to begin at or above ``end``."""
+        """Returns the number of entries, from ``index`` on, that a search can skip because they
+        begin at or above ``end``."""
         passed_to = index
         bits = _FAN_BITS
         for least in self._least:
@@ -169,7 +160,6 @@ class TransactionIndex:
         return passed_to - index
 
     def _count_below(self, offset: int) -> int:
-        """Returns the number of markers below ``offset``."""
         data, unpack_from, size = self._data, _MARKER.unpack_from, _ENTRY.size
         low, high = 0, len(self)
         while low < high:
@@ -190,7 +180,7 @@ class TransactionIndex:
             self._least.append(below)
 
     def _note(self, first_offset: int) -> None:
-        """Enter the first offset of the next entry into ``_least``."""
+        """Enters the first offset of a new entry into ``_least``."""
         index = len(self)
         for least in self._least:
             index >>= _FAN_BITS
@@ -217,8 +207,8 @@ def _packed(aborted: Sequence[Aborted]) -> bytes:
 
 
 def aborted_in(fs: FileSystem, directory: str, base_offset: int) -> TransactionIndex:
-    """The aborted transactions whose markers are in a segment, read from the segment's index
-    file."""
+    """Reads the index file of a segment: the aborted transactions whose markers are in the
+    segment."""
     index = TransactionIndex(fs, os.path.join(directory, f"{base_offset:020d}{TXN_INDEX}"))
     if fs.exists(index.path):
         index.load()

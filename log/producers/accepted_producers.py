@@ -1,10 +1,10 @@
-"""The producers of a log, in the state that they will have after the owner has appended its
-accepted records.
+"""The producers of a log, in the state that they will have after the log's owner has appended the
+records that it has accepted.
 
 A shard accepts records during a turn and appends them at the end of the turn. Decisions during the
-turn must consider the accepted records; otherwise an offset commit would be accepted after the
-marker of its transaction (law 13). The state of a producer with accepted records is therefore in
-`AcceptedProducers`, and the state of any other producer in the log.
+turn must consider the accepted records. Otherwise an offset commit would be accepted after the
+marker of its transaction. The state of a producer with accepted records is therefore in
+`AcceptedProducers`. The state of any other producer is in the log.
 """
 
 from __future__ import annotations
@@ -16,28 +16,27 @@ from protocol.records.batch import TRANSACTIONAL_BIT
 
 
 class AcceptedProducers:
-    """The states of producers, including their accepted records."""
+    """The states of producers after all accepted records."""
 
     __slots__ = ("_accepted", "_appended")
 
     def __init__(self, appended: ProducerStates) -> None:
         self._appended = appended
         self._accepted: dict[int, ProducerStates] = {}
-        """The states by producer id; each `ProducerStates` has only the producer of its key."""
+        """For each producer id with accepted records, a `ProducerStates` that has only this
+        producer."""
 
     def of(self, producer_id: int) -> ProducerStates:
-        """Returns the states with which a decision about the producer must be made."""
+        """Returns the states by which a decision about this producer must be made."""
         return self._accepted.get(producer_id, self._appended)
 
     def note(self, producer_id: int, epoch: int, first_offset: int, last_offset: int) -> None:
-        """Records an accepted transactional batch with these offsets."""
         batch = Header(
             0, 0, first_offset, last_offset, -1, TRANSACTIONAL_BIT, -1, producer_id, epoch, 0
         )
         self._own(batch).note(batch)
 
     def end(self, marker: Marker, offset: int) -> None:
-        """Records an accepted marker at ``offset``."""
         self._own(marker).end(Ended(marker, offset, -1))
 
     def _own(self, of: Header | Marker) -> ProducerStates:
@@ -47,5 +46,5 @@ class AcceptedProducers:
         return known
 
     def clear(self) -> None:
-        """Drop the accepted records, because they were appended or will never be appended."""
+        """Drops the accepted records, because they were appended or will never be appended."""
         self._accepted.clear()

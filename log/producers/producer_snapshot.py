@@ -1,7 +1,7 @@
 """Kafka's ``.snapshot`` file: the state of a partition's producers at an offset.
 
-The file has a version, the CRC-32C of the bytes that follow it, a count, and an entry of 46 bytes
-for each producer, with only the producer's last batch.
+The file has a version, the CRC-32C of the bytes after the CRC, a count, and an entry of 46 bytes
+for each producer. An entry has only the last batch of its producer.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _CHECKED_FROM = 6  # the CRC covers the bytes from this position on
 
 
 class ProducerImage:
-    """The producers at the time when the log ended at ``offset``, and the bytes of their snapshot
-    file."""
+    """The producers of a log at the time when the log ended at ``offset``, and the bytes of their
+    snapshot file."""
 
     def __init__(self, offset: int, shards: Sequence[dict[int, State]]) -> None:
         self.offset = offset
@@ -32,7 +32,7 @@ class ProducerImage:
         self._data = bytearray()
 
     def pack(self) -> Iterator[None]:
-        """Build the file's bytes, in short steps."""
+        """Builds the file's bytes, in short steps."""
         count = 0
         data = bytearray(_HEADER.size)
         for piece in pieces(self._shards):
@@ -44,7 +44,7 @@ class ProducerImage:
         self._shards = ()
 
     def data(self) -> bytearray:
-        """Returns the file's bytes; `pack` must have finished. May be called in any thread."""
+        """Returns the file's bytes. `pack` must have finished. May be called in any thread."""
         version, _, count = _HEADER.unpack_from(self._data)
         checksum = crc32c(memoryview(self._data)[_CHECKED_FROM:])
         _HEADER.pack_into(self._data, 0, version, checksum, count)
@@ -79,7 +79,7 @@ def _entries(states: Iterable[tuple[int, State]]) -> bytes:
 
 
 def parse(data: bytes) -> Iterator[tuple[int, State]] | None:
-    """Yields the producer ids and states in a file; returns None for a damaged file."""
+    """Yields the producer ids and states in a file. Returns None for a damaged file."""
     if len(data) < _HEADER.size:
         return None
     version, checksum, count = _HEADER.unpack_from(data)

@@ -1,11 +1,13 @@
 """The producers of a partition: the last five batches of each producer, and its open transaction.
 
-A batch that equals one of the five is a duplicate; the producer gets the offsets of the first
-append. A batch that leaves a gap is rejected with OUT_OF_ORDER_SEQUENCE_NUMBER, a batch of an older
-epoch with INVALID_PRODUCER_EPOCH. An unknown producer (deleted or new) may begin with any sequence,
-as in Kafka since 2.5. A marker ends a transaction; its valid epochs depend on the version of the
-transaction protocol (KIP-890). The state is computed from the log's batches, or from one of Kafka's
-``.snapshot`` files, which are written at a roll and a close, and the batches after it.
+A batch that equals one of these five batches is a duplicate; the producer gets the offsets of the
+first append. A batch that leaves a gap is rejected with OUT_OF_ORDER_SEQUENCE_NUMBER, a batch of an
+older epoch with INVALID_PRODUCER_EPOCH. A producer that is unknown, because it was deleted or is
+new, may begin with any sequence, as in Kafka since 2.5. A marker ends a transaction; the epochs
+that a marker may have depend on the version of the transaction protocol (KIP-890).
+
+The state is computed from the batches of the log, or from one of Kafka's ``.snapshot`` files and
+the batches after it. A snapshot file is written when the log is rolled or closed.
 """
 
 from __future__ import annotations
@@ -48,17 +50,17 @@ _SAMPLE = 4096
 
 
 class Producer(NamedTuple):
-    """The state of a producer: its epoch and the last batches in this epoch, oldest first."""
+    """The state of one producer: its epoch and its last batches in this epoch, the oldest first."""
 
     epoch: int
     batches: list[Appended]
     last_timestamp_ms: int
     coordinator_epoch: int
-    """The highest coordinator epoch of this producer's markers; -1 without markers."""
+    """The highest coordinator epoch in this producer's markers; -1 without markers."""
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record; -1 if unknown."""
+        """The sequence number of the producer's last record; -1 if unknown."""
         return self.batches[-1].last_sequence if self.batches else -1
 
 
@@ -68,10 +70,12 @@ class ProducerStates:
     def __init__(self) -> None:
         self._table = ProducerTable()
         self.open_transactions: OrderedDict[int, int] = OrderedDict()
-        """The first offset of each producer's open transaction, the oldest transaction first."""
+        """For each producer with an open transaction, the first offset of the transaction. The
+        oldest transaction comes first."""
         self.ended: deque[tuple[int, int]] = deque()
-        """The marker's offset and the first offset, ascending, of ended transactions whose markers
-        may be at or above the high watermark; transactions within another one are omitted."""
+        """Ended transactions whose markers may be at or above the high watermark, as (offset of the
+        marker, first offset), ascending. A transaction that lies completely within another one is
+        omitted."""
 
     def __len__(self) -> int:
         return len(self._table)
@@ -83,16 +87,15 @@ class ProducerStates:
 
     @property
     def without_transaction(self) -> int:
-        """The number of producers without an open transaction."""
         return len(self._table) - len(self.open_transactions)
 
     @property
     def are_many(self) -> bool:
-        """Returns whether an iteration over all producers must be split into several steps."""
+        """Returns whether there are so many producers that an iteration over all of them must be
+        split into several steps."""
         return self._table.is_large
 
     def get(self, producer_id: int) -> Producer | None:
-        """The state of a producer, or None."""
         state = self._table.get(producer_id)
         if state is None:
             return None
@@ -100,24 +103,25 @@ class ProducerStates:
         return Producer(state[EPOCH], batches, state[TIMESTAMP], state[COORDINATOR_EPOCH])
 
     def ids(self) -> Iterator[int]:
-        """Yields the producer ids; producers may be added and removed during the iteration."""
+        """Yields the producer ids. Producers may be added and removed during the iteration."""
         for piece in self._table.pieces():
             for producer_id, _ in piece:
                 yield producer_id
 
     def state(self, producer_id: int) -> object:
-        """Returns a token of a producer's state, which differs after a batch or marker."""
+        """Returns an object that represents a producer's state. After a batch or marker of the
+        producer the result is another object, so that a caller can detect a change."""
         return self._table.get(producer_id)
 
     # -- checks before an append
 
     def in_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether this producer has an open transaction in this epoch and partition."""
         state = self._table.get(producer_id)
         return state is not None and state[BEGAN] >= 0 and state[EPOCH] == epoch
 
     def duplicate_of(self, batch: BatchHeader) -> Appended | None:
-        """Returns the batch in the log that ``batch`` repeats, or None."""
+        """Returns the batch in the log that ``batch`` repeats; None if ``batch`` is not a
+        duplicate."""
         producer_id = batch.producer_id
         state = self._table.get(producer_id)
         if state is None or state[EPOCH] != batch.producer_epoch:
@@ -133,11 +137,9 @@ class ProducerStates:
         return None
 
     def check(self, batch: BatchHeader, from_zero: bool = False) -> None:
-        """Raise AppendRefused unless ``batch``, which is not a duplicate, may be appended next.
-
-        With ``from_zero`` an unknown producer must begin with sequence number 0: under TV2 each
-        transaction has a separate epoch.
-        """
+        """Raises AppendRefused unless ``batch``, which is not a duplicate, may be appended next.
+        With ``from_zero`` an unknown producer must begin with sequence number 0: in version 2 of
+        the transaction protocol (KIP-890) each transaction has an epoch of its own."""
         producer_id = batch.producer_id
         state = self._table.get(producer_id) or NEW
         epoch = state[EPOCH]
@@ -168,11 +170,12 @@ class ProducerStates:
     def check_marker(
         self, producer_id: int, epoch: int, coordinator_epoch: int, rules: int
     ) -> None:
-        """Raises AppendRefused unless a marker may end the producer's transaction.
+        """Raises AppendRefused unless a marker may end the producer's transaction. ``rules`` is the
+        version of the transaction protocol.
 
-        With ``rules`` 1 the marker's epoch must be at least the transaction's epoch. With ``rules``
-        2 the marker's epoch must be higher; an equal epoch is accepted only for a repeated marker,
-        without an open transaction, or at the maximum epoch.
+        With version 1 the marker's epoch must be at least the transaction's epoch. With version 2
+        the marker's epoch must be higher. An equal epoch is then accepted only for a repeated
+        marker, without an open transaction, or at the maximum epoch.
         """
         state = self._table.get(producer_id)
         if state is None:
@@ -190,7 +193,7 @@ class ProducerStates:
             )
 
     def trial(self, batches: Sequence[BatchHeader | Header | Marker]) -> ProducerStates:
-        """Returns an independent copy of the states of the producers in ``batches``."""
+        """Returns an independent copy of the states of the producers that occur in ``batches``."""
         trial = ProducerStates()
         for producer_id in {batch.producer_id for batch in batches}:
             state = self._table.get(producer_id)
@@ -201,10 +204,8 @@ class ProducerStates:
     # -- updates by appended batches
 
     def note(self, batch: BatchHeader | Header) -> None:
-        """Applies a data batch of the log.
-
-        A batch of an older epoch, which leaders reject, opens a transaction but keeps the epoch.
-        """
+        """Applies a data batch of the log. A batch of an older epoch opens a transaction but does
+        not change the epoch; leaders reject such batches."""
         producer_id = batch.producer_id
         if producer_id < 0:
             return
@@ -231,7 +232,8 @@ class ProducerStates:
         self._table.put(producer_id, state)
 
     def end(self, ended: Ended) -> None:
-        """Applies a marker, which must already be in the index of aborted transactions."""
+        """Applies a marker. If it aborts a transaction, the transaction must already be in the
+        index of aborted transactions."""
         marker = ended.marker
         producer_id = marker.producer_id
         state = self._table.get(producer_id) or NEW
@@ -248,19 +250,20 @@ class ProducerStates:
             ended_ones.append((ended.offset, began))
 
     def settle(self, high_watermark: int) -> None:
-        """Drop the ended transactions whose markers are below ``high_watermark``."""
+        """Drops the transactions in ``ended`` whose markers are below ``high_watermark``."""
         ended = self.ended
         while ended and ended[0][0] < high_watermark:
             ended.popleft()
 
     def note_epoch(self, producer_id: int, epoch: int) -> None:
-        """Applies a control batch that a cleaner has emptied; its epoch still fences."""
+        """Applies a control batch whose records a cleaner has removed. Its epoch still fences older
+        epochs."""
         state = self._table.get(producer_id) or NEW
         if state[EPOCH] < epoch:
             self._table.put(producer_id, (epoch, *state[TIMESTAMP:FIRST_BATCH]))
 
     def aborted_by(self, batches: Sequence[BatchHeader | Ended]) -> list[Aborted]:
-        """The entries that appending ``batches``, in order, adds to the index of aborted
+        """Returns the entries that an append of ``batches``, in order, adds to the index of aborted
         transactions."""
         opened = self.open_transactions
         begun: dict[int, int] = {}
@@ -288,10 +291,9 @@ class ProducerStates:
     # -- expiry
 
     def expire(self, before_ms: int) -> Iterator[None]:
-        """Removes the producers without a record timestamp at or after ``before_ms``.
-
-        Runs in short steps, between which states may change. Open transactions keep a producer.
-        """
+        """Removes the producers without a record timestamp at or after ``before_ms``. A producer
+        with an open transaction is kept. The generator runs in short steps, between which states
+        may change."""
         for idle in self._idle_since(before_ms):
             for producer_id in idle:
                 self._table.forget(producer_id)
@@ -310,8 +312,9 @@ class ProducerStates:
         """Removes the producers that were idle longest, until about ``keep`` producers are left.
 
         Producers with an open transaction are kept and don't count. The generator runs in short
-        steps, like `expire`, and yields the number of producers that each step removed. The
-        threshold is estimated from a sample of timestamps, so the remaining number is not exact.
+        steps, between which states may change, and yields the number of producers that each step
+        removed. The threshold is estimated from a sample of timestamps, so the remaining number is
+        not exact.
         """
         table = self._table
         surplus = self.without_transaction - keep
@@ -339,7 +342,6 @@ class ProducerStates:
                 yield len(idle)
 
     def clear(self) -> None:
-        """Remove all producers, before the log is read again."""
         self._table.clear()
         self.open_transactions.clear()
         self.ended.clear()
@@ -347,10 +349,8 @@ class ProducerStates:
     # -- snapshots
 
     def last_batches(self) -> Iterator[dict[int, tuple[int, int]]]:
-        """Yields the last offset of data batches (-1 if none) and the epoch, by producer id.
-
-        The result is yielded in pieces, between which the states may change.
-        """
+        """Yields, for each producer id, the last offset of its data batches (-1 if none) and its
+        epoch. The result is yielded in pieces, between which the states may change."""
         for piece in self._table.pieces():
             yield {
                 producer_id: (
@@ -361,18 +361,17 @@ class ProducerStates:
             }
 
     def freeze(self, offset: int) -> ProducerImage:
-        """Returns the current producers, for a log that ends at ``offset``.
-
-        Changes cost slightly more until the caller has written the image and calls `thaw`.
-        """
+        """Returns an image of the current producers, for a log that ends at ``offset``. Until the
+        caller has written the image and calls `thaw`, changes of the states cost slightly more."""
         return ProducerImage(offset, self._table.freeze())
 
     def thaw(self) -> None:
-        """Ends `freeze`, because the frozen states are no longer read."""
+        """Ends the extra cost of `freeze`, because the image is no longer read."""
         self._table.thaw()
 
     def restore(self, data: bytes) -> bool:
-        """Loads a ``.snapshot`` file; returns False, without producers, for a damaged file."""
+        """Loads the content of a ``.snapshot`` file. Returns False, and has no producers, if the
+        file is damaged."""
         self.clear()
         states = parse(data)
         if states is None:

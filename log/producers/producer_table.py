@@ -3,7 +3,7 @@ small dicts.
 
 A tuple is replaced, never changed, so that the whole table can be frozen at once:
 `ProducerTable.freeze` shares the dicts, and a shared dict is copied before its first change. All
-dicts are small, so that a copy or the growth of a dict takes at most a millisecond.
+dicts are small, so that copying or growing a dict takes at most a millisecond.
 """
 
 from __future__ import annotations
@@ -12,25 +12,22 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 State = tuple[int, ...]
-"""Epoch, timestamp of the last batch or marker, highest coordinator epoch, first offset of the open
-transaction; then for each kept batch, the oldest first: first sequence number, last offset delta,
-first offset, timestamp. A number that is not set is -1."""
+"""The state of one producer as numbers: epoch, timestamp of the last batch or marker, highest
+coordinator epoch, first offset of the open transaction. Four numbers follow for each kept batch,
+the oldest first: first sequence number, last offset delta, first offset, timestamp. A number that
+is not set is -1."""
 EPOCH, TIMESTAMP, COORDINATOR_EPOCH, BEGAN, FIRST_BATCH = range(5)
 A_BATCH = 4
 LAST_SEQUENCE, LAST_DELTA, LAST_OFFSET = -4, -3, -2
-"""The indexes of the last batch's fields in a State with at least one batch. LAST_SEQUENCE is the
-sequence number of the batch's first record."""
+"""The indexes of the fields of the last batch in a State with at least one batch. LAST_SEQUENCE is
+the index of the sequence number of the batch's first record."""
 NEW: State = (-1, -1, -1, -1)
-"""The state of an unknown producer."""
 
 SPREAD_ABOVE = 2048
-"""The maximum number of producers in a single dict. A copy of such a dict takes 1 ms."""
+"""The maximum number of producers in one dict. A copy of a dict of this size takes 1 ms."""
 _A_PIECE = 256
-"""The number of producers in a piece.
-
-The number is small because removing the last of a million producers may free all their memory,
-which takes 0.1 ms per MiB.
-"""
+"""The number of producers in a piece of an iteration. It is small because removing the last of a
+million producers may free all their memory, which takes 0.1 ms per MiB."""
 _SHARDS = 257  # a prime, so that ids with distances of a power of two are spread
 
 
@@ -41,7 +38,7 @@ class ProducerTable:
 
     def __init__(self) -> None:
         self._frozen: set[int] = set()
-        """The indexes of the dicts that are shared with a frozen table."""
+        """The indexes of the dicts that are shared with a frozen copy of the table."""
         self._use([{}])
 
     def __len__(self) -> int:
@@ -54,7 +51,6 @@ class ProducerTable:
         return len(self._shards) > 1
 
     def put(self, producer_id: int, state: State) -> None:
-        """Set the state of a producer."""
         shards = self._shards
         index = producer_id % len(shards)
         if self._frozen:
@@ -65,40 +61,37 @@ class ProducerTable:
             self._spread()
 
     def forget(self, producer_id: int) -> None:
-        """Remove a known producer."""
+        """Removes a producer, which must be in the table."""
         index = producer_id % len(self._shards)
         self._thaw(index)
         del self._shards[index][producer_id]
 
     def pieces(self) -> Iterator[list[tuple[int, State]]]:
-        """Yields ids and states, a few at a time; states may change between two pieces."""
+        """Yields ids and states, a few at a time. The states may change between two pieces."""
         return pieces(tuple(self._shards))
 
     def freeze(self) -> Sequence[dict[int, State]]:
-        """Returns the current table, which later changes do not affect. Until `thaw`, changes copy
-        dicts and therefore cost more."""
+        """Returns the current content of the table, which later changes do not affect. Until
+        `thaw`, changes copy dicts and therefore cost more."""
         self._frozen.update(range(len(self._shards)))
         return tuple(self._shards)
 
     def thaw(self) -> None:
-        """Ends `freeze`, because the frozen dicts are no longer read."""
+        """Ends the extra cost of `freeze`, because the frozen dicts are no longer read."""
         self._frozen.clear()
 
     def clear(self) -> None:
-        """Remove all producers."""
         self._frozen.clear()
         self._use([{}])
 
     def _use(self, shards: list[dict[int, State]]) -> None:
-        """Replaces the dicts by ``shards``. A producer is in the dict whose index is the producer
-        id modulo the number of dicts."""
+        """Replaces the dicts by ``shards``. A producer is in the dict with the index producer id
+        modulo number of dicts."""
         self._shards = shards
         few = len(shards) == 1
         self.get: Callable[[int], State | None] = shards[0].get if few else partial(_find, shards)
-        """Returns the state of a producer, or None.
-
-        As long as the table has one dict, this is a single lookup, for the hot path.
-        """
+        """Returns the state of a producer, or None. While the table has only one dict, this is a
+        single lookup, because the function is called for each batch."""
 
     def _thaw(self, index: int) -> None:
         if index in self._frozen:

@@ -1,7 +1,8 @@
-"""Record batches of magic 2: the header, reading, encoding, and changing fields.
+"""Record batches of magic 2: reads headers and records, encodes batches, and changes fields of
+stored batches.
 
 The CRC-32C covers all bytes after it, from the attributes to the end. Base offset, batch length,
-leader epoch and magic precede the CRC and may be changed without a new CRC.
+leader epoch and magic precede the CRC. They can be changed without a new CRC.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ COMMIT = 1
 DECOMPRESSED_BYTES_MAX = 100 * 1024 * 1024
 
 OVERHEAD = 12
-"""The size of base offset and batch length, which the batch length does not include."""
+"""The size in bytes of base offset and batch length. The batch length does not include these bytes.
+"""
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 BEFORE_CRC = struct.Struct(">qiibI")
 """Base offset, batch length, leader epoch, magic, and the CRC of the bytes after it."""
@@ -41,7 +43,7 @@ _MAGIC_POSITION = 16
 _CRC_POSITION = 17
 _CHECKED_POSITION = 21
 _LOW_ATTRIBUTES_POSITION = 22
-"""The position of the attributes' low byte, which has all bits that are used."""
+"""The position of the low byte of the attributes, which has all bits in use."""
 _CHECKED = struct.Struct(">hiqqqhii")
 _EPOCH = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
@@ -56,15 +58,14 @@ TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 _DELETE_HORIZON_BIT = 0x40
 LEADER_EPOCH_MAX = (1 << 31) - 1
-"""The maximum leader epoch: the largest int32."""
 PRODUCER_EPOCH_MAX = (1 << 15) - 1
-"""The maximum producer epoch, which clients never get; only markers that fence a producer use this
-epoch."""
+"""The maximum producer epoch. Clients never get it; only markers that fence a producer use it."""
 
 
 @slotted
 class BatchHeader:
-    """The 61 bytes before a batch's records, and ``position``, its start in the buffer."""
+    """The 61 bytes before the records of a batch. ``position`` is the start of the batch in its
+    buffer."""
 
     base_offset: int
     batch_length: int
@@ -83,46 +84,45 @@ class BatchHeader:
 
     @property
     def compression(self) -> int:
-        """The compression codec, 0 to 7; 5 to 7 are undefined."""
+        """The compression codec, 0 to 7. The values 5 to 7 are undefined."""
         return self.attributes & CODEC_BITS
 
     @property
     def timestamp_type(self) -> int:
-        """CREATE_TIME or LOG_APPEND_TIME."""
         return LOG_APPEND_TIME if self.attributes & LOG_APPEND_BIT else CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch is part of a transaction."""
         return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch is a control batch, such as a marker, which consumers never see."""
+        """True for a control batch, such as a transaction marker. Consumers never see its
+        records."""
         return bool(self.attributes & CONTROL_BIT)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """Wall time in ms from which tombstones and markers in a cleaned batch may be removed,
-        stored in the base timestamp; None if it is not set."""
+        """The wall time in ms from which on tombstones and markers in a cleaned batch may be
+        removed; None if it is not set. It is stored in the base timestamp."""
         return self.base_timestamp if self.attributes & _DELETE_HORIZON_BIT else None
 
     @property
     def last_offset(self) -> int:
-        """Returns the offset of the last record that the batch had when it was first written."""
+        """The offset of the last record that the batch had when it was first written."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record, an int32 that wraps to 0; -1 without sequence
-        numbers."""
+        """The sequence number of the last record, an int32 that wraps to 0; -1 if the batch has no
+        sequence numbers."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
     def size_bytes(self) -> int:
-        """The size of the whole batch."""
+        """The size of the whole batch in bytes."""
         return self.batch_length + OVERHEAD
 
     @property
@@ -136,16 +136,16 @@ class BatchForm(NamedTuple):
 
     compression: int = 0
     compression_level: int | None = None
-    """The compression level; None for the codec's default."""
+    """The compression level; None means the codec's default."""
     attributes: int = 0
-    """The attributes of all batches, without the codec."""
+    """The attributes of every batch, without the bits of the codec."""
 
 
 PLAIN_FORM = BatchForm()
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Read the header of the whole batch at ``position``; its CRC is not checked.
+    """Reads the header of the batch at ``position``, without checking its CRC.
 
     Raises CorruptRecords if the batch is not of magic 2, is shorter than a header or longer than
     the buffer, or has a negative count or last offset delta.
@@ -179,7 +179,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def is_transactional(data: Buffer | None) -> bool:
-    """Whether records begin with a transactional batch; the records are not checked."""
+    """Returns True if the records begin with a transactional batch. The records are not checked."""
     return (
         data is not None
         and len(data) > _LOW_ATTRIBUTES_POSITION
@@ -189,10 +189,10 @@ def is_transactional(data: Buffer | None) -> bool:
 
 
 def iter_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, int]]:
-    """Yields headers and positions of the batches in ``buffer``; raises CorruptRecords unless all
-    are complete.
+    """Yields the header and the position of each batch in ``buffer``. Raises CorruptRecords if a
+    batch is incomplete.
 
-    For the content of a Fetch response, with old formats and an incomplete end, use
+    For the content of a Fetch response, which may have old formats and an incomplete end, use
     `stored.iter_stored`.
     """
     position = 0
@@ -204,7 +204,6 @@ def iter_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, int]]:
 
 
 def section_of(buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """The records section of a batch, decompressed to at most ``limit`` bytes."""
     view = memoryview(buffer)[header.position + HEADER_BYTES : header.end]
     return decompress(header.compression, view, limit)
 
@@ -216,9 +215,10 @@ def records_of(
     *,
     stored_timestamps: bool = False,
 ) -> list[Record]:
-    """The records of a batch; all lengths, counts and offset deltas are checked, but not the CRC.
+    """Returns the records of a batch. Lengths, counts and offset deltas are checked, but not the
+    CRC.
 
-    With log append time every record gets the batch's timestamp, unless ``stored_timestamps``
+    With log append time every record gets the timestamp of the batch, unless ``stored_timestamps``
     requests the timestamps that the producer wrote.
     """
     records = decode_section(
@@ -241,11 +241,10 @@ def validate_batch(
     deep: bool = False,
     limit: int = DECOMPRESSED_BYTES_MAX,
 ) -> None:
-    """Check a batch's CRC and codec; with ``deep``, for a batch from a producer, its count and
-    records too.
+    """Checks the CRC and the codec of a batch. With ``deep``, for a batch from a producer, also
+    checks its count and its records. Raises CorruptRecords.
 
-    Raises CorruptRecords. A batch in a log may have lost records to the cleaner; use ``records_of``
-    to check its records.
+    A batch in a log may have lost records to the cleaner; use ``records_of`` to check its records.
     """
     end = header.position + header.batch_length + OVERHEAD
     actual = crc32c(memoryview(buffer)[header.position + _CHECKED_POSITION : end])
@@ -286,11 +285,11 @@ def encode_batch(
     is_control: bool = False,
     delete_horizon_ms: int | None = None,
 ) -> bytes:
-    """Encode ``records``, whose offsets must ascend, as one batch.
+    """Encodes ``records``, whose offsets must ascend, as one batch.
 
-    By default the base offset and base timestamp are from the first record, and the last offset
-    from the last record. The cleaner passes the values of the batch from which it removes records.
-    With LOG_APPEND_TIME ``max_timestamp`` is the time of the append.
+    By default the base offset and base timestamp are those of the first record, and the last offset
+    is that of the last record. The cleaner passes the values of the batch from which it removes
+    records. With LOG_APPEND_TIME ``max_timestamp`` is the time of the append.
     """
     if base_offset is None:
         base_offset = records[0].offset
@@ -342,9 +341,10 @@ def assemble_batch(
     base_sequence: int = -1,
 ) -> bytes:
     """Encodes a batch from ``section``, the uncompressed records section of ``count`` records.
+    ``attributes`` do not include the codec.
 
-    ``attributes`` do not include the codec. The coordinators use this function for their batches,
-    because it needs only one pack, one checksum and one join.
+    Coordinators use this function for their batches, because it needs only one pack, one checksum
+    and one join.
     """
     if compression:
         section = compress(compression, section, level=compression_level)
@@ -374,7 +374,7 @@ def assemble_batch(
 def patch_offset_and_epoch(
     buffer: bytearray, position: int, base_offset: int, leader_epoch: int
 ) -> None:
-    """Set base offset and leader epoch of the batch at ``position``; the CRC does not cover these
+    """Sets base offset and leader epoch of the batch at ``position``. The CRC does not cover these
     fields."""
     _OFFSET.pack_into(buffer, position, base_offset)
     _EPOCH.pack_into(buffer, position + OVERHEAD, leader_epoch)
@@ -383,9 +383,10 @@ def patch_offset_and_epoch(
 def patch_max_timestamp(
     buffer: bytearray, header: BatchHeader, max_timestamp: int, timestamp_type: int
 ) -> None:
-    """Set the largest timestamp and the timestamp type of the batch of ``header``, and a new CRC.
+    """Sets the largest timestamp and the timestamp type of the batch of ``header``, and updates the
+    CRC.
 
-    Under LOG_APPEND_TIME every record's timestamp is ``max_timestamp``, the time of the append.
+    With LOG_APPEND_TIME ``max_timestamp`` is the time of the append and applies to every record.
     """
     header.attributes &= ~LOG_APPEND_BIT
     if timestamp_type == LOG_APPEND_TIME:

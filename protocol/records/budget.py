@@ -1,8 +1,8 @@
 """Limits the cost of checking the records of one request.
 
-Records may claim or decompress to far more than their size: a hundred kilobytes in gzip may hold a
-hundred megabytes, which may be fifteen million records, or one record with fifty million headers.
-Therefore decompressed bytes are counted, and also elements: records, headers and messages. One
+Records may claim or decompress to far more than their size: a hundred kilobytes in gzip can contain
+a hundred megabytes, which can be fifteen million records, or one record with fifty million headers.
+Therefore a budget counts decompressed bytes and elements: records, headers and messages. One
 `Budget` is for all batches of a request, including damaged batches.
 """
 
@@ -15,12 +15,12 @@ from protocol.records.corrupt import CorruptRecords
 from protocol.slotted import slotted
 
 ELEMENTS_PER_MESSAGE = 4
-"""The number of elements for which a message of magic 0 or 1 counts, because each message is
-checked and parsed separately."""
+"""The number of elements for which a message of magic 0 or 1 counts. A message costs more than a
+record, because each message is checked and parsed separately."""
 
 
 class OverBudget(CorruptRecords):
-    """The remaining budget does not suffice for the records, whose check has therefore stopped."""
+    """The check of records stopped because the remaining budget does not suffice."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, MESSAGE_TOO_LARGE)
@@ -28,23 +28,21 @@ class OverBudget(CorruptRecords):
 
 @slotted
 class Budget:
-    """The remaining budget; each method charges a cost, or raises OverBudget."""
+    """The remaining budget of a request. Each method charges a cost, and raises OverBudget if the
+    budget does not suffice."""
 
     bytes_left: int
-    """The remaining number of decompressed bytes of record sections."""
+    """The number of bytes to which record sections may still be decompressed."""
     elements_left: int
-    """The remaining number of records and headers."""
+    """The number of records and headers that may still be checked."""
     recompressed_left: int
-    """The remaining number of bytes that may be compressed again with the topic's codec."""
+    """The number of bytes that may still be compressed again with the topic's codec."""
 
     def open(
         self, codec: int, data: Buffer, limit: int, magic: int = 2, elements: int = 0
     ) -> Unpacked:
-        """Decompresses ``data`` to at most ``limit`` bytes, and charges for the decompressed bytes,
-        even if ``data`` is damaged.
-
-        ``elements`` is the number of records in ``data``.
-        """
+        """Decompresses ``data`` to at most ``limit`` bytes. Charges for the decompressed bytes,
+        even if ``data`` is damaged. ``elements`` is the number of records in ``data``."""
         left = self.bytes_left
         opened: Unpacked
         if not codec and len(data) <= min(limit, left):
@@ -70,14 +68,14 @@ class Budget:
             raise _over("the decompressed records of the request are too large in total") from None
 
     def take(self, elements: int) -> None:
-        """Charges for records, headers or messages that are checked. A message counts as
+        """Charges for records, headers or messages that are checked. The caller counts a message as
         `ELEMENTS_PER_MESSAGE` elements."""
         self.elements_left -= elements
         if self.elements_left < 0:
             raise _too_many()
 
     def take_recompressed(self, size_bytes: int) -> None:
-        """Charge for bytes that are compressed again."""
+        """Charges for bytes that are compressed again."""
         self.recompressed_left -= size_bytes
         if self.recompressed_left < 0:
             raise _over(

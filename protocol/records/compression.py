@@ -2,13 +2,13 @@
 memory is allocated.
 
 Decompression writes into buffers that grow with the output, and stops one byte above the limit.
-gzip is zlib's; snappy uses xerial's framing (raw snappy is read too); LZ4 uses frames of
-independent blocks; zstd uses zstd frames.
+gzip is zlib's. snappy uses xerial's framing (raw snappy is read too). LZ4 uses frames of
+independent blocks. zstd uses zstd frames.
 
-Other threads run at the same time: the codecs release the GIL while they work. Large output is
-written to a separate memory map (`unpack`), which is never filled or copied as a whole, because
-filling 100 MiB would hold the GIL for some 50 ms. The memory of a map is returned to the system
-when its last reference ends; the memory of a hundred smaller pieces would not be returned.
+The codecs release the GIL while they work, so other threads run at the same time. Large output is
+written to a memory map of its own (`unpack`), which is never filled or copied as a whole, because
+filling 100 MiB would hold the GIL for some 50 ms. The system gets the memory of a map back when its
+last reference ends. It would not get back the memory of a hundred smaller pieces.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from protocol.records.lz4_header import check_lz4_header, old_lz4_header
 from protocol.records.varint import read_bits
 
 Unpacked = bytes | mmap.mmap
-"""Decompressed bytes; large output is a memory map, which is indexed and sliced like bytes."""
+"""Decompressed bytes. Large output is a memory map, which is indexed and sliced like bytes."""
 
 NONE = 0
 GZIP = 1
@@ -55,10 +55,8 @@ _LZ4_LEVEL_MIN = 3
 
 
 def compress(codec: int, data: Buffer, magic: int = 2, level: int | None = None) -> bytes:
-    """Compresses ``data`` in the format of ``codec`` in a batch or message of ``magic``.
-
-    ``level`` is compression.{gzip,lz4,zstd}.level; None is the codec's default.
-    """
+    """Compresses ``data`` with ``codec``, in the format for a batch or message of ``magic``.
+    ``level`` is compression.{gzip,lz4,zstd}.level; None means the codec's default."""
     if codec == NONE:
         return bytes(data)
     if codec == GZIP:
@@ -77,26 +75,27 @@ def compress(codec: int, data: Buffer, magic: int = 2, level: int | None = None)
 
 
 def _lz4_level(level: int | None) -> int:
-    """Returns the LZ4 level. For None and for Kafka's default, 9, this is the level of the fast
-    compressor; otherwise ``level``, for the thorough compressor.
+    """Returns the LZ4 level to use. For None and for Kafka's default, 9, it is the level of the
+    fast compressor.
 
-    The thorough compressor's levels begin at 3, so lower levels are raised to 3.
+    Any other ``level`` selects the thorough compressor. Its levels begin at 3, so lower levels are
+    raised to 3.
     """
     return _LZ4_FAST if level is None or level == _LZ4_LEVEL else max(level, _LZ4_LEVEL_MIN)
 
 
 def decompress(codec: int, data: Buffer, limit: int, magic: int = 2) -> bytes:
-    """Returns the result of `unpack` as one bytes object, even if it is large."""
+    """Decompresses ``data`` like `unpack`, but always returns bytes, even for large output."""
     unpacked = unpack(codec, data, limit, magic)
     return unpacked if isinstance(unpacked, bytes) else unpacked[:]
 
 
 def unpack(codec: int, data: Buffer, limit: int, magic: int = 2) -> Unpacked:
-    """Decompress ``data``, which must be complete and have no further bytes, to at most ``limit``
+    """Decompresses ``data``, which must be complete and have no further bytes, to at most ``limit``
     bytes.
 
-    Raises CorruptRecords for a codec that does not exist in ``magic`` and for damaged data, and
-    DecompressedTooLarge.
+    Raises CorruptRecords for a codec that does not exist in ``magic`` and for damaged data. Raises
+    DecompressedTooLarge if the output has more than ``limit`` bytes.
     """
     if codec == NONE:
         if len(data) > limit:
@@ -120,7 +119,7 @@ def _unknown(codec: int, magic: int) -> CorruptRecords:
 
 
 class DecompressedTooLarge(CorruptRecords):
-    """The data decompresses to more than the limit."""
+    """The decompressed data would have more bytes than the limit."""
 
     def __init__(self, codec: int, limit: int) -> None:
         super().__init__(
@@ -139,12 +138,12 @@ class _Output:
         self._large: mmap.mmap | None = None
 
     def room(self, at_most: int) -> int:
-        """The number of bytes to request next. The limit plus one byte is the most, so that output
-        above the limit is detected."""
+        """Returns the number of bytes to request next. It allows one byte above the limit, so that
+        too large an output is detected."""
         return min(self.limit - self.size + 1, at_most)
 
     def add(self, part: bytes) -> None:
-        """Add the next piece. Raises DecompressedTooLarge."""
+        """Adds the next piece. Raises DecompressedTooLarge."""
         end = self.size + len(part)
         if end > self.limit:
             raise DecompressedTooLarge(self.codec, self.limit)
@@ -162,28 +161,26 @@ class _Output:
         self.size = end
 
     def whole(self) -> Unpacked:
-        """The complete output."""
         if self._large is None:
             return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         return _resized(self._large, self.size)
 
 
 def _room_for(size: int) -> bytearray | mmap.mmap:
-    """Returns a buffer for ``size`` bytes of output: a memory map if the size is above
+    """Returns a buffer for ``size`` bytes of output. It is a memory map if ``size`` is above
     _PIECE_BYTES."""
     return bytearray(size) if size <= _PIECE_BYTES else _map(size)
 
 
 def _written(out: bytearray | mmap.mmap, size: int) -> Unpacked:
-    """Returns the first ``size`` bytes of the buffer ``out``."""
     if isinstance(out, bytearray) or size <= _PIECE_BYTES:
         return bytes(memoryview(out)[:size])
     return _resized(out, size)
 
 
 def _map(size: int) -> mmap.mmap:
-    """Returns a map of zeros that uses no memory until it is written. The map is private, because
-    only private maps may grow."""
+    """Returns a memory map of zeros that uses no memory until it is written. It is private, because
+    only private maps can grow."""
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 

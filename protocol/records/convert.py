@@ -1,8 +1,8 @@
-"""Conversion between message sets and batches, for clients older than Kafka 0.11.
+"""Converts between message sets and batches, for clients older than Kafka 0.11.
 
 Up-conversion: the messages of Produce v0-v2 become one batch. Down-conversion: a response to Fetch
-v0-v3 has no headers, control batches or zstd. Offsets stay the same, and messages of the old format
-are not changed.
+v0-v3 gets no headers, control batches or zstd. Offsets stay the same, and messages that already
+have the old format are not changed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def to_magic2(
     timestamp_type: int = CREATE_TIME,
     compression: int | None = None,
 ) -> bytes:
-    """Convert a message set of magic 0 or 1 to one batch with offsets from 0.
+    """Converts a message set of magic 0 or 1 to one batch with offsets from 0.
 
-    CRCs and inner offsets are checked, and wrappers are decompressed to at most ``limit`` bytes in
-    total. The batch has the set's codec unless ``compression`` is set. Records of magic 0 get
-    NO_TIMESTAMP; with LOG_APPEND_TIME the batch gets ``now_ms`` (wall milliseconds).
+    CRCs and inner offsets are checked. Wrappers are decompressed to at most ``limit`` bytes in
+    total. The batch has the codec of the set unless ``compression`` is given. Records of magic 0
+    get NO_TIMESTAMP. With LOG_APPEND_TIME the batch gets ``now_ms`` (wall milliseconds).
     """
     return batch_of_set(
         read_set(message_set, limit),
@@ -53,7 +53,8 @@ def batch_of_set(
     compression: int | None = None,
     compression_level: int | None = None,
 ) -> bytes:
-    """Convert a decoded message set with at least one record to one batch with offsets from 0."""
+    """Converts a decoded message set, which has at least one record, to one batch with offsets from
+    0."""
     records = [record._replace(offset=i) for i, record in enumerate(decoded.records)]
     if not records:
         raise CorruptRecords("The message set is empty: it can't be converted to a batch.")
@@ -78,7 +79,7 @@ def assemble_set(
     compression_level: int | None = None,
     attributes: int = 0,
 ) -> bytes:
-    """Encodes messages of ``magic`` 0 or 1 from a records section, with the arguments of
+    """Encodes messages of ``magic`` 0 or 1 from a records section of magic 2, with the arguments of
     `assemble_batch`. Raises NoOldForm for zstd."""
     batch = assemble_batch(
         section,
@@ -101,7 +102,7 @@ class Converted(NamedTuple):
 
 
 def needs_conversion(entries: Buffer, magic: int) -> bool:
-    """Whether an entry has a later magic than ``magic``; an incomplete entry does not count."""
+    """Returns True if a complete entry has a later magic than ``magic``."""
     return any(header.magic > magic for header, _ in iter_stored(entries, partial=True))
 
 
@@ -112,13 +113,15 @@ def down_convert(
     *,
     limit: int = DECOMPRESSED_BYTES_MAX,
 ) -> Converted:
-    """Convert a log's entries to message sets of ``magic`` 0 or 1.
+    """Converts the entries of a log to message sets of ``magic`` 0 or 1. Entries whose magic is not
+    above ``magic`` are not changed.
 
-    Messages of ``magic`` or an earlier magic are not changed. A compressed batch or wrapper becomes
-    one wrapper of the same codec, other entries become plain messages; records below
-    ``first_offset`` are omitted. An incomplete entry at the end is ignored. ``limit`` bounds the
-    decompressed bytes of each entry. The result ends before the first batch in zstd. Raises
-    NoOldForm if the result would be empty for this reason, and CorruptRecords for damage.
+    A compressed entry becomes one wrapper of the same codec, an uncompressed entry becomes plain
+    messages. Records below ``first_offset`` are omitted, and so is an incomplete entry at the end.
+    ``limit`` bounds the decompressed bytes of each entry.
+
+    The result ends before the first batch in zstd. Raises NoOldForm if the first batch is in zstd,
+    and CorruptRecords for damage.
     """
     view = memoryview(entries)
     parts: list[Buffer] = []

@@ -8,19 +8,16 @@ from protocol.errors import CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE, Proto
 
 
 class RecordError(NamedTuple):
-    """A record that Produce rejects: its index in the batch, and the reason (sent from Produce v8
-    on)."""
+    """A record that Produce rejects: its index in the batch, and the reason. Responses contain it
+    from Produce v8 on."""
 
     batch_index: int
     message: str
 
 
 class CorruptRecords(ProtocolError):
-    """Record data that is rejected.
-
-    ``error_code`` is Kafka's error code; ``record_errors`` are the invalid records, empty if the
-    whole batch is invalid.
-    """
+    """Record data that is rejected. ``error_code`` is Kafka's error code. ``record_errors`` are the
+    invalid records; it is empty if the whole batch is invalid."""
 
     def __init__(
         self,
@@ -35,7 +32,7 @@ class CorruptRecords(ProtocolError):
 
 
 class NoOldForm(CorruptRecords):
-    """A batch with zstd, which magic 0 and 1 can't represent. Fetch v0-v3 returns the
+    """A batch is compressed with zstd, which magic 0 and 1 do not support. Fetch v0-v3 returns the
     ``error_code``."""
 
     def __init__(self, message: str) -> None:
@@ -43,10 +40,11 @@ class NoOldForm(CorruptRecords):
 
 
 class CorruptStoredRecord(ValueError):
-    """An invalid record in a coordinator's log; each kind of log has a subclass with its message.
+    """An invalid record in a coordinator's log: the log is damaged, or was written by a newer
+    Kafka.
 
-    The log is damaged, or was written by a newer Kafka. ``log_offset`` is below 0 if the record has
-    no offset.
+    Each kind of log has a subclass with its own message. ``log_offset`` is negative if the record
+    has no offset.
     """
 
     def __init__(self, message: str, log_offset: int, reason: str) -> None:

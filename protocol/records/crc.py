@@ -1,4 +1,4 @@
-"""Checksums: CRC-32C of record batches (magic 2), CRC-32 of messages (magic 0 and 1)."""
+"""Checksums: CRC-32C for record batches (magic 2), CRC-32 for messages (magic 0 and 1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from protocol.buffer import Buffer
 
 
 def fallback_crc32c() -> Callable[[Buffer], int]:
-    """CRC-32C (Castagnoli, reflected, RFC 3720) from crcmod, for systems without the C package."""
+    """Returns CRC-32C (Castagnoli, reflected, RFC 3720) from crcmod, for systems without the C
+    package."""
     import crcmod.predefined
 
     checksum = crcmod.predefined.mkPredefinedCrcFun("crc-32c")
@@ -34,11 +35,11 @@ def _fastest_crc32c() -> Callable[[Buffer], int]:
 
 
 def _extension() -> ModuleType | None:
-    """Imports only the C part of the package `crc32c`; returns None if its file is not at the usual
+    """Imports only the C part of the package `crc32c`. Returns None if its file is not at the usual
     path.
 
-    The package itself determines its version at import, and therefore imports email, zipfile and 40
-    more modules, which takes a twentieth of a broker's start.
+    The package itself determines its version when it is imported. For this it imports email,
+    zipfile and 40 more modules, which takes a twentieth of a broker's start.
     """
     package = find_spec("crc32c")
     places = None if package is None else package.submodule_search_locations
@@ -54,5 +55,5 @@ crc32c: Callable[[Buffer], int] = _fastest_crc32c()
 
 
 def crc32(buffer: Buffer) -> int:
-    """CRC-32 (IEEE 802.3, reflected) as an unsigned int."""
+    """Returns the CRC-32 (IEEE 802.3, reflected) as an unsigned int."""
     return zlib.crc32(buffer)

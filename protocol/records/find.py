@@ -25,8 +25,8 @@ from protocol.records.section import NO_TIMESTAMP, wrap_int64
 from protocol.records.varint import read_varint, read_varlong
 
 PASSED_MAX = 1_000_000
-"""The maximum number of records of one batch that are skipped. Skipping so many records takes about
-a second."""
+"""The maximum number of records that are skipped in one batch. Skipping this many takes about a
+second."""
 
 _MESSAGE = struct.Struct(">qiIbb")
 _INT64 = struct.Struct(">q")
@@ -38,18 +38,18 @@ Header = tuple[memoryview, memoryview | None]
 
 
 class Found(NamedTuple):
-    """A record whose bytes are views of its batch."""
+    """A record. Its bytes are views of its batch."""
 
     offset: int
     timestamp: int
-    """The record's timestamp in wall milliseconds; -1 if its format has no timestamps."""
+    """The timestamp of the record in wall milliseconds; -1 if its format has no timestamps."""
     key: memoryview | None
     value: memoryview | None
     headers: list[Header]
-    """The record's first headers, at most ``headers_max`` of `find_record`."""
+    """The first headers of the record, at most the ``headers_max`` that `find_record` received."""
     header_count: int
     size_bytes: int
-    """The size of the decompressed record in the batch."""
+    """The uncompressed size of the record in bytes."""
 
 
 def find_record(
@@ -59,9 +59,10 @@ def find_record(
     headers_max: int,
     limit: int = DECOMPRESSED_BYTES_MAX,
 ) -> Found | None:
-    """The first record at or above ``offset`` in an entry of any magic; None if the entry has none.
+    """Returns the first record at or above ``offset`` in an entry of any magic; None if the entry
+    has no such record.
 
-    The entry's CRC is not checked; at most ``limit`` bytes are decompressed. Raises CorruptRecords,
+    The entry's CRC is not checked. At most ``limit`` bytes are decompressed. Raises CorruptRecords,
     and OverBudget if more than PASSED_MAX records would be skipped.
     """
     entry = memoryview(buffer)[header.position : header.end]
@@ -71,7 +72,7 @@ def find_record(
 
 
 def _opened(data: memoryview, header: BatchHeader, limit: int) -> memoryview:
-    """Returns the decompressed bytes of an entry; uncompressed bytes are not copied."""
+    """Returns the decompressed bytes of an entry. Bytes that are not compressed are not copied."""
     if header.compression == NONE:
         return data
     return memoryview(unpack(header.compression, data, limit, header.magic))
@@ -173,8 +174,8 @@ class _Message(NamedTuple):
 
 
 def _in_messages(entry: memoryview, header: BatchHeader, offset: int, limit: int) -> Found | None:
-    """Searches a plain message or a wrapper for the record. In magic 1 a wrapper's inner offsets
-    are relative."""
+    """Searches the record in a plain message or in a wrapper. In a wrapper of magic 1 the inner
+    offsets are relative."""
     (message,) = _messages(entry)
     if not header.compression:
         return _found(message, message.offset, message.timestamp, offset)

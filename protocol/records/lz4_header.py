@@ -1,9 +1,9 @@
-"""The header of an LZ4 frame: the checks of Java's reader, and the old checksum of magic 0.
+"""Checks the header of an LZ4 frame like Java's reader, and handles the old checksum of magic 0.
 
-A frame starts with its magic, a byte of flags (FLG), a byte of block size (BD), an optional content
-size and the header checksum, the second byte of xxHash32 over FLG to content size. Kafka's first
-LZ4 clients computed the hash over the frame's magic too, and messages of magic 0 still use this
-hash.
+A frame begins with its magic, a byte of flags (FLG), a byte with the block size (BD), an optional
+content size, and the header checksum. The checksum is the second byte of xxHash32 over the bytes
+from FLG to the content size. Kafka's first LZ4 clients included the frame's magic in the hash.
+Messages of magic 0 still use this old checksum.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MASK = 0xFFFFFFFF
 
 
 def xxhash32_short(data: bytes) -> int:
-    """The xxHash32 with seed 0 of fewer than 16 bytes, as an unsigned int."""
+    """Returns the xxHash32 with seed 0 of fewer than 16 bytes, as an unsigned int."""
     assert len(data) < 16
     value = (374761393 + len(data)) & _MASK
     tail = len(data) & ~3
@@ -42,9 +42,10 @@ def old_lz4_header(frame: bytes) -> bytes:
 
 
 def check_lz4_header(data: Buffer, magic: int) -> Buffer:
-    """Check a frame's header like Kafka's Java reader; returns a frame that every library can read.
+    """Checks the header of a frame like Kafka's Java reader. Returns a frame that every library can
+    read.
 
-    For magic 0 the old header checksum is accepted too, and corrected in the result.
+    For magic 0 the function also accepts the old header checksum, and corrects it in the result.
     """
     header = bytes(data[:15])
     if len(header) < 7 or header[:4] != _FRAME_MAGIC:

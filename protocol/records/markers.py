@@ -1,6 +1,7 @@
-"""Markers: the control batches that end a producer's transaction in a partition.
+"""Transaction markers: control batches that end a producer's transaction in a partition.
 
-The record's key has a version and the marker's type, its value a version and the coordinator epoch.
+The key of the record contains a version and the type of the marker. The value contains a version
+and the coordinator epoch.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from protocol.records.batch import (
 from protocol.records.crc import crc32c
 
 MARKER_BYTES = 78
-"""The size of a marker's batch."""
+"""The size of the batch of a marker in bytes."""
 
 _LENGTH = MARKER_BYTES - 12
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _CHECKED = struct.Struct(">hiqqqhii 5s hh B hi x")
-"""The bytes that the CRC covers: the header from the attributes on, then the record (the bytes
-before the key, the key, the length of the value, the value, and a header count of 0)."""
+"""The bytes that the CRC covers: the header from the attributes on, then the record. The record has
+the bytes before the key, the key, the length of the value, the value, and a header count of 0."""
 _BEFORE_KEY = bytes.fromhex("20 00 00 00 08")
-"""The bytes before the key: the record's length, its attributes, two deltas of 0, and the key's
-length. Lengths are zigzag varints."""
+"""The record's bytes before the key: the length of the record, its attributes, two deltas of 0, and
+the length of the key. Lengths are zigzag varints."""
 _VALUE_LENGTH = 2 * _VALUE.size
 
 
@@ -49,10 +50,11 @@ def encode_end_transaction(
     leader_epoch: int = -1,
     timestamp_type: int = CREATE_TIME,
 ) -> bytes:
-    """The control batch that ends a transaction in a partition; ``outcome`` is ABORT or COMMIT.
+    """Returns the control batch that ends a transaction in a partition. ``outcome`` is ABORT or
+    COMMIT.
 
-    All markers have the same layout, so two packs are enough: they take 0.9 us, `encode_batch` 3.3
-    us.
+    All markers have the same layout, so two packs suffice: they take 0.9 us, `encode_batch` takes
+    3.3 us.
     """
     stamped = LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0
     checked = _CHECKED.pack(
@@ -78,8 +80,9 @@ def transaction_end(buffer: Buffer, header: BatchHeader) -> tuple[bool, int] | N
     """Returns whether a control batch is a COMMIT, and its coordinator epoch; None if the batch
     does not end a transaction.
 
-    A control batch does not end a transaction if a cleaner has removed its record, or if the record
-    has another type. The epoch is -1 if the record's value has no epoch. Raises CorruptRecords.
+    A control batch does not end a transaction if the cleaner has removed its record, or if its
+    record has another type. The epoch is -1 if the value of the record contains no epoch. Raises
+    CorruptRecords.
     """
     records = records_of(buffer, header)
     key = records[0].key if records else None

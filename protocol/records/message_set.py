@@ -1,10 +1,10 @@
 """Message sets of magic 0 and 1, for clients older than Kafka 0.11.
 
-A set is a sequence of messages, each with offset, size, CRC-32 of the bytes after it, magic,
-attributes, timestamp (magic 1), and key and value with int32 lengths (-1: null). A compressed set
-is one wrapper message, whose value is a set of plain messages, and whose offset is the offset of
-the last plain message. Inner offsets are absolute in magic 0. In magic 1 they are relative to the
-first inner offset, so that only the wrapper changes when the log assigns offsets.
+A set is a sequence of messages. A message has an offset, a size, the CRC-32 of the bytes after it,
+magic, attributes, a timestamp (magic 1), and a key and a value with int32 lengths (-1: null). A
+compressed set is one wrapper message. Its value is a set of plain messages, and its offset is that
+of the last plain message. Inner offsets are absolute in magic 0. In magic 1 they are relative to
+the first inner offset, so that only the wrapper changes when the log assigns offsets.
 """
 
 from __future__ import annotations
@@ -38,10 +38,8 @@ _LOG_APPEND_BIT = 0x08
 
 @slotted
 class Message:
-    """One entry of a message set, whose CRC was checked; a wrapper if ``compression`` is not 0.
-
-    ``size_bytes`` is the size of the whole entry, including offset and size.
-    """
+    """One entry of a message set, whose CRC was checked. It is a wrapper if ``compression`` is not
+    0. ``size_bytes`` is the size of the whole entry, including offset and size."""
 
     offset: int
     magic: int
@@ -58,7 +56,8 @@ class Message:
 
     @property
     def timestamp_type(self) -> int:
-        """CREATE_TIME or LOG_APPEND_TIME; CREATE_TIME for magic 0, which has no timestamps."""
+        """CREATE_TIME or LOG_APPEND_TIME. It is CREATE_TIME for magic 0, which has no
+        timestamps."""
         if self.magic == 1 and self.attributes & _LOG_APPEND_BIT:
             return LOG_APPEND_TIME
         return CREATE_TIME
@@ -68,8 +67,9 @@ class Message:
 class MessageSet:
     """The content of a message set, with decompressed wrappers.
 
-    ``compression`` is the last wrapper's codec, 0 without a wrapper; ``timestamp_type`` is the last
-    entry's type; ``largest_entry_bytes`` is the original size of the largest entry.
+    ``compression`` is the codec of the last wrapper, 0 without a wrapper. ``timestamp_type`` is
+    that of the last entry. ``largest_entry_bytes`` is the size that the largest entry had before
+    decompression.
     """
 
     records: list[Record]
@@ -78,15 +78,14 @@ class MessageSet:
     timestamp_type: int = CREATE_TIME
     largest_entry_bytes: int = 0
     entries: list[tuple[Message, list[Record]]] = field(default_factory=list)
-    """Each entry with its records, which are also in ``records``."""
+    """Each entry with its records. ``records`` has the same records without the entries."""
 
 
 def iter_messages(buffer: Buffer | mmap.mmap, partial: bool = False) -> Iterator[Message]:
-    """Yields the entries of a message set after a check of their CRC-32; wrappers are not
-    decompressed.
+    """Yields the entries of a message set and checks their CRC-32. Wrappers are not decompressed.
 
-    With ``partial`` an incomplete entry at the end, as in a Fetch response, is omitted; without
-    ``partial`` CorruptRecords is raised for it.
+    An incomplete entry at the end, as in a Fetch response, is omitted with ``partial``. Otherwise
+    it raises CorruptRecords.
     """
     data = buffer if isinstance(buffer, mmap.mmap) else bytes(buffer)
     position = 0
@@ -113,7 +112,7 @@ def iter_messages(buffer: Buffer | mmap.mmap, partial: bool = False) -> Iterator
 
 
 def _message(data: Unpacked, start: int, end: int) -> Message:
-    """Decode the entry from ``start`` to ``end``, which must have at least 26 bytes."""
+    """Decodes the entry from ``start`` to ``end``, which must have at least 26 bytes."""
     offset, size, crc, magic, attributes = _ENTRY.unpack_from(data, start)
     if magic not in (0, 1):
         raise CorruptRecords(f"The message has magic {magic}, but its message set can have 0 or 1.")
@@ -155,8 +154,8 @@ def _bytes(data: Unpacked, position: int, end: int) -> tuple[bytes | None, int]:
 def unwrap(
     message: Message, limit: int = DECOMPRESSED_BYTES_MAX, budget: Budget | None = None
 ) -> list[Record]:
-    """Returns the records of one entry. A plain message is one record; a wrapper is decompressed to
-    at most ``limit`` bytes and has one record per inner message.
+    """Returns the records of one entry: one record for a plain message, and one for each inner
+    message of a wrapper. A wrapper is decompressed to at most ``limit`` bytes.
 
     Offsets in a wrapper must ascend, or all be 0: early clients of magic 1 write zeros, and Kafka
     accepts them. Raises OverBudget if the records exceed ``budget``.
@@ -231,10 +230,9 @@ def read_set(
     partial: bool = False,
     budget: Budget | None = None,
 ) -> MessageSet:
-    """Decode a complete message set; ``limit`` bounds the decompressed bytes of all its wrappers.
-
-    All entries must have the magic of the first entry. Raises OverBudget like `unwrap`.
-    """
+    """Decodes a complete message set, whose entries must all have the same magic. ``limit`` bounds
+    the decompressed bytes of all its wrappers together. Raises OverBudget if the records exceed
+    ``budget``."""
     result = MessageSet([])
     room = limit
     for index, message in enumerate(iter_messages(buffer, partial)):
@@ -260,7 +258,7 @@ def read_set(
 def decode(
     buffer: Buffer, limit: int = DECOMPRESSED_BYTES_MAX, *, partial: bool = False
 ) -> list[Record]:
-    """The records of a message set, decoded by ``read_set``."""
+    """Returns the records of a message set, decoded by ``read_set``."""
     return read_set(buffer, limit, partial=partial).records
 
 
@@ -273,10 +271,10 @@ def encode(
     timestamp_type: int = CREATE_TIME,
     append_time: int | None = None,
 ) -> bytes:
-    """Encode records, whose offsets must ascend, as plain messages or as one wrapper message.
+    """Encodes records, whose offsets must ascend, as plain messages or as one wrapper message.
 
-    ``append_time`` is the wrapper's timestamp with LOG_APPEND_TIME, by default the largest
-    timestamp of the records. Magic 0 and 1 have no headers, so headers are omitted.
+    With LOG_APPEND_TIME ``append_time`` is the timestamp of the wrapper, by default the largest
+    timestamp of the records. Headers are omitted, because magic 0 and 1 have none.
     """
     flag = _LOG_APPEND_BIT if magic == 1 and timestamp_type == LOG_APPEND_TIME else 0
     if not compression:
@@ -293,7 +291,7 @@ def encode(
 
 
 def with_offsets(data: Buffer, counts: Sequence[int]) -> bytearray:
-    """Returns the set with offsets from 0; ``counts`` has the number of records of each message."""
+    """Returns the set with offsets from 0. ``counts`` has the number of records of each message."""
     out = bytearray(data)
     position = offset = 0
     for count in counts:
@@ -305,10 +303,11 @@ def with_offsets(data: Buffer, counts: Sequence[int]) -> bytearray:
 
 
 def placed(data: Buffer, base_offset: int, append_time: int | None = None) -> bytearray:
-    """Adds ``base_offset`` to the offsets of a checked set, which count from 0.
+    """Adds ``base_offset`` to the offsets of a checked set, whose offsets begin at 0.
 
     A wrapper of magic 0 is encoded again, because its inner offsets are absolute. With
-    ``append_time`` messages of magic 1 get this time and LOG_APPEND_TIME. Raises CorruptRecords.
+    ``append_time``, messages of magic 1 get this timestamp and the type LOG_APPEND_TIME. Raises
+    CorruptRecords.
     """
     view = memoryview(data)
     out = bytearray()
@@ -333,7 +332,7 @@ def placed(data: Buffer, base_offset: int, append_time: int | None = None) -> by
 
 
 def _stamp(out: bytearray, at: int, attributes: int, append_time: int) -> None:
-    """Sets the append time in the last message of ``out``, a message of magic 1 that begins at
+    """Sets the append time in the last message of ``out``, which has magic 1 and begins at
     ``at``."""
     out[at + _CHECKED_POSITION + 1] = (attributes | _LOG_APPEND_BIT) & 0xFF
     _INT64.pack_into(out, at + _ENTRY.size, append_time)

@@ -1,8 +1,9 @@
-"""Validation of produced records, before anything is appended.
+"""Validates produced records before anything is appended.
 
-The order of checks is Kafka's: the rules of the request's version, then the length, size and CRC of
-each batch, then its header, then its records. Kafka drops bytes after the last complete batch and
-answers success. Muster rejects such bytes, because only complete batches may be acknowledged.
+The order of checks is Kafka's: first the rules of the request's version, then the length, size and
+CRC of each batch, then its header, then its records. Kafka drops bytes after the last complete
+batch and answers success. Muster rejects such bytes, because only complete batches may be
+acknowledged.
 """
 
 from __future__ import annotations
@@ -47,17 +48,14 @@ from protocol.records.produce_sets import store_as_set, take_set
 from protocol.records.section import CheckedSection, check_section, decode_section
 
 REQUEST_RATIO = 16
-"""The limit of decompressed record bytes per byte of the request, whatever the request's size."""
+"""The number of decompressed record bytes that are allowed for each byte of the request."""
 REQUEST_BYTES_PER_ELEMENT = 64
-"""The number of decompressed bytes for which one record or header is allowed: 100 MiB may have 1.6
-million records and headers."""
+"""The number of decompressed bytes for which one record or header is allowed. 100 MiB may contain
+1.6 million records and headers."""
 
 SMALL_BUDGET = (1 << 20, 4096, 1 << 15)
-"""The `Budget` of records that are checked directly in the event loop; such a check takes at most
-some 5 ms.
-
-The budget is enough for an uncompressed batch of the default max.message.bytes.
-"""
+"""The `Budget` of records that are checked directly in the event loop. Such a check takes at most
+about 5 ms. The budget suffices for an uncompressed batch of the default max.message.bytes."""
 
 _MAGIC_POSITION = 16
 _SMALLEST_ENTRY_BYTES = 26  # a message of magic 0 with null key and value
@@ -67,9 +65,9 @@ _NO_MAGIC = -1
 def request_budget(size_bytes: int) -> Budget:
     """Returns the budget for all records of a request of ``size_bytes``.
 
-    A small request may cost as much as a single batch of the maximum size, a large request as much
-    as well-compressed text. A check of one mebibyte takes some 3 ms; additional costs are counted
-    as elements.
+    A small request may cost as much as a single batch of the maximum size. A large request may cost
+    as much as well-compressed text of its size. Checking one mebibyte takes about 3 ms; additional
+    costs are counted as elements.
     """
     opened = max(DECOMPRESSED_BYTES_MAX, REQUEST_RATIO * size_bytes)
     return Budget(opened, opened // REQUEST_BYTES_PER_ELEMENT, opened)
@@ -82,11 +80,12 @@ def analyse(
     rules: ProduceRules = DEFAULT_RULES,
     budget: Budget | None = None,
 ) -> Produced:
-    """Validate the records of one partition of a Produce request of ``api_version``.
+    """Validates the records of one partition of a Produce request of ``api_version``. ``now_ms`` is
+    wall time in milliseconds.
 
-    ``now_ms`` is wall time in milliseconds. Raises CorruptRecords with Kafka's error code and, for
-    single invalid records, their indexes. Raises the subclass OverBudget if the records exceed
-    ``budget``, which is by default the budget of a request.
+    Raises CorruptRecords with Kafka's error code and, for single invalid records, their indexes.
+    Raises its subclass OverBudget if the records exceed ``budget``, which is by default the budget
+    of a request of this size.
     """
     if budget is None:
         budget = request_budget(0)
@@ -140,7 +139,7 @@ def _of_no_batch(size: int, magic: int, api_version: int) -> CorruptRecords:
 
 
 def _checked_headers(data: Buffer, api_version: int, rules: ProduceRules) -> list[BatchHeader]:
-    """Checks that the API version allows the number of batches, then checks size, CRC and header of
+    """Checks that the API version allows the number of batches. Then checks size, CRC and header of
     each batch. Returns the headers."""
     headers = []
     position = 0
@@ -177,7 +176,8 @@ def _checked_headers(data: Buffer, api_version: int, rules: ProduceRules) -> lis
 
 
 def _bad_header(header: BatchHeader) -> CorruptRecords:
-    """Returns the error for a header that has a valid CRC but is forbidden for clients."""
+    """Returns the error for a header that has a valid CRC, but values that clients must not
+    send."""
     count = header.record_count
     if header.base_offset:
         problem = f"The base offset of an appended batch must be 0, not {header.base_offset}."
@@ -201,7 +201,7 @@ def _bad_header(header: BatchHeader) -> CorruptRecords:
 def _check_records(
     data: Buffer, headers: list[BatchHeader], now_ms: int, rules: ProduceRules, budget: Budget
 ) -> Produced:
-    """Check every record, and apply the topic's settings to the batches."""
+    """Checks every record, and applies the topic's settings to the batches."""
     changed: list[bytearray | None] = []
     view = memoryview(data)
     for header in headers:
@@ -244,7 +244,7 @@ def _check_times(
     now_ms: int,
     rules: ProduceRules,
 ) -> None:
-    """Check the times of a batch's records against the topic's bounds."""
+    """Checks the timestamps of a batch's records against the topic's bounds."""
     if has_time_bounds(rules) and not in_bounds(checked, now_ms, rules):
         records = decode_section(
             section, header.record_count, 0, header.base_timestamp, header.last_offset_delta

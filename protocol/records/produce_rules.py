@@ -1,4 +1,4 @@
-"""The rules for produced records of any format, which follow from the topic's settings."""
+"""The rules for produced records of any format. The topic's settings determine the rules."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ _INT64_MIN = -(1 << 63)
 _INT64_MAX = (1 << 63) - 1
 
 RECORD_ERRORS_MAX = 100
-"""The maximum number of invalid records that one response reports; a batch may have a million
+"""The maximum number of invalid records that one response reports. A batch may have a million
 invalid records, each with a message."""
 
 
 @slotted(frozen=True)
 class ProduceRules:
-    """The topic's and broker's settings for validation, in Kafka's units.
+    """The settings of topic and broker for validation, in Kafka's units.
 
-    ``compression`` is a codec; None means ``producer``. ``compression_level`` is the level of the
-    codec; None means its default. The two timestamp bounds are None for Kafka's default, the
-    largest long.
+    ``compression`` is a codec; None means ``producer``. ``compression_level`` None means the
+    codec's default. The two bounds of timestamps are None for Kafka's default, the largest long.
     """
 
     max_message_bytes: int = 1048588
@@ -49,18 +48,17 @@ class Produced:
     """Validated records that can be appended: batches of magic 2 whose base offsets are still 0, or
     a message set of the topic's older magic with offsets from 0.
 
-    ``data`` is the request's own bytes if no change was necessary; ``batches`` are the headers in
-    ``data``, empty if an old client sent an empty set.
+    ``data`` is the request's own bytes if no change was necessary. ``batches`` are the headers in
+    ``data``; empty if an old client sent an empty set.
     """
 
     data: Buffer
     batches: list[BatchHeader]
     converted: int = 0
-    """The number of records that were converted to the format of ``data``."""
+    """The number of records that were converted to another magic."""
 
 
 def too_large(size_bytes: int, rules: ProduceRules) -> CorruptRecords:
-    """The error for a batch or message above max.message.bytes."""
     return CorruptRecords(
         f"The record batch of {size_bytes} bytes exceeds max.message.bytes,"
         f" {rules.max_message_bytes}.",
@@ -69,27 +67,28 @@ def too_large(size_bytes: int, rules: ProduceRules) -> CorruptRecords:
 
 
 def check_size(size_bytes: int, rules: ProduceRules) -> None:
-    """Raise CorruptRecords for a batch or message above max.message.bytes."""
+    """Raises CorruptRecords for a batch or message above max.message.bytes."""
     if size_bytes > rules.max_message_bytes:
         raise too_large(size_bytes, rules)
 
 
 def without_keys(indexes: Sequence[int]) -> CorruptRecords:
-    """The error for records without a key, at ``indexes``, in a compacted topic."""
+    """Returns the error for records without a key in a compacted topic. ``indexes`` are the indexes
+    of these records."""
     why = "Compacted topic cannot accept message without key."
     errors = [RecordError(index, why) for index in indexes[:RECORD_ERRORS_MAX]]
     return refused_records(errors, INVALID_RECORD, len(indexes))
 
 
 def append_time_from_client(count: int) -> CorruptRecords:
-    """The error for ``count`` records that claim to have log append time."""
+    """Returns the error for ``count`` records that claim to have log append time."""
     why = "Invalid timestamp type: only the broker sets LogAppendTime."
     errors = [RecordError(index, why) for index in range(min(count, RECORD_ERRORS_MAX))]
     return refused_records(errors, INVALID_TIMESTAMP, count)
 
 
 def has_time_bounds(rules: ProduceRules) -> bool:
-    """Whether a record can be rejected for its timestamp."""
+    """Returns True if the settings can reject a record for its timestamp."""
     return rules.timestamp_type == CREATE_TIME and (
         rules.timestamp_before_max_ms is not None or rules.timestamp_after_max_ms is not None
     )
@@ -104,13 +103,14 @@ def _bounds(now_ms: int, rules: ProduceRules) -> tuple[int, int]:
 
 
 def in_bounds(checked: CheckedSection, now_ms: int, rules: ProduceRules) -> bool:
-    """Whether all timestamps of a section are within the topic's bounds around ``now_ms``."""
+    """Returns True if all timestamps of a section are within the topic's bounds around
+    ``now_ms``."""
     low, high = _bounds(now_ms, rules)
     return low <= checked.min_timestamp and checked.max_timestamp <= high
 
 
 def check_times(timestamps: Sequence[int], now_ms: int, rules: ProduceRules) -> None:
-    """Raise CorruptRecords with the index of each timestamp outside the bounds; -1 is always
+    """Raises CorruptRecords with the index of each timestamp that is out of bounds. -1 is always
     valid."""
     low, high = _bounds(now_ms, rules)
     blamed = [
@@ -127,7 +127,7 @@ def check_times(timestamps: Sequence[int], now_ms: int, rules: ProduceRules) -> 
 
 
 def refused_records(errors: list[RecordError], error_code: int, count: int) -> CorruptRecords:
-    """Returns the error for ``count`` invalid records, of which ``errors`` has the first. As in
-    Kafka, the message names three records."""
+    """Returns the error for ``count`` invalid records. ``errors`` describes the first of them. As
+    in Kafka, the message names three records."""
     shown = "; ".join(f"record {index}: {why}" for index, why in errors[:3])
     return CorruptRecords(f"{count} records are rejected. {shown}", error_code, tuple(errors))

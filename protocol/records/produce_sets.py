@@ -1,8 +1,8 @@
-"""Produce of old message sets: from an old client, or for a topic that stores old message sets.
+"""Validates produced message sets, from old clients and for topics that store an old format.
 
-Records with the topic's magic (`ProduceRules.magic`) are stored unchanged; other records are
-converted once. Old formats have no producer ids, transactions, headers or zstd: a batch that has
-one of these is rejected.
+Records with the topic's magic (`ProduceRules.magic`) are stored unchanged. Other records are
+converted once. Old formats have no producer ids, transactions, headers or zstd, so batches that
+have one of these are rejected for topics with an old format.
 """
 
 from __future__ import annotations
@@ -37,10 +37,8 @@ from protocol.records.stored import iter_stored
 
 
 def take_set(data: Buffer, now_ms: int, rules: ProduceRules, budget: Budget) -> Produced:
-    """Validate a message set, and convert it to the topic's format.
-
-    Raises CorruptRecords, including its subclass OverBudget.
-    """
+    """Validates a message set, and converts it to the topic's format. Raises CorruptRecords,
+    including its subclass OverBudget."""
     left = budget.bytes_left
     decoded = read_set(data, rules.decompressed_bytes_max, budget=budget)
     if decoded.compression or rules.compression:
@@ -72,10 +70,8 @@ def take_set(data: Buffer, now_ms: int, rules: ProduceRules, budget: Budget) -> 
 
 
 def store_as_set(data: Buffer, headers: Sequence[BatchHeader], rules: ProduceRules) -> Produced:
-    """Convert validated batches of magic 2 to a message set of the topic's older magic.
-
-    Raises CorruptRecords for content that the older magic can't represent.
-    """
+    """Converts validated batches of magic 2 to a message set of the topic's older magic. Raises
+    CorruptRecords for content that the older magic does not support."""
     parts = []
     count = 0
     for header in headers:
@@ -99,7 +95,7 @@ def _as_it_came(data: Buffer, decoded: MessageSet, rules: ProduceRules) -> bytes
 
 
 def _fits(message: Message, records: Sequence[Record], rules: ProduceRules) -> bool:
-    """Whether a message of the topic's magic may be stored unchanged."""
+    """Returns True if a message, which has the topic's magic, may be stored unchanged."""
     if rules.compression not in (None, message.compression):
         return False
     if not message.compression or not message.magic:

@@ -1,7 +1,7 @@
 """The records section of a magic 2 batch: a sequence of records, with lengths as zigzag varints.
 
 A record has a length, attributes (one unused byte), a timestamp delta (varlong), an offset delta,
-key length and key, value length and value (-1: null), and a header count; each header has key
+key length and key, value length and value (-1: null), and a header count. Each header has key
 length, key, value length and value. Deltas are relative to the batch's base timestamp and base
 offset.
 """
@@ -30,10 +30,10 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Record(NamedTuple):
-    """One record, of any magic.
+    """One record of any magic. ``timestamp`` is in wall milliseconds, -1 for magic 0.
 
-    ``timestamp`` is in wall milliseconds, -1 for magic 0. A header's key is decoded from UTF-8 with
-    surrogate escapes, so that invalid UTF-8 is written back unchanged.
+    The key of a header is decoded from UTF-8 with surrogate escapes, so that invalid UTF-8 is
+    written back unchanged.
     """
 
     offset: int
@@ -46,7 +46,7 @@ class Record(NamedTuple):
 def encode_section(
     records: Iterable[Record], base_offset: int, base_timestamp: int
 ) -> tuple[bytes, int]:
-    """Encode a records section; returns the section and the number of its records."""
+    """Encodes a records section. Returns the section and the number of its records."""
     out = bytearray()
     count = 0
     for count, record in enumerate(records, 1):  # noqa: B007
@@ -69,7 +69,7 @@ def encode_record_body(
     value: bytes | None,
     headers: Headers = (),
 ) -> bytes:
-    """Encode one record without its length."""
+    """Encodes one record without its length."""
     parts = [b"\0", encode_varint(timestamp_delta), encode_varint(offset_delta)]
     if key is None:
         parts.append(b"\x01")
@@ -93,10 +93,10 @@ def encode_record_body(
 def decode_section(
     section: Unpacked, count: int, base_offset: int, base_timestamp: int, last_offset_delta: int
 ) -> list[Record]:
-    """Decode a whole records section of ``count`` records.
+    """Decodes a whole records section of ``count`` records.
 
-    Raises CorruptRecords unless lengths and count are exact and offset deltas ascend from 0 to
-    ``last_offset_delta``.
+    Raises CorruptRecords unless all lengths and the count are exact, and the offset deltas ascend
+    from 0 to ``last_offset_delta``.
     """
     records: list[Record] = []
     position = 0
@@ -161,7 +161,8 @@ def _misfit(index: int, count: int, position: int, size: int) -> CorruptRecords:
 
 
 def _bytes(section: Unpacked, position: int, end: int) -> tuple[bytes | None, int]:
-    """Read nullable bytes that must end at or before ``end``."""
+    """Reads nullable bytes that must end at or before ``end``. Returns them and the position after
+    them."""
     bits = section[position]
     position += 1
     if bits > 0x7F:
@@ -182,7 +183,8 @@ def _bytes(section: Unpacked, position: int, end: int) -> tuple[bytes | None, in
 
 
 def _headers(section: Unpacked, position: int, end: int) -> tuple[Headers, int]:
-    """Read a header count and the headers, which must end at or before ``end``."""
+    """Reads the header count and the headers, which must end at or before ``end``. Returns them and
+    the position after them."""
     count, position = read_varint(section, position)
     # A header has at least two bytes, so the remaining bytes bound the count.
     if count < 0 or 2 * count > end - position:
@@ -201,8 +203,8 @@ def _headers(section: Unpacked, position: int, end: int) -> tuple[Headers, int]:
 
 
 def _skip_headers(section: Unpacked, position: int, end: int, budget: Budget | None) -> int:
-    """The position after the headers at ``position``, which are checked as in `_headers` but not
-    created."""
+    """Returns the position after the headers at ``position``. Checks the headers like `_headers`,
+    but creates no objects for them."""
     count, position = read_varint(section, position)
     if count < 0 or 2 * count > end - position:
         raise CorruptRecords(
@@ -235,10 +237,8 @@ def _skip_headers(section: Unpacked, position: int, end: int, budget: Budget | N
 
 
 class CheckedSection(NamedTuple):
-    """The results of ``check_section``.
-
-    The timestamps are the smallest and the largest of the records, including -1 (NO_TIMESTAMP).
-    """
+    """The results of ``check_section``. The timestamps are the smallest and the largest of all
+    records, and may be -1 (NO_TIMESTAMP)."""
 
     null_keys: list[int]
     min_timestamp: int
@@ -252,13 +252,15 @@ def check_section(
     find_null_keys: bool = False,
     budget: Budget | None = None,
 ) -> CheckedSection:
-    """Check a producer's records section without creating records; offset deltas must be 0, 1, 2
-    ...
+    """Checks the records section of a producer without creating records. Offset deltas must be 0,
+    1, 2 ...
 
     With ``find_null_keys`` the result has the indexes of records without a key. Raises
     CorruptRecords like ``decode_section``, and OverBudget if the headers of the records exceed
-    ``budget``. For speed it is one loop that reads short varints inline; consecutive records of one
-    shape are checked together (stretch.py).
+    ``budget``.
+
+    For speed it is one loop that decodes short varints inline. Consecutive records of one shape are
+    checked together (stretch.py).
     """
     null_keys: list[int] = []
     size = len(section)
@@ -374,8 +376,8 @@ def check_section(
 
 
 def _longer(section: Unpacked, position: int, bits: int, width: int = 32) -> tuple[int, int]:
-    """Decodes a varint of more than one byte; ``bits`` is the first byte of the varint, before
-    ``position``."""
+    """Decodes a varint of several bytes. ``bits`` is its first byte, which precedes ``position``.
+    Returns the value and the position after the varint."""
     byte = section[position]
     if byte < 0x80:
         return bits & 0x7F | byte << 7, position + 1
@@ -383,5 +385,5 @@ def _longer(section: Unpacked, position: int, bits: int, width: int = 32) -> tup
 
 
 def wrap_int64(value: int) -> int:
-    """``value`` after the overflow of Java's long arithmetic."""
+    """Returns ``value`` after the overflow of Java's long arithmetic."""
     return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)

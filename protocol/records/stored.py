@@ -1,11 +1,13 @@
 """The entries of a log of any Kafka version: batches of magic 2, and messages of magic 0 and 1.
 
-An *entry* is a batch, or one message of an old set, which may be a wrapper. All entries begin with
-an offset and a size and have the magic at the same position, so that a `BatchHeader` can describe
-every entry. For an old message, base and last offset are the message's offset (for a wrapper, the
-offset of its last message, because its first offset is known only after decompression). Leader
-epoch and producer are missing, the largest timestamp is the message's (magic 0: none), and a
-wrapper's record count is -1.
+An *entry* is a batch, or one message of an old set. The message may be a wrapper. All entries begin
+with an offset and a size and have the magic at the same position, so a `BatchHeader` can describe
+every entry.
+
+For an old message, base offset and last offset are the offset of the message. For a wrapper this is
+the offset of its last inner message, because the first is known only after decompression. Leader
+epoch and producer are missing. The largest timestamp is that of the message (magic 0: none). The
+record count of a wrapper is -1.
 """
 
 from __future__ import annotations
@@ -30,9 +32,10 @@ from protocol.records.section import NO_TIMESTAMP, Record
 
 OVERHEAD = 12
 SMALLEST_BYTES = (26, 34, HEADER_BYTES)
-"""The minimum size of an entry of magic 0, 1 and 2."""
+"""The minimum size in bytes of an entry of magic 0, 1 and 2."""
 ATTRIBUTES = (0x07, 0x0F)
-"""The defined attribute bits in magic 0 (the codec) and magic 1 (the codec and log append time)."""
+"""The attribute bits that are defined in magic 0 (the codec) and in magic 1 (the codec and log
+append time)."""
 
 _OLD = struct.Struct(">qiIbB")
 _TIMESTAMP = struct.Struct(">q")
@@ -44,9 +47,9 @@ UNKNOWN_COUNT = -1
 
 
 def read_stored(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Read the header of the whole entry at ``position``, of any magic; its CRC is not checked.
+    """Reads the header of the entry at ``position``, of any magic, without checking its CRC.
 
-    Raises CorruptRecords if the entry has an unknown magic, is shorter than its magic allows or
+    Raises CorruptRecords if the entry has an unknown magic, is shorter than its magic allows, or is
     longer than the buffer.
     """
     left = len(buffer) - position
@@ -88,10 +91,10 @@ def read_stored(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_stored(buffer: Buffer, partial: bool = False) -> Iterator[tuple[BatchHeader, int]]:
-    """Yields headers and positions of the entries in ``buffer``.
+    """Yields the header and the position of each entry in ``buffer``.
 
-    With ``partial`` an incomplete entry at the end, as in a Fetch response, is omitted; without
-    ``partial`` CorruptRecords is raised for it.
+    An incomplete entry at the end, as in a Fetch response, is omitted with ``partial``. Otherwise
+    it raises CorruptRecords.
     """
     position = 0
     size = len(buffer)
@@ -108,7 +111,7 @@ def iter_stored(buffer: Buffer, partial: bool = False) -> Iterator[tuple[BatchHe
 
 
 def validate_stored(buffer: Buffer, header: BatchHeader) -> None:
-    """Check an entry's CRC and codec. Raises CorruptRecords."""
+    """Checks the CRC and the codec of an entry. Raises CorruptRecords."""
     if header.magic == 2:
         validate_batch(buffer, header)
         return
@@ -127,10 +130,8 @@ def validate_stored(buffer: Buffer, header: BatchHeader) -> None:
 def stored_records(
     buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX
 ) -> list[Record]:
-    """The records of an entry, also of a wrapper, decompressed to at most ``limit`` bytes.
-
-    The records have the offsets of the log. Raises CorruptRecords.
-    """
+    """Returns the records of an entry with their offsets in the log. The entry is decompressed to
+    at most ``limit`` bytes. Raises CorruptRecords."""
     if header.magic == 2:
         return records_of(buffer, header, limit)
     (message,) = iter_messages(memoryview(buffer)[header.position : header.end])

@@ -1,10 +1,10 @@
 """Stretches: consecutive records of one shape, checked as tables instead of one by one.
 
 Consecutive records often differ only in their contents: the lengths of record, key and value are
-the same, and the widths of the two deltas too. Each field of these records is then a column, which
-is a slice of the section with the record's size as its step, and columns are compared as bytes. The
-check is exact: each record of a stretch begins at the end of the previous record, because the
-previous record has the same lengths.
+the same, and so are the widths of the two deltas. Then each field of these records is a column: a
+slice of the section whose step is the size of a record. Columns are compared as bytes. The check is
+exact. As each record has the same length as the one before it, each begins where the previous one
+ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from protocol.records.compression import Unpacked
 
 TRIALS_MAX = 4
-"""The search for stretches in a batch ends after this number of failed attempts."""
+"""The number of failed attempts in a batch after which no further stretches are searched."""
 STRETCH_MIN = 16
 """The minimum number of records in a stretch. Fewer records are checked as fast one by one."""
 LAST_BYTES = bytes(range(128))
@@ -30,14 +30,12 @@ _EVEN_BYTES = bytes(range(0, 256, 2))
 TWO_BYTES_FROM = 64
 DELTAS_MAX = 8192
 DELTAS = b"".join(encode_varint(delta) for delta in range(DELTAS_MAX))
-"""The offset deltas 0, 1, 2 ... of at most two bytes, concatenated."""
+"""The offset deltas 0, 1, 2 ... that have at most two bytes, encoded and concatenated."""
 
 
 def deltas_from(first: int, width: int, count: int) -> bytes:
-    """The varints of ``count`` offset deltas of ``width`` bytes, 1 or 2, from ``first`` on.
-
-    The result has fewer deltas if a delta would have another width.
-    """
+    """Returns the varints of ``count`` offset deltas from ``first`` on. Each has ``width`` bytes, 1
+    or 2. The result stops before a delta of another width."""
     if width == 1:
         return DELTAS[first : min(first + count, TWO_BYTES_FROM)]
     start = TWO_BYTES_FROM + 2 * (first - TWO_BYTES_FROM)
@@ -45,10 +43,11 @@ def deltas_from(first: int, width: int, count: int) -> bytes:
 
 
 class Stretch(NamedTuple):
-    """The number of records in a stretch, and the extreme zigzag values of their timestamp deltas.
+    """The number of records in a stretch, and extreme values of their timestamp deltas, encoded as
+    zigzag.
 
-    ``latest`` is the largest even value (a delta of 0 or more), -1 if all values are odd.
-    ``earliest`` is the largest odd value (a negative delta), 0 if all values are even.
+    ``latest`` is the largest even value (a delta of 0 or more); -1 if all values are odd.
+    ``earliest`` is the largest odd value (a negative delta); 0 if all values are even.
     """
 
     records: int
@@ -75,8 +74,8 @@ class Places(NamedTuple):
 
 
 def records_alike(section: Unpacked, places: Places, count: int) -> int:
-    """Returns how many of the ``count`` records after the record at ``places`` have the shape of
-    that record; the count stops before the first record of another shape.
+    """Returns how many of the ``count`` records after the record at ``places`` have its shape.
+    Counting stops before the first record of another shape.
 
     Records of one shape have the same lengths of record, key and value, and deltas of the same
     width.
@@ -97,8 +96,8 @@ def records_alike(section: Unpacked, places: Places, count: int) -> int:
 
 
 def leading(section: Unpacked, at: int, stride: int, count: int, kind: bytes) -> int:
-    """Of the ``count`` bytes at ``at``, ``at`` + ``stride`` and so on, returns how many are in
-    ``kind`` before the first byte that is not."""
+    """Returns how many of the bytes at ``at``, ``at + stride`` and so on are in ``kind`` before the
+    first one that is not. At most ``count`` bytes are checked."""
     column = section[at : at + (count - 1) * stride + 1 : stride] if count else b""
     return count - len(column.lstrip(kind))
 
@@ -106,7 +105,8 @@ def leading(section: Unpacked, at: int, stride: int, count: int, kind: bytes) ->
 def deltas_ascend(
     section: Unpacked, at: int, width: int, stride: int, count: int, first: int
 ) -> bool:
-    """Whether ``count`` deltas of ``width`` bytes (1 or 2) ascend one by one from ``first``."""
+    """Returns True if ``count`` deltas of ``width`` bytes (1 or 2) ascend from ``first`` in steps
+    of 1."""
     due = deltas_from(first, width, count)
     stop = at + (count - 1) * stride + 1
     if width == 1:
@@ -115,12 +115,12 @@ def deltas_ascend(
 
 
 def check_stretch(section: Unpacked, start: int, end: int, index: int, left: int) -> Stretch:
-    """Returns the stretch of records that follow the record from ``start`` to ``end`` and have its
-    shape and consecutive offsets.
+    """Returns the stretch of records after the record from ``start`` to ``end`` that have its shape
+    and consecutive offsets.
 
-    The record from ``start`` to ``end`` must be complete and valid, have offset delta ``index``,
-    and be followed by ``left`` records. The result is NONE if the stretch has fewer than
-    STRETCH_MIN records, or records with headers.
+    This first record must be complete and valid, have the offset delta ``index``, and be followed
+    by ``left`` records. The result is NONE if the stretch has fewer than STRETCH_MIN records, or if
+    its records have headers.
     """
     stride = end - start
     count = min(left, (len(section) - end) // stride, DELTAS_MAX)
@@ -155,15 +155,15 @@ def check_stretch(section: Unpacked, start: int, end: int, index: int, left: int
 
 
 def _behind(section: Unpacked, position: int) -> int:
-    """The position after the varint at ``position``."""
+    """Returns the position after the varint at ``position``."""
     while section[position] > 0x7F:
         position += 1
     return position + 1
 
 
 def _extremes(columns: list[bytes]) -> tuple[int, int]:
-    """Returns the largest even and the largest odd value of varints; ``columns`` has the first byte
-    of each varint, then the second bytes, and so on."""
+    """Returns the largest even and the largest odd value of several varints. ``columns`` has the
+    first bytes of all varints, then their second bytes, and so on."""
     low, *others = columns
     if len(others) <= 1 and not low.translate(None, _EVEN_BYTES):
         if not others:
@@ -181,7 +181,7 @@ def _extremes(columns: list[bytes]) -> tuple[int, int]:
 
 
 def _joined(parts: Iterable[int]) -> int:
-    """Returns the number that a varint's bytes encode."""
+    """Returns the number that the bytes of a varint encode."""
     bits = 0
     for shift, byte in enumerate(parts):
         bits |= (byte & 0x7F) << 7 * shift

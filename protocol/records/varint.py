@@ -1,7 +1,7 @@
-"""Zigzag varints, the encoding of lengths, deltas and counts inside a batch of magic 2.
+"""Zigzag varints: the encoding of lengths, deltas and counts in a batch of magic 2.
 
 A varint has 32 bits in at most 5 bytes, a varlong 64 bits in at most 10. Readers accept every
-encoding that Kafka's readers accept (including padding with zero groups), and reject an encoding
+encoding that Kafka's readers accept, including padding with zero groups. They reject an encoding
 that exceeds the end of the buffer, the maximum length, or the number of bits.
 """
 
@@ -14,7 +14,8 @@ from protocol.records.corrupt import CorruptRecords
 
 
 def encode_varint(value: int) -> bytes:
-    """The zigzag varint of ``value`` (at most int64), which is the same for varint and varlong."""
+    """Returns the zigzag varint of ``value``, which is at most an int64. Varint and varlong have
+    the same encoding."""
     bits = (value << 1) ^ (value >> 63)
     if bits < 0x80:
         return _SHORT[bits]
@@ -30,19 +31,21 @@ _SHORT = tuple(bytes((byte,)) for byte in range(128))
 
 
 def read_varint(buffer: Buffer | mmap.mmap, position: int) -> tuple[int, int]:
-    """Read an int32 at ``position``; returns the number and the position after it."""
+    """Reads a signed 32-bit varint at ``position``. Returns the number and the position after
+    it."""
     bits, position = read_bits(buffer, position, 32)
     return (bits >> 1) ^ -(bits & 1), position
 
 
 def read_varlong(buffer: Buffer | mmap.mmap, position: int) -> tuple[int, int]:
-    """Read an int64 at ``position``; returns the number and the position after it."""
+    """Reads a signed 64-bit varint at ``position``. Returns the number and the position after
+    it."""
     bits, position = read_bits(buffer, position, 64)
     return (bits >> 1) ^ -(bits & 1), position
 
 
 def read_bits(buffer: Buffer | mmap.mmap, position: int, width: int) -> tuple[int, int]:
-    """Read an unsigned varint of at most ``width`` bits; returns the number and the position after
+    """Reads an unsigned varint of at most ``width`` bits. Returns the number and the position after
     it."""
     bits = shift = 0
     try:

@@ -1,9 +1,9 @@
-"""``/kafka-acl`` and ``/kafka-acl-extended``: ACL entries, and change notifications.
+"""``/kafka-acl`` and ``/kafka-acl-extended``: ACL entries, and the notices of their changes.
 
-One node per pattern has all entries of the pattern: ``/kafka-acl/<Type>/<name>`` for literal names,
-``/kafka-acl-extended/prefixed/<Type>/<name>`` for prefixes. Names in paths are not encoded. Each
-change creates a notice, a sequential node in a directory; each of the two trees has a separate
-directory. Source: Kafka 3.9 ``ZkData``, ``ZkAclStore``, ``AclEntry``.
+A node contains all entries of one pattern: ``/kafka-acl/<Type>/<name>`` for a literal name,
+``/kafka-acl-extended/prefixed/<Type>/<name>`` for a prefix. Names in paths are not encoded. A
+notice is a sequential node that a change creates. Literal and prefixed patterns have separate
+directories of notices. Source: Kafka 3.9 ``ZkData``, ``ZkAclStore``, ``AclEntry``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from protocol.znodes.fields import BadNode, Fields, encode
 LITERAL, PREFIXED = "LITERAL", "PREFIXED"
 """The pattern types, in the spelling of notices."""
 TREES: Mapping[str, str] = {LITERAL: "/kafka-acl", PREFIXED: "/kafka-acl-extended/prefixed"}
-"""The parent of the nodes, by pattern type. The parent has a directory for each resource type."""
+"""By pattern type, the directory of the nodes. The directory has a subdirectory for each resource
+type."""
 CHANGES: Mapping[str, str] = {
     LITERAL: "/kafka-acl-changes",
     PREFIXED: "/kafka-acl-extended-changes",
 }
-"""The directory of the notices by pattern type."""
+"""The directory of notices, by pattern type."""
 CHANGE = "acl_changes_"
-"""The prefix of a notice's name."""
+"""The beginning of a notice's name. A sequence number follows."""
 TYPES = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User")
 """The resource types, in the spelling of paths."""
 VERSION = 1
@@ -31,36 +32,34 @@ VERSION = 1
 _FIELDS = ("principal", "permissionType", "host", "operation")
 
 Entry = Mapping[str, str]
-"""The fields of one entry in a node: ``principal``, ``permissionType``, ``host``, ``operation``."""
+"""The fields of one ACL entry in a node: ``principal``, ``permissionType``, ``host``,
+``operation``."""
 
 
 class Place(NamedTuple):
-    """The resource pattern of a node: the node has the ACL entries of this pattern."""
+    """A resource pattern. The node at `path` contains the ACL entries of this pattern."""
 
     resource_type: str
-    """One of `TYPES`."""
     name: str
     pattern_type: str = LITERAL
 
     @property
     def path(self) -> str:
-        """The path of the pattern's node."""
         return f"{TREES[self.pattern_type]}/{self.resource_type}/{self.name}"
 
     @property
     def notice_path(self) -> str:
-        """The path of the notice of a change, without the sequence number."""
+        """The path of a notice about the pattern, without the sequence number."""
         return f"{CHANGES[self.pattern_type]}/{CHANGE}"
 
 
 def encode_entries(entries: Iterable[Entry]) -> bytes:
-    """Returns the data of a node with these ACL entries."""
     acls = [{name: each[name] for name in _FIELDS} for each in entries]
     return encode({"acls": acls, "version": VERSION})
 
 
 def decode_entries(path: str, data: bytes) -> list[Entry]:
-    """A pattern's entries; empty for a node without data. Raises BadNode."""
+    """Returns the ACL entries in a node; empty for a node without data. Raises BadNode."""
     if not data:
         return []
     fields = Fields(path, data)
@@ -77,7 +76,7 @@ def _is_entry(value: object) -> bool:
 
 
 def encode_change(place: Place) -> bytes:
-    """Returns the data of the notice about a change of a pattern's entries."""
+    """Returns the data of a notice that the entries of a pattern have changed."""
     kind = _spelled_in_notices(place.resource_type)
     if place.pattern_type == LITERAL:
         return f"{kind}:{place.name}".encode()
@@ -107,10 +106,8 @@ def decode_change(path: str, data: bytes) -> Place:
 
 
 def _place(path: str, kind: str, name: str, pattern_type: str) -> Place:
-    """Returns the pattern in a notice.
-
-    Brokers before 2.0 wrote ``Topic`` in notices, later brokers write ``TOPIC``.
-    """
+    """Returns the pattern in a notice. Brokers before 2.0 wrote ``Topic`` in notices, later brokers
+    write ``TOPIC``."""
     plain = kind.replace("_", "").lower()
     for known in TYPES:
         if known.lower() == plain and fits_a_path(name):
@@ -119,10 +116,11 @@ def _place(path: str, kind: str, name: str, pattern_type: str) -> Place:
 
 
 def fits_a_path(name: str) -> bool:
-    """Returns whether ZooKeeper accepts this resource name as the name of a node."""
+    """Returns True if ZooKeeper accepts this resource name as the name of a node."""
     return bool(name) and "/" not in name and name not in (".", "..") and "\0" not in name
 
 
 def _spelled_in_notices(kind: str) -> str:
-    """The spelling of a type in notices, such as ``TRANSACTIONAL_ID`` for ``TransactionalId``."""
+    """Returns the spelling of a resource type in notices, such as ``TRANSACTIONAL_ID`` for
+    ``TransactionalId``."""
     return "".join(f"_{sign}" if sign.isupper() else sign for sign in kind).lstrip("_").upper()

@@ -1,7 +1,7 @@
-"""``/admin``: requests that old tools send to the controller by creating nodes.
+"""``/admin``: requests to the controller that old tools send by creating nodes.
 
-``delete_topics/<topic>`` has no data. From ``reassign_partitions`` the controller removes completed
-partitions.
+The node ``delete_topics/<topic>`` has no data. The controller removes completed partitions from the
+node ``reassign_partitions``.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ REASSIGN = "/admin/reassign_partitions"
 PREFERRED = "/admin/preferred_replica_election"
 
 Place = tuple[str, int]
-"""Topic and partition."""
+"""Topic and partition number."""
 
 
 def delete_path(topic: str) -> str:
-    """The path of the request to delete a topic."""
     return f"{DELETE_TOPICS}/{topic}"
 
 
 def encode_reassignments(targets: Mapping[Place, Sequence[int]]) -> bytes:
-    """Returns the data of a request that assigns these replicas to partitions."""
+    """Returns the data of a request that assigns the given replicas to partitions."""
     partitions = [
         {"topic": topic, "partition": partition, "replicas": list(replicas)}
         for (topic, partition), replicas in targets.items()
@@ -33,7 +32,7 @@ def encode_reassignments(targets: Mapping[Place, Sequence[int]]) -> bytes:
 
 
 def decode_reassignments(data: bytes) -> dict[Place, tuple[int, ...]]:
-    """The requested replicas by partition. Raises BadNode."""
+    """Returns the requested replicas by partition. Raises BadNode."""
     fields = Fields(REASSIGN, data)
     targets: dict[Place, tuple[int, ...]] = {}
     for each in fields.partitions("partitions"):

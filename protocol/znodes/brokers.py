@@ -1,8 +1,8 @@
-"""``/brokers/ids/<id>``, a broker's registration, and ``/brokers/seqid``, which generates broker
-ids.
+"""``/brokers/ids/<id>``, the registration of a broker, and ``/brokers/seqid``, which generates
+broker ids.
 
 Kafka writes version 5 (with features) since 2.7, and version 4 (with a listener map) since 0.10.2.
-Version 3 added the rack, version 2 the endpoints; version 1 had only a host and a port. ``host``
+Version 3 added the rack, version 2 the endpoints. Version 1 had only a host and a port. ``host``
 and ``port`` are those of the first PLAINTEXT endpoint, for old clients; null and -1 if no endpoint
 is PLAINTEXT. Source: KIP-4, KIP-103, KIP-584.
 """
@@ -29,21 +29,20 @@ class Endpoint:
     """An address at which a broker listens."""
 
     listener: str
-    """The listener's name."""
     host: str
     port: int
     security_protocol: str = PLAINTEXT
 
     @property
     def text(self) -> str:
-        """Kafka's text: ``LISTENER://host:port``."""
+        """The endpoint in Kafka's notation: ``LISTENER://host:port``."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.listener}://{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """The content of a broker's registration."""
+    """The content of a broker's registration node."""
 
     broker_id: int
     endpoints: tuple[Endpoint, ...]
@@ -51,20 +50,20 @@ class Registration:
     timestamp_ms: int = 0
     jmx_port: int = -1
     features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """The minimum and the maximum level of each feature, by its name."""
+    """The minimum and the maximum level of each feature, by feature name."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """Returns the endpoint of a listener; None if the broker does not have the listener."""
+        """Returns the endpoint of a listener; None if the broker has no such listener."""
         return next((each for each in self.endpoints if each.listener == listener), None)
 
 
 def path(broker_id: int) -> str:
-    """The path of a broker's registration."""
+    """Returns the path of a broker's registration."""
     return f"{IDS}/{broker_id}"
 
 
 def encode_registration(broker: Registration, version: int = VERSION) -> bytes:
-    """The node's data, of version 4 or 5."""
+    """Returns the data of the node, in version 4 or 5."""
     plain = next((each for each in broker.endpoints if each.security_protocol == PLAINTEXT), None)
     value: dict[str, Any] = {}
     if version >= VERSION:
@@ -87,7 +86,7 @@ def encode_registration(broker: Registration, version: int = VERSION) -> bytes:
 
 
 def decode_registration(broker_id: int, data: bytes) -> Registration:
-    """The registration in a node. Raises BadNode."""
+    """Returns the registration in a node. Raises BadNode."""
     fields = Fields(path(broker_id), data)
     version = fields.number("version")
     if version < 1:

@@ -37,13 +37,13 @@ AT_START = (
 
 
 class ProducerIdBlock(NamedTuple):
-    """The last block of producer ids that was allocated."""
+    """The block of producer ids that was allocated last."""
 
     broker_id: int
-    """The broker that got the block."""
+    """The broker to which the block was allocated."""
     first: int
     last: int
-    """The last id in the block."""
+    """The last producer id in the block."""
 
 
 def encode_controller(broker_id: int, wall_ms: int) -> bytes:
@@ -60,7 +60,7 @@ def encode_controller(broker_id: int, wall_ms: int) -> bytes:
 
 
 def decode_controller(data: bytes) -> int:
-    """The id of the controller's broker. Raises BadNode."""
+    """Returns the broker id of the controller. Raises BadNode."""
     return Fields(CONTROLLER, data).number("brokerid")
 
 
@@ -70,7 +70,7 @@ def encode_epoch(epoch: int) -> bytes:
 
 
 def decode_epoch(data: bytes) -> int:
-    """The controller's epoch. Raises BadNode."""
+    """Returns the controller's epoch. Raises BadNode."""
     try:
         epoch = int(data)
     except ValueError:
@@ -81,17 +81,17 @@ def decode_epoch(data: bytes) -> int:
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """Returns the data of the node with the cluster id; the version in the data is a string."""
+    """Returns the data of the node with the cluster id. The version in the data is a string."""
     return encode({"version": "1", "id": cluster_id})
 
 
 def decode_cluster_id(data: bytes) -> str:
-    """The cluster's id. Raises BadNode."""
+    """Returns the cluster id. Raises BadNode."""
     return Fields(CLUSTER_ID, data).text("id")
 
 
 def encode_producer_ids(block: ProducerIdBlock) -> bytes:
-    """Returns the data of the node with the last block of producer ids. The block's bounds are
+    """Returns the data of the node with the last block of producer ids. The bounds of the block are
     strings, because they may exceed 32 bits."""
     return encode(
         {
@@ -104,7 +104,7 @@ def encode_producer_ids(block: ProducerIdBlock) -> bytes:
 
 
 def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
-    """The last block of producer ids; None for a node without data. Raises BadNode."""
+    """Returns the last block of producer ids; None for a node without data. Raises BadNode."""
     if not data:
         return None
     fields = Fields(PRODUCER_IDS, data)
@@ -116,17 +116,15 @@ def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
 
 
 def encode_feature(version: int, is_enabled: bool, levels: Mapping[str, int] = _NO_LEVELS) -> bytes:
-    """The data of ``/feature`` with the finalized level of each feature.
-
-    Kafka before 3.3 writes version 1, which also has a minimum level for each feature.
-    """
+    """Returns the data of ``/feature`` with the finalized level of each feature. Kafka before 3.3
+    writes version 1, which also has a minimum level for each feature."""
     least = {"min_version_level": 1} if version < _WITHOUT_MINIMUM else {}
     features = {name: {**least, "max_version_level": level} for name, level in levels.items()}
     return encode({"version": version, "status": int(is_enabled), "features": features})
 
 
 def decode_feature(data: bytes) -> dict[str, int]:
-    """The finalized levels in ``/feature``, by feature name. Raises BadNode."""
+    """Returns the finalized levels in ``/feature``, by feature name. Raises BadNode."""
     fields = Fields(FEATURE, data)
     features = fields.all.get("features") or {}
     try:

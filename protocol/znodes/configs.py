@@ -1,4 +1,4 @@
-"""``/config/<type>/<name>``: the settings of topics, brokers, clients, users and addresses."""
+"""``/config/<type>/<name>``: the settings of topics, brokers, clients, users and IP addresses."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from protocol.znodes.fields import BadNode, Fields, encode
 CONFIG = "/config"
 TOPICS, BROKERS, CLIENTS, USERS, IPS = "topics", "brokers", "clients", "users", "ips"
 GROUPS = "groups"
-"""Consumer groups; only Muster writes their nodes, since Kafka has their settings only in KRaft."""
+"""The type of consumer groups. Only Muster writes these nodes, because Kafka stores settings of
+groups only in KRaft."""
 DEFAULT = "<default>"
-"""The name of the default entity of a type, whose settings apply to all entities of the type."""
+"""The name of the default entity of a type. Its settings apply to all entities of the type."""
 CLIENT_KINDS = (CLIENTS, USERS, IPS)
 """The types that have quotas and credentials."""
 ENCODED_KINDS = (*CLIENT_KINDS, GROUPS)
@@ -22,15 +23,15 @@ _NOUNS = {CLIENTS: "client-id", USERS: "user", IPS: "ip"}
 
 
 class ClientEntity(NamedTuple):
-    """An entity with quotas or credentials: a client id, a user, a client id of a user, or an
+    """An entity with quotas or credentials: a client id, a user, a client id of a user, or an IP
     address."""
 
     path: str
     """The path of the entity's node below ``/config``, as in notices. Different writers may encode
     the same name differently."""
     parts: tuple[tuple[str, str | None], ...]
-    """The type and name of each part of the entity; the name is None for the default entity of the
-    type."""
+    """The type and the name of each part of the entity. The name is None for the default entity of
+    the type."""
 
     @property
     def words(self) -> str:
@@ -41,29 +42,29 @@ class ClientEntity(NamedTuple):
 
 
 def entity(kind: str, name: str) -> str:
-    """An entity's path below ``/config``, as in change notices."""
+    """Returns the path of an entity below ``/config``, as in change notices."""
     if kind in ENCODED_KINDS and name != DEFAULT:
         name = sanitized(name)
     return f"{kind}/{name}"
 
 
 def sanitized(text: str) -> str:
-    """Returns ``text`` encoded for a path as by Kafka's ``Sanitizer``."""
+    """Returns ``text`` encoded for a path, like Kafka's ``Sanitizer``."""
     return quote(text, safe="").replace("~", "%7E")
 
 
 def path(kind: str, name: str) -> str:
-    """The path of an entity's settings."""
+    """Returns the path of the node with an entity's settings."""
     return f"{CONFIG}/{entity(kind, name)}"
 
 
 def name_of(kind: str, node: str) -> str:
-    """The name of an entity, from the last part of a path."""
+    """Returns the name of an entity. ``node`` is the last part of its path."""
     return unquote(node) if kind in ENCODED_KINDS else node
 
 
 def client_entity(entity_path: str) -> ClientEntity:
-    """The entity in a path below ``/config``. Raises BadNode."""
+    """Returns the entity in a path below ``/config``. Raises BadNode."""
     parts: list[tuple[str, str]] = []
     match entity_path.split("/"):
         case [(("clients" | "users" | "ips") as kind), node]:
@@ -77,8 +78,8 @@ def client_entity(entity_path: str) -> ClientEntity:
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> ClientEntity:
-    """Returns the entity that consists of these parts. A user must precede its client id; the name
-    None means the type's default entity."""
+    """Returns the entity that consists of these parts. A user must precede its client id. The name
+    None means the default entity of the type."""
     named = tuple(parts)
     path = "/".join(
         f"{kind}/{DEFAULT if name is None else sanitized(name)}" for kind, name in named
@@ -91,12 +92,11 @@ def _is_node(name: str) -> bool:
 
 
 def encode_config(settings: Mapping[str, str]) -> bytes:
-    """The node's data."""
     return encode({"version": 1, "config": dict(settings)})
 
 
 def decode_config(path: str, data: bytes) -> dict[str, str]:
-    """An entity's settings; empty for a node without data. Raises BadNode."""
+    """Returns the settings of an entity; empty for a node without data. Raises BadNode."""
     if not data:
         return {}
     fields = Fields(path, data)

@@ -1,7 +1,7 @@
-"""``/consumers/<group>``: members, owners and offsets of the old consumer of 0.8 to 0.11.
+"""``/consumers/<group>``: members, owners and offsets of the old consumer of Kafka 0.8 to 0.11.
 
-The node of an offset has the next offset as plain text; the node of an owner has the thread that
-owns the partition.
+The node of an offset contains the next offset to read as plain text. The node of an owner contains
+the thread that owns the partition.
 """
 
 from __future__ import annotations
@@ -14,38 +14,37 @@ CONSUMERS = "/consumers"
 
 
 class OldMember(NamedTuple):
-    """A member of an old consumer's group."""
+    """A member of a group of the old consumer."""
 
     consumer_id: str
     subscription: dict[str, int]
-    """The number of threads by topic, or by the regular expression of a white list or black list.
-    """
+    """The number of threads for each topic, or for the regular expression of a white list or black
+    list."""
     pattern: str
-    """``static``, ``white_list`` or ``black_list``."""
+    """The kind of subscription: ``static``, ``white_list`` or ``black_list``."""
 
 
 def ids_path(group_id: str) -> str:
-    """The parent of the registrations of a group's members."""
+    """Returns the path under which the members of a group are registered."""
     return f"{CONSUMERS}/{group_id}/ids"
 
 
 def owner_path(group_id: str, topic: str, partition: int) -> str:
-    """The path of the owner's node of a partition."""
+    """Returns the path of the node that contains the owner of a partition."""
     return f"{CONSUMERS}/{group_id}/owners/{topic}/{partition}"
 
 
 def offset_path(group_id: str, topic: str, partition: int) -> str:
-    """The path of the node of a group's offset in a partition."""
+    """Returns the path of the node that contains a group's offset in a partition."""
     return f"{CONSUMERS}/{group_id}/offsets/{topic}/{partition}"
 
 
 def encode_offset(offset: int) -> bytes:
-    """Returns the data of a node with the next offset that the group reads."""
     return str(offset).encode()
 
 
 def decode_offset(path: str, data: bytes) -> int:
-    """The next offset that the group reads. Raises BadNode."""
+    """Returns the next offset that the group reads. Raises BadNode."""
     try:
         return int(data)
     except ValueError:
@@ -53,7 +52,7 @@ def decode_offset(path: str, data: bytes) -> int:
 
 
 def decode_member(group_id: str, consumer_id: str, data: bytes) -> OldMember:
-    """The member in a node. Raises BadNode."""
+    """Returns the member in a node. Raises BadNode."""
     fields = Fields(f"{ids_path(group_id)}/{consumer_id}", data)
     subscription = fields.all.get("subscription")
     if not isinstance(subscription, dict) or not all(

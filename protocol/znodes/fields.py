@@ -1,5 +1,5 @@
-"""Helpers of all readers of nodes: parse a node's bytes to a JSON object, and read typed fields
-from this object."""
+"""Helpers for reading nodes: they parse the data of a node as a JSON object, and read fields with a
+required type."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
 _PARTITION_DIGITS_MAX = 6
-"""The maximum number of digits of a partition number. Brokers create state for all partitions up to
-the largest number, so the number must be bounded."""
+"""The maximum number of digits of a partition number. It must be bounded, because brokers create
+state for all partitions up to the largest number."""
 
 
 class BadNode(ValueError):
-    """A node's data is invalid. The message has the node's path and the problem."""
+    """The data of a node is invalid. The message has the path of the node and the problem."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"ZooKeeper's node {path} {problem}")
@@ -23,7 +23,7 @@ class BadNode(ValueError):
 
 
 class Fields:
-    """The fields of a node's JSON object; each lookup checks the type of the field and raises
+    """The fields of a node's JSON object. Each lookup checks the type of the field and raises
     BadNode."""
 
     def __init__(self, path: str, data: bytes) -> None:
@@ -37,12 +37,12 @@ class Fields:
         self.all: Mapping[str, Any] = there
 
     def bad(self, name: str, wanted: str) -> BadNode:
-        """The error for a field with a wrong value."""
+        """Returns the error for a field with a wrong value."""
         return BadNode(self._path, f"has {name}={str(self.all.get(name))[:100]!r}, not {wanted}")
 
     def number(self, name: str, default: int | None = None, most: int = INT32_MAX) -> int:
-        """Returns a whole number that fits in a request's field. The field may also be a string,
-        because older writers used strings for some numbers."""
+        """Returns a whole number from 0 to ``most``. The field may also be a string, because older
+        writers used strings for some numbers."""
         value = self.all.get(name, default)
         if isinstance(value, str):
             try:
@@ -65,23 +65,22 @@ class Fields:
         return value
 
     def text_or_none(self, name: str) -> str | None:
-        """Returns a field that must be a string; None if the field is null or missing. Raises
-        BadNode."""
+        """Returns a field that must be a string; None if it is null or missing. Raises BadNode."""
         value = self.all.get(name)
         if value is not None and not isinstance(value, str):
             raise self.bad(name, "a string")
         return value
 
     def texts(self, name: str) -> Mapping[str, str]:
-        """Returns a field that must be an object of strings; empty if the field is missing. The
-        error does not contain a value, because a value may be a secret."""
+        """Returns a field that must be an object of strings; empty if it is missing. The error
+        shows no value, because a value may be a secret."""
         value = self.all.get(name, {})
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
             raise BadNode(self._path, f"has a field {name} that is not an object of strings")
         return value
 
     def replicas(self, name: str) -> dict[int, tuple[int, ...]]:
-        """Returns the broker ids by partition, ordered by partition; empty if the field is
+        """Returns the broker ids of each partition, ordered by partition; empty if the field is
         missing."""
         value = self.all.get(name) or {}
         if not isinstance(value, dict) or not all(_is_number(each) for each in value):
@@ -110,7 +109,7 @@ def _is_partition(value: Any) -> bool:
 
 
 def is_int32(value: Any) -> bool:
-    """Whether ``value`` is a whole number that fits in a request's field (an int32)."""
+    """Returns True if ``value`` is a whole number that fits an int32 field of a request."""
     return type(value) is int and -INT32_MAX - 1 <= value <= INT32_MAX
 
 
@@ -126,5 +125,5 @@ def partition_list(places: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
-    """JSON in Kafka's format: no spaces, UTF-8."""
+    """Returns JSON in Kafka's format: no spaces, UTF-8."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

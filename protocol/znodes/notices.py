@@ -16,25 +16,25 @@ LOG_DIR_EVENT = f"{LOG_DIR_EVENTS}/log_dir_event_"
 LOG_DIR_FAILURE = 1
 
 Place = tuple[str, int]
-"""Topic and partition."""
+"""Topic and partition number."""
 
 
 def number_of(name: str) -> int:
-    """The number that ZooKeeper added to the name of a sequential node; -1 for a name without a
-    number."""
+    """Returns the number that ZooKeeper added to the name of a sequential node; -1 if the name has
+    no number."""
     digits = name.rpartition("_")[2]
     return int(digits) if digits.isascii() and digits.isdigit() else -1
 
 
 def encode_config_change(entity_path: str) -> bytes:
     """Returns the data of a notice with the path of the changed entity, such as ``topics/orders``
-    or ``users/a/clients/b``; Kafka has this format since 0.10.1."""
+    or ``users/a/clients/b``. Kafka uses this format since 0.10.1."""
     return encode({"version": 2, "entity_path": entity_path})
 
 
 def decode_config_change(path: str, data: bytes) -> str:
-    """The path of the entity whose settings have changed, also from a notice of version 1. Raises
-    BadNode."""
+    """Returns the path of the entity whose settings have changed. Accepts notices of version 1 too.
+    Raises BadNode."""
     fields = Fields(path, data)
     version = fields.number("version")
     if version == 1:
@@ -50,13 +50,14 @@ def encode_isr_change(places: Sequence[Place]) -> bytes:
 
 
 def decode_isr_change(path: str, data: bytes) -> list[Place]:
-    """Returns the partitions whose leader has changed the ISR, from a notice. Raises BadNode."""
+    """Returns the partitions in a notice. The leaders of these partitions have changed the ISR.
+    Raises BadNode."""
     there = Fields(path, data).partitions("partitions")
     return [(each["topic"], each["partition"]) for each in there]
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:
-    """The data of the notice that a log directory of a broker has failed (KIP-112)."""
+    """Returns the data of the notice that a log directory of a broker has failed (KIP-112)."""
     return encode({"version": 1, "broker": broker_id, "event": LOG_DIR_FAILURE})
 
 

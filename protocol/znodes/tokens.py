@@ -1,7 +1,7 @@
-"""``/delegation_token``: tokens, and notices of changes.
+"""``/delegation_token``: delegation tokens, and the notices of their changes.
 
-A node has no secret, because a token's password is computed from its id. Principals, including
-their colon, are percent-encoded. Source: Kafka 3.9 ``ZkData``, ``DelegationTokenManager``.
+A node contains no secret, because the password of a token is computed from its id. Principals are
+percent-encoded, including their colon. Source: Kafka 3.9 ``ZkData``, ``DelegationTokenManager``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _ID_CHARACTERS_MAX = 200
 
 
 class TokenNode(NamedTuple):
-    """The content of a token's node; principals are like ``User:alice``, times are wall times in
-    ms."""
+    """The content of a token's node. Principals have the form ``User:alice``, times are wall times
+    in ms."""
 
     token_id: str
     owner: str
@@ -36,12 +36,10 @@ class TokenNode(NamedTuple):
 
 
 def path(token_id: str) -> str:
-    """The path of a token's node."""
     return f"{TOKENS}/{token_id}"
 
 
 def encode_token(token: TokenNode) -> bytes:
-    """The node's data."""
     return encode(
         {
             "issueTimestamp": token.issued_ms,
@@ -80,7 +78,7 @@ def decode_token(path: str, data: bytes) -> TokenNode:
 
 
 def decode_change(path: str, data: bytes) -> str:
-    """The id of the token in a notice. Raises BadNode."""
+    """Returns the id of the token in a notice. Raises BadNode."""
     return _token_id(path, data.decode(errors="replace"))
 
 

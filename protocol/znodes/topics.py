@@ -1,5 +1,5 @@
-"""``/brokers/topics/<topic>``, which has a topic's assignment, and the nodes below it, which have
-the state of each partition.
+"""``/brokers/topics/<topic>``, which contains the assignment of a topic, and the nodes below it,
+which contain the state of each partition.
 
 Version 3 of a topic's node adds the topic id (Kafka 2.8, KIP-516). Version 2 adds the replicas that
 a reassignment adds and removes (2.4, KIP-455). Version 1 has only the replicas. Kafka before 2.4
@@ -22,7 +22,7 @@ NO_LEADER = -1
 _KNOWN = frozenset({"version", "topic_id", "partitions", "adding_replicas", "removing_replicas"})
 
 Assignment = Mapping[int, tuple[int, ...]]
-"""Broker ids by partition; the first broker of a partition is the preferred leader."""
+"""Broker ids by partition. The first broker of a partition is the preferred leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,14 @@ class TopicNode:
 
     partitions: Assignment
     topic_id: str | None = None
-    """The topic id as 22 characters; None if the node has no topic id."""
+    """The topic id as 22 characters; None if the node contains no topic id."""
     adding: Assignment = field(default_factory=dict)
-    """The replicas that a reassignment adds, by partition; only partitions that are being
-    reassigned."""
+    """The replicas that a reassignment adds. Only partitions that are being reassigned are keys."""
     removing: Assignment = field(default_factory=dict)
-    """The replicas that a reassignment removes, by partition; only partitions that are being
-    reassigned."""
+    """The replicas that a reassignment removes. Only partitions that are being reassigned are keys.
+    """
     unknown: Mapping[str, Any] = field(default_factory=dict)
-    """The fields that only a later Kafka has; a rewrite of the node keeps these fields."""
+    """The fields that a later Kafka has added. They are kept when the node is rewritten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,37 +46,34 @@ class StateNode:
     """The content of a partition's state node."""
 
     leader: int
-    """A broker's id, or NO_LEADER."""
+    """The id of the leader's broker, or NO_LEADER."""
     leader_epoch: int
     isr: tuple[int, ...]
-    """The in-sync replicas. The list may be empty, since Kafka 0.10.2 writes empty lists."""
+    """The in-sync replicas. The tuple may be empty, because Kafka 0.10.2 writes empty lists."""
     controller_epoch: int
     recovering: bool = False
-    """Whether the leader was elected uncleanly and has not recovered yet (Kafka 3.2, KIP-704)."""
+    """True if the leader was elected uncleanly and has not recovered yet (Kafka 3.2, KIP-704)."""
 
 
 def topic_path(topic: str) -> str:
-    """The path of a topic's node."""
     return f"{TOPICS}/{topic}"
 
 
 def partitions_path(topic: str) -> str:
-    """The parent of a topic's partitions."""
     return f"{TOPICS}/{topic}/partitions"
 
 
 def partition_path(topic: str, partition: int) -> str:
-    """Returns the path of the parent of a partition's state node."""
+    """Returns the path of a partition, which is the parent of its state node."""
     return f"{TOPICS}/{topic}/partitions/{partition}"
 
 
 def state_path(topic: str, partition: int) -> str:
-    """The path of a partition's state node."""
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
 
 
 def encode_topic(topic: TopicNode, version: int = VERSION) -> bytes:
-    """The node's data; version 2 has no id."""
+    """Returns the data of the node. Version 2 has no topic id."""
     value: dict[str, Any] = {
         "version": version,
         "partitions": _texts(topic.partitions),
@@ -90,7 +86,7 @@ def encode_topic(topic: TopicNode, version: int = VERSION) -> bytes:
 
 
 def decode_topic(name: str, data: bytes) -> TopicNode:
-    """The content of a topic's node. Raises BadNode."""
+    """Returns the content of a topic's node. Raises BadNode."""
     fields = Fields(topic_path(name), data)
     return TopicNode(
         fields.replicas("partitions"),
@@ -102,7 +98,6 @@ def decode_topic(name: str, data: bytes) -> TopicNode:
 
 
 def encode_state(state: StateNode) -> bytes:
-    """The node's data."""
     value: dict[str, Any] = {
         "controller_epoch": state.controller_epoch,
         "leader": state.leader,
@@ -116,7 +111,7 @@ def encode_state(state: StateNode) -> bytes:
 
 
 def decode_state(topic: str, partition: int, data: bytes) -> StateNode:
-    """The content of a state node. Raises BadNode."""
+    """Returns the content of a state node. Raises BadNode."""
     fields = Fields(state_path(topic, partition), data)
     return StateNode(
         fields.number("leader"),
