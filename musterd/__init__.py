@@ -13,4 +13,4 @@ Where to change:
 """
 
 __version__ = "0.1.0"
-"""The version of Muster, which builds, `muster --version` and the tests read."""
+"""The version of Muster. Builds, `muster --version` and the tests read it."""

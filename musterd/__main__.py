@@ -6,7 +6,7 @@ from musterd import rooms
 
 
 def main() -> None:
-    """Run the command `muster`; the script `muster` has the same entry point."""
+    """Run the command `muster`. The installed script `muster` calls the same function."""
     rooms.add()
     from cli.main import main as command
 

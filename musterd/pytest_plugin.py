@@ -18,9 +18,10 @@ if TYPE_CHECKING:  # a run without a broker skips this import
     from musterd.testing.muster import Muster
 
 _LINES_BEFORE = pytest.StashKey[dict[str, int]]()
-"""The number of lines that a broker of the session had written before the test, by fixture."""
+"""For each broker fixture of the session, the number of log lines that its broker had written
+before the test."""
 _SERVERS = ("muster_cluster", "muster_cluster_server", "muster_server", "muster")
-"""The fixtures that are brokers; `muster_topic` uses the first one that the test has."""
+"""The fixtures that are brokers. `muster_topic` uses the first of them that the test requests."""
 _LONGEST_NAME = 60
 
 
@@ -46,8 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def muster_settings(pytestconfig: pytest.Config) -> Mapping[str, object]:
-    """The Kafka broker properties of the fixtures that are brokers; override this fixture to change
-    them.
+    """The Kafka broker properties of the brokers that the fixtures start. Override this fixture to
+    change them.
 
     By default the properties come from the ini setting `muster_settings`.
     """
@@ -130,7 +131,7 @@ def _muster_names() -> Callable[[str], str]:
 
 @pytest.fixture
 def muster_topic(request: pytest.FixtureRequest, _muster_names: Callable[[str], str]) -> str:
-    """The name of a new topic on the test's broker; no other test uses it.
+    """The name of a new topic on the test's broker. No other test uses this topic.
 
     The marker `muster_topic(partitions, **configs)` sets the topic's partitions and configs.
     """

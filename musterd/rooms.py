@@ -16,15 +16,16 @@ ROOMS = (
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _INSTALLED = os.path.join(_HERE, "_rooms")
 FOLDER = _INSTALLED if os.path.isdir(_INSTALLED) else os.path.dirname(_HERE)
-"""The folder of the packages."""
+"""The folder that contains Muster's packages."""
 
 
 def add() -> None:
-    """Let this process import Muster's packages by their short names, before other packages of
-    these names.
+    """Let this process import Muster's packages by their short names. Muster's packages are
+    preferred to other packages of the same names.
 
     The first folder of Python's path, which is the current folder or the script's folder, is
-    removed: a module in that folder could be imported in place of a module that Muster needs.
+    removed. Otherwise a module in that folder could be imported in place of a module that Muster
+    needs.
     """
     if not sys.flags.safe_path and sys.path:
         del sys.path[0]

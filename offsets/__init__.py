@@ -7,6 +7,7 @@ Where to change:
 
 - offsets of open transactions: `offsets/pending.py`, `coordinator/txn_commits.py`. Then
   `tests/offsets/test_pending.py`, `tests/golden/transactional_offsets.txt`.
-- a record of `__consumer_offsets`: `offsets/record_values.py` (one record), `record_codec.py` and
-  `section_reader.py` (many at once). Then docs/formats/consumer-offsets.md.
+- a record of `__consumer_offsets`: `offsets/record_values.py` (one record),
+  `offsets/record_codec.py` and `offsets/section_reader.py` (many at once).
+  Then docs/formats/consumer-offsets.md.
 """

@@ -1,4 +1,5 @@
-"""Creates and detects columns of consecutive partitions, the usual case in a commit."""
+"""Columns of consecutive partitions, the usual case in a commit: creates such columns, and detects
+them."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ _ARRAY = array("i", _TUPLE)
 
 
 def ascending(first: int, after: int) -> array[int]:
-    """The numbers from ``first`` to ``after - 1`` as a column of int32."""
+    """Returns the numbers from ``first`` to ``after - 1`` as a column of int32."""
     if first >= 0 and after <= len(_ARRAY):
         return _ARRAY[first:after]
     return array("i", range(first, after))
 
 
 def is_range(partitions: Sequence[int]) -> bool:
-    """Whether each number is the previous number plus 1."""
+    """Returns whether each number is the previous number plus 1."""
     if not partitions:
         return False
     first, after = partitions[0], partitions[-1] + 1

@@ -1,8 +1,8 @@
-"""The cache of committed offsets, changed only by replaying the log's records.
+"""The cache of committed offsets. The cache changes only by the replay of records in the log.
 
-Offsets are stored in arrays per (group, topic), not in an object each: 1 million entries cost some
-tens of megabytes, and a fetch or a commit of many partitions copies whole columns
-(offsets/columns.py).
+Offsets are stored in arrays per (group, topic), not in an object each (offsets/columns.py). One
+million offsets cost some tens of megabytes, and a fetch or a commit of many partitions copies whole
+columns.
 """
 
 from __future__ import annotations
@@ -31,20 +31,22 @@ from protocol.errors import NONE, UNSTABLE_OFFSET_COMMIT
 
 
 class FetchedColumns(NamedTuple):
-    """The offsets of one topic, as columns of equal length; -1 without a committed offset."""
+    """The offsets of one topic, as columns of equal length. The offset is -1 for a partition
+    without a committed offset."""
 
     topic: str
     partitions: Sequence[int]
     offsets: Sequence[int]
     leader_epochs: Sequence[int]
     metadata: Sequence[str] | None
-    """The metadata of each entry; None if all metadata is empty."""
+    """The metadata of each partition; None if all metadata is empty."""
     codes: int | Sequence[int] = NONE
-    """One error code for all entries, or a column with a code for each entry."""
+    """One error code for all partitions, or a column with a code for each partition."""
 
 
 class CachedOffset(NamedTuple):
-    """A complete entry, for views and tests. Timestamps are in wall ms, -1 if not set."""
+    """A committed offset with all its fields, for views and tests. Timestamps are in wall ms, -1 if
+    not set."""
 
     offset: int
     leader_epoch: int
@@ -52,30 +54,28 @@ class CachedOffset(NamedTuple):
     commit_timestamp_ms: int
     expire_timestamp_ms: int
     log_offset: int
-    """The offset of the entry's record in the offsets log."""
+    """The log offset of the record in `__consumer_offsets`."""
 
 
 class OffsetCache:
-    """The committed offsets of the groups of one ``__consumer_offsets`` partition."""
+    """The committed offsets of the groups of one partition of ``__consumer_offsets``."""
 
     __slots__ = ("_count", "_groups", "_topic_names", "pending")
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, TopicColumns]] = {}
-        """The columns by group and topic; groups and topics without an entry are removed."""
+        """The columns by group and topic. Groups and topics without an offset are removed."""
         self._topic_names: dict[str, str] = {}
-        """One shared string per topic name; otherwise each group and run would have a copy."""
+        """One shared string per topic name. Otherwise each group and each run would have its own
+        copy."""
         self._count = 0
         self.pending = PendingOffsets()
-        """The offsets committed by open transactions."""
 
     # ------------------------------------------------------------------------------ the writer
 
     def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
-        """Applies a run whose first record is at log offset ``base_offset``, over earlier entries.
-
-        A run of group metadata does not change the cache.
-        """
+        """Applies a run whose first record is at log offset ``base_offset``; its offsets replace
+        earlier ones. A run of group metadata does not change the cache."""
         if type(run) is OffsetRun:
             if run.partitions:
                 topics = self._groups.get(run.group_id)
@@ -93,8 +93,9 @@ class OffsetCache:
                 self.pending.remove(run)
 
     def _end(self, marker: MarkerRun) -> None:
-        """Applies the end of a transaction. If the transaction committed, stores each pending
-        offset whose log offset is higher than the log offset of the cached entry."""
+        """Applies the end of a transaction. If the transaction was committed, each of its pending
+        offsets is stored, unless the cache has an offset with a higher log offset for the same
+        partition."""
         for (group_id, topic), pending in self.pending.end(marker.producer_id):
             if marker.committed:
                 columns = self._groups.get(group_id, {}).get(topic)
@@ -121,10 +122,9 @@ class OffsetCache:
             del self._groups[group_id]
 
     def restore(self, group_id: str, topic: str, columns: TopicColumns) -> None:
-        """Loads the columns of a (group, topic) from a snapshot, before the log is replayed.
-
-        Raises KeyError if the cache has columns for the pair, since a snapshot has each pair once.
-        """
+        """Loads the columns of a (group, topic) from a snapshot, before the log is replayed. Raises
+        KeyError if the cache already has columns for this (group, topic), because a snapshot has
+        each (group, topic) once."""
         topics = self._groups.setdefault(group_id, {})
         if topic in topics:
             raise KeyError(topic)
@@ -134,7 +134,8 @@ class OffsetCache:
     # ----------------------------------------------------------------------------- the readers
 
     def fetch(self, group_id: str, topic: str, partitions: Sequence[int]) -> FetchedColumns:
-        """The committed offsets of these partitions, in their order; -1: no offset."""
+        """Returns the committed offsets of these partitions, in their order; -1 for a partition
+        without a committed offset."""
         topics = self._groups.get(group_id)
         columns = None if topics is None else topics.get(topic)
         if columns is None:
@@ -201,8 +202,8 @@ class OffsetCache:
     def lowered(
         self, group_id: str, topic: str, pending: TopicColumns
     ) -> Iterator[tuple[str, int, int, int]]:
-        """Returns (topic, partition, current offset, new offset) for each offset that these pending
-        offsets would lower when a marker commits them."""
+        """Returns (topic, partition, current offset, new offset) for each offset that the pending
+        offsets would lower if their transaction were committed."""
         columns = self._groups.get(group_id, {}).get(topic)
         partitions = pending.partitions()
         after = pending.fetch(partitions)[0]
@@ -215,7 +216,8 @@ class OffsetCache:
                 yield topic, partition, before, offset
 
     def fetch_all(self, group_id: str) -> list[FetchedColumns]:
-        """Returns all offsets of the group: one FetchedColumns per topic, partitions ascending."""
+        """Returns all offsets of the group, with one FetchedColumns per topic. The partitions are
+        in ascending order."""
         fetched = []
         for topic, columns in self._groups.get(group_id, {}).items():
             partitions = columns.partitions()
@@ -223,35 +225,34 @@ class OffsetCache:
         return fetched
 
     def get(self, group_id: str, topic: str, partition: int) -> CachedOffset | None:
-        """Returns the complete entry of a partition, or None."""
+        """Returns the committed offset of a partition with all its fields; None if the group has no
+        committed offset of the partition."""
         columns = self._groups.get(group_id, {}).get(topic)
         entry = None if columns is None else columns.get(partition)
         return None if entry is None else CachedOffset(*entry)
 
     def has_offsets(self, group_id: str) -> bool:
-        """Whether the group has committed or pending offsets."""
         return group_id in self._groups or group_id in self.pending.groups()
 
     def pending_count(self) -> int:
-        """The number of pending offsets of open transactions."""
         return self.pending.count()
 
     def groups(self) -> Collection[str]:
-        """The groups with offsets: a live view, invalid after a ``replay``."""
+        """Returns the ids of the groups with offsets. The collection is a live view, invalid after
+        a ``replay``."""
         return self._groups.keys()
 
     def topics(self, group_id: str) -> Collection[str]:
-        """The topics in which the group has offsets: a live view, like ``groups``."""
+        """Returns the topics in which the group has offsets. The collection is a live view, invalid
+        after a ``replay``."""
         return self._groups.get(group_id, {}).keys()
 
     def commits(
         self, group_id: str, topic: str, at_most: int
     ) -> Iterator[Iterable[tuple[int, int, int, int]]]:
-        """Yields blocks of up to ``at_most`` (partition, offset, commit time, expire time), by
-        ascending partition.
-
-        The partitions are read at the first step, the offsets of a block when it is yielded.
-        """
+        """Yields the offsets of a topic in blocks of at most ``at_most`` elements (partition,
+        offset, commit time, expire time), in ascending order of partition. The list of partitions
+        is read at the first step, the offsets of a block when the block is yielded."""
         columns = self._groups.get(group_id, {}).get(topic)
         if columns is not None:
             partitions = columns.partitions()
@@ -259,11 +260,11 @@ class OffsetCache:
                 yield columns.commits(partitions[first : first + at_most])
 
     def columns(self, group_id: str) -> list[tuple[str, TopicColumns]]:
-        """Returns the topic and the current columns for each topic of the group, for snapshots."""
+        """Returns each topic of the group with the current columns of its offsets, for
+        snapshots."""
         return list(self._groups.get(group_id, {}).items())
 
     def keys(self, group_id: str) -> list[tuple[str, int]]:
-        """Returns topic and partition of every offset of the group."""
         return [
             (topic, partition)
             for topic, columns in self._groups.get(group_id, {}).items()
@@ -271,12 +272,11 @@ class OffsetCache:
         ]
 
     def partitions(self, group_id: str, topic: str) -> list[int]:
-        """The partitions of a topic in which the group has offsets, ascending."""
+        """Returns the partitions of a topic in which the group has offsets, in ascending order."""
         columns = self._groups.get(group_id, {}).get(topic)
         return [] if columns is None else columns.partitions()
 
     def has_more_than(self, group_id: str, count: int) -> bool:
-        """Whether the group has more than ``count`` offsets."""
         for columns in self._groups.get(group_id, {}).values():
             count -= columns.count
             if count < 0:
@@ -286,17 +286,17 @@ class OffsetCache:
     # A deletion also removes pending offsets, so that a marker can't restore them.
 
     def groups_to_delete_from(self) -> list[str]:
-        """The groups with offsets, committed or pending."""
+        """Returns the groups with committed or pending offsets."""
         return list(dict.fromkeys((*self._groups, *self.pending.groups())))
 
     def topics_to_delete(self, group_id: str) -> list[str]:
-        """The topics in which the group has offsets, committed or pending."""
+        """Returns the topics in which the group has committed or pending offsets."""
         committed = self._groups.get(group_id, {})
         return list(dict.fromkeys((*committed, *self.pending.topics(group_id))))
 
     def to_delete(self, group_id: str, topic: str) -> list[int]:
-        """The partitions of a topic in which the group has offsets, committed or pending,
-        ascending."""
+        """Returns the partitions of a topic in which the group has committed or pending offsets, in
+        ascending order."""
         committed = self.partitions(group_id, topic)
         pending = self.pending.producers(group_id, topic)
         return sorted({*committed, *pending}) if pending else committed
@@ -304,11 +304,9 @@ class OffsetCache:
     def deletable(
         self, group_id: str, topic: str, partitions: Sequence[int], log_offset: int
     ) -> list[int]:
-        """Returns the ``partitions`` whose offsets, even pending ones, are all below a log offset.
-
-        A partition with an older offset and a younger pending offset is omitted, because a
-        tombstone would drop both offsets.
-        """
+        """Returns those of ``partitions`` whose offsets, committed and pending, were all written
+        before ``log_offset``. A partition with an older committed offset and a later pending one is
+        omitted, because a tombstone would drop both offsets."""
         columns = self._groups.get(group_id, {}).get(topic)
         found = [] if columns is None else columns.written_below(partitions, log_offset)
         if group_id not in self.pending.groups():
@@ -316,7 +314,7 @@ class OffsetCache:
         return self.pending.deletable(group_id, topic, partitions, found, log_offset)
 
     def entries(self, group_id: str) -> Iterator[tuple[str, int, CachedOffset]]:
-        """Yields topic, partition and entry of every offset of the group."""
+        """Yields the topic, the partition and the fields of every offset of the group."""
         for topic, columns in self._groups.get(group_id, {}).items():
             for partition in columns.partitions():
                 entry = columns.get(partition)
@@ -326,7 +324,8 @@ class OffsetCache:
     def may_expire(
         self, group_id: str, topic: str, rule: ExpiryRule, retention_ms: int, until_ms: int
     ) -> bool:
-        """Returns whether an offset in a topic may expire by ``until_ms``; reads one column."""
+        """Returns whether an offset in a topic may expire by ``until_ms``. Reads only one column;
+        true may be returned although no offset expires."""
         columns = self._groups.get(group_id, {}).get(topic)
         return columns is not None and _may_expire(topic, columns, rule, retention_ms, until_ms)
 
@@ -339,11 +338,11 @@ class OffsetCache:
         retention_ms: int,
         until_ms: int,
     ) -> Iterator[tuple[int, int]]:
-        """Yields (partition, expiry time) of each of the ``partitions`` whose offset may expire by
+        """Yields (partition, expiry time) for each of the ``partitions`` whose offset may expire by
         ``until_ms``.
 
         Offsets that an open transaction may change are omitted, as in Kafka. ``partitions`` must
-        ascend without repeats; the expiry time is the same as in `expiring`.
+        ascend without repeats. The expiry time is the same as in `expiring`.
         """
         columns = self._groups.get(group_id, {}).get(topic)
         if columns is None or topic in rule.kept_topics:
@@ -357,11 +356,12 @@ class OffsetCache:
     def expiring(
         self, group_id: str, condition: GroupCondition, retention_ms: int, until_ms: int
     ) -> Iterator[tuple[str, int, int, int, int]]:
-        """Yields (topic, partition, expiry time, commit time, expire timestamp) of each offset that
-        may expire by ``until_ms``.
+        """Yields (topic, partition, expiry time, commit time, expire timestamp) for each offset
+        that may expire by ``until_ms``.
 
         Offsets that an open transaction may change are omitted. The expiry time, in wall
-        milliseconds, is the earliest possible time, at which the offset expires if nothing changes.
+        milliseconds, is the time at which the offset expires if nothing changes. The expiry time
+        can only become later.
         """
         rule = rule_for(condition)
         if rule is None:
@@ -376,14 +376,13 @@ class OffsetCache:
     def _candidates(
         self, group_id: str, rule: ExpiryRule, retention_ms: int, until_ms: int
     ) -> Iterator[tuple[str, TopicColumns]]:
-        """Yields the topics of a group that have an offset that may expire by ``until_ms``. Only
-        one column of each topic is read."""
+        """Yields the topics of a group in which an offset may expire by ``until_ms``. Only one
+        column of each topic is read."""
         for topic, columns in self._groups.get(group_id, {}).items():
             if _may_expire(topic, columns, rule, retention_ms, until_ms):
                 yield topic, columns
 
     def count(self) -> int:
-        """The number of cached offsets."""
         return self._count
 
 

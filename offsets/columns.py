@@ -1,9 +1,9 @@
 """The offsets of one (group, topic): arrays with a slot for each partition.
 
-While the partitions in use are dense enough, the slot of a partition is the partition's number. If
-a group commits a few partitions with distant numbers (or a log claims partition 2^31-1), slots are
-assigned in the order of arrival, and a dict maps partitions to slots. Memory therefore depends on
-the number of entries, never on a number that a client sent.
+If the partitions in use are dense, the slot of a partition is the partition's number. If a group
+commits a few partitions with distant numbers (or a log contains partition 2^31-1), slots are
+assigned in order of arrival, and a dict maps partitions to slots. The memory therefore depends on
+the number of offsets, never on a number that a client sent.
 """
 
 from __future__ import annotations
@@ -17,25 +17,27 @@ from offsets.ascending import is_range
 from offsets.runs import OffsetRun
 
 Entry = tuple[int, int, str, int, int, int]
-"""Offset, leader epoch, metadata, commit timestamp, expire timestamp, log offset."""
+"""A committed offset: offset, leader epoch, metadata, commit timestamp, expire timestamp, log
+offset."""
 
 _NONE = -1
-"""The offset and the epoch of an unused slot, and an expire timestamp that is not set."""
+"""The offset and the leader epoch in an unused slot. Also the value of an expire timestamp that is
+not set."""
 
 _UNUSED = -(1 << 62)
-"""The value in ``_log_offsets`` of an unused slot."""
+"""The value in ``_log_offsets`` that marks a slot as unused."""
 
 _ALWAYS_DENSE = 64
 _DENSE_FACTOR = 4
-"""Partition numbers are used as slots if they are below this multiple of the number of entries."""
+"""Partition numbers are used as slots if they are below this multiple of the number of offsets."""
 
 _NO_SLOTS: list[int] = []
-"""The list of free slots of all columns without a dict of slots. The list is shared and must stay
-empty."""
+"""The list of free slots that all columns without a dict of slots share. It must stay empty."""
 
 
 class TopicColumns:
-    """The offsets as columns by slot; rarely used fields are in dicts by slot."""
+    """The committed offsets of one (group, topic), as columns by slot. Rarely used fields are in
+    dicts by slot."""
 
     __slots__ = (
         "_commit_timestamps",
@@ -53,29 +55,30 @@ class TopicColumns:
 
     def __init__(self) -> None:
         self.count = 0
-        """The number of entries, which is the number of used slots."""
+        """The number of offsets, which is the number of used slots."""
         self.encoded: bytes | None = None
-        """The encoded snapshot entry (columns_image.py); None after a change."""
+        """The cached encoding for a snapshot (columns_image.py); None after a change of the
+        columns."""
         self._offsets = array("q")
         self._epochs = array("i")
         self._commit_timestamps = array("q")
         self._log_offsets = array("q")
-        """For each slot, the log offset minus the slot. This difference is equal for all entries of
-        a run with consecutive partitions."""
+        """For each slot, the log offset of the record minus the slot. Consecutive partitions of one
+        run all have the same value."""
         self._metadata: dict[int, str] | None = None
         self._expire_timestamps: dict[int, int] | None = None
         self._slots: dict[int, int] | None = None
-        """The slots by partition; None as long as partition numbers are used as slots."""
+        """The slots by partition; None while partition numbers are used as slots."""
         self._free: list[int] = _NO_SLOTS
-        """Free slots; used only together with ``_slots``."""
+        """Slots that can be used again. Used only together with ``_slots``."""
         self._recheck_at = 0
-        """The number of entries at which the columns check whether ``_slots`` can be dropped."""
+        """The number of offsets at which it is checked whether ``_slots`` can be dropped."""
 
     # --------------------------------------------------------------------------------- writing
 
     def store(self, run: OffsetRun, base_offset: int) -> int:
-        """Store the run's entries, whose records begin at ``base_offset``; returns the number of
-        new entries."""
+        """Stores the offsets of a run, whose records begin at log offset ``base_offset``. Returns
+        the number of partitions that had no offset before."""
         self.encoded = None
         partitions = slots = run.partitions
         log_offsets = self._log_offsets
@@ -99,8 +102,8 @@ class TopicColumns:
         return new
 
     def _store_columns(self, run: OffsetRun, base_offset: int) -> tuple[int, Sequence[int]]:
-        """Store the columns that every entry has; returns the number of new entries, and the slots
-        of all entries."""
+        """Stores the columns that every offset has. Returns the number of partitions that had no
+        offset before, and the slots of all offsets in the run."""
         partitions = run.partitions
         size = len(partitions)
         ascending = size > 1 and is_range(partitions)
@@ -116,7 +119,8 @@ class TopicColumns:
         return self._store_each(run, base_offset, slots), slots
 
     def _store_range(self, run: OffsetRun, base_offset: int, start: int, stop: int) -> int:
-        """Store consecutive partitions, the usual case, by copying whole columns."""
+        """Stores consecutive partitions, the usual case, by copying whole columns. Returns the
+        number of partitions that had no offset before."""
         size = stop - start
         full = self.count == len(self._offsets)
         new = 0 if full else self._log_offsets[start:stop].count(_UNUSED)
@@ -172,8 +176,8 @@ class TopicColumns:
             self._expire_timestamps.pop(slot, None)
 
     def take_newer(self, other: TopicColumns) -> int:
-        """Stores each entry of ``other`` that has a higher log offset than the stored entry of its
-        partition; returns the number of new entries."""
+        """Stores each offset of ``other`` that has a higher log offset than the stored offset of
+        the same partition. Returns the number of partitions that had no offset before."""
         partitions, before, taken = other.partitions(), self.count, dict[int, int]()
         if self._slots is None and not (
             partitions[0] >= 0 and self._dense_up_to(partitions[-1], len(partitions))
@@ -206,8 +210,8 @@ class TopicColumns:
         return self.count - before
 
     def _take_range(self, other: TopicColumns) -> bool:
-        """Does the work of `take_newer` by copying whole columns if all entries of ``other`` are
-        newer and have no rarely used fields; returns whether the columns were copied."""
+        """Does the work of `take_newer` by copying whole columns, if all offsets of ``other`` are
+        newer and have no rarely used fields. Returns whether the columns were copied."""
         size = len(other._offsets)
         rare = other._metadata or other._expire_timestamps
         if rare or self._metadata or self._expire_timestamps or other.count < size:
@@ -225,7 +229,7 @@ class TopicColumns:
         return True
 
     def remove(self, partition: int) -> bool:
-        """Removes the entry of a partition; returns whether an entry existed."""
+        """Removes the offset of a partition. Returns whether the partition had an offset."""
         slot = self._slot_of(partition)
         if slot is None:
             return False
@@ -247,8 +251,8 @@ class TopicColumns:
     def fetch(
         self, partitions: Sequence[int]
     ) -> tuple[Sequence[int], Sequence[int], Sequence[str] | None]:
-        """Returns columns of offsets, leader epochs and metadata. A partition without an entry has
-        offset and epoch -1; the metadata column is None if all metadata is empty."""
+        """Returns columns of offsets, leader epochs and metadata. A partition without an offset has
+        offset and epoch -1. The metadata column is None if all metadata is empty."""
         slots: Sequence[int | None] = partitions
         offsets: Sequence[int]
         epochs: Sequence[int]
@@ -279,7 +283,8 @@ class TopicColumns:
         return offsets, epochs, metadata if any(metadata) else None
 
     def would_lower(self, partitions: Sequence[int], offsets: Sequence[int]) -> bool:
-        """Whether at least one of these offsets is below the stored offset of its partition."""
+        """Returns whether at least one of ``offsets`` is below the stored offset of its
+        partition."""
         kept = self._offsets
         if self._slots is None:
             if len(partitions) == 1:
@@ -290,7 +295,8 @@ class TopicColumns:
         return True in map(lt, offsets, now)
 
     def get(self, partition: int) -> Entry | None:
-        """Returns the complete entry of a partition, or None."""
+        """Returns the offset of a partition with all its fields; None if the partition has no
+        offset."""
         slot = self._slot_of(partition)
         if slot is None:
             return None
@@ -304,7 +310,7 @@ class TopicColumns:
         )
 
     def partitions(self) -> list[int]:
-        """The partitions with an entry, ascending."""
+        """Returns the partitions with an offset, in ascending order."""
         if self._slots is not None:
             return sorted(self._slots)
         if self.count == len(self._offsets):
@@ -312,28 +318,23 @@ class TopicColumns:
         return [slot for slot, used in enumerate(self._log_offsets) if used != _UNUSED]
 
     def commits_not_before_ms(self) -> int:
-        """Returns a lower bound of all commit times in wall ms; -1 if an entry has an expire
-        timestamp.
-
-        The bound needs only one column, so that most retention checks do not read each entry.
+        """Returns a lower bound of all commit times in wall ms; -1 if an offset has an expire
+        timestamp. Only one column is read, so that most retention checks need not read each offset.
         """
         if self._expire_timestamps or not self.count:
             return _NONE
         return min(self._commit_timestamps)
 
     def stamps(self) -> Iterator[tuple[int, int, int]]:
-        """Yields partition, commit timestamp and expire timestamp of every entry."""
+        """Yields the partition, commit timestamp and expire timestamp of every offset."""
         expiries = self._expire_timestamps or {}
         for partition in self.partitions():
             slot = partition if self._slots is None else self._slots[partition]
             yield partition, self._commit_timestamps[slot], expiries.get(slot, _NONE)
 
     def commits(self, partitions: Sequence[int]) -> Iterable[tuple[int, int, int, int]]:
-        """Yields partition, offset, commit timestamp and expire timestamp of each of the partitions
-        that has an entry.
-
-        ``partitions`` must ascend without repeats.
-        """
+        """Yields partition, offset, commit timestamp and expire timestamp for each of
+        ``partitions`` that has an offset. ``partitions`` must ascend without repeats."""
         expiries = self._expire_timestamps
         if self._slots is None and self.count == len(self._offsets) and not expiries:
             first, last = (partitions[0], partitions[-1]) if partitions else (0, -1)
@@ -353,7 +354,8 @@ class TopicColumns:
         ]
 
     def written_below(self, partitions: Iterable[int], log_offset: int) -> list[int]:
-        """The ``partitions`` that have an entry whose record is below ``log_offset``."""
+        """Returns those of ``partitions`` that have an offset whose record is below
+        ``log_offset``."""
         log_offsets = self._log_offsets
         return [
             partition
@@ -365,7 +367,6 @@ class TopicColumns:
     # ----------------------------------------------------------------------------------- slots
 
     def _slot_of(self, partition: int) -> int | None:
-        """Returns the used slot of a partition; None if the partition has no entry."""
         if self._slots is not None:
             return self._slots.get(partition)
         if 0 <= partition < len(self._offsets) and self._log_offsets[partition] != _UNUSED:
@@ -373,8 +374,8 @@ class TopicColumns:
         return None
 
     def _dense_up_to(self, partition: int, arriving: int) -> bool:
-        """Returns whether the partition number may be used as the slot. If so, the arrays are
-        extended to this slot."""
+        """Returns whether the partition number may be used as the slot. If so, extends the arrays
+        to this slot. ``arriving`` is the number of offsets that will be added."""
         missing = partition + 1 - len(self._offsets)
         if missing <= 0:
             return True
@@ -391,7 +392,7 @@ class TopicColumns:
         self._log_offsets.extend(array("q", (_UNUSED,)) * slots)
 
     def _slot_for(self, partition: int) -> int:
-        """Returns the slot of a partition in the dict of slots; assigns a new slot if the partition
+        """Returns the slot of a partition in the dict of slots. Assigns a new slot if the partition
         has none."""
         assert self._slots is not None
         slot = self._slots.get(partition)
@@ -405,14 +406,14 @@ class TopicColumns:
         return slot
 
     def _map_slots(self) -> None:
-        """Switches from partition numbers as slots to a dict of slots."""
+        """Switches to a dict of slots. Before, partition numbers were used as slots."""
         used = self.partitions()
         self._slots = {partition: partition for partition in used}
         self._free = sorted(set(range(len(self._offsets))) - set(used))
         self._recheck_at = max(2 * self.count, _ALWAYS_DENSE)
 
     def _unmap_slots_if_dense(self) -> None:
-        """Copy the entries to new arrays without a dict of slots if the partitions have become
+        """Copies the offsets to new arrays without a dict of slots, if the partitions have become
         dense."""
         assert self._slots is not None
         self._recheck_at = 2 * self.count

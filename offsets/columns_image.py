@@ -1,8 +1,8 @@
 """Encodes and decodes the columns of one (group, topic) in a snapshot
 (docs/formats/groups-image.md).
 
-Most groups commit all partitions of a topic at once, without metadata. In that case partitions,
-epochs, timestamps and log offsets are one number each, and only the offsets are a column.
+Most groups commit all partitions of a topic at once, without metadata. In this case partitions,
+epochs, timestamps and log offsets are encoded as one number each, and only the offsets as a column.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ class BadImage(ValueError):
 
 
 def encode_columns(group_id: str, topic: str, columns: TopicColumns) -> bytes:
-    """Encode one (group, topic) with at least one entry; unchanged columns are not encoded again.
+    """Encodes one (group, topic) with at least one offset. Columns that have not changed since the
+    last call are not encoded again.
 
-    The bytes are cached in the columns: 9 bytes per committed offset if a group commits many
-    offsets at once.
+    The encoded bytes are cached in the columns. They need 9 bytes per committed offset if a group
+    commits many offsets at once.
     """
     if columns.encoded is None:
         columns.encoded = _encode_columns(group_id, topic, columns)
@@ -93,8 +94,8 @@ def _encode_columns(group_id: str, topic: str, columns: TopicColumns) -> bytes:
 
 
 def _encode_rare(columns: TopicColumns, slots: Sequence[int], parts: list[bytes]) -> int:
-    """Encodes the rarely used fields. ``slots`` has the slots in the order of the columns; it is
-    empty if partition numbers are slots."""
+    """Encodes the rarely used fields. ``slots`` has the slots in the order of the encoded columns;
+    it is empty if partition numbers are slots."""
     index_of = {slot: index for index, slot in enumerate(slots)}
     flags = 0
     if columns._metadata:
@@ -122,7 +123,8 @@ def _bytes_of(column: array[int]) -> bytes:
 
 
 def decode_columns(view: memoryview, position: int) -> tuple[str, str, TopicColumns, int]:
-    """The group id, the topic, the columns, and the position after them. Raises BadImage."""
+    """Returns the group id, the topic, the columns, and the position after the encoded columns.
+    Raises BadImage."""
     try:
         group_bytes, name_bytes, flags, count = _ENTRY.unpack_from(view, position)
         position += _ENTRY.size
@@ -201,8 +203,8 @@ def _decode_rare(view: memoryview, position: int, flags: int, columns: TopicColu
 
 
 def _spread(columns: TopicColumns, partitions: array[int]) -> None:
-    """Move the columns, which are in the order of the ascending ``partitions``, to the slots of
-    these partitions."""
+    """Moves the columns to the slots of their partitions. Before, they are in the order of the
+    ascending ``partitions``."""
     count = len(partitions)
     if any(map(int.__ge__, partitions, partitions[1:])):
         raise BadImage(f"partitions do not ascend: {partitions[:5].tolist()} ...")

@@ -1,9 +1,10 @@
-"""Encodes and decodes the frequent records of consumer groups by code for each record type, instead
+"""Encodes and decodes the frequent records of consumer groups, by code for each record type instead
 of schemas.
 
 consumer_codec.py encodes and decodes all records by Kafka's schemas, but takes ten times as long.
-It also decodes each value that this module rejects (``Unusual``, or another error of `NOT_READ`): a
-value with a tag of a later Kafka, with the classic half of a member, or with damage.
+consumer_codec.py also decodes each value that this module rejects by ``Unusual`` or another error
+in `NOT_READ`. Such a value has a tagged field of a later Kafka version, or the fields of a classic
+member, or it is damaged.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from protocol.wire import (
 _VERSION = b"\0\0"
 _NO_TAGS = b"\0"
 _TAG_0 = b"\1\0"
-"""The start of a section with one tagged field: the count 1 and the tag 0. The field's size
-follows."""
+"""The start of the tagged fields if there is only tag 0: the count 1 and the tag 0. The size of the
+field follows."""
 _NO_CLASSIC_MEMBER = b"\1\0\1\0"
 _TOPIC_ID_BYTES = 16
 
@@ -52,14 +53,15 @@ _int32 = struct.Struct(">i")
 
 
 class Unusual(Exception):
-    """The bytes have a form that this module does not read."""
+    """Raised if a record has a form that this module does not decode."""
 
 
 NOT_READ: Final = (Unusual, ProtocolError, struct.error, IndexError, UnicodeDecodeError)
 
 
 def read_key(key: bytes, has_member: bool) -> tuple[str, ...]:
-    """Returns the group id in a key, and the member id or regex if keys of this type have one."""
+    """Returns the group id in a key. If keys of this type have a member id or a regex, returns it
+    too."""
     (size,) = struct.unpack_from(">h", key, 2)
     end = 4 + size
     group_id = key[4:end].decode()
@@ -88,7 +90,7 @@ def _write_target_epoch(value: TargetEpoch) -> bytes:
 
 
 def _with_tag(epoch: int, tagged: int) -> bytes:
-    """Returns an epoch, followed by the tagged field 0; a value of 0 is omitted with its tag."""
+    """Encodes an epoch and the tagged field 0. If the field is 0, it is omitted."""
     if tagged:
         return _epoch_and_tag.pack(epoch, _TAG_0 + b"\x08", tagged)
     return _epoch.pack(epoch) + _NO_TAGS
@@ -244,8 +246,8 @@ WRITERS: Final[dict[type, Callable[[Any], bytes | None]]] = {
     TargetRecord: _write_target,
     CurrentRecord: _write_current,
 }
-"""For each type of record, the function that encodes a value, including its version. The function
-returns None for a value that it can't encode."""
+"""For each type of record, the function that encodes a value together with its version. The
+function returns None for a value that it can't encode."""
 READERS: Final[dict[type, Callable[[bytes], Any]]] = {
     EpochRecord: _read_epoch,
     MemberRecord: _read_member,

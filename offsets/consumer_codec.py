@@ -1,7 +1,7 @@
 """Encodes and decodes the keys and values of the records of consumer groups.
 
-consumer_bytes.py handles the frequent records faster; the schemas in this module handle all
-records. Source: Kafka 4.3.1, schemas ``ConsumerGroup*Key`` and ``ConsumerGroup*Value``, all in
+The schemas in this module handle all records; consumer_bytes.py handles the frequent records
+faster. Source: Kafka 4.3.1, schemas ``ConsumerGroup*Key`` and ``ConsumerGroup*Value``, all in
 version 0.
 """
 
@@ -35,7 +35,7 @@ from protocol.errors import ProtocolError
 
 
 def encode_key(group_id: str, record: ConsumerRecord) -> bytes:
-    """Returns the key of a record, including its type. Raises UnwritableRun for a string above
+    """Returns the encoded key of a record, with its type. Raises UnwritableRun for a string above
     32767 bytes."""
     head = _KEY_HEADS[type(record)] + string(group_id)
     if isinstance(record, MemberRecord | TargetRecord | CurrentRecord):
@@ -46,7 +46,7 @@ def encode_key(group_id: str, record: ConsumerRecord) -> bytes:
 
 
 def encode_value(record: ConsumerRecord) -> bytes | None:
-    """Returns the value of a record, including its version 0; None for a tombstone."""
+    """Returns the encoded value of a record, with its version 0; None for a tombstone."""
     if record.value is None:
         return None
     write = WRITERS.get(type(record))
@@ -54,18 +54,15 @@ def encode_value(record: ConsumerRecord) -> bytes | None:
 
 
 def encode_by_schema(record: ConsumerRecord) -> bytes:
-    """Encodes the value of a record by its schema; the record must not be a tombstone."""
+    """Encodes the value of a record by its schema. The record must not be a tombstone."""
     _, name, to_fields, _ = _FORMATS[type(record)]
     return b"\0\0" + log_records.encode(f"{name}Value", 0, to_fields(record.value))
 
 
 def decode(key: bytes, value: bytes | None) -> tuple[str, ConsumerRecord] | None:
-    """Returns the group id and the record in a stored key and value; None if the key has another
-    type.
-
-    Raises Malformed if the bytes are invalid for the key's type, or if the value's version is
-    unknown.
-    """
+    """Decodes a stored key and value. Returns the group id and the record; None if the key has
+    another type. Raises Malformed if the bytes are invalid for the key's type, or if the version of
+    the value is unknown."""
     made = _BY_TYPE.get(int.from_bytes(key[:2], "big", signed=True))
     if made is None:
         return None
@@ -80,8 +77,8 @@ def decode(key: bytes, value: bytes | None) -> tuple[str, ConsumerRecord] | None
 
 
 def decode_by_schema(key: bytes, value: bytes | None) -> tuple[str, ConsumerRecord]:
-    """Decodes a stored key and value by their schemas. Returns the group id and the record; the
-    key's type must be known."""
+    """Decodes a stored key and value by their schemas. Returns the group id and the record. The key
+    must have one of the types of this module."""
     _, name, _, from_fields = _FORMATS[made := _BY_TYPE[int.from_bytes(key[:2], "big")]]
     try:
         fields = log_records.decode(f"{name}Key", 0, key, 2)
@@ -177,8 +174,9 @@ def _current(fields: dict[str, Any]) -> CurrentAssignment:
 
 
 def _epochs(topics: Sequence[dict[str, Any]], member_epoch: int) -> AssignedEpochs:
-    """Returns the assignment epoch of each partition. A topic without epochs, or with a wrong
-    number of epochs, gets the member's epoch for all its partitions (Kafka 4.3.1)."""
+    """Returns, for each partition, the epoch at which the member got the partition. A topic with
+    missing epochs, or with a wrong number of epochs, gets the member's epoch for all its partitions
+    (Kafka 4.3.1)."""
     found = {}
     for each in topics:
         partitions, epochs = each["partitions"], each["assignment_epochs"]
@@ -246,8 +244,8 @@ _FORMATS: Final[
         ),
     ),
 }
-"""For each type of record: the key type, the name of the key and value schemas, and the functions
-that convert a value to fields and fields to a value."""
+"""For each type of record: the key type, the name of the key and value schemas, the function that
+converts a value to fields, and the function that converts fields to a value."""
 
 _BY_TYPE: Final = {key_type: made for made, (key_type, *_) in _FORMATS.items()}
 _KEY_HEADS: Final = {made: kind.to_bytes(2, "big") for kind, made in _BY_TYPE.items()}

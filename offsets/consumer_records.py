@@ -1,8 +1,9 @@
 """Records of consumer groups (KIP-848) in ``__consumer_offsets``, as values.
 
-The key types are 3 to 8 and 16; a value of None is a tombstone. A `ConsumerGroupRun` has the
-records that one step writes for one group: they stay in one batch, in the order that Kafka's loader
-requires. Source: Kafka 4.3.1 ``GroupCoordinatorRecordHelpers``; docs/formats/consumer-offsets.md.
+The key types are 3 to 8 and 16. A value of None is a tombstone. A `ConsumerGroupRun` has the
+records that one step writes for one group. These records stay in one batch, in the order that
+Kafka's loader requires. Source: Kafka 4.3.1 ``GroupCoordinatorRecordHelpers``;
+docs/formats/consumer-offsets.md.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from protocol.slotted import slotted
 
 AssignedEpochs = Mapping[bytes, Mapping[int, int]]
 """For each topic id (16 bytes) and partition, the member epoch at which the member got the
-partition. Each topic has at least one partition."""
+partition. A topic without partitions is omitted."""
 
 Assignment = Mapping[bytes, tuple[int, ...]]
-"""The partitions of each topic id, in ascending order. Each topic has at least one partition."""
+"""The partitions of each topic id, in ascending order. A topic without partitions is omitted."""
 
 
 @slotted(frozen=True)
 class ClassicMember:
-    """The fields of a member of a consumer group that joined by JoinGroup, the classic protocol
+    """The additional fields of a member of a consumer group that uses the classic protocol
     (KIP-848, online migration)."""
 
     session_timeout_ms: int
@@ -31,18 +32,17 @@ class ClassicMember:
 
 @slotted(frozen=True)
 class MemberMetadata:
-    """The subscription and the properties of a member, from its heartbeats (type 5)."""
+    """The subscription and the properties of a member, from its heartbeats (record type 5)."""
 
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    """The client's address, which begins with a slash as in Kafka: ``/127.0.0.1``."""
+    """The client's address with a slash before it, as in Kafka: ``/127.0.0.1``."""
     subscribed_topics: tuple[str, ...] = ()
-    """The names of the subscribed topics, in ascending order."""
     subscribed_regex: str | None = ""
-    """The regex to which the member subscribes; "" without a regex. Records of other writers may
-    have null instead of ""."""
+    """The regex to which the member subscribes; "" without a regex. Records that another broker
+    wrote may have null instead of ""."""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     classic: ClassicMember | None = None
@@ -50,24 +50,25 @@ class MemberMetadata:
 
 @slotted(frozen=True)
 class CurrentAssignment:
-    """The epoch, state and partitions of a member (type 8)."""
+    """The epoch, state and partitions of a member (record type 8)."""
 
     epoch: int = 0
     previous_epoch: int = 0
-    """The member's epoch before its last change. A heartbeat with this epoch is accepted if it may
-    come from a member that did not receive the last response."""
+    """The member's epoch before its last change. A member that did not receive the last response
+    still sends this epoch, so a heartbeat with it may be accepted."""
     state: int = 0
     """A value of `coordinator.consumer.states.MemberState`; a later version of Muster may write
     other values."""
     assigned: AssignedEpochs = field(default_factory=dict)
     revoking: AssignedEpochs = field(default_factory=dict)
-    """The partitions that the member must give up and still owns: "pending revocation" in Kafka."""
+    """The partitions that the member must give up and still owns. Kafka calls them "pending
+    revocation"."""
 
 
 @slotted(frozen=True)
 class GroupEpoch:
-    """The epoch of a group (type 3). ``metadata_hash`` is an int64 hash of the metadata of the
-    group's topics, 0 if none of the topics exists."""
+    """The epoch of a group (record type 3). ``metadata_hash`` is an int64 hash of the metadata of
+    the group's topics, 0 if none of the topics exists."""
 
     epoch: int
     metadata_hash: int = 0
@@ -75,8 +76,8 @@ class GroupEpoch:
 
 @slotted(frozen=True)
 class TargetEpoch:
-    """The epoch of a group's target assignment (type 6), and the wall time at which the assignment
-    was computed."""
+    """The epoch of a group's target assignment (record type 6), and the wall time at which the
+    assignment was computed."""
 
     epoch: int
     timestamp_ms: int = 0
@@ -86,11 +87,11 @@ class TargetEpoch:
 
 @slotted(frozen=True)
 class ResolvedRegex:
-    """The topics that a regex matched (type 16), in ascending order."""
+    """The topics that matched a regex, in ascending order (record type 16)."""
 
     topics: tuple[str, ...]
     version: int
-    """The version of the metadata image whose topics were matched."""
+    """The version of the topics image whose topics were matched."""
     timestamp_ms: int
 
 
@@ -104,10 +105,7 @@ class EpochRecord:
 @slotted
 class TopicsRecord:
     """The record of topic metadata, type 4. Kafka wrote it until 4.0; now only its tombstone is
-    written.
-
-    ``value`` is True if the stored record has a value.
-    """
+    written. ``value`` is True if a record that was read is not a tombstone."""
 
     value: bool | None = None
 
@@ -145,7 +143,7 @@ class CurrentRecord:
 
 @slotted
 class RegexRecord:
-    """The record of the topics that a regex matched, type 16."""
+    """The record of the topics that matched a regex, type 16."""
 
     regex: str
     value: ResolvedRegex | None
@@ -164,12 +162,12 @@ ConsumerRecord = (
 
 @slotted
 class ConsumerGroupRun:
-    """Records of one consumer group, written as a part of one batch that is never split."""
+    """Records of one consumer group. They are written in one batch, which is never split."""
 
     group_id: str
     records: Sequence[ConsumerRecord]
     timestamp_ms: int = -1
-    """Wall time at which the records were written; -1: unknown."""
+    """Wall time in ms at which the records were written; -1 if unknown."""
 
     def __len__(self) -> int:
         return len(self.records)

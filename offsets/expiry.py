@@ -1,12 +1,14 @@
 """The expiry time of a committed offset: Kafka's rules since KIP-211, as pure functions.
 
-- A group with a protocol type and in state Empty: ``retention_ms`` after the group became empty; if
-  that time is unknown, after the commit.
-- A Stable group of type "consumer" whose subscriptions are known: ``retention_ms`` after the
-  commit, if no member subscribes to the topic.
-- A group without protocol type (assign() users): ``retention_ms`` after the commit, even while its
-  consumer is alive; or after the last fetch of its offsets, if the broker counts fetches as
-  activity.
+- A group with a protocol type, in state Empty: an offset expires ``retention_ms`` after
+  the group became empty. If that time is unknown, it expires ``retention_ms`` after the
+  commit.
+- A Stable group of type "consumer" whose subscriptions are known: an offset expires
+  ``retention_ms`` after the commit if no member subscribes to the topic.
+- A group without a protocol type (consumers that use assign()): an offset expires
+  ``retention_ms`` after the commit, even while the consumer is alive. If the broker
+  counts fetches as activity, it expires ``retention_ms`` after the last fetch of the
+  group's offsets.
 - Any other group: offsets do not expire.
 
 An expire timestamp from the client (OffsetCommit v2 to v4) replaces the time in the first three
@@ -23,35 +25,34 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupCondition(NamedTuple):
-    """The properties of a group on which the expiry of its offsets depends.
-
-    A group with only offsets is ``GroupCondition()``.
-    """
+    """The properties of a group on which the expiry of its offsets depends. The defaults describe a
+    group that has only offsets."""
 
     protocol_type: str | None = None
-    """The group's protocol type; None or "" for a simple group, which no member ever joined."""
+    """The group's protocol type; None or "" for a group that no member ever joined."""
     empty: bool = True
     stable: bool = False
     state_timestamp_ms: int = NO_TIMESTAMP_MS
-    """Wall time of the last state transition; -1 if the record lacks the time (value versions 0,
-    1)."""
+    """Wall time in ms of the last state transition; -1 if the group's record has no time (value
+    versions 0 and 1)."""
     subscribed_topics: Collection[str] | None = None
     """Topics to which at least one member subscribes; None if a subscription could not be
     decoded."""
     read_ms: int = NO_TIMESTAMP_MS
-    """Wall time of the last fetch of a simple group's offsets, if fetches count as activity; else
-    -1."""
+    """Wall time in ms of the last fetch of the group's offsets, if the group has no protocol type
+    and fetches count as activity; otherwise -1."""
 
 
 class ExpiryRule(NamedTuple):
     """The rule of expiry that applies to a group."""
 
     since_ms: int
-    """Wall time at which the retention starts; -1: at the commit time of each offset."""
+    """Wall time in ms from which the retention is counted; -1 if it is counted from the commit time
+    of each offset."""
     kept_topics: Collection[str]
-    """Offsets in these topics do not expire."""
+    """The topics in which offsets do not expire."""
     read_ms: int = NO_TIMESTAMP_MS
-    """The earliest wall time in ms at which the retention can start; -1: no bound."""
+    """The earliest wall time in ms from which the retention is counted; -1 for no bound."""
 
 
 def rule_for(group: GroupCondition) -> ExpiryRule | None:
@@ -72,7 +73,7 @@ def rule_for(group: GroupCondition) -> ExpiryRule | None:
 def expires_at(
     rule: ExpiryRule, commit_timestamp_ms: int, expire_timestamp_ms: int, *, retention_ms: int
 ) -> int:
-    """The expiry time, in wall milliseconds, of an offset in a topic outside
+    """Returns the expiry time, in wall milliseconds, of an offset in a topic that is not in
     ``rule.kept_topics``."""
     if expire_timestamp_ms != NO_TIMESTAMP_MS:
         return expire_timestamp_ms

@@ -1,4 +1,4 @@
-"""Batches of the offsets topic that contain only one run: the offsets of a transaction, or its
+"""Batches of `__consumer_offsets` that contain only one run: the offsets of a transaction, or its
 marker.
 
 The producer's id and epoch are fields of the batch, so the records of two producers are never in
@@ -21,14 +21,15 @@ from protocol.records.batch import (
 from protocol.records.markers import encode_end_transaction
 
 _BASE_SEQUENCE = 0
-"""The base sequence of every transactional commit, as in Kafka 4.3.1; the sequence of a
-coordinator's batch is not checked."""
+"""The base sequence of every batch of transactional offsets, as in Kafka 4.3.1. The sequence of
+such a batch is not checked."""
 
 
 def own_batch(
     run: OwnBatch, form: BatchForm, base_offset: int, leader_epoch: int, wall_ms: int
 ) -> tuple[bytes, BatchHeader]:
-    """The batch of a run, and the header of this batch; the first record gets ``base_offset``."""
+    """Returns the batch of a run, and the header of this batch. The first record gets the log
+    offset ``base_offset``."""
     if isinstance(run, MarkerRun):
         batch = encode_end_transaction(
             COMMIT if run.committed else ABORT,

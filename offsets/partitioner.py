@@ -1,4 +1,4 @@
-"""Computes the partition of a coordinator's topic for a key, as Kafka does.
+"""Computes which partition of a coordinator's topic belongs to a key, as Kafka does.
 
 The keys are group ids for ``__consumer_offsets``, and transactional ids for
 ``__transaction_state``.
@@ -10,12 +10,9 @@ from protocol.java_hash import java_hash
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """The number, from 0, of the partition of a group or a transactional id among ``partitions``
-    partitions.
-
-    It is Kafka's ``Utils.abs(hash) % count``. ``Utils.abs`` returns 0 for the smallest int32, which
-    has no positive counterpart.
-    """
+    """Returns the partition, from 0, to which a group id or a transactional id belongs. It is
+    Kafka's ``Utils.abs(hash) % count``. ``Utils.abs`` returns 0 for the smallest int32, which has
+    no positive counterpart."""
     hashed = java_hash(key)
     return 0 if hashed == -(1 << 31) else abs(hashed) % partitions
 
@@ -24,8 +21,8 @@ def misplaced(what: str, key: str, partition: int, partitions: int) -> str | Non
     """Returns why a record of ``key`` must not be in this partition; None if the record belongs
     there.
 
-    Clients send their requests to the coordinator of the correct partition, whose log lacks the
-    record.
+    Clients send their requests to the coordinator of the right partition, whose log does not have
+    the record.
     """
     owner = partition_for(key, partitions)
     if owner == partition:

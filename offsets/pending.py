@@ -1,10 +1,11 @@
-"""The offsets of open transactions, which are in the log but invisible until the transaction's
-marker.
+"""The offsets of open transactions. They are in the log, but invisible until the transaction's
+marker is written.
 
-A producer's pending offsets are stored in columns per (group, topic), like committed offsets, with
-their log offsets. COMMIT moves the pending offsets to the cache, ABORT drops them. A load rebuilds
-pending offsets from the log. Their number is bounded: the transaction coordinator ends each
-transaction at its timeout, and a producer has one entry per partition, however often it commits.
+A producer's pending offsets are stored in columns per (group, topic) with their log offsets, as
+committed offsets are. A COMMIT marker moves the pending offsets to the cache, an ABORT marker drops
+them. A load rebuilds pending offsets from the log. Their number is bounded: the transaction
+coordinator ends each transaction at its timeout, and a producer has at most one pending offset per
+partition, however often it commits.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ _NOBODY: Mapping[int, tuple[int, ...]] = {}
 
 
 class PendingTopic(NamedTuple):
-    """The producers with pending offsets of one group in one topic."""
+    """The pending offsets of one group in one topic, and their producers."""
 
     columns: dict[int, TopicColumns]
-    """Columns by producer id; columns without an entry are removed."""
+    """The pending offsets by producer id. Producers without a pending offset are removed."""
     producers: dict[int, tuple[int, ...]]
-    """The producers with a pending offset, by partition; usually one per partition."""
+    """The ids of the producers with a pending offset, by partition. Usually a partition has one
+    producer."""
 
 
 _NO_TOPIC = PendingTopic({}, {})
@@ -39,25 +41,25 @@ class PendingOfProducer(NamedTuple):
 
 
 class PendingOffsets:
-    """The pending offsets of the groups of one ``__consumer_offsets`` partition."""
+    """The pending offsets of the groups of one partition of ``__consumer_offsets``."""
 
     __slots__ = ("_count", "_epochs", "_groups", "_producers")
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, PendingTopic]] = {}
-        """The pending offsets by group and topic; groups and topics without an entry are
+        """The pending offsets by group and topic. Groups and topics without a pending offset are
         removed."""
         self._producers: dict[int, dict[tuple[str, str], TopicColumns]] = {}
         """The columns of ``_groups`` by producer id, then by (group, topic)."""
         self._epochs: dict[int, int] = {}
-        """The epoch of each producer's last write."""
+        """The producer epoch of each producer's last write."""
         self._count = 0
 
     # ------------------------------------------------------------------------------ the writers
 
     def replay(self, run: TransactionalRun, base_offset: int) -> None:
-        """Store the offsets of a TxnOffsetCommit; a later offset of the transaction replaces an
-        earlier one."""
+        """Stores the offsets of a TxnOffsetCommit. A later offset of the same transaction replaces
+        an earlier one."""
         for each in run.runs:
             if each.partitions:
                 columns = self._columns_for(run.producer_id, each.group_id, each.topic)
@@ -74,7 +76,7 @@ class PendingOffsets:
         topic: str,
         columns: TopicColumns,
     ) -> None:
-        """Load columns from a snapshot. Raises KeyError if the producer already has columns in the
+        """Loads columns from a snapshot. Raises KeyError if the producer already has columns in the
         (group, topic)."""
         if (group_id, topic) in self._producers.get(producer_id, {}):
             raise KeyError(topic)
@@ -84,7 +86,8 @@ class PendingOffsets:
         self._epochs[producer_id] = producer_epoch
 
     def end(self, producer_id: int) -> Iterable[tuple[tuple[str, str], TopicColumns]]:
-        """Apply a producer's marker: remove and return its pending offsets."""
+        """Removes and returns the pending offsets of a producer, because its transaction marker was
+        written."""
         self._epochs.pop(producer_id, None)
         ended = self._producers.pop(producer_id, None)
         if ended is None:
@@ -99,7 +102,7 @@ class PendingOffsets:
         return ended.items()
 
     def remove(self, run: OffsetTombstones) -> None:
-        """Remove the pending offsets of all producers at the deleted (topic, partition)s."""
+        """Removes the pending offsets of all producers for each deleted (topic, partition)."""
         group_id = run.group_id
         topics = self._groups.get(group_id)
         if topics is None:
@@ -141,7 +144,8 @@ class PendingOffsets:
                 producers[partition] = (*there, producer_id)
 
     def _forget(self, producer_id: int, group_id: str, topic: str) -> None:
-        """Removes a producer without pending offsets from the producers of a (group, topic)."""
+        """Removes a producer that has no pending offsets left from the producers of a (group,
+        topic)."""
         of_producer = self._producers[producer_id]
         del of_producer[group_id, topic]
         if not of_producer:
@@ -158,26 +162,28 @@ class PendingOffsets:
     # ----------------------------------------------------------------------------- the readers
 
     def groups(self) -> Collection[str]:
-        """The groups with pending offsets: a live view, invalid after a ``replay``."""
+        """Returns the ids of the groups with pending offsets. The collection is a live view,
+        invalid after a ``replay``."""
         return self._groups.keys()
 
     def topics(self, group_id: str) -> Collection[str]:
-        """The topics in which the group has pending offsets: a live view, like ``groups``."""
+        """Returns the topics in which the group has pending offsets. The collection is a live view,
+        invalid after a ``replay``."""
         return self._groups.get(group_id, {}).keys()
 
     def producers(self, group_id: str, topic: str) -> Mapping[int, tuple[int, ...]]:
-        """The producers with a pending offset, by partition: a live view."""
+        """Returns the ids of the producers with a pending offset, by partition, as a live view."""
         topics = self._groups.get(group_id)
         of_topic = None if topics is None else topics.get(topic)
         return _NOBODY if of_topic is None else of_topic.producers
 
     def of_producer(self, producer_id: int) -> Iterable[tuple[tuple[str, str], TopicColumns]]:
-        """Returns the (group, topic) and the columns of a producer's pending offsets, as a live
-        view."""
+        """Returns each (group, topic) in which a producer has pending offsets, with the columns of
+        these offsets, as a live view."""
         return self._producers.get(producer_id, {}).items()
 
     def of_group(self, group_id: str) -> list[PendingOfProducer]:
-        """The open transactions that may change offsets of the group, each with its number of
+        """Returns the open transactions with pending offsets of the group, each with its number of
         offsets."""
         counts: dict[int, int] = {}
         for of_topic in self._groups.get(group_id, {}).values():
@@ -189,12 +195,9 @@ class PendingOffsets:
         ]
 
     def columns(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
-        """Yields (producer id, epoch, group, topic, columns) of all pending offsets, for a
-        snapshot.
-
-        The set of producers is read at the first step, and the offsets of a producer at the step
-        that yields these offsets.
-        """
+        """Yields (producer id, producer epoch, group, topic, columns) for all pending offsets, for
+        a snapshot. The set of producers is read at the first step, and the offsets of a producer at
+        the step that yields them."""
         for producer_id in list(self._producers):
             epoch = self._epochs.get(producer_id, -1)
             for (group_id, topic), columns in list(self.of_producer(producer_id)):
@@ -208,8 +211,8 @@ class PendingOffsets:
         committed: Collection[int],
         log_offset: int,
     ) -> list[int]:
-        """Returns each of the ``partitions`` that is in ``committed`` or has a pending offset, if
-        none of its pending offsets has a record at or above ``log_offset``."""
+        """Returns those of ``partitions`` that have an offset, and whose pending offsets were all
+        written before ``log_offset``. ``committed`` are the partitions with a committed offset."""
         of_topic = self._groups.get(group_id, {}).get(topic, _NO_TOPIC)
         there = set(committed)
         found = []
@@ -222,7 +225,6 @@ class PendingOffsets:
         return found
 
     def __bool__(self) -> bool:
-        """Whether there are pending offsets."""
         return bool(self._producers)
 
     def count(self) -> int:
@@ -232,8 +234,8 @@ class PendingOffsets:
 
 
 def below(columns: TopicColumns, log_offset: int) -> TopicColumns:
-    """Returns the entries whose records are below a log offset; returns ``columns`` itself if all
-    records are below it."""
+    """Returns the offsets whose records are below ``log_offset``. If all records are below it,
+    returns ``columns`` itself."""
     partitions = columns.partitions()
     found = columns.written_below(partitions, log_offset)
     if len(found) == len(partitions):

@@ -28,22 +28,21 @@ from __future__ import annotations
 import struct
 
 VALUE_HEAD = b"\x30\x00\x03"
-"""The value's length, 24 as a varint, and its version."""
+"""The length of the value, 24 as a varint, and the version of the value."""
 NO_METADATA = b"\0\0"
 
 END_BYTES = 30
-"""The number of bytes from the partition to the record's end.
-
-The following positions are also counted from the record's end.
-"""
+"""The number of bytes from the partition to the end of the record. The constants that follow are
+positions counted from the end of the record too."""
 VALUE_HEAD_FROM_END = 26
 OFFSET_FROM_END = 23
 EPOCH_FROM_END = 15
 TAIL_BYTES = 11
-"""The number of bytes of the tail, which begins with the metadata's length."""
+"""The number of bytes of the tail, which begins with the length of the metadata."""
 TIMESTAMP_FROM_END = 9
 VALUE_BYTES = 24
 
 END = struct.Struct(">i3xqi2xqx")
-"""Partition, offset, leader epoch and commit timestamp, in the last END_BYTES."""
+"""Reads partition, offset, leader epoch and commit timestamp from the last END_BYTES of a record.
+"""
 PARTITION_BYTES = 4

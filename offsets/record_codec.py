@@ -1,8 +1,8 @@
-"""Encodes runs as record batches; section_reader.py and record_reader.py decode the batches.
+"""Encodes runs as record batches. section_reader.py and record_reader.py decode the batches.
 
-A *records section* is the part of a magic 2 batch after its 61-byte header. ``run_records`` writes
-the section's part for one run, byte for byte as Kafka's own serializer does; ``offset_records.py``
-writes the records of a commit.
+A *records section* is the part of a magic 2 batch after its 61-byte header. ``run_records`` encodes
+the records of one run; the bytes equal those of Kafka's own serializer. ``offset_records.py``
+encodes the records of a commit.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from offsets.state_codecs import encoded
 from protocol.records.varint import encode_varint
 
 _PROLOGUE_BYTES_AT_MOST = 17
-"""Upper bound of a record's prologue: attributes, timestamp delta, header count, and lengths and
-delta as varints of five bytes each."""
+"""Upper bound of the bytes of a record outside its key and value: attributes, timestamp delta,
+header count, and the lengths and the offset delta as varints of up to five bytes each."""
 
 _DELTA_BYTES_AT_MOST = 5
 
 
 def run_records(run: Run, first_delta: int, group_version: int = GROUP_VALUE_VERSION) -> bytes:
-    """The records of one run, with offset deltas from ``first_delta`` on.
+    """Returns the encoded records of one run, with offset deltas from ``first_delta`` on.
 
-    Attributes and timestamp deltas are 0, and records have no headers; group values have version
-    ``group_version``. Raises UnwritableRun if a value does not fit in the formats, as
-    ``run_bytes_at_most`` does earlier.
+    Attributes and timestamp deltas are 0, and records have no headers. Values of classic groups
+    have version ``group_version``. Raises UnwritableRun if a value does not fit Kafka's record
+    formats.
     """
     if isinstance(run, OffsetRun):
         if run.metadata is None and run.expire_timestamp_ms == -1:
@@ -53,10 +53,12 @@ def run_records(run: Run, first_delta: int, group_version: int = GROUP_VALUE_VER
 
 
 def run_bytes_at_most(run: Run) -> int:
-    """An upper bound of the bytes of ``run_records``, without encoding.
+    """Returns an upper bound of the number of bytes of ``run_records``, without encoding the
+    records.
 
     The bound exceeds the true size by less than 20 bytes per record. Raises UnwritableRun if a
-    value does not fit in the formats, so that a request can be rejected before its run is accepted.
+    value does not fit Kafka's record formats, so that a request can be rejected before its run is
+    accepted.
     """
     if isinstance(run, OffsetRun):
         count = len(run.partitions)

@@ -1,10 +1,10 @@
-"""Decodes stored records into runs, which a loader replays.
+"""Decodes stored records into runs, for the load of a log.
 
-Consecutive records of one group and topic with the same timestamps become one ``OffsetRun``, so
-that offsets written as a run are replayed as a run; consecutive records of one consumer group
-become one ``ConsumerGroupRun``, and those of a share or streams group one ``ShareGroupRun`` or
-``StreamsGroupRun``. Keys of unknown type are skipped and counted, as in Kafka; an unknown value
-version, or invalid bytes, raise CorruptRecord.
+Consecutive offset records of one group and topic with the same timestamps become one ``OffsetRun``,
+so that offsets that were written as a run are replayed as a run. Consecutive records of one
+consumer, share or streams group become one ``ConsumerGroupRun``, ``ShareGroupRun`` or
+``StreamsGroupRun``. Records with a key of unknown type are skipped and counted, as in Kafka. An
+unknown value version and invalid bytes raise CorruptRecord.
 """
 
 from __future__ import annotations
@@ -32,25 +32,24 @@ BasedRun = tuple[int, Run]
 """The log offset of a run's first record, and the run."""
 
 known_names: dict[bytes, tuple[str, str]] = {}
-"""The group and the topic, by the bytes of an offset key before its partition; callers must only
-read this dict."""
+"""A cache of the group and topic in offset keys, by the bytes of the key without the partition.
+Callers must only read this dict."""
 
 CONSUMER_RECORDS_PER_RUN = 100
-"""The maximum number of records of a consumer, share or streams group in one run. Such a run takes
-2 ms, the longest step of a load."""
+"""The maximum number of records of a consumer, share or streams group in one run. The decoding of
+such a run takes 2 ms, the longest step of a load."""
 _NAMES_KEPT = 8192
 _OFFSET_KEY_TYPES = (b"\x00\x01", b"\x00\x00")
 
 
 class RunBuilder:
-    """Collects records in log order into runs; ``take`` returns the complete runs."""
+    """Combines records, in log order, into runs. ``take`` returns the complete runs."""
 
     def __init__(self, skipped: Counter[int] | None = None) -> None:
         self.skipped: Counter[int] = Counter() if skipped is None else skipped
-        """The number of skipped records by key type."""
         self.stretch = 1
-        """The number of records of the last run after its first record, which estimates the next
-        run's length."""
+        """The number of records after the first record of the last run. It is the estimate for the
+        next run."""
         self._done: list[BasedRun] = []
         self._next_offset = -1
         self._offsets: OffsetRun | None = None
@@ -58,20 +57,21 @@ class RunBuilder:
         self._values = array("q")
         self._epochs = array("i")
         self._metadata: list[str] | None = None
-        """The metadata of the run's entries; None as long as all metadata is empty."""
+        """The metadata of the offsets in the current run; None while all metadata is empty."""
         self._base = -1
         self._tombstones: list[tuple[str, int]] | None = None
         self._tombstones_group = ""
         self.timestamp_ms = -1
-        """The timestamp of the next records in wall ms. Only runs of consumer, share and
-        streams groups have a timestamp."""
+        """The wall time in ms of the records that are added next. Only runs of consumer, share and
+        streams groups get it."""
         self.is_slow = False
-        """True if a completed run has records that took long to decode."""
+        """True if the runs completed since the last ``take`` have records that took long to decode.
+        """
         self._group_run: GroupStateRun | None = None
         self._group_records: list[Any] = []
 
     def add(self, log_offset: int, key: bytes | None, value: bytes | None) -> None:
-        """Add the next record. Raises CorruptRecord if the record is invalid and must not be
+        """Adds the next record. Raises CorruptRecord if the record is invalid and must not be
         skipped."""
         try:
             self._add(log_offset, key, value)
@@ -104,7 +104,8 @@ class RunBuilder:
         self._next_offset = log_offset + 1
 
     def take(self, final: bool = False) -> list[BasedRun]:
-        """The runs completed since the last call; with ``final`` also the current run."""
+        """Returns the runs completed since the last call. With ``final`` also completes and returns
+        the current run."""
         if final:
             self._flush()
         done, self._done = self._done, []
@@ -114,10 +115,8 @@ class RunBuilder:
     def add_plain(
         self, log_offset: int, names: tuple[str, str], plain: tuple[int, int, int, int]
     ) -> None:
-        """Add the next record, an offset without metadata and expiry.
-
-        ``plain`` is the partition, offset, leader epoch and commit timestamp.
-        """
+        """Adds the next record, an offset without metadata and expiry. ``names`` are the group and
+        the topic. ``plain`` is the partition, offset, leader epoch and commit timestamp."""
         group_id, topic = names
         partition, offset, epoch, commit_ms = plain
         self._add_offset(log_offset, group_id, topic, partition, offset, epoch, "", commit_ms, -1)
@@ -126,8 +125,8 @@ class RunBuilder:
     def extend_plain(
         self, partitions: Sequence[int], offsets: Sequence[int], epochs: Sequence[int]
     ) -> None:
-        """Adds records that have the names and timestamp of the last ``add_plain`` and the next log
-        offsets."""
+        """Adds records that continue the last ``add_plain``: same group, topic and timestamp, and
+        consecutive log offsets."""
         self._partitions.extend(partitions)
         self._values.extend(offsets)
         self._epochs.extend(epochs)
@@ -136,8 +135,8 @@ class RunBuilder:
         self._next_offset += len(partitions)
 
     def extend_alike(self, offsets: array[int]) -> None:
-        """Adds records that have the names, timestamp and leader epoch of the last record, and the
-        next partitions and log offsets."""
+        """Adds records that continue the last record: same group, topic, timestamp and leader
+        epoch, and consecutive partitions and log offsets."""
         size = len(offsets)
         first = self._partitions[-1] + 1
         self._partitions += ascending(first, first + size)
@@ -242,11 +241,9 @@ class RunBuilder:
 def runs_of_records(
     records: Iterable[Record], skipped: Counter[int] | None = None
 ) -> Iterator[BasedRun]:
-    """The runs of decoded records, in log order, each with the log offset of its first record.
-
-    ``skipped`` counts the records of unknown kinds by key type. Raises CorruptRecord for an invalid
-    record.
-    """
+    """Yields the runs of decoded records, in log order, each with the log offset of its first
+    record. ``skipped`` counts the records of unknown types, by key type. Raises CorruptRecord for
+    an invalid record."""
     builder = RunBuilder(skipped)
     for record in records:
         builder.timestamp_ms = record.timestamp
@@ -256,8 +253,8 @@ def runs_of_records(
 
 
 def names_of(key_head: bytes) -> tuple[str, str] | None:
-    """Returns the group and the topic of an offset key without its partition; None for any other
-    bytes."""
+    """Returns the group and the topic in an offset key without its partition; None if the bytes are
+    not such a key."""
     if key_head[:2] not in _OFFSET_KEY_TYPES:
         return None
     try:

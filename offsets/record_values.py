@@ -1,9 +1,10 @@
-"""Encodes and decodes the keys and values of ``__consumer_offsets``, one record at a time.
+"""Encodes and decodes the keys and values of ``__consumer_offsets``, one record at a time. The
+formats are Kafka's; docs/formats/consumer-offsets.md describes them with a worked example.
 
-The formats are Kafka's; docs/formats/consumer-offsets.md describes them with a worked example. The
-broker writes key types 1 and 2, offset values of version 3 (version 1 with an explicit expiry) and
-group values of version 3, which every Kafka since 2.3 and every tool reads; in a cluster with older
-brokers, group values of version 1 or 2. The broker reads all versions from 0 to 4.
+The broker writes key types 1 and 2, offset values of version 3 (version 1 with an explicit expiry),
+and group values of version 3. Every Kafka since 2.3 and every tool reads these versions. In a
+cluster with older brokers, the broker writes group values of version 1 or 2. The broker reads all
+versions from 0 to 4.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ OFFSET_VALUE_VERSION = 3
 OFFSET_VALUE_VERSION_EXPLICIT_EXPIRY = 1
 GROUP_VALUE_VERSION = 3
 GROUP_VALUE_VERSION_BEFORE_INSTANCES = 2
-"""The last version of group values without group.instance.id; Kafka reads this version from 2.1 on.
+"""The last version of group values without group.instance.id. Kafka reads this version from 2.1 on.
 """
 GROUP_VALUE_VERSION_BEFORE_TIMESTAMPS = 1
-"""The last version of group values without the state's timestamp; Kafka reads this version from
-0.10.1 on."""
+"""The last version of group values without the timestamp of the state. Kafka reads this version
+from 0.10.1 on."""
 NEWEST_VALUE_VERSION = 4
-"""The newest version of offset and group values that the broker reads. The version is flexible;
-Kafka 4.x writes it."""
+"""The newest version of offset and group values that the broker reads. Kafka 4.x writes it; it is a
+flexible version."""
 
 MAX_STRING_BYTES = 32767
 
@@ -44,7 +45,7 @@ _none_string = b"\xff\xff"
 
 
 class StoredOffset(NamedTuple):
-    """A decoded offset value; -1 for a field that the version lacks or that is not set."""
+    """A decoded offset value. A field that is not set, or that the version does not have, is -1."""
 
     offset: int
     leader_epoch: int
@@ -54,16 +55,16 @@ class StoredOffset(NamedTuple):
 
 
 class Malformed(ValueError):
-    """The bytes are not a valid value of their version; the reader adds the position of the
-    record."""
+    """The bytes are not a valid value of their version. The caller that reads the record adds the
+    record's position."""
 
 
 # ------------------------------------------------------------------------------------- writing
 
 
 def string(text: str | None) -> bytes:
-    """Returns the bytes of a string after its int16 length; the length is -1 for None. Raises
-    UnwritableRun above 32767 bytes."""
+    """Encodes a string with its int16 length. None has the length -1. Raises UnwritableRun above
+    32767 bytes."""
     if text is None:
         return _none_string
     raw = text.encode()
@@ -76,20 +77,19 @@ def string(text: str | None) -> bytes:
 
 
 def offset_key_head(group_id: str, topic: str) -> bytes:
-    """The key of an offset record without its last four bytes, the partition."""
+    """Returns the key of an offset record without its last four bytes, which are the partition."""
     return _i16.pack(KEY_OFFSET) + string(group_id) + string(topic)
 
 
 def group_key(group_id: str) -> bytes:
-    """The key of a group record."""
     return _i16.pack(KEY_GROUP) + string(group_id)
 
 
 def offset_value(
     offset: int, leader_epoch: int, metadata: str, commit_ts_ms: int, expire_ts_ms: int
 ) -> bytes:
-    """The bytes of an offset value: version 1, which has no leader epoch, with an explicit expiry;
-    else version 3."""
+    """Encodes an offset value. With an explicit expiry it has version 1, which has no leader epoch;
+    otherwise version 3."""
     if expire_ts_ms != -1:
         return (
             _offset_v0_head.pack(OFFSET_VALUE_VERSION_EXPLICIT_EXPIRY, offset)
@@ -104,7 +104,7 @@ def offset_value(
 
 
 def group_value(value: GroupValue, version: int = GROUP_VALUE_VERSION) -> bytes:
-    """The bytes of a GroupMetadataValue of version 1, 2 or 3."""
+    """Encodes a GroupMetadataValue of version 1, 2 or 3."""
     has_instances = version >= GROUP_VALUE_VERSION
     has_timestamp = version > GROUP_VALUE_VERSION_BEFORE_TIMESTAMPS
     parts = [
@@ -135,7 +135,7 @@ def group_value(value: GroupValue, version: int = GROUP_VALUE_VERSION) -> bytes:
 
 
 class _Fields:
-    """Reads the fields of a value in order, and raises Malformed at the end of the value."""
+    """Reads the fields of a value in order. Raises Malformed if the value ends before a field."""
 
     __slots__ = ("data", "flexible", "position")
 
@@ -177,7 +177,7 @@ class _Fields:
         return self._varint() - 1 if self.flexible else self.int32()
 
     def tags(self) -> None:
-        """Skip the tagged fields, which only newer readers need (KIP-915)."""
+        """Skips the tagged fields, which are optional for readers (KIP-915)."""
         if self.flexible:
             for _ in range(self._varint()):
                 self._varint()
@@ -205,7 +205,7 @@ class _Fields:
 
 
 def read_offset_value(data: bytes) -> StoredOffset:
-    """Decode an offset value of any version from 0 to 4; raises Malformed for other bytes."""
+    """Decodes an offset value of any version from 0 to 4. Raises Malformed for other bytes."""
     version = _version(data)
     fields = _Fields(data, 2, flexible=version >= 4)
     offset = fields.int64()
@@ -218,7 +218,7 @@ def read_offset_value(data: bytes) -> StoredOffset:
 
 
 def read_group_value(data: bytes) -> GroupValue:
-    """Decode a GroupMetadataValue of any version from 0 to 4; raises Malformed for other bytes."""
+    """Decodes a GroupMetadataValue of any version from 0 to 4. Raises Malformed for other bytes."""
     version = _version(data)
     fields = _Fields(data, 2, flexible=version >= 4)
     protocol_type = fields.string()

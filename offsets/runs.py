@@ -1,9 +1,9 @@
 """Runs: the values in which committed offsets and groups are written to the log and read from the
 log.
 
-A run is the content of one record, or of many records of one kind. Handlers create runs, the
-runtime appends their bytes, and ``replay`` applies runs to the cache, both live and at load.
-Encoding, replay and loading process a run as a whole.
+A run is the content of one record, or of many records of one kind. Handlers create runs, the broker
+appends their bytes, and ``replay`` applies runs to the cache, after a write and at load. Encoding,
+replay and loading process a run as a whole.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from protocol.slotted import slotted
 
 @slotted
 class OffsetRun:
-    """Offsets of one group in one topic, one record per partition (key version 1, value 3 or 1).
+    """Offsets of one group in one topic, one record per partition (key version 1, value version 3
+    or 1).
 
     ``partitions``, ``offsets`` and ``leader_epochs`` are columns of equal length, in request order.
-    ``metadata`` is None when every entry's metadata is empty. ``expire_timestamp_ms`` is -1 unless
-    the client set a retention (OffsetCommit v2 to v4); with a retention the value has version 1.
-    All entries have one commit timestamp: an OffsetCommit v1 with several timestamps becomes
-    several runs.
+    ``metadata`` is None if all metadata is empty. ``expire_timestamp_ms`` is -1 unless the client
+    set a retention (OffsetCommit v2 to v4); with a retention the value has version 1. All offsets
+    have one commit timestamp: an OffsetCommit v1 with several timestamps becomes several runs.
     """
 
     group_id: str
@@ -42,7 +42,8 @@ class OffsetRun:
 
 @slotted
 class OffsetTombstones:
-    """Deleted offsets of one group: one record with a null value for each (topic, partition)."""
+    """Deletions of offsets of one group: one record with a null value for each (topic,
+    partition)."""
 
     group_id: str
     keys: Sequence[tuple[str, int]]
@@ -53,7 +54,8 @@ class OffsetTombstones:
 
 @slotted
 class GroupMember:
-    """A member in a GroupMetadataValue; ``subscription`` is for the selected protocol."""
+    """A member in a GroupMetadataValue. ``subscription`` is its metadata for the selected
+    protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -67,7 +69,8 @@ class GroupMember:
 
 @slotted
 class GroupValue:
-    """GroupMetadataValue, version 3 when written. ``state_timestamp_ms`` is -1 if unknown."""
+    """The value of a classic group's record, GroupMetadataValue. ``state_timestamp_ms`` is -1 if
+    unknown."""
 
     protocol_type: str
     generation_id: int
@@ -79,7 +82,8 @@ class GroupValue:
 
 @slotted
 class GroupRun:
-    """The metadata record of one group (key version 2); a ``value`` of None is a tombstone."""
+    """The metadata record of one classic group (key version 2). A ``value`` of None is a
+    tombstone."""
 
     group_id: str
     value: GroupValue | None
@@ -90,11 +94,11 @@ class GroupRun:
 
 @slotted
 class TransactionalRun:
-    """The offsets of one TxnOffsetCommit, which become a separate batch with the producer's id
+    """The offsets of one TxnOffsetCommit, which become a batch of their own with the producer's id
     (KIP-98).
 
-    The offsets are pending until the producer's marker. Their records are encoded like those of an
-    `OffsetRun`.
+    The offsets are pending until the producer's transaction marker is written. Their records are
+    encoded in the same way as those of an `OffsetRun`.
     """
 
     producer_id: int
@@ -119,7 +123,8 @@ class MarkerRun:
 
 
 GroupStateRun = ConsumerGroupRun | ShareGroupRun | StreamsGroupRun
-"""The records of a group whose state results from its records."""
+"""The records of a consumer, share or streams group. The state of such a group results only from
+its records."""
 Run = OffsetRun | OffsetTombstones | GroupRun | GroupStateRun
 OwnBatch = TransactionalRun | MarkerRun
-"""The runs that are written as a separate batch, which has the producer's id."""
+"""The runs that are written in a batch of their own, because the batch has the producer's id."""

@@ -25,7 +25,7 @@ class Format(NamedTuple):
 
 
 class SchemaCodec:
-    """The codec of the records of one type of groups."""
+    """Encodes and decodes the records of one type of groups."""
 
     def __init__(self, formats: Mapping[type, Format]) -> None:
         """``formats`` has the format of each class of records."""
@@ -34,14 +34,14 @@ class SchemaCodec:
         self._heads = {made: each.key_type.to_bytes(2, "big") for made, each in formats.items()}
 
     def encode_key(self, group_id: str, record: Any) -> bytes:
-        """Returns the key of a record, including its type. Raises UnwritableRun for a string above
-        32767 bytes."""
+        """Returns the encoded key of a record, with its type. Raises UnwritableRun for a string
+        above 32767 bytes."""
         head = self._heads[type(record)] + string(group_id)
         member_id: str | None = getattr(record, "member_id", None)
         return head if member_id is None else head + string(member_id)
 
     def encode_value(self, record: Any) -> bytes | None:
-        """Returns the value of a record, including its version 0; None for a tombstone."""
+        """Returns the encoded value of a record, with its version 0; None for a tombstone."""
         if record.value is None:
             return None
         stored = self._formats[type(record)]
@@ -49,12 +49,9 @@ class SchemaCodec:
         return b"\0\0" + log_records.encode(f"{stored.name}Value", 0, fields)
 
     def decode(self, key: bytes, value: bytes | None) -> tuple[str, Any] | None:
-        """Returns the group id and the record in a stored key and value; None if the key has
-        another type.
-
-        Raises Malformed if the bytes are invalid for the key's type, or if the value's version is
-        unknown.
-        """
+        """Decodes a stored key and value. Returns the group id and the record; None if the key has
+        another type. Raises Malformed if the bytes are invalid for the key's type, or if the
+        version of the value is unknown."""
         made = self._by_type.get(int.from_bytes(key[:2], "big", signed=True))
         if made is None:
             return None

@@ -1,7 +1,7 @@
-"""Decodes the records section of a stored batch into runs, fast enough for loading.
+"""Decodes the records section of a stored batch into runs, fast enough for the load of a log.
 
-Most records of an offsets log are plain (plain_record.py has a picture of their bytes), and
-consecutive plain records usually have the same group, topic and timestamp. Records are decoded by
+Most records of `__consumer_offsets` are plain (plain_record.py has a picture of their bytes).
+Consecutive plain records usually have the same group, topic and timestamp. Records are decoded by
 the first of three methods that applies:
 
     alike     partitions and offset deltas are consecutive and the epoch is the same: the records
@@ -39,11 +39,11 @@ from protocol.records.varint import read_varint, read_varlong
 
 _LONGEST_PROLOGUE = 8
 _ALIKE_MAX = 256
-"""The number of records that are compared in one step: the number of values of the last byte of a
-partition."""
+"""The maximum number of records that are compared in one step. It is 256 because the last byte of
+the partition must not overflow."""
 _ROWS_MAX = 64
-"""The maximum number of records that are unpacked in one step. Each number of records needs its
-own ``struct.Struct`` of at most 12 KB."""
+"""The maximum number of records that are unpacked in one step. Each number of records needs a
+``struct.Struct`` of its own, of at most 12 KB."""
 _TABLES_KEPT = 256
 _tables: dict[tuple[int, int, int, int], struct.Struct] = {}
 _last_bytes = bytearray(range(256))
@@ -58,12 +58,12 @@ def runs_of_section(
     skipped: Counter[int] | None = None,
     timestamp_ms: int = -1,
 ) -> list[BasedRun]:
-    """Returns the runs of a batch's uncompressed records section, in log order.
+    """Returns the runs of a batch's uncompressed records section, in log order, each with the log
+    offset of its first record.
 
-    ``base_offset`` and ``count`` are in the batch header; each run has the log offset of its first
-    record. ``skipped`` counts the records of unknown kinds by key type. ``timestamp_ms`` is the
-    batch's timestamp, which runs of consumer groups get. Raises CorruptRecord unless the section
-    consists of exactly ``count`` valid records.
+    ``base_offset`` and ``count`` are from the batch header. ``skipped`` counts the records of
+    unknown types, by key type. ``timestamp_ms`` is the batch's timestamp, which runs of consumer
+    groups get. Raises CorruptRecord unless the section consists of exactly ``count`` valid records.
     """
     return list(iter_runs_of_section(section, base_offset, count, skipped, timestamp_ms))
 
@@ -99,8 +99,8 @@ def iter_runs_of_section(
 def _take_plain(
     section: bytes, position: int, base_offset: int, left: int, builder: RunBuilder
 ) -> tuple[int, int]:
-    """Decodes plain records. Returns the number of records, and the position after them; the number
-    is 0 if the next record is not plain."""
+    """Decodes plain records. Returns their number, and the position after them. The number is 0 if
+    the next record is not plain."""
     head = section[position : position + _LONGEST_PROLOGUE]
     if len(head) < _LONGEST_PROLOGUE or head[0] & 1:
         return 0, position
@@ -153,11 +153,11 @@ def _take_more(
     left: int,
     builder: RunBuilder,
 ) -> int:
-    """Decode the records that follow the record at ``position`` and differ from it only in numbers;
-    returns their number.
+    """Decodes the records that follow the record at ``position`` and differ from it only in
+    numbers. Returns how many were decoded.
 
-    The record at ``position`` ends at ``end``; its offset delta begins at the record's byte
-    ``delta_at``.
+    The record at ``position`` ends at ``end``. The offset delta of this record begins at byte
+    ``delta_at`` of the record.
     """
     size = end - position
     key_at = delta_at + delta_bytes
@@ -194,10 +194,10 @@ def _offsets_alike(
     deltas: bytes,
     count: int,
 ) -> array[int] | None:
-    """Returns the offsets of ``count`` records at ``begin``; None unless the records differ only in
-    their offsets.
+    """Returns the offsets of ``count`` records from ``begin`` on; None unless the records differ
+    only in their offsets.
 
-    Their deltas and partitions must continue those of the ``first`` record, and all other bytes
+    Their deltas and partitions must continue those of the record ``first``, and all other bytes
     must be equal. Fewer than ``count`` offsets are returned if the last byte of the partition
     overflows.
     """
@@ -237,11 +237,9 @@ def _take_rows(
     count: int,
     builder: RunBuilder,
 ) -> int:
-    """Decodes the records from ``begin`` on that have the constant bytes of ``first``, at most
-    ``count`` and only up to the first other record. Returns the number of decoded records.
-
-    The offset deltas must continue the delta of ``first``.
-    """
+    """Decodes at most ``count`` records from ``begin`` on, up to the first record whose constant
+    bytes differ from ``first``. Returns the number of decoded records. The offset deltas must
+    continue the delta of ``first``."""
     size = len(first)
     key_at = delta_at + delta_bytes
     table = _tables.get((delta_at, delta_bytes, size, count)) or _remember_table(
@@ -271,11 +269,11 @@ def _take_rows(
 
 
 def _remember_table(delta_at: int, delta_bytes: int, size: int, count: int) -> struct.Struct:
-    """A table of ``count`` rows, from the tail of the record before the first row to the tail of
-    the last record.
+    """Creates and caches the struct that unpacks ``count`` rows.
 
-    A row has the tail of the previous record, the record's prologue, the head of the key, the
-    partition, the value's head, the offset and the epoch. The offset deltas are skipped.
+    The bytes begin with the tail of the record that precedes the first row. A row has these fields:
+    the tail of the previous record, the record's prologue, the head of the key, the partition, the
+    head of the value, the offset and the epoch. The offset deltas are skipped.
     """
     if len(_tables) >= _TABLES_KEPT:
         _tables.clear()
@@ -287,8 +285,8 @@ def _remember_table(delta_at: int, delta_bytes: int, size: int, count: int) -> s
 
 
 def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, guess: int) -> int:
-    """Returns the approximate number of records that have the key of the first record; the records
-    are ``step`` bytes apart."""
+    """Returns the approximate number of consecutive records, ``step`` bytes apart, that have the
+    key ``key``. The first record has it, at position ``at``. ``guess`` is tried first."""
     size = len(key)
     guess = min(guess, at_most)
     last = at + (guess - 1) * step
@@ -310,7 +308,6 @@ def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, gues
 
 
 def _common(found: bytes, due: bytes) -> int:
-    """Returns the length of the common prefix of ``found`` and ``due``."""
     if found == due:
         return len(found)
     for i, (one, other) in enumerate(zip(found, due, strict=False)):
@@ -320,7 +317,7 @@ def _common(found: bytes, due: bytes) -> int:
 
 
 def _take_any(section: bytes, position: int, base_offset: int, builder: RunBuilder) -> int:
-    """Decodes one record of any kind; returns the position after the record."""
+    """Decodes one record of any kind. Returns the position after the record."""
     try:
         length, start = read_varint(section, position)
         end = start + length

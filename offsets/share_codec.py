@@ -142,5 +142,5 @@ SHARE = SchemaCodec(
         ),
     }
 )
-"""The codec of the records of share groups."""
+"""Encodes and decodes the records of share groups."""
 encode_key, encode_value, decode = SHARE.encode_key, SHARE.encode_value, SHARE.decode

@@ -1,8 +1,8 @@
 """Records of share groups (KIP-932) in ``__consumer_offsets``, as values.
 
-The key types are 10 to 15; a value of None is a tombstone. A `ShareGroupRun` has the records that
-one step writes for one group: they stay in one batch, in the order that Kafka's loader requires.
-Source: Kafka 4.3.1 ``GroupCoordinatorRecordHelpers``; docs/formats/consumer-offsets.md.
+The key types are 10 to 15. A value of None is a tombstone. A `ShareGroupRun` has the records that
+one step writes for one group. These records stay in one batch, in the order that Kafka's loader
+requires. Source: Kafka 4.3.1 ``GroupCoordinatorRecordHelpers``; docs/formats/consumer-offsets.md.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ from protocol.slotted import slotted
 
 @slotted(frozen=True)
 class ShareMemberMetadata:
-    """The subscription and the properties of a member, from its heartbeats (type 10)."""
+    """The subscription and the properties of a member, from its heartbeats (record type 10)."""
 
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    """The client's address, which begins with a slash as in Kafka: ``/127.0.0.1``."""
+    """The client's address with a slash before it, as in Kafka: ``/127.0.0.1``."""
     subscribed_topics: tuple[str, ...] = ()
-    """The names of the subscribed topics, in ascending order."""
 
 
 @slotted(frozen=True)
 class ShareGroupEpoch:
-    """The epoch of a share group (type 11). ``metadata_hash`` is an int64 hash of the metadata of
-    the group's topics, 0 if none of the topics exists."""
+    """The epoch of a share group (record type 11). ``metadata_hash`` is an int64 hash of the
+    metadata of the group's topics, 0 if none of the topics exists."""
 
     epoch: int
     metadata_hash: int = 0
@@ -37,8 +36,8 @@ class ShareGroupEpoch:
 
 @slotted(frozen=True)
 class ShareTargetEpoch:
-    """The epoch of a group's target assignment (type 12), and the wall time in ms at which the
-    assignment was computed; 0 if unknown."""
+    """The epoch of a group's target assignment (record type 12), and the wall time in ms at which
+    the assignment was computed; 0 if unknown."""
 
     epoch: int
     timestamp_ms: int = 0
@@ -46,26 +45,25 @@ class ShareTargetEpoch:
 
 @slotted(frozen=True)
 class ShareCurrentAssignment:
-    """The epoch and partitions of a member (type 14)."""
+    """The epoch and partitions of a member (record type 14)."""
 
     epoch: int = 0
     previous_epoch: int = 0
     state: int = 0
-    """Kafka's member state; a share group's member is always STABLE (0)."""
+    """Kafka's member state. A member of a share group is always STABLE (0)."""
     assigned: Assignment = field(default_factory=dict)
 
 
 @slotted(frozen=True)
 class StatePartitions:
-    """The partitions of the group whose delivery state the share coordinator stores (type 15).
-
-    Each mapping has the topic's name and the partitions in ascending order, by topic id.
-    """
+    """The partitions of the group that have a delivery state at the share coordinator, or are
+    getting one (record type 15). Each mapping has, by topic id, the topic's name and the partitions
+    in ascending order."""
 
     initializing: Mapping[bytes, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     initialized: Mapping[bytes, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     deleting: Mapping[bytes, str] = field(default_factory=dict)
-    """The name by topic id of each topic whose state is being deleted."""
+    """The topics whose delivery state is being deleted: the topic's name by topic id."""
 
 
 @slotted
@@ -125,12 +123,12 @@ ShareRecord = (
 
 @slotted
 class ShareGroupRun:
-    """Records of one share group, written as a part of one batch that is never split."""
+    """Records of one share group. They are written in one batch, which is never split."""
 
     group_id: str
     records: Sequence[ShareRecord]
     timestamp_ms: int = -1
-    """Wall time at which the records were written; -1: unknown."""
+    """Wall time in ms at which the records were written; -1 if unknown."""
 
     def __len__(self) -> int:
         return len(self.records)

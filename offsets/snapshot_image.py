@@ -1,18 +1,18 @@
 """Encodes and decodes a snapshot of one shard (``groups.image``, docs/formats/groups-image.md).
 
-A snapshot is fuzzy: it is made in slices while commits continue. It names two log offsets: all
+A snapshot is fuzzy: it is made in slices while commits continue. It has two log offsets: all
 records below *begin* are in the snapshot, and no record at or above *end* is. The loader replays
 all records from *begin* on, in order. Each record overwrites or removes the value of its key, so it
-does not matter which records from *begin* on the snapshot already contained.
+does not matter which of these records the snapshot already contains.
 
-Pending offsets come first, and only those whose records are below *begin*: a marker after *begin*
-must not end offsets that its producer wrote after the marker. A pending offset that no longer
-exists when the snapshot reaches it was committed or dropped before the snapshot reaches the
-committed offsets.
+Pending offsets come first, and only those whose records are below *begin*. The reason is a marker
+after *begin*, which must not end offsets that its producer wrote after the marker. If a pending
+offset no longer exists when the snapshot reaches it, it was committed or dropped. The snapshot
+reaches the committed offsets later and therefore contains the result.
 
 This is true only for the log from which the snapshot was made, and only if no record from *begin*
-on is missing. The two marks identify the last batches below *begin* and below *end*; the loader
-checks both marks.
+on is missing. Two marks identify the last batches below *begin* and below *end*. The loader checks
+both marks.
 """
 
 from __future__ import annotations
@@ -32,11 +32,15 @@ from offsets.streams_records import StreamsGroupRun
 from protocol.records.crc import crc32c
 
 VERSION = 7
-"""The version of the format. Version 1 had no pending offsets, version 2 no leader epochs. Version
-3 may have commits that were written after the end of their transaction
-(broker/cores/groups/records.py). Version 4 had no consumer groups: the load before such a snapshot
-skipped their records, so only the whole log has these records. Version 5 had no share groups, and
-version 6 no streams groups; their records were skipped too."""
+"""The version of the format. Older versions differ as follows:
+
+- Version 1 had no pending offsets, version 2 no leader epochs.
+- Version 3 may have commits that were written after the end of their transaction
+  (broker/cores/groups/records.py).
+- Version 4 had no consumer groups: the load that preceded such a snapshot skipped their
+  records, so only the whole log has them. For the same reason version 5 had no share
+  groups, and version 6 no streams groups.
+"""
 RecordT = TypeVar("RecordT")
 
 _MAGIC = b"MUSTERGI"
@@ -55,16 +59,17 @@ _STATES: dict[int, type[GroupStateRun]] = {
     SHARE_GROUPS: ShareGroupRun,
     STREAMS_GROUPS: StreamsGroupRun,
 }
-"""The class of runs for each kind of blocks with records of groups."""
+"""For each kind of block with records of consumer, share or streams groups, the class of its runs.
+"""
 _CONTENTS = {OFFSETS, GROUPS, PENDING, *_STATES}
-"""The kinds of blocks between the block HEAD and the block END; each kind occurs once."""
+"""The kinds of blocks between the first block HEAD and the last block END."""
 
 
 class BatchMark(NamedTuple):
-    """Identifies a batch of the log.
+    """Identifies a batch of the log, so that a snapshot is not used for another log.
 
-    A leader epoch has one leader, which assigns each offset once. A log with a batch of an epoch
-    therefore has all batches that precede this batch in that leader's log. Thus a log that was
+    A leader epoch has one leader, which assigns each offset once. If a log has a batch of an epoch,
+    it therefore has all batches that precede this batch in that leader's log. A log that was
     truncated and has since grown under another leader is never mistaken for the log of the
     snapshot.
     """
@@ -72,7 +77,6 @@ class BatchMark(NamedTuple):
     base_offset: int
     crc: int
     leader_epoch: int
-    """The leader epoch of the batch; -1 if unknown."""
 
 
 class ImageHead(NamedTuple):
@@ -82,14 +86,15 @@ class ImageHead(NamedTuple):
     partition: int
     log_start_offset: int
     begin_offset: int
-    """All records below this offset are in the snapshot; the loader replays the other records over
-    the snapshot."""
+    """All records below this offset are in the snapshot. The loader replays the records from this
+    offset on."""
     begin_mark: BatchMark
     """The last batch below ``begin_offset``."""
 
 
 class ImageEnd(NamedTuple):
-    """The log offset at which the snapshot was complete, and the numbers of its entries."""
+    """The log offset at which the snapshot was complete, and the numbers of its elements by
+    kind."""
 
     end_offset: int
     """No record at or above this offset is in the snapshot."""
@@ -97,19 +102,15 @@ class ImageEnd(NamedTuple):
     """The last batch below ``end_offset``."""
     offsets: int
     groups: int
-    """The number of records of classic groups. A group that only has offsets has no record."""
+    """The number of records of classic groups. A group that has only offsets has no record."""
     pending: int
-    """The number of offsets of transactions that had not ended."""
     consumer_records: int
-    """The number of records of consumer groups."""
     share_records: int
-    """The number of records of share groups."""
     streams_records: int
-    """The number of records of streams groups."""
 
 
 class ImageWriter:
-    """Encodes a snapshot piece by piece, in this order: ``head``, ``block`` ..., ``end``."""
+    """Encodes a snapshot piece by piece: first ``head``, then the blocks, then ``end``."""
 
     def __init__(self) -> None:
         self._crc = 0
@@ -117,10 +118,9 @@ class ImageWriter:
         self.groups = 0
         self.pending = 0
         self.state_records = dict.fromkeys(_STATES, 0)
-        """The number of records of groups, by kind of block."""
+        """The number of records of consumer, share and streams groups, by kind of block."""
 
     def head(self, head: ImageHead) -> bytes:
-        """The first piece of the file."""
         payload = _HEAD.pack(
             _MAGIC,
             VERSION,
@@ -133,35 +133,37 @@ class ImageWriter:
         return self._sealed(HEAD, [payload])
 
     def offsets_block(self, encoded: list[bytes], offsets: int) -> bytes:
-        """Returns a block of ``encoded`` entries from ``encode_columns``, which have ``offsets``
-        offsets in total."""
+        """Returns a block of offsets. ``encoded`` has results of ``encode_columns``, which contain
+        ``offsets`` offsets in total."""
         self.offsets += offsets
         return self._sealed(OFFSETS, encoded)
 
     def pending_block(self, encoded: list[bytes], offsets: int) -> bytes:
-        """Returns a block of pending offsets from ``encode_pending``."""
+        """Returns a block of pending offsets. ``encoded`` has results of ``encode_pending``, which
+        contain ``offsets`` offsets in total."""
         self.pending += offsets
         return self._sealed(PENDING, encoded)
 
     def groups_block(self, encoded: list[bytes]) -> bytes:
-        """Returns a block of records of classic groups from ``encode_group``."""
+        """Returns a block of records of classic groups. ``encoded`` has results of
+        ``encode_group``."""
         self.groups += len(encoded)
         return self._sealed(GROUPS, encoded)
 
     def state_block(self, kind: int, encoded: list[bytes]) -> bytes:
-        """Returns a block of records of groups from ``encode_record``; ``kind`` is CONSUMER_GROUPS,
-        SHARE_GROUPS or STREAMS_GROUPS."""
+        """Returns a block of records of groups. ``encoded`` has results of ``encode_record``.
+        ``kind`` is CONSUMER_GROUPS, SHARE_GROUPS or STREAMS_GROUPS."""
         self.state_records[kind] += len(encoded)
         return self._sealed(kind, encoded)
 
     def end(self, end_offset: int, end_mark: BatchMark) -> bytes:
-        """Returns the last piece of the file; a snapshot without this piece is invalid."""
+        """Returns the last piece of the file. A snapshot without this piece is invalid."""
         counts = self.offsets, self.groups, self.pending, *self.state_records.values()
         payload = _END.pack(end_offset, *end_mark, *counts)
         return self._sealed(END, [payload])
 
     def _sealed(self, kind: int, parts: list[bytes]) -> bytes:
-        """Returns a block with its checksum, which also covers the checksum of the previous
+        """Returns a block with its checksum. The checksum also covers the checksum of the previous
         block."""
         size = sum(map(len, parts))
         block = b"".join((_CRC.pack(self._crc), _BLOCK.pack(kind, size), *parts))
@@ -170,20 +172,16 @@ class ImageWriter:
 
 
 def encode_group(group_id: str, record_offset: int, value: GroupValue) -> bytes:
-    """Returns the encoded last record of a group: its log offset and its value.
-
-    Raises UnwritableRun for a value that does not fit in the format.
-    """
+    """Encodes the last record of a classic group: its log offset and its value. Raises
+    UnwritableRun for a value that does not fit the format."""
     name, raw = group_id.encode(), group_value(value)
     return _GROUP.pack(len(name), record_offset, len(raw)) + name + raw
 
 
 def encode_record(kind: int, group_id: str, record: Any, timestamp_ms: int) -> bytes:
-    """Returns a record of a group, encoded as in the log, and the wall time at which the record was
-    written (-1: unknown). ``kind`` is the kind of the block.
-
-    Raises UnwritableRun for a value that does not fit in the format.
-    """
+    """Encodes a record of a group as in the log, with the wall time in ms at which it was written
+    (-1 if unknown). ``kind`` is the kind of the block. Raises UnwritableRun for a value that does
+    not fit the format."""
     codec = CODECS[_STATES[kind]]
     key: bytes = codec.encode_key(group_id, record)
     value: bytes = codec.encode_value(record) or b""
@@ -194,7 +192,6 @@ def encode_record(kind: int, group_id: str, record: Any, timestamp_ms: int) -> b
 def encode_pending(
     producer_id: int, producer_epoch: int, group_id: str, topic: str, columns: TopicColumns
 ) -> bytes:
-    """The encoded pending offsets of a producer in a (group, topic)."""
     return _PRODUCER.pack(producer_id, producer_epoch) + encode_columns(group_id, topic, columns)
 
 
@@ -209,7 +206,6 @@ class Image:
 
     @property
     def size_bytes(self) -> int:
-        """The size of the whole file in bytes."""
         return len(self._view)
 
     def offsets(self) -> Iterator[tuple[str, str, TopicColumns]]:
@@ -222,8 +218,8 @@ class Image:
                 yield group_id, topic, columns
 
     def pending(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
-        """Yields producer id, epoch, group id, topic and columns of the pending offsets. Raises
-        BadImage."""
+        """Yields producer id, producer epoch, group id, topic and columns of the pending offsets.
+        Raises BadImage."""
         for kind, start, end in self._blocks:
             view = self._view[:end]
             position = start
@@ -236,7 +232,7 @@ class Image:
                 yield producer_id, epoch, group_id, topic, columns
 
     def groups(self) -> Iterator[tuple[int, GroupRun]]:
-        """Yields the log offset and the run of every classic group's last record. Raises
+        """Yields the last record of every classic group: its log offset and its run. Raises
         BadImage."""
         for kind, start, end in self._blocks:
             position = start
@@ -260,11 +256,11 @@ class Image:
 
 
 Blocks = list[tuple[int, int, int]]
-"""For each block: its kind, and the start and end positions of its payload."""
+"""The kind of each block, and the start and end positions of its payload."""
 
 
 def read_image(data: bytes) -> Image:
-    """Read a file's bytes and verify all checksums. Raises BadImage."""
+    """Parses the bytes of a file and verifies all checksums. Raises BadImage."""
     view = memoryview(data)
     blocks: Blocks = []
     position, crc = 0, 0
@@ -323,7 +319,7 @@ def _decode_record(
     position: int,
     decode: Callable[[bytes, bytes | None], tuple[str, RecordT] | None],
 ) -> tuple[tuple[str, RecordT], int, int]:
-    """Returns the group id and the record at ``position``, the wall time at which the record was
+    """Returns the record at ``position`` with its group id, the wall time at which the record was
     written, and the position after the record."""
     try:
         timestamp_ms, key_bytes, value_bytes = _RECORD.unpack_from(view, position)

@@ -1,4 +1,4 @@
-"""The codec of the records of each type of groups whose state results from their records."""
+"""Encodes and decodes the records of consumer, share and streams groups."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ CODECS: Final[dict[type[GroupStateRun], Any]] = {
     ShareGroupRun: share_codec,
     StreamsGroupRun: streams_codec,
 }
-"""The codec by the class of runs. A codec has ``encode_key``, ``encode_value`` and ``decode``."""
+"""For each class of runs, the codec of its records. A codec has the functions ``encode_key``,
+``encode_value`` and ``decode``."""
 
 
 def encoded(run: GroupStateRun) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yields the key and the value of each record of a run."""
     codec = CODECS[type(run)]
     for record in run.records:
         yield codec.encode_key(run.group_id, record), codec.encode_value(record)
 
 
 def decoded(key: bytes, value: bytes | None) -> tuple[type[GroupStateRun], str, Any] | None:
-    """Returns the class of runs, the group id and the record in a stored key and value; None if the
-    key has another type. Raises Malformed."""
+    """Decodes a stored key and value. Returns the class of runs, the group id and the record; None
+    if the key has another type. Raises Malformed."""
     for made, codec in CODECS.items():
         found = codec.decode(key, value)
         if found is not None:

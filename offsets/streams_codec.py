@@ -39,7 +39,7 @@ def _pair_fields(pairs: Iterable[tuple[str, str]]) -> list[_Fields]:
 
 
 def pairs(fields: Iterable[_Fields]) -> tuple[tuple[str, str], ...]:
-    """Returns the keys and values in fields of a message or record."""
+    """Returns the keys and values of a list of key-value fields in a request or record."""
     return tuple((each["key"], each["value"]) for each in fields)
 
 
@@ -48,8 +48,8 @@ def _task_fields(tasks: Tasks) -> list[_Fields]:
 
 
 def tasks(fields: Iterable[_Fields]) -> Tasks:
-    """Returns the tasks in fields of a message or record; a subtopology without a partition is
-    omitted, and a repeated subtopology has the partitions of all its entries."""
+    """Returns the tasks in a list of fields of a request or record. A subtopology without
+    partitions is omitted. If a subtopology is repeated, its partitions are combined."""
     found: dict[str, tuple[int, ...]] = {}
     for each in fields:
         name, partitions = each["subtopology_id"], each["partitions"]
@@ -70,8 +70,8 @@ def _epoch_fields(tasks: TaskEpochs) -> list[_Fields]:
 
 
 def _task_epochs(fields: Sequence[_Fields], member_epoch: int) -> TaskEpochs:
-    """Returns tasks with their epochs. Without one epoch for each partition, all tasks have the
-    member's epoch, as in Kafka."""
+    """Returns tasks with their epochs. If the epochs are missing, or if their number is wrong, all
+    tasks get the member's epoch, as in Kafka."""
     found: dict[str, dict[int, int]] = {}
     for each in fields:
         partitions, epochs = each["partitions"], each["assignment_epochs"]
@@ -182,7 +182,7 @@ def _topics(fields: Iterable[_Fields]) -> tuple[InternalTopic, ...]:
 
 
 def topology_fields(value: Topology) -> _Fields:
-    """Returns a topology as fields of a record; the fields of a request are the same."""
+    """Returns a topology as fields of a record. A request has the same fields."""
     return {
         "epoch": value.epoch,
         "subtopologies": [
@@ -208,7 +208,7 @@ def topology_fields(value: Topology) -> _Fields:
 
 
 def topology(fields: _Fields) -> Topology:
-    """Returns the topology in fields of a request or record."""
+    """Returns the topology in the fields of a request or record."""
     return Topology(
         fields["epoch"],
         tuple(
@@ -272,5 +272,5 @@ STREAMS = SchemaCodec(
         StreamsTopologyRecord: Format(23, "StreamsGroupTopology", topology_fields, topology),
     }
 )
-"""The codec of the records of streams groups."""
+"""Encodes and decodes the records of streams groups."""
 encode_key, encode_value, decode = STREAMS.encode_key, STREAMS.encode_value, STREAMS.decode

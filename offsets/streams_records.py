@@ -1,8 +1,9 @@
 """Records of streams groups (KIP-1071) in ``__consumer_offsets``, as values.
 
-The key types are 17 and 19 to 23; a value of None is a tombstone. A `StreamsGroupRun` has the
-records that one step writes for one group: they stay in one batch, in the order that Kafka's loader
-requires. Source: Kafka 4.3.1 ``StreamsCoordinatorRecordHelpers``; docs/formats/consumer-offsets.md.
+The key types are 17 and 19 to 23. A value of None is a tombstone. A `StreamsGroupRun` has the
+records that one step writes for one group. These records stay in one batch, in the order that
+Kafka's loader requires. Source: Kafka 4.3.1 ``StreamsCoordinatorRecordHelpers``;
+docs/formats/consumer-offsets.md.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from dataclasses import field
 from protocol.slotted import slotted
 
 Tasks = Mapping[str, tuple[int, ...]]
-"""The partitions of tasks in ascending order, by subtopology id. A subtopology without a task has
-no entry."""
+"""Tasks as the partitions of each subtopology, in ascending order, by subtopology id. A subtopology
+without tasks is omitted."""
 TaskEpochs = Mapping[str, Mapping[int, int]]
 """The epoch at which a member received each task, by subtopology id and partition."""
 
@@ -34,16 +35,16 @@ class InternalTopic:
 
     name: str
     partitions: int = 0
-    """0: the coordinator chooses the number."""
+    """The number of partitions; 0 if the coordinator chooses it."""
     replication_factor: int = 0
-    """0: the broker's default."""
+    """The replication factor; 0 for the broker's default."""
     configs: tuple[tuple[str, str], ...] = ()
 
 
 @slotted(frozen=True)
 class CopartitionGroup:
-    """Input topics of a subtopology that must have equal partition counts, as indexes into the
-    lists of the subtopology."""
+    """Input topics of a subtopology that must have equal partition counts. The numbers are indexes
+    into the subtopology's lists of topics."""
 
     source_topics: tuple[int, ...] = ()
     source_topic_regex: tuple[int, ...] = ()
@@ -52,7 +53,7 @@ class CopartitionGroup:
 
 @slotted(frozen=True)
 class Subtopology:
-    """A connected part of the application's topology. Its tasks are numbered by partition."""
+    """A connected part of the application's topology. It has one task per partition."""
 
     subtopology_id: str
     source_topics: tuple[str, ...] = ()
@@ -65,7 +66,7 @@ class Subtopology:
 
 @slotted(frozen=True)
 class Topology:
-    """The topology of an application (type 23). Its epoch is chosen by the client."""
+    """The topology of an application (record type 23). The client chooses its epoch."""
 
     epoch: int
     subtopologies: tuple[Subtopology, ...] = ()
@@ -81,13 +82,13 @@ class Endpoint:
 
 @slotted(frozen=True)
 class StreamsMemberMetadata:
-    """The properties of a member, from its heartbeats (type 19)."""
+    """The properties of a member, from its heartbeats (record type 19)."""
 
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    """The client's address, which begins with a slash as in Kafka: ``/127.0.0.1``."""
+    """The client's address with a slash before it, as in Kafka: ``/127.0.0.1``."""
     rebalance_timeout_ms: int = -1
     topology_epoch: int = -1
     process_id: str = ""
@@ -97,21 +98,22 @@ class StreamsMemberMetadata:
 
 @slotted(frozen=True)
 class StreamsGroupEpoch:
-    """The epoch of a streams group (type 17)."""
+    """The epoch of a streams group (record type 17)."""
 
     epoch: int
     metadata_hash: int = 0
     """The int64 hash of the metadata of the group's topics; 0 if none of the topics exists."""
     validated_topology_epoch: int = -1
-    """The epoch of the last topology whose topics were all found; -1: none."""
+    """The epoch of the last topology whose topics all existed; -1 if the group never had such a
+    topology."""
     last_assignment_configs: tuple[tuple[str, str], ...] = ()
     """The assignor's settings at the last assignment, by name, in the order of the record."""
 
 
 @slotted(frozen=True)
 class StreamsTargetEpoch:
-    """The epoch of a group's target assignment (type 20), and the wall time in ms at which the
-    assignment was computed; 0 if unknown."""
+    """The epoch of a group's target assignment (record type 20), and the wall time in ms at which
+    the assignment was computed; 0 if unknown."""
 
     epoch: int
     timestamp_ms: int = 0
@@ -119,8 +121,8 @@ class StreamsTargetEpoch:
 
 @slotted(frozen=True)
 class StreamsCurrentAssignment:
-    """The epoch and tasks of a member (type 22). ``state`` is Kafka's member state: 1 STABLE,
-    2 UNREVOKED_TASKS, 3 UNRELEASED_TASKS."""
+    """The epoch and tasks of a member (record type 22). ``state`` is Kafka's member state: 1
+    STABLE, 2 UNREVOKED_TASKS, 3 UNRELEASED_TASKS."""
 
     epoch: int = 0
     previous_epoch: int = 0
@@ -190,12 +192,12 @@ StreamsRecord = (
 
 @slotted
 class StreamsGroupRun:
-    """Records of one streams group, written as a part of one batch that is never split."""
+    """Records of one streams group. They are written in one batch, which is never split."""
 
     group_id: str
     records: Sequence[StreamsRecord]
     timestamp_ms: int = -1
-    """Wall time at which the records were written; -1: unknown."""
+    """Wall time in ms at which the records were written; -1 if unknown."""
 
     def __len__(self) -> int:
         return len(self.records)

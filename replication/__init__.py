@@ -1,5 +1,5 @@
-"""Pure code for the replicas of a partition: the leader's in-sync replicas, and the followers'
-truncation.
+"""Pure code for the replicas of a partition: how a leader determines the in-sync replicas, and how
+a follower truncates its log.
 
 Where to change:
 

@@ -1,4 +1,4 @@
-"""The events of a broker's replicas, for its journal."""
+"""Events about the replicas of a broker, for its journal."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ from typing import NamedTuple
 
 
 class Session(Enum):
-    """The state of the session with ZooKeeper."""
+    """The state of the broker's session with ZooKeeper."""
 
     BEGUN = "begun"
     LOST = "lost"
-    """The connection to ZooKeeper is lost; the session may still be valid."""
+    """The connection to ZooKeeper is lost. The session may still be valid."""
     BACK = "back"
     EXPIRED = "expired"
 
 
 class Behind(NamedTuple):
-    """The distance of a replica from its leader."""
+    """How far a replica is behind its leader."""
 
     records: int
     """The number of records that the replica lacks; -1 if it has not fetched since this broker
     became leader."""
     fetched_ago_ms: int
-    """Milliseconds since the replica's last fetch; -1 if the replica has not fetched."""
-    caught_up_ago_ms: int
-    """Milliseconds since the replica was last fully caught up; -1 if it never was since this broker
+    """The time in ms since the replica's last fetch; -1 if it has not fetched since this broker
     became leader."""
+    caught_up_ago_ms: int
+    """The time in ms since the replica was last fully caught up; -1 if it has never been since this
+    broker became leader."""
 
 
 class LeaderReported(NamedTuple):
-    """The controller reports another leader of a partition that has a replica on this broker."""
+    """The controller reports a new leader of a partition that has a replica on this broker."""
 
     topic: str
     partition: int
@@ -40,7 +41,7 @@ class LeaderReported(NamedTuple):
     isr: tuple[int, ...]
     controller_epoch: int
     before_lives: bool
-    """Whether the previous leader is known to be alive."""
+    """True if the broker of the previous leader is known to be alive."""
 
 
 class ReplicaOut(NamedTuple):
@@ -54,9 +55,9 @@ class ReplicaOut(NamedTuple):
     leader: int
     leader_epoch: int
     by_controller: bool
-    """True if the controller removed the replica, False if the leader removed it."""
+    """True if the controller removed the replica from the ISR, False if the leader did."""
     is_alive: bool
-    """Whether the broker of the replica is known to be alive."""
+    """True if the broker of the replica is known to be alive."""
     is_assigned: bool
     behind: Behind
     lag_time_max_ms: int
@@ -76,20 +77,20 @@ class ReplicaIn(NamedTuple):
 
 
 class ControllerChanged(NamedTuple):
-    """This broker has received a request from a new controller."""
+    """This broker received a request from a new controller."""
 
     controller: int
     epoch: int
 
 
 class SessionChanged(NamedTuple):
-    """The session with ZooKeeper has changed."""
+    """The state of the broker's session with ZooKeeper has changed."""
 
     session: Session
 
 
 class Registered(NamedTuple):
-    """This broker is registered with the broker epoch in the event."""
+    """This broker is registered in ZooKeeper, with the broker epoch in this event."""
 
     broker: int
     epoch: int

@@ -1,10 +1,9 @@
-"""A follower: computes the offset at which the follower's log diverges from the leader's log, and
-the reaction to errors.
+"""A follower: determines the offset to which it truncates its log, and its reaction to errors.
 
-A follower gets the offset at which the epoch of its last record ended on the leader from an
-OffsetForLeaderEpoch response (KIP-101, KIP-279) or from a Fetch response (KIP-595). The follower's
-records after this offset were never committed under this leader, and are truncated. The version of
-the cluster determines the method:
+A follower learns the offset at which the epoch of its last record ended on the leader. The source
+is an OffsetForLeaderEpoch response (KIP-101, KIP-279) or a Fetch response (KIP-595). The leader
+does not have the follower's records after this offset, and the follower truncates them. The version
+of the cluster determines the method:
 
 | version of the cluster | a new follower begins by |
 |---|---|
@@ -39,12 +38,12 @@ from protocol.errors import (
 UNKNOWN = -1
 
 EndOf = Callable[[int], tuple[int, int]]
-"""A function that returns, for an epoch, the largest epoch in the follower's log that is at most
-this epoch, and the end offset of the found epoch; (-1, -1) if unknown."""
+"""Looks up an epoch in the follower's log. Returns the largest epoch in the log that is at most the
+given one, and the offset at which it ended; (-1, -1) if unknown."""
 
 
 class Way(Enum):
-    """The method by which a follower finds the offset to which it truncates its log."""
+    """The method by which a follower determines to which offset it truncates its log."""
 
     BY_FETCH = "by_fetch"
     BY_EPOCH = "by_epoch"
@@ -52,22 +51,22 @@ class Way(Enum):
 
 
 class Begin(Enum):
-    """The first action of a follower."""
+    """The first action of a new follower."""
 
     FETCH = "fetch"
     ASK = "ask"
-    """The follower sends OffsetForLeaderEpoch with the epoch of its last record."""
+    """Send OffsetForLeaderEpoch with the epoch of the follower's last record."""
     CUT = "cut"
-    """The follower truncates its log to the high watermark, then fetches."""
+    """Truncate the log to the high watermark, then fetch."""
 
 
 class Cut(NamedTuple):
-    """The offset to which a follower's log is truncated."""
+    """The offset to which a follower truncates its log."""
 
     offset: int
     done: bool
-    """True if the follower may fetch now. Otherwise it sends OffsetForLeaderEpoch again, with its
-    new last epoch."""
+    """True if the follower may fetch now. Otherwise it sends OffsetForLeaderEpoch again, with the
+    epoch of its new last record."""
 
 
 class Reset(NamedTuple):
@@ -75,15 +74,15 @@ class Reset(NamedTuple):
 
     offset: int
     drop_all: bool = False
-    """True if the whole log is obsolete: the follower drops all records, and the log begins at
-    ``offset``."""
+    """True if all records of the follower are obsolete. The follower drops all records, and its log
+    then begins at ``offset``."""
 
 
 class OnError(Enum):
-    """The action for a partition whose Fetch failed."""
+    """The action of a follower for a partition whose Fetch failed."""
 
     RESET = "reset"
-    """Get the leader's start and end offsets, then call `reset`."""
+    """Request the start and end offsets of the leader's log, then call `reset`."""
     RETRY = "retry"
     """Fetch again after `replica.fetch.backoff.ms`."""
     AGAIN = "again"
@@ -94,7 +93,7 @@ class OnError(Enum):
 
 def begin(way: Way, latest_epoch: int) -> Begin:
     """Returns the first action of a follower. ``latest_epoch`` is the epoch of its last record, -1
-    if the log has no epochs."""
+    if its log has no epochs."""
     if latest_epoch < 0 or way is Way.BY_HIGH_WATERMARK:
         return Begin.CUT
     return Begin.FETCH if way is Way.BY_FETCH else Begin.ASK
@@ -103,12 +102,12 @@ def begin(way: Way, latest_epoch: int) -> Begin:
 def cut_to(
     leader_epoch: int, leader_end: int, own_end_of: EndOf, end_offset: int, high_watermark: int
 ) -> Cut:
-    """Returns the offset to which the log is truncated. ``leader_end`` is the offset at which
-    ``leader_epoch`` ended on the leader.
+    """Returns the offset to which the follower truncates its log. ``leader_end`` is the offset at
+    which ``leader_epoch`` ended on the leader.
 
-    Epoch and offset are from an OffsetForLeaderEpoch response, or are the diverging epoch of a
-    Fetch response. If the leader does not know the end of the epoch, records above the high
-    watermark are truncated.
+    Epoch and offset come from an OffsetForLeaderEpoch response, or are the diverging epoch of a
+    Fetch response. If the leader does not know where the epoch ended, the follower truncates its
+    log to the high watermark.
     """
     if leader_end == UNKNOWN:
         return Cut(min(high_watermark, end_offset), done=True)
@@ -123,11 +122,11 @@ def cut_to(
 
 
 def reset(leader_start: int, leader_end: int, end_offset: int) -> Reset:
-    """Returns the offset at which the follower continues after OFFSET_OUT_OF_RANGE;
+    """Returns the offset at which the follower continues after OFFSET_OUT_OF_RANGE.
     ``leader_start`` and ``leader_end`` are the bounds of the leader's log.
 
-    The leader's log may be shorter after an unclean election, or the follower's log may end before
-    the leader's log begins.
+    The leader's log may be shorter than the follower's after an unclean election. Or the follower's
+    log may end before the leader's log begins.
     """
     if leader_end < end_offset:
         return Reset(leader_end)
@@ -137,8 +136,8 @@ def reset(leader_start: int, leader_end: int, end_offset: int) -> Reset:
 
 
 def follower_high_watermark(leader_high_watermark: int, end_offset: int, start_offset: int) -> int:
-    """Returns a follower's high watermark after an append; it may be lower than the previous high
-    watermark."""
+    """Returns the high watermark of a follower after an append. It may be lower than the previous
+    one."""
     return max(min(leader_high_watermark, end_offset), start_offset)
 
 
@@ -159,12 +158,12 @@ _EXPECTED = frozenset(
 
 
 def on_error(error_code: int, asked_epoch: int, leader_epoch: int) -> OnError:
-    """Returns the action after a failed Fetch that had ``asked_epoch``, now that ``leader_epoch``
-    is known.
+    """Returns the action after a failed Fetch. ``asked_epoch`` is the leader epoch in the Fetch,
+    ``leader_epoch`` is the leader epoch that is known now.
 
-    Unexpected errors are retried too, because a partition may fail because of another partition:
-    Kafka 0.10.2 responds with UNKNOWN_SERVER_ERROR for a whole request if it does not know yet that
-    the follower has a replica of one of the partitions.
+    Unexpected errors are retried too, because one partition may fail because of another: Kafka
+    0.10.2 responds with UNKNOWN_SERVER_ERROR to a whole request if it does not know yet that the
+    follower has a replica of one of its partitions.
     """
     if error_code == OFFSET_OUT_OF_RANGE:
         return OnError.RESET
@@ -174,5 +173,5 @@ def on_error(error_code: int, asked_epoch: int, leader_epoch: int) -> OnError:
 
 
 def is_expected(error_code: int) -> bool:
-    """Returns whether an error is normal while leaders change; other errors are logged."""
+    """Returns True if an error is normal while leaders change. Other errors are logged."""
     return error_code in _EXPECTED

@@ -1,5 +1,5 @@
-"""The events of a change of the in-sync replicas: the removed and the added replicas, and their
-lag."""
+"""Derives events from a change of the in-sync replicas: which replicas were removed with which lag,
+and which were added."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replication.values import PartitionState
 
 
 def behind(led: LedReplicas, replica: int, now_ms: int) -> Behind:
-    """Returns the lag of a replica behind its leader."""
+    """Returns how far a replica is behind its leader."""
     follower = led.followers.get(replica)
     if follower is None or follower.end_offset == UNKNOWN:
         return Behind(-1, -1, -1)
@@ -35,8 +35,8 @@ def isr_events(
     *,
     by_controller: bool,
 ) -> Iterator[Event]:
-    """Yields the events of a change of ``led`` to ``after``. The caller makes the change
-    afterwards."""
+    """Yields the events of the change from the present state of ``led`` to ``after``. The caller
+    applies the change afterwards."""
     before = led.state.isr
     if before == after.isr:
         return

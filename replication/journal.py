@@ -1,4 +1,5 @@
-"""The journal's entries about in-sync replicas, leaders, the controller and the session."""
+"""Makes the journal entries about in-sync replicas, leaders, the controller and the session with
+ZooKeeper."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _SESSIONS = {
 
 
 def entry(event: Event, now: Now) -> Named:
-    """Returns the journal entry of an event, and the name of its page."""
+    """Returns the journal entry of an event, and the name of the journal page that shows it."""
     match event:
         case LeaderReported():
             return of_partition(event.topic, event.partition), _led(event, now)
@@ -46,7 +47,7 @@ def entry(event: Event, now: Now) -> Named:
 
 
 def words_of(behind: Behind) -> str:
-    """Returns the lag of a replica as the predicate of a sentence."""
+    """Returns in words how far a replica is behind, without the subject of the sentence."""
     if behind.fetched_ago_ms < 0:
         return "has not fetched since this broker became leader"
     fetched = f"fetched {_seconds(behind.fetched_ago_ms)} ago"

@@ -1,21 +1,22 @@
-"""A led partition: the progress of each replica, the in-sync replicas, and the high watermark.
+"""A partition on its leader: the progress of each replica, the in-sync replicas, and the high
+watermark.
 
 | event | high watermark | in-sync replicas |
 |---|---|---|
 | a replica fetches at an offset | may rise | the leader may request to add a caught-up replica |
-| a replica was still caught up | | |
+| a fetch without new records ends | | |
 | the leader appends | may rise, if it is the only in-sync replica | |
 | time passes | | the leader requests to remove a replica that lags too long |
 | the requested change is written | may rise | as written |
 | the change is rejected | | unchanged, or requested again, or no more requests |
 | the controller sends a state | may rise | as in the state |
 
-One change is in flight at a time. Until the change is decided, the high watermark waits for all
-replicas that are in sync before *or* after the change: a replica that is being removed still
-counts, and so does a replica that is being added (the maximal ISR, KIP-497). The high watermark
-also waits for a replica that is about to catch up. While fewer than `min.insync.replicas` replicas
-are in sync the high watermark does not move, as in Kafka since 3.7. Source: Kafka 3.9
-``Partition.scala``, ``Replica.scala``.
+Only one change is in flight at a time. Until it is decided, the high watermark waits for all
+replicas that are in sync before *or* after the change (the maximal ISR, KIP-497): a replica that is
+being removed still counts, and a replica that is being added counts already. The high watermark
+also waits for a live replica that is out of sync but caught up. While fewer than
+`min.insync.replicas` replicas are in sync, the high watermark does not move, as in Kafka since 3.7.
+Source: Kafka 3.9 ``Partition.scala``, ``Replica.scala``.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ UNKNOWN = -1
 NEVER = -(1 << 62)
 
 GIVEN_UP = frozenset((INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED))
-"""Errors after which the in-sync replicas are unchanged, and another change may be requested."""
+"""Errors of a requested change after which the in-sync replicas stay unchanged, and the leader may
+request another change."""
 OUTDATED = frozenset(
     (
         UNKNOWN_TOPIC_OR_PARTITION,
@@ -49,7 +51,8 @@ OUTDATED = frozenset(
         INVALID_REQUEST,
     )
 )
-"""Errors of an outdated leader, which afterwards waits for a state from the controller."""
+"""Errors that only an outdated leader receives. After such an error it waits for a state from the
+controller."""
 
 
 class Follower:
@@ -59,16 +62,17 @@ class Follower:
 
     def __init__(self, caught_up_ms: int) -> None:
         self.end_offset = UNKNOWN
-        """The replica's log end offset; UNKNOWN until its first fetch."""
+        """The log end offset of the replica; UNKNOWN until its first fetch."""
         self.caught_up_ms = caught_up_ms
         """Monotonic time in ms at which the replica was last fully caught up."""
         self.leader_end_offset = UNKNOWN
-        """The leader's log end offset at the time of the replica's last fetch."""
+        """The log end offset of the leader at the time of the replica's last fetch."""
         self.fetched_ms = NEVER
         """Monotonic time in ms of the replica's last fetch."""
 
     def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """Records a fetch at ``offset``: the replica has all records before this offset."""
+        """Records a fetch at ``offset``. The fetch shows that the replica has all records before
+        this offset."""
         if offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif offset >= self.leader_end_offset:
@@ -78,13 +82,12 @@ class Follower:
         self.fetched_ms = now_ms
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
-        """Whether the replica is caught up, or was caught up within the last
-        ``lag_time_max_ms``."""
+        """Returns True if the replica is caught up, or was within the last ``lag_time_max_ms``."""
         return self.end_offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_time_max_ms
 
 
 class LedReplicas:
-    """The replicas of one partition, in the broker that leads it."""
+    """The replicas of one partition, on the broker that leads it."""
 
     def __init__(
         self,
@@ -100,40 +103,38 @@ class LedReplicas:
         self.rules = rules
         self.state = state
         self.end_offset = end_offset
-        """The leader's log end offset."""
+        """The log end offset of the leader."""
         self.high_watermark = high_watermark
         self.epoch_start_offset = epoch_start_offset
         """The log end offset when this broker became leader."""
         self.pending: WantedIsr | None = None
-        """The change in flight, or None. After some errors the change remains in flight until the
-        controller sends a state."""
+        """The requested change of the in-sync replicas that is in flight, or None. After some
+        errors it remains in flight until the controller sends a state."""
         self.maximal_isr = frozenset(state.isr)
-        """The replicas that may be in sync, regardless of the result of the change in flight."""
+        """All replicas that are in sync before or after the change in flight."""
         self.followers = {
             replica: Follower(now_ms if replica in state.isr else NEVER)
             for replica in state.replicas
             if replica != node_id
         }
         self.out_since_ms: dict[int, int] = {}
-        """For each replica that is not in sync, the monotonic time in ms since when it is not, as
-        observed by this leader."""
+        """For each replica that is not in sync, the monotonic time in ms since when this leader has
+        seen it out of sync."""
         self._note_out(now_ms)
         self.waits_since_ms = NEVER
-        """The monotonic time in ms since when the leader has records above the high watermark;
-        NEVER if it has none."""
+        """The monotonic time in ms since which the leader has had records above the high watermark
+        and the high watermark has not moved; NEVER if the leader has no such records."""
 
     # -- events
 
     def begun(self, now_ms: int) -> Step:
-        """Begins to lead; a leader that is the only in-sync replica commits all its records."""
+        """Begins to lead. If the leader is the only in-sync replica, this commits all its
+        records."""
         return self._step(now_ms)
 
     def follower_fetched(self, replica_id: int, offset: int, end_offset: int, now_ms: int) -> Step:
-        """Handles a fetch of an assigned replica at ``offset``: the replica's log has all records
-        before this offset.
-
-        Raises KeyError for any other broker.
-        """
+        """Handles a fetch of an assigned replica at ``offset``. The fetch shows that the replica
+        has all records before this offset. Raises KeyError for any other broker."""
         follower = self.followers[replica_id]
         self.end_offset = end_offset
         moved = offset != follower.end_offset
@@ -146,8 +147,8 @@ class LedReplicas:
         return Step(self.high_watermark, wanted)
 
     def had_all(self, replica_id: int, fetched_ms: int) -> None:
-        """Handles a fetch of a fully caught-up in-sync replica at the time ``fetched_ms`` that
-        returned no new records."""
+        """Records that an in-sync replica had all records at the time ``fetched_ms``, because its
+        fetch returned no new records."""
         follower = self.followers.get(replica_id)
         if (
             follower is not None
@@ -158,17 +159,13 @@ class LedReplicas:
             follower.fetched(follower.end_offset, self.end_offset, fetched_ms)
 
     def appended(self, end_offset: int, now_ms: int) -> Step:
-        """Handles an append to the leader's log."""
         self.end_offset = end_offset
         return self._step(now_ms)
 
     def tick(self, now_ms: int) -> Step:
-        """Checks for lagging replicas; the caller calls this method once per half of
-        `replica.lag.time.max.ms`.
-
-        Afterwards the high watermark no longer waits for a replica that was about to catch up but
-        did not.
-        """
+        """Requests the removal of replicas that lag for too long. Also recomputes the high
+        watermark, which no longer waits for a replica that is out of sync and has stopped catching
+        up. The caller calls this method once per half of `replica.lag.time.max.ms`."""
         lag_ms = self.rules.lag_time_max_ms
         behind = {
             replica
@@ -179,8 +176,8 @@ class LedReplicas:
         return self._without(behind, now_ms)
 
     def removes_in_ms(self, now_ms: int) -> int | None:
-        """Returns the milliseconds until `tick` requests the removal of a replica, unless the
-        replica fetches; None if no replica lags."""
+        """Returns the time in ms until `tick` would request the removal of a replica that does not
+        fetch any more; None if no replica lags."""
         lag_ms = self.rules.lag_time_max_ms
         behind = [
             self.followers[replica].caught_up_ms + lag_ms + 1 - now_ms
@@ -191,7 +188,7 @@ class LedReplicas:
 
     def lagged(self, followers: Collection[int], now_ms: int) -> Step:
         """Requests the removal of followers from the ISR, as if they had lagged for longer than
-        `replica.lag.time.max.ms`; only a test calls this."""
+        `replica.lag.time.max.ms`. Only tests call this."""
         for replica in followers:
             follower = self.followers[replica]
             since_ms = now_ms - self.rules.lag_time_max_ms - 1
@@ -208,8 +205,8 @@ class LedReplicas:
         return self._step(now_ms, wanted)
 
     def isr_written(self, partition_epoch: int, now_ms: int) -> Step:
-        """Handles the success of the change in flight, which was written to ZooKeeper with this
-        znode version."""
+        """Handles the success of the change in flight. ``partition_epoch`` is the version of the
+        `state` znode to which it was written."""
         pending = self.pending
         if pending is None or partition_epoch <= self.state.partition_epoch:
             return Step(self.high_watermark)
@@ -221,10 +218,9 @@ class LedReplicas:
     def isr_refused(self, error_code: int) -> Step:
         """Handles the rejection of the change in flight.
 
-        If a replica may not join, the in-sync replicas are unchanged. If this broker is outdated
+        If a replica may not join, the in-sync replicas stay unchanged. If this broker is outdated
         (an older version, an older epoch, an unknown partition), it requests no further change
-        until the controller sends a state. After any other error the same change is requested
-        again.
+        until the controller sends a state. After any other error it requests the same change again.
         """
         if self.pending is None:
             return Step(self.high_watermark)
@@ -235,10 +231,10 @@ class LedReplicas:
         return Step(self.high_watermark)
 
     def new_state(self, state: PartitionState, end_offset: int, now_ms: int) -> Step:
-        """Apply a state from the controller in which this broker is still the leader.
+        """Applies a state from the controller in which this broker is still the leader.
 
-        Followers keep their end offsets. In a new leader epoch the followers' times are reset:
-        in-sync replicas count as caught up now.
+        Followers keep their end offsets. In a new leader epoch all in-sync replicas count as caught
+        up at ``now_ms``.
         """
         if state.leader_epoch > self.state.leader_epoch:
             self.epoch_start_offset = end_offset
@@ -262,18 +258,19 @@ class LedReplicas:
 
     @property
     def min_isr(self) -> int:
-        """The required number of in-sync replicas, at most the number of replicas."""
+        """The required number of in-sync replicas: `min.insync.replicas`, but at most the number of
+        replicas."""
         return min(self.rules.min_isr, len(self.followers) + 1)
 
     def acks_all_error(self) -> int:
-        """The error code of a Produce with acks=all if too few replicas are in sync; 0 if enough
-        are."""
+        """The error code for Produce with acks=all: an error if too few replicas are in sync,
+        otherwise 0."""
         return NOT_ENOUGH_REPLICAS if len(self.state.isr) < self.min_isr else NONE
 
     # -- the rules
 
     def _step(self, now_ms: int, wanted: WantedIsr | None = None) -> Step:
-        """Raises the high watermark as far as possible, and returns the step with it."""
+        """Raises the high watermark as far as possible. Returns the step that contains it."""
         if len(self.state.isr) >= self.min_isr:
             reached, lag_ms = self.end_offset, self.rules.lag_time_max_ms
             for replica, follower in self.followers.items():

@@ -14,15 +14,15 @@ class PartitionState(NamedTuple):
 
     controller_epoch: int
     leader: int
-    """The leader's broker id, or NO_LEADER."""
+    """The broker id of the leader, or NO_LEADER."""
     leader_epoch: int
-    """The leader epoch, which each change by the controller increases."""
+    """The leader epoch, which the controller increases with each change."""
     isr: tuple[int, ...]
-    """The in-sync replicas in ZooKeeper, which have all committed records."""
+    """The in-sync replicas in ZooKeeper. They have all committed records."""
     partition_epoch: int
-    """The version of the `state` znode, which each change raises."""
+    """The version of the `state` znode. Each change of the znode increases it."""
     replicas: tuple[int, ...]
-    """The assigned replicas; the first replica is the preferred leader."""
+    """The assigned replicas. The first one is the preferred leader."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     recovering: bool = False
@@ -41,19 +41,18 @@ class Step(NamedTuple):
     """The result of an event on the leader."""
 
     high_watermark: int
-    """The high watermark, which never decreases as long as the broker is the leader."""
+    """The high watermark. It never decreases while the broker stays leader."""
     wanted_isr: WantedIsr | None = None
-    """The change that the leader must request now, or None."""
+    """The change of the in-sync replicas that the leader must request now, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The settings of a led partition; they may change at any time."""
+    """The settings of a partition on its leader. They may change at any time."""
 
     lag_time_max_ms: int = 30_000
     """`replica.lag.time.max.ms`: the time for which an in-sync replica may lag."""
     min_isr: int = 1
-    """`min.insync.replicas`; a value above the number of replicas means all replicas."""
+    """`min.insync.replicas`. A value above the number of replicas means all replicas."""
     is_alive: Callable[[int], bool] = lambda _: True
-    """A function that returns whether a broker is alive: only a live broker may join the in-sync
-    replicas."""
+    """Returns True if a broker is alive. Only a live broker may join the in-sync replicas."""

@@ -1,9 +1,9 @@
 """SCRAM credentials, which a broker stores instead of passwords, and Kafka's text form of a
 credential.
 
-Neither the password, nor the key that proves the password in a login, can be computed from a
-credential. Source: RFC 5802, Kafka 3.9 ``ScramFormatter``, ``ScramCredentialUtils``. The password
-is used as its UTF-8 bytes, without SASLprep, as in Kafka.
+A credential reveals neither the password, nor the key with which a client proves the password.
+Source: RFC 5802, Kafka 3.9 ``ScramFormatter``, ``ScramCredentialUtils``. The password is used as
+its UTF-8 bytes, without SASLprep, as in Kafka.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _DIGITS: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class ScramMechanism(Enum):
-    """A SCRAM mechanism: its name on the wire, its code in requests, and hashlib's name of its
-    hash."""
+    """A SCRAM mechanism: its name on the wire, its code in requests, and the name of its hash in
+    hashlib."""
 
     SHA_256 = ("SCRAM-SHA-256", 1, "sha256")
     SHA_512 = ("SCRAM-SHA-512", 2, "sha512")
@@ -37,16 +37,16 @@ class ScramMechanism(Enum):
         self.size_bytes = hashlib.new(hash_name).digest_size
 
     def hash(self, data: bytes) -> bytes:
-        """Returns the result of the function H of RFC 5802."""
+        """The function H of RFC 5802."""
         return hashlib.new(self.hash_name, data).digest()
 
     def hmac(self, key: bytes, data: bytes) -> bytes:
-        """Returns the result of the function HMAC of RFC 5802."""
+        """The function HMAC of RFC 5802."""
         return hmac.digest(key, data, self.hash_name)
 
     def salted_password(self, password: bytes, salt: bytes, iterations: int) -> bytes:
-        """Returns the result of the function Hi of RFC 5802. It takes about 5 ms for 4096
-        iterations and must not run on the event loop."""
+        """The function Hi of RFC 5802. It takes about 5 ms for 4096 iterations and must not run on
+        the event loop."""
         return hashlib.pbkdf2_hmac(self.hash_name, password, salt, iterations)
 
 
@@ -55,7 +55,7 @@ BY_CODE: Final = {each.code: each for each in ScramMechanism}
 
 
 class ScramCredential(NamedTuple):
-    """The stored credential of one user and mechanism."""
+    """The stored credential of one user for one mechanism."""
 
     salt: bytes
     stored_key: bytes
@@ -73,20 +73,20 @@ class Found(NamedTuple):
     owner: str
     """The name of the principal that logs in with the credential."""
     expires_ms: int | None = None
-    """Wall time in ms at which the token expires; None for a password."""
+    """Wall time in ms at which the delegation token expires; None for a password."""
 
 
 Find = Callable[[str, bool], Found | None]
-"""A function that finds a credential by a user's name, or by a token's id if its second argument is
-True."""
+"""Returns the credential of the user with this name. If the second argument is True, the name is
+the id of a delegation token."""
 Decoy = Callable[[str, bool], ScramCredential]
 """A function with the arguments of `Find`. It returns a decoy for unknown users or tokens, so that
 clients can't find out which names exist."""
 
 
 def salt_of(number: int) -> bytes:
-    """Returns a salt of at most 26 letters and digits, which Kafka's tools make from a random
-    number of `SALT_BITS` bits."""
+    """Returns a salt of at most 26 letters and digits. Kafka's tools make it from a random number
+    of `SALT_BITS` bits."""
     salt = bytearray()
     while number:
         number, digit = divmod(number, 36)
@@ -97,8 +97,8 @@ def salt_of(number: int) -> bytes:
 def decoy(
     mechanism: ScramMechanism, name: bytes, secret: bytes, iterations: Iterable[int]
 ) -> ScramCredential:
-    """Returns a credential that does not match any password. The credential is always the same for
-    a name, and looks like a user's credential.
+    """Returns a credential that matches no password. It is always the same for a name, and looks
+    like the credential of a user.
 
     ``iterations`` are the numbers of iterations of existing users. The decoy has one of these
     numbers, so that its number does not reveal that the name is unknown.
@@ -140,7 +140,8 @@ def wrong_iterations(iterations: int) -> str | None:
 
 
 def credential_text(value: ScramCredential) -> str:
-    """Kafka's text of a credential: ``salt=...,stored_key=...,server_key=...,iterations=4096``."""
+    """Returns Kafka's text of a credential:
+    ``salt=...,stored_key=...,server_key=...,iterations=4096``."""
     salt, stored_key, server_key = (b64encode(each).decode() for each in value[:3])
     return (
         f"salt={salt},stored_key={stored_key},server_key={server_key},iterations={value.iterations}"
@@ -148,10 +149,8 @@ def credential_text(value: ScramCredential) -> str:
 
 
 def parse_credential(text: str) -> ScramCredential:
-    """Parses a text that `credential_text` or Kafka wrote.
-
-    Raises ValueError for other text; its message does not contain values of the text.
-    """
+    """Parses a text that `credential_text` or Kafka wrote. Raises ValueError for other text, with a
+    message that shows no values."""
     fields = dict(part.partition("=")[::2] for part in text.split(","))
     try:
         salt, stored_key, server_key = (

@@ -1,10 +1,11 @@
-"""The subject of a certificate in Java's format (RFC 2253), to which mapping rules are applied.
+r"""Formats the subject of a certificate as Java does (RFC 2253). Mapping rules are applied to the
+result.
 
-    CN=alice,OU=Stores\\, North,O=Acme,C=DE
+    CN=alice,OU=Stores\, North,O=Acme,C=DE
 
-The last name in the certificate comes first. An attribute without a keyword in RFC 2253 has a
-dotted number and the hexadecimal bytes of its value: 1.2.840.113549.1.9.1=#1605... is an e-mail
-address. Source: Java 17, ``sun.security.x509.AVA``; tests compare with Java's output.
+The last name in the certificate comes first. An attribute for which RFC 2253 has no keyword is
+written as a dotted number with the hexadecimal bytes of its value: 1.2.840.113549.1.9.1=#1605... is
+an e-mail address. Source: Java 17, ``sun.security.x509.AVA``; tests compare with Java's output.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _WORDS: Final = {
 }
 """The keywords of RFC 2253, by the encoded object identifier of the attribute."""
 _STRINGS: Final = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E))
-"""Tags of the ASN.1 strings that are written as text."""
+"""The tags of those ASN.1 strings that are written as text."""
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _VERSION_TAG: Final = 0xA0
 _BEFORE_SUBJECT: Final = 4
@@ -33,7 +34,8 @@ _BEFORE_SUBJECT: Final = 4
 
 
 def subject_of(certificate: bytes) -> str:
-    """The subject of a certificate in DER. Raises ValueError if the bytes are not a certificate."""
+    """Returns the subject of a certificate in DER. Raises ValueError if the bytes are not a
+    certificate."""
     try:
         _, outer, _ = _element(certificate, 0)
         _, signed, _ = _element(outer, 0)
@@ -52,7 +54,7 @@ def subject_of(certificate: bytes) -> str:
 
 
 def _attribute(pair: bytes) -> str:
-    """An attribute as ``TYPE=value``."""
+    """Formats an attribute as ``TYPE=value``."""
     _, identifier, at = _element(pair, 0)
     tag, value, _ = _element(pair, at)
     word = _WORDS.get(identifier)
@@ -89,10 +91,8 @@ def _elements(data: bytes) -> Iterator[tuple[int, bytes, int]]:
 
 
 def _element(data: bytes, at: int) -> tuple[int, bytes, int]:
-    """The tag and content of an element, and the position of the next element.
-
-    Raises IndexError if the element is incomplete.
-    """
+    """Returns the tag and the content of an ASN.1 element, and the position of the next element.
+    Raises IndexError if the element is incomplete."""
     tag, size = data[at], data[at + 1]
     begin = at + 2
     if size & 0x80:

@@ -28,14 +28,13 @@ _ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 
 
 class JaasError(ValueError):
-    """The text is not a valid login module; the message does not contain values."""
+    """The text is not a valid login module. The message shows no values."""
 
 
 class LoginModule(NamedTuple):
-    """One login module. The options have secrets: only the names of options may be shown."""
+    """One login module. Its options contain secrets, so only the names of options may be shown."""
 
     name: str
-    """The full name of the Java class."""
     options: dict[str, str]
 
     def __repr__(self) -> str:
@@ -43,7 +42,7 @@ class LoginModule(NamedTuple):
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """The module in a value of ``sasl.jaas.config``. Raises JaasError."""
+    """Returns the login module in a value of ``sasl.jaas.config``. Raises JaasError."""
     words = _Words(text)
     module = words.word("the name of a login module")
     flag = words.word(f"the flag ({', '.join(FLAGS)})")

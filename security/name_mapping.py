@@ -2,12 +2,14 @@
 
     RULE:^CN=(.*?),OU=Services.*$/$1/L, RULE:^CN=(.*?),.*$/$1/, DEFAULT
 
-The first rule whose pattern matches the whole name determines the user's name; DEFAULT uses the
-name unchanged. A client whose name matches no rule is rejected. Source: KIP-371, Kafka 4.3.1
-``SslPrincipalMapper``. Patterns are RE2's, which is Java's dialect without look-around,
-back-references and possessive quantifiers, so that every match is fast. The broker does not start
-with a rule that Java would read differently, because it could map to a wrong user, or with a rule
-that would fail for every name.
+The first rule whose pattern matches the whole subject determines the user's name. DEFAULT uses the
+subject unchanged. A client whose subject matches no rule is rejected. Source: KIP-371, Kafka 4.3.1
+``SslPrincipalMapper``.
+
+Patterns are those of RE2. This is Java's dialect without look-around, back-references and
+possessive quantifiers, so that every match is fast. The broker does not start with a rule that Java
+would interpret differently, because it could map to a wrong user. It does not start either with a
+rule that would fail for every subject.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ if TYPE_CHECKING:
     import re2
 
 NAME_CHARS_MAX = 4096
-"""The maximum length of a distinguished name; a longer name does not match any rule."""
+"""The maximum length of a distinguished name in characters. A longer name matches no rule."""
 
 _BREAKS = frozenset("\r\x85\u2028\u2029")
-"""Line terminators that RE2's dot matches but Java's dot does not. A name with such a character
-does not match any pattern."""
+"""Line terminators that RE2's dot matches, but Java's dot does not. A name with such a character
+matches no pattern."""
 _PART = r"(?:\\.|[^\\/])*"
 _RULE = re.compile(
     rf"\s*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>{_PART})/(?P<replacement>{_PART})/(?P<case>[LU]?))"
@@ -38,7 +40,7 @@ class _Rule(NamedTuple):
     pattern: re2._Regexp | None
     """The pattern of a RULE; None for DEFAULT."""
     replacement: list[str | int]
-    """The literal texts and group numbers of the replacement."""
+    """The parts of the replacement: literal texts, and numbers of groups."""
     case: str
 
     def map(self, name: str) -> str | None:
@@ -56,16 +58,14 @@ class _Rule(NamedTuple):
 
 
 class MappingRules:
-    """The rules of one listener, in their order."""
+    """The rules of one listener, in order."""
 
     def __init__(self, rules: list[_Rule]) -> None:
         self._rules = rules
 
     def map(self, distinguished_name: str) -> str | None:
-        """The user's name, or None if no rule matches.
-
-        ``distinguished_name`` is in Java's format (RFC 2253).
-        """
+        """Returns the user's name; None if no rule matches. ``distinguished_name`` is in Java's
+        format (RFC 2253)."""
         if len(distinguished_name) > NAME_CHARS_MAX:
             return None
         mapped = (rule.map(distinguished_name) for rule in self._rules)
@@ -73,7 +73,7 @@ class MappingRules:
 
 
 def parse_mapping_rules(text: str) -> MappingRules:
-    """Returns the rules in the setting. Raises ValueError with a message for users if a rule is
+    """Parses the rules in the setting. Raises ValueError with a message for users if a rule is
     invalid."""
     rules: list[_Rule] = []
     position = 0
@@ -121,10 +121,8 @@ def _compiled(pattern: str) -> re2._Regexp:
 
 
 def _parts(replacement: str, pattern: re2._Regexp) -> list[str | int]:
-    """Returns the parts of a replacement, parsed as in Java.
-
-    Raises ValueError for a replacement that fails in Java for every name.
-    """
+    """Parses a replacement like Java. Returns its literal texts and group numbers. Raises
+    ValueError for a replacement that fails in Java for every name."""
     parts: list[str | int] = []
     end = 0
     for found in _REFERENCE.finditer(replacement):
@@ -147,8 +145,8 @@ def _parts(replacement: str, pattern: re2._Regexp) -> list[str | int]:
 
 
 def _numbered(group: int, digits: str, groups: int) -> list[str | int]:
-    """Returns the group's number, and the digits after it that are not part of the number; a
-    literal text if the group does not exist."""
+    """Returns a group number, and the following digits that are literal text because no group has
+    the longer number. If the group does not exist, all is literal text."""
     if group > groups:
         return [f"${group}{digits}"]
     while digits and group * 10 + int(digits[0]) <= groups:

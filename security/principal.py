@@ -1,7 +1,6 @@
-"""Principals: the identities of connections.
+"""Principals: the identities of connections. Source: Kafka 3.9 ``KafkaPrincipal``.
 
-Source: Kafka 3.9 ``KafkaPrincipal``. The text form is ``Type:name``; the type is case-sensitive,
-and the name may contain colons.
+The text form is ``Type:name``. The type is case-sensitive, and the name may contain colons.
 """
 
 from __future__ import annotations
@@ -24,16 +23,15 @@ ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """The principal of a client that is not authenticated, on PLAINTEXT or on TLS without a client
 certificate."""
 EVERYBODY: Final = "User:*"
-"""The only wildcard that is valid as the principal of an ACL entry."""
+"""The only wildcard that the principal of an ACL entry may be."""
 
 
 def user(name: str) -> Principal:
-    """The principal ``User:name``."""
     return Principal(USER, name)
 
 
 def parse_principal(text: str) -> Principal:
-    """Parses ``Type:name``; raises ValueError with a message for users for other text."""
+    """Parses ``Type:name``. Raises ValueError with a message for users for other text."""
     kind, colon, name = text.partition(":")
     if not (colon and kind and name):
         raise ValueError(f"{text!r} is not a principal such as User:alice")
@@ -41,10 +39,7 @@ def parse_principal(text: str) -> Principal:
 
 
 def parse_super_users(text: str) -> frozenset[str]:
-    """The principals of the setting ``super.users``: ``User:alice;User:bob``.
-
-    Principals are compared as strings. Raises ValueError with a message for users for an invalid
-    principal.
-    """
+    """Parses the setting ``super.users``, such as ``User:alice;User:bob``. Principals are compared
+    as strings. Raises ValueError with a message for users for an invalid principal."""
     named = [part.strip() for part in text.split(";")]
     return frozenset(str(parse_principal(each)) for each in named if each)

@@ -1,8 +1,8 @@
 """Reads files of keys and certificates in the formats PEM, PKCS12 and JKS (Java's), and returns
 PEM.
 
-The format is detected from the first bytes, because Java's key stores ignore file names too.
-Certificates in a JKS are not encrypted, only protected by a digest with the password. Keys in a JKS
+The format is detected from the first bytes, because Java ignores the names of such files too.
+Certificates in a JKS are not encrypted, but protected by a digest with the password. Keys in a JKS
 are encrypted in a format that only Java has, and are not read. `cryptography` reads PKCS12.
 """
 
@@ -30,7 +30,7 @@ _PEM_COLUMNS: Final = 64
 
 def pem(text: str, *ending: str) -> str:
     """Returns the PEM blocks of a text whose label ends with ``ending``. The blocks are split into
-    lines, because a property may have a whole block in one line."""
+    lines, because a property may contain a whole block in one line."""
     return "".join(
         f"-----BEGIN {found['what']}-----\n{_lines(found['body'])}-----END {found['what']}-----\n"
         for found in _BLOCK.finditer(text)
@@ -48,12 +48,13 @@ def _lines(body: str) -> str:
 
 
 class StoreError(ValueError):
-    """A file of keys or certificates is unusable; the message is for users and has no secrets."""
+    """A file of keys or certificates is unusable. The message is for users and contains no
+    secrets."""
 
 
 def certificates_in(data: bytes, place: str, password: str | None) -> str:
-    """Returns the certificates of a truststore as PEM. Raises StoreError if the truststore has no
-    certificate or can't be read."""
+    """Returns the certificates of a truststore as PEM. Raises StoreError if the truststore contains
+    no certificate or can't be read."""
     if data.startswith(_JKS):
         found = "".join(map(_pem_of, _trusted(data, place, password)))
     elif data[:1] == bytes([_DER_SEQUENCE]):
@@ -68,7 +69,7 @@ def certificates_in(data: bytes, place: str, password: str | None) -> str:
 
 
 def key_and_certificates_in(data: bytes, place: str, password: str | None) -> tuple[str, str]:
-    """Returns the private key of a keystore, and the certificates of the key, as PEM. Raises
+    """Returns the private key of a keystore, and the certificates of this key, as PEM. Raises
     StoreError."""
     if data.startswith(_JKS):
         raise StoreError(
@@ -88,7 +89,8 @@ def key_and_certificates_in(data: bytes, place: str, password: str | None) -> tu
 
 
 def refuse_password(setting: str, password: str | None, place: str) -> None:
-    """Raise StoreError if a password is set for PEM, like Kafka's DefaultSslEngineFactory."""
+    """Raises StoreError if a password is set for a PEM file, like Kafka's
+    DefaultSslEngineFactory."""
     if password:
         instead = "; for an encrypted key set ssl.key.password" if "keystore" in setting else ""
         raise StoreError(
@@ -140,7 +142,7 @@ def _of_pkcs12(data: bytes, place: str, password: str | None) -> tuple[str, str]
 
 
 def _trusted(data: bytes, place: str, password: str | None) -> Iterator[bytes]:
-    """The trusted certificates of a JKS, in DER."""
+    """Yields the trusted certificates of a JKS in DER."""
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if password:
         secret = password.encode("utf-16-be")
@@ -172,7 +174,6 @@ class _Reader:
         self._position = 0
 
     def take(self, size: int) -> bytes:
-        """Returns the next ``size`` bytes."""
         taken = self._data[self._position : self._position + size]
         if len(taken) < size:
             raise StoreError(f"{self._place} is a truncated JKS")
@@ -180,11 +181,10 @@ class _Reader:
         return taken
 
     def number(self, size: int) -> int:
-        """Returns the next ``size`` bytes as an unsigned number."""
         return int.from_bytes(self.take(size))
 
     def certificate(self, version: int) -> bytes:
-        """The next certificate in DER; from version 2 on, the type precedes the certificate."""
+        """Returns the next certificate in DER. From version 2 on, its type precedes it."""
         if version >= 2:
             self.take(self.number(2))
         return self.take(self.number(4))

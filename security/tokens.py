@@ -1,8 +1,8 @@
-"""Delegation tokens: their content, the rights to change a token, and the lifetime.
+"""Delegation tokens: their content, the rights to change a token, and its lifetime.
 
-A token authenticates its owner by SCRAM. The token's password is a hash of its id with the
-cluster's secret, so that no secret of the token is stored. Source: KIP-48, KIP-373; Kafka 3.9
-``DelegationTokenControlManager``.
+A token authenticates its owner with SCRAM. The password of a token is a hash of its id and the
+cluster's secret, so that the broker stores no secret for a token. Source: KIP-48, KIP-373; Kafka
+3.9 ``DelegationTokenControlManager``.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from security.credentials import (
 from security.principal import USER, Principal
 
 AT_ONCE: Final = -1
-"""The period of an ExpireDelegationToken that expires the token now."""
+"""The period in an ExpireDelegationToken request that makes the token expire now."""
 
 
 class Token(NamedTuple):
-    """One token; times are wall times in ms."""
+    """One delegation token. Times are wall times in ms."""
 
     token_id: str
     owner: Principal
@@ -40,7 +40,7 @@ class Token(NamedTuple):
     renewers: tuple[Principal, ...]
     issued_ms: int
     ends_ms: int
-    """The end of the token's lifetime, after which the token can't be renewed."""
+    """The end of the token's lifetime. It can't be renewed beyond this time."""
     expires_ms: int
 
 
@@ -53,12 +53,12 @@ class Lifetimes(NamedTuple):
 
 
 def hmac_of(token_id: str, secret: bytes) -> bytes:
-    """The HMAC of a token: 64 bytes."""
+    """Returns the HMAC of a token: 64 bytes."""
     return hmac.digest(secret, token_id.encode(), "sha512")
 
 
 def password_of(token_id: str, secret: bytes) -> str:
-    """The SCRAM password of a token; the SCRAM user name is the token's id."""
+    """Returns the SCRAM password of a token. The SCRAM user name is the token's id."""
     return b64encode(hmac_of(token_id, secret)).decode()
 
 
@@ -86,8 +86,8 @@ def new_token(
     lifetimes: Lifetimes,
     now_ms: int,
 ) -> Token:
-    """Returns a new token with a lifetime of ``asked_ms``, limited to the maximum; with the maximum
-    lifetime if ``asked_ms`` is 0 or negative."""
+    """Returns a new token with the lifetime ``asked_ms``, but at most the maximum. If ``asked_ms``
+    is 0 or negative, it has the maximum lifetime."""
     longest_ms = lifetimes.longest_ms if asked_ms <= 0 else min(asked_ms, lifetimes.longest_ms)
     ends_ms = now_ms + longest_ms
     expires_ms = min(ends_ms, now_ms + lifetimes.expiry_ms)
@@ -95,25 +95,26 @@ def new_token(
 
 
 def may_change(token: Token, who: Principal) -> bool:
-    """Returns whether a principal may renew or expire a token. A requester that is not the owner
-    may not."""
+    """Returns True if a principal may renew or expire a token: its owner and its renewers. The
+    requester of a token for another owner may not change the token."""
     return who in (token.owner, *token.renewers)
 
 
 def is_about(token: Token, who: Principal) -> bool:
-    """Returns whether a token names a principal, which may therefore describe the token."""
+    """Returns True if a principal is the owner, the requester or a renewer of a token. Such a
+    principal may describe the token."""
     return who in (token.owner, token.requester, *token.renewers)
 
 
 def is_over(token: Token, now_ms: int) -> bool:
-    """Returns whether a token has expired, so that clients can't use or renew the token."""
+    """Returns True if a token has expired, so that it can be neither used nor renewed."""
     return now_ms >= min(token.expires_ms, token.ends_ms)
 
 
 def renewed(
     token: Token, who: Principal, period_ms: int, lifetimes: Lifetimes, now_ms: int
 ) -> Token | int:
-    """Returns the token with its expiry after a renewal, or the error code."""
+    """Returns the token with its new expiry after a renewal, or the error code."""
     if is_over(token, now_ms):
         return DELEGATION_TOKEN_EXPIRED
     if not may_change(token, who):
@@ -123,7 +124,7 @@ def renewed(
 
 
 def expired(token: Token, who: Principal, period_ms: int, now_ms: int) -> Token | int | None:
-    """Returns the token with its new expiry, None if the token expires now, or the error code."""
+    """Returns the token with its new expiry, None if it expires now, or the error code."""
     if not may_change(token, who):
         return DELEGATION_TOKEN_OWNER_MISMATCH
     if period_ms < 0:

@@ -1,7 +1,7 @@
-"""Pure code for the records that share groups deliver (KIP-932).
+"""Pure code for the delivery of records to share groups (KIP-932).
 
-`partition/` is the share partition: which records of one log partition the members of one share
-group hold, and how often each record was delivered. The broker that leads the log partition has
-it. `persister/` is the share coordinator: it stores the state of share partitions in
-``__share_group_state``. The members and assignments of share groups are in `coordinator/share/`.
+`partition/` is the share partition: which records of one partition the members of one share group
+have acquired, and how often each record was delivered. The share partition is on the broker that
+leads the partition. `persister/` is the share coordinator: it stores the state of share partitions
+in ``__share_group_state``. `coordinator/share/` has the members and assignments of share groups.
 """

@@ -58,7 +58,6 @@ codec(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 
 
 def source(shapes: dict[str, Shape]) -> str:
-    """Return the text of codecs.c."""
     parts = [HEAD]
     table: list[str] = []
     for name in COMPILED:
@@ -81,8 +80,8 @@ def source(shapes: dict[str, Shape]) -> str:
 def _by_version(
     api: Api, name: str, make: Callable[[int, str], list[str]]
 ) -> dict[int, tuple[int, list[str]]]:
-    """Return the functions of each version, with the first of the consecutive versions that have
-    the same format."""
+    """Returns a number and the C functions for each version. Consecutive versions with the same
+    format share their functions, and the number is the first of these versions."""
     found: dict[int, tuple[int, list[str]]] = {}
     for version in api.versions:
         first, _ = found.get(version - 1, (version, []))
@@ -110,7 +109,7 @@ def _encoder(api: Api, shape: Shape, version: int, name: str) -> list[str]:
 
 
 def _call(name: str, call: str) -> str:
-    """Return the function that Python calls."""
+    """Returns the C function that Python calls."""
     return f"""\
 static PyObject *
 call_{name}(PyObject *python, PyObject *const *args, Py_ssize_t count)

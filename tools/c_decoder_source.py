@@ -1,7 +1,8 @@
 """Writes the C source of decoders, for ``c_codecs.py``.
 
-Each struct of a request becomes a function that reads its fields in order and puts them into the
-tuple of ``SHAPES``. The function returns NULL for everything that the reference codec must decode.
+Each struct of a request becomes a C function that reads its fields in order and puts them into the
+tuple that ``SHAPES`` defines. The function returns NULL for data that the reference codec must
+decode.
 """
 
 from __future__ import annotations
@@ -24,22 +25,23 @@ CONSTANTS: dict[Any, str] = {
 
 
 class CDecoderSource:
-    """Collects the functions of one decoder."""
+    """Collects the C functions of one decoder."""
 
     def __init__(self, name: str, version: int, flexible: bool, shape: Shape) -> None:
         self.name = name
-        """The name of the decoder, which begins the names of all its functions."""
+        """The name of the decoder, with which the names of all its functions begin."""
         self.version = version
         self.flexible = flexible
         self.shape = shape
         self.functions: list[str] = []
 
     def request(self, fields: Sequence[Field]) -> None:
-        """Add the functions of a request."""
+        """Adds the functions that decode a request."""
         self._struct(self.name, fields, "", self.shape.result(self.version))
 
     def _struct(self, function: str, fields: Sequence[Field], prefix: str, result: str) -> None:
-        """Add the function that reads a struct into the tuple whose source is ``result``."""
+        """Adds the function that reads a struct into a tuple. ``result`` is the Python source of
+        this tuple."""
         made = _Made(result)
         reads = []
         for field in self._present(fields):
@@ -65,7 +67,7 @@ static PyObject *
                 yield field
 
     def _field(self, field: Field, prefix: str, made: _Made) -> list[str]:
-        """Return the conditions that read a field and put it into its place."""
+        """Returns the C conditions that read a field and put its value into the tuple."""
         name = prefix + field.name
         if isinstance(field.type, Array) and name in self.shape.columns:
             return [self._columns(name, field.type.element.fields, made)]  # type: ignore[union-attr]
@@ -76,7 +78,7 @@ static PyObject *
         return [f"put({container}, {index}, {value}) /* {field.name} */"]
 
     def _value(self, field: Field, name: str) -> str:
-        """Return the call that reads a field."""
+        """Returns the C call that reads the value of a field."""
         nullable = "nullable_" if self.version in version_range(field.nullable) else ""
         if isinstance(field.type, Primitive):
             compact = "compact_" if self.flexible and not field.type.format else ""
@@ -101,7 +103,8 @@ static PyObject *
         return f"read_{nullable}list(c, read_count(c, {compact}, {least}), {function})"
 
     def _columns(self, name: str, fields: Sequence[Field], made: _Made) -> str:
-        """Add the function that reads a commit's partitions into columns; return its call."""
+        """Adds the function that reads the partitions of a commit into one tuple per field. Returns
+        the call of this function."""
         least = StructCodec(fields, self.version, self.flexible).min_bytes
         columns: dict[str, str] = {}
         reads = []
@@ -141,17 +144,18 @@ static bool
 
 
 class _Made:
-    """The tuple that a function makes, from its source in Python."""
+    """The C code that creates a tuple, generated from the Python source of the tuple."""
 
     def __init__(self, source: str) -> None:
         self.inner: list[str] = []
-        """The variables of the tuples and lists in the tuple."""
+        """C variables of the tuples and lists inside the tuple."""
         self.puts: list[str] = []
-        """The conditions that make them, and put them into their places."""
+        """C conditions that create the inner tuples and lists, and put them into the tuple."""
         self.constants: list[str] = []
-        """The conditions that put constants into their places."""
+        """C conditions that put constants into the tuple."""
         self.places: dict[str, tuple[str, int]] = {}
-        """The tuple and the index of each variable of the source."""
+        """For each variable in the Python source: the tuple that contains it, and its index
+        there."""
         whole = ast.parse(source, mode="eval").body
         self.make = _new(whole)
         self._walk(whole, "made")
@@ -172,7 +176,7 @@ class _Made:
 
 
 def _new(node: ast.expr) -> str:
-    """Return the call that makes a tuple or a list."""
+    """Returns the C call that creates a tuple or a list."""
     assert isinstance(node, ast.Tuple | ast.List)
     return f"Py{'Tuple' if isinstance(node, ast.Tuple) else 'List'}_New({len(node.elts)})"
 
@@ -187,5 +191,5 @@ def _constant(node: ast.expr) -> str:
 
 
 def all_of(conditions: Sequence[str]) -> str:
-    """Return the condition that all are true, one on each line."""
+    """Returns the C condition that all ``conditions`` are true, with one condition per line."""
     return "\n        && ".join(conditions)

@@ -1,7 +1,7 @@
 """Writes the C source of encoders, for ``c_codecs.py``.
 
-Each struct of a response becomes a function that writes its fields in order. The function returns
-false for every value that the encoder in Python must judge.
+Each struct of a response becomes a C function that writes its fields in order. The function returns
+false for values that the Python encoder must handle.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from protocol.schema import STRING, Array, Field, Primitive, Struct, version_ran
 
 
 class CEncoderSource:
-    """Collects the functions of one encoder."""
+    """Collects the C functions of one encoder."""
 
     def __init__(self, name: str, version: int, flexible: bool, shape: Shape) -> None:
         self.name = name
-        """The name of the encoder, which begins the names of all its functions."""
+        """The name of the encoder, with which the names of all its functions begin."""
         self.version = version
         self.flexible = flexible
         self.compact = "true" if flexible else "false"
@@ -28,10 +28,10 @@ class CEncoderSource:
         self.names = shape.names
         self.functions: list[str] = []
         self._values: dict[str, str] = {}
-        """The C expressions of the variables of the struct that is being written."""
+        """For each field variable of the current struct: the C expression of its value."""
 
     def response(self, fields: Sequence[Field]) -> None:
-        """Add the functions of a response."""
+        """Adds the functions that encode a response."""
         names = ["correlation_id", *(each.partition(":")[0] for each in self.shape.arguments)]
         declarations, writes = self._take(names, "values")
         for line in self.shape.before(self.version):
@@ -54,8 +54,11 @@ static bool
 """)
 
     def _take(self, names: Sequence[str], array: str, source: str = "") -> tuple[str, list[str]]:
-        """Make the values of ``array`` known by their names; return the declarations and conditions
-        that unpack them from ``source``, a tuple."""
+        """Defines the variables ``names`` as the elements of the C array ``array``.
+
+        Returns the C declarations and the conditions that unpack the tuple ``source`` into this
+        array.
+        """
         self._values |= {name: f"{array}[{index}]" for index, name in enumerate(names)}
         declaration = f"    /* {', '.join(names)} */\n"
         if not source:
@@ -65,7 +68,7 @@ static bool
         return declaration, [f"unpack({source}, {array}, {count})"]
 
     def _element(self, function: str, fields: Sequence[Field], path: str) -> None:
-        """Add the function that writes an element of an array."""
+        """Adds the function that writes one element of an array."""
         outer = dict(self._values)
         parts = self.names[f"{path}[]"].split(", ")
         declarations, writes = self._take(parts, "values", "element")
@@ -80,7 +83,7 @@ static bool
 """)
 
     def _struct(self, fields: Sequence[Field], path: str) -> list[str]:
-        """Return the conditions that write a struct."""
+        """Returns the C conditions that write a struct."""
         writes = []
         for field in fields:
             if field.tag is not None:
@@ -116,7 +119,7 @@ static bool
         return [f"write_{kind}(o, {value}) /* {field.name} */"]
 
     def _array(self, type_: Array, path: str, name: str, nullable: bool) -> str:
-        """Return the call that writes an array."""
+        """Returns the C call that writes an array."""
         element = type_.element
         columns = self.names.get(f"{path}[]", "")
         null = "nullable_" if nullable else ""
@@ -133,7 +136,7 @@ static bool
         return f"write_{null}list(o, {self._values[name]}, {self.compact}, {function})"
 
     def _offsets(self, fields: Sequence[Field]) -> str:
-        """Return the call that writes the partitions of an OffsetFetch response."""
+        """Returns the C call that writes the partitions of an OffsetFetch response."""
         present = {f.name: f for f in fields if self.version in version_range(f.versions)}
         names = ["partitions", "offsets", "leader_epochs", "metadata", "codes"]
         values = [self._values[name] for name in names]

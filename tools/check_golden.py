@@ -38,14 +38,14 @@ from protocol.schema import (
 
 
 def camel(name: str) -> str:
-    """Return a field name in the spelling of golden values: group_instance_id becomes
-    groupInstanceId."""
+    """Returns a field name as golden files spell it: group_instance_id becomes groupInstanceId."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
 def to_golden(fields: Sequence[Field], version: int, value: dict[str, Any]) -> dict[str, Any]:
-    """Return a decoded value in golden notation: the version's fields without tagged defaults."""
+    """Converts a decoded value to the notation of golden files. Tagged fields with their default
+    value are omitted."""
     said = {}
     for field in fields:
         if version not in version_range(field.versions):
@@ -75,7 +75,8 @@ def _to_golden(type_: Type, version: int, value: Any) -> Any:
 def from_golden(
     fields: Sequence[Field], value: dict[str, Any], decoded: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return a golden value in the notation of ``decoded``, with the records of ``decoded``."""
+    """Converts a golden value to the notation of the codec. Fields of type records get the bytes
+    that ``decoded`` has."""
     names = {camel(field.name): field for field in fields}
     return {
         names[name].name: _from_golden(names[name].type, part, decoded[names[name].name])
@@ -99,7 +100,8 @@ def _from_golden(type_: Type, value: Any, decoded: Any) -> Any:
 
 
 def check_message(vector: dict[str, Any]) -> str | None:
-    """Return the fault of a message or a record; None if it is correct."""
+    """Checks a vector of a message or of an internal record. Returns the error, or None if the
+    vector is correct."""
     version = vector["version"]
     message: Message
     if "api" in vector:
@@ -123,7 +125,7 @@ def check_message(vector: dict[str, Any]) -> str | None:
 
 
 def check(vector: dict[str, Any]) -> str | None:
-    """Return the fault of a vector; None if it is correct."""
+    """Checks one vector. Returns the error, or None if the vector is correct."""
     try:
         if "api" in vector or "record" in vector:
             return check_message(vector)
@@ -135,7 +137,6 @@ def check(vector: dict[str, Any]) -> str | None:
 
 
 def main(arguments: list[str]) -> int:
-    """Check the named files; return the exit code."""
     if not arguments:
         print(__doc__, file=sys.stderr)
         return 2

@@ -1,4 +1,5 @@
-"""The tuples of the generated codecs, which ``make_codecs.py`` reads."""
+"""Defines the tuples that the generated codecs return and accept. ``make_codecs.py`` reads these
+definitions."""
 
 from __future__ import annotations
 
@@ -9,35 +10,41 @@ NONE: Final[dict[str, Any]] = {}
 
 
 class Shape(NamedTuple):
-    """The request tuple and the response arguments of one API."""
+    """The request tuple and the response arguments of one API's codec."""
 
     api: str
     types: dict[str, str]
-    """The type aliases of the module by name; ``Request`` is the request tuple."""
+    """Type aliases of the generated module, by name. ``Request`` is the type of the request
+    tuple."""
     result: Callable[[int], str]
-    """A function from a version to the source of the request tuple, which the decoder's variables
-    make up."""
+    """Returns the source of the request tuple for a version. The source uses the variables of the
+    decoder."""
     slow_shape: str
-    """The source of ``_shape(version, value)``, which makes the tuple from the reference codec's
-    dict."""
+    """The source of ``_shape(version, value)``, which converts a dict of the reference codec to the
+    request tuple."""
     rows: dict[str, tuple[str, Callable[[int], str]]] = NONE
-    """The type and the tuple of an array's elements, by the array's variable."""
+    """Type and source of the tuples that represent the elements of an array, by the variable of the
+    array."""
     columns: Sequence[str] = ()
-    """The arrays that are decoded as columns: one tuple per field."""
+    """Arrays that are decoded as columns, with one tuple per field."""
     arguments: Sequence[str] = ()
-    """The encoder's arguments after the correlation id; empty for no encoder."""
+    """Arguments of the encoder, after the correlation id. Empty if the API has no generated
+    encoder."""
     names: dict[str, str] = NONE
-    """Names of response fields that differ from Kafka's, by path; ``path[]`` is an element."""
+    """Variable names of response fields that differ from Kafka's names, by path. ``path[]`` is an
+    element of an array."""
     before: Callable[[int], list[str]] = lambda _: []
-    """The first lines of an encoder."""
+    """Returns the first lines of the encoder for a version."""
     in_chunks: bool = False
-    """True if the encoder returns a list of chunks; ``path.size`` names the size of records."""
+    """True if the encoder returns a list of chunks. ``path.size`` is then the name of the size of a
+    records field."""
 
 
 def row(*parts: str | tuple[str, int, str]) -> Callable[[int], str]:
-    """Return a function from a version to a tuple's source.
+    """Returns a function that returns the source of a tuple for a version.
 
-    (name, since, before) is ``before`` in versions older than ``since``.
+    A part (name, since, before) is ``name`` from version ``since`` on, and ``before`` in older
+    versions.
     """
 
     def source(version: int) -> str:

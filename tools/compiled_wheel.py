@@ -1,4 +1,4 @@
-"""Builds the wheel with the compiled codecs from the wheel without them, for ``make_dist.py``."""
+"""Builds the wheel with compiled codecs from the pure Python wheel, for ``make_dist.py``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ PLACE = f"musterd/_rooms/protocol/{make_fast.NAME}"
 
 
 def tag() -> str:
-    """Return the tag of the wheel: Python's stable ABI of 3.11, on this platform."""
+    """Returns the tag of the wheel: the stable ABI of Python 3.11 on this platform."""
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     return f"cp311-abi3-{platform}"
 
 
 def make(pure: Path, folder: Path) -> Path:
-    """Write the wheel into a folder; return its path. Needs a C compiler and Python's headers."""
+    """Writes the wheel with compiled codecs to ``folder`` and returns its path. Requires a C
+    compiler and the headers of Python."""
     target = folder / pure.name.replace(PURE, tag())
     with tempfile.TemporaryDirectory() as built:
         module = Path(built) / make_fast.NAME

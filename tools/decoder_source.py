@@ -1,4 +1,4 @@
-"""Writes the source text of straight-line decoders, for ``make_codecs.py``."""
+"""Writes the Python source of decoders without loops over fields, for ``make_codecs.py``."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ COLUMNS = {
     "committed_leader_epoch": "leader_epochs",
     "commit_timestamp": "timestamps",
 }
-"""The variables of the columns of a commit's partitions."""
+"""Names of the variables for the columns of a commit's partitions, by field."""
 
 
 def struct_name(kind: str, formats: Sequence[str]) -> str:
-    """Return the name of a Struct's method in the generated module, such as _unpack_ih."""
+    """Returns the name of a bound method of ``struct.Struct`` in the generated module, such as
+    _unpack_ih."""
     return f"_{kind}_{''.join(LETTERS.get(letter, letter) for letter in formats)}"
 
 
 class DecoderSource:
-    """Emits one decoder. Fixed fields and the lengths after them are unpacked together."""
+    """Emits the source of one decoder. Consecutive fields of fixed size, and the length that
+    follows them, are unpacked together."""
 
     def __init__(self, version: int, flexible: bool, shape: Shape) -> None:
         self.version = version
@@ -40,16 +42,16 @@ class DecoderSource:
         self._zeros: list[str] = []
 
     def line(self, text: str) -> None:
-        """Emit one line at the current depth."""
         self.lines.append("    " * self.depth + text)
 
     def give_up(self, condition: str) -> None:
-        """Emit code by which the reference codec decodes the request if ``condition`` is true."""
+        """Emits code that raises Unusual if ``condition`` is true. The reference codec then decodes
+        the request."""
         self.line(f"if {condition}:")
         self.line("    raise Unusual")
 
     def flush(self) -> None:
-        """Emit one unpack of the fixed fields since the last flush."""
+        """Emits one unpack call for all fields of fixed size since the last flush."""
         run, self._run = self._run, []
         if run:
             formats = [letter for _, letter in run]
@@ -68,7 +70,8 @@ class DecoderSource:
             self.give_up(" or ".join(zeros))
 
     def fields(self, fields: Sequence[Field], prefix: str = "") -> None:
-        """Emit a struct's fields into variables, then a check that it has no tagged fields."""
+        """Emits code that decodes the fields of a struct into variables, and then checks that the
+        struct has no tagged fields."""
         for field in fields:
             if self.version in version_range(field.versions) and field.tag is None:
                 self._field(field, prefix)
@@ -167,7 +170,7 @@ class DecoderSource:
         self.depth -= 1
 
     def _texts(self, name: str, nullable: bool) -> None:
-        """Emit an array of strings."""
+        """Emits code that decodes an array of strings."""
         self.line(f"{name} = []" if nullable else f"{name}: list[str] = []")
         self.line("for _ in range(n):")
         self.depth += 1
@@ -177,8 +180,8 @@ class DecoderSource:
         self.depth -= 1
 
     def _columns(self, fields: Sequence[Field], stride: int) -> None:
-        """Emit the decoding of a commit's partitions: one unpack if the commit has no metadata,
-        else a loop."""
+        """Emits code that decodes the partitions of a commit: with one unpack call if no partition
+        has metadata, or else in a loop."""
         fixed = [
             field
             for field in fields

@@ -1,4 +1,4 @@
-"""Writes the source text of straight-line encoders, for ``make_codecs.py``."""
+"""Writes the Python source of encoders without loops over fields, for ``make_codecs.py``."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from protocol.schema import (
 
 
 class EncoderSource:
-    """Emits one encoder, which joins encoded pieces and prepends the length.
+    """Emits the source of one encoder, which joins encoded pieces and prepends the length.
 
     ``names`` has the argument names of fields, by dotted path. An encoder with ``in_chunks``
-    returns a list, in which the chunks of records are not copied.
+    returns a list that contains the chunks of records without copying them.
     """
 
     def __init__(
@@ -42,11 +42,10 @@ class EncoderSource:
         self._pieces: list[str] = []
 
     def line(self, text: str) -> None:
-        """Emit one line at the current depth."""
         self.lines.append("    " * self.depth + text)
 
     def body(self, fields: Sequence[Field], header_tags: bool) -> None:
-        """Emit the whole function's body for a response."""
+        """Emits the whole body of the function that encodes a response."""
         plain = [f for f in fields if self.version in version_range(f.versions) and f.tag is None]
         head = 5 if header_tags else 4
         if all(isinstance(f.type, Primitive) and f.type.format for f in plain):
@@ -77,7 +76,7 @@ class EncoderSource:
         self.line(f"return {name}(len(body) + {head}, correlation_id) + body")
 
     def _chunks(self, fields: Sequence[Field], header_tags: bool) -> None:
-        """Emit the body of an encoder whose frame is a list of chunks."""
+        """Emits the body of an encoder that returns its frame as a list of chunks."""
         self.line("pieces: list[bytes] = []")
         self.line("chunks: list[Any] = []")
         self.line("size = 0")
@@ -134,7 +133,8 @@ class EncoderSource:
             self._run.append(("", "x"))
 
     def _tagged(self, field: Field, value: str) -> None:
-        """Emit a tagged field, whose value is a tuple of numbers, or None if it is not sent."""
+        """Emits a tagged field. Its value is a tuple of numbers, or None if the field is not
+        sent."""
         assert isinstance(field.type, Struct)
         types = [each.type for each in field.type.fields]
         formats = [each.format for each in types if isinstance(each, Primitive)]
@@ -192,7 +192,7 @@ class EncoderSource:
             self._run.append((value, field.type.format))
 
     def _nullable_struct(self, type_: Struct, value: str, path: str) -> None:
-        """Emit a nullable struct: the byte -1 for null, or the byte 1 and then the struct."""
+        """Emits a nullable struct: the byte -1 for null, or the byte 1 followed by the struct."""
         self._flush()
         self.line(f"if {value} is None:")
         self.line("    pieces.append(b'\\xff')")
@@ -204,7 +204,7 @@ class EncoderSource:
         self.depth -= 1
 
     def _records(self, value: str, size: str) -> None:
-        """Emit a records field of ``size`` bytes in chunks, which is never null."""
+        """Emits a records field of ``size`` bytes in chunks. The field is never null."""
         self._count(size)
         self._flush()
         self.line(f"if {size}:")

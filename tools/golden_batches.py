@@ -1,4 +1,5 @@
-"""Checks the vectors of message sets, record batches and markers, for ``check_golden.py``."""
+"""Checks the golden vectors of message sets, record batches and markers, for
+``check_golden.py``."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ OUTCOMES = {"ABORT": batch.ABORT, "COMMIT": batch.COMMIT}
 
 
 def check_batches(vector: dict[str, Any]) -> str | None:
-    """Return the fault of a vector of batches; None if it is correct."""
+    """Checks a vector of message sets or batches. Returns the error, or None if the vector is
+    correct."""
     data = bytes.fromhex(vector["hex"])
     if "control" in vector:
         wrong = check_control(vector, data)
@@ -25,7 +27,6 @@ def check_batches(vector: dict[str, Any]) -> str | None:
 
 
 def in_golden(records: Sequence[batch.Record]) -> list[dict[str, Any]]:
-    """Return records in the notation of the golden files."""
     return [
         {
             "offset": record.offset,
@@ -48,8 +49,8 @@ def _differ(what: str, ours: Any, theirs: Any) -> Iterator[str]:
 
 
 def check_magic2(vector: dict[str, Any], data: bytes) -> Iterator[str]:
-    """Check the headers and records of record batches, and that they are encoded to the same bytes;
-    yield each fault."""
+    """Yields the errors of a vector of record batches: in headers, in records, and in the bytes
+    after encoding the records again."""
     headers = [header for header, _ in batch.iter_batches(data)]
     append_time = vector["timestamp_type"] == "LogAppendTime"
     said = []
@@ -107,7 +108,8 @@ def _encoded_again(data: bytes, header: batch.BatchHeader) -> Iterator[str]:
 
 
 def check_set(vector: dict[str, Any], data: bytes) -> Iterator[str]:
-    """Yield the faults of message sets (magic 0 and 1): entries, records, bytes encoded again."""
+    """Yields the errors of a vector of message sets (magic 0 and 1): in entries, in records, and in
+    the bytes after encoding the records again."""
     decoded = message_set.read_set(data)
     append_time = vector["timestamp_type"] == "LogAppendTime"
     yield from _differ("magic", decoded.magic, vector["magic"])
@@ -141,7 +143,7 @@ def check_set(vector: dict[str, Any], data: bytes) -> Iterator[str]:
 
 
 def check_control(vector: dict[str, Any], data: bytes) -> Iterator[str]:
-    """Yield the faults of a transaction's marker."""
+    """Yields the errors of a vector of a transaction marker."""
     header = batch.read_header(data)
     batch.validate_batch(data, header, deep=False)
     yield from _differ("control", header.is_control, True)

@@ -1,7 +1,7 @@
 """Finds the installed packages that a project needs, and builds wheels from their files.
 
-`make` checks every package against requirements/*.txt at installation, so a build needs no network
-and no cache. A build stops if a file has changed since its installation.
+`make` verifies each package against requirements/*.txt when it installs the package, so a build
+needs no network and no cache. A build fails if a file has changed since the installation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _OF_THE_INSTALLER = {
 
 
 def needed(requirements: Iterable[str]) -> list[Distribution]:
-    """Return the installed packages that these requirements need, directly or not, by name."""
+    """Returns the installed packages that ``requirements`` need directly or indirectly, sorted by
+    name."""
     found: dict[str, Distribution] = {}
     seen = set()
     todo = [Requirement(each) for each in requirements]
@@ -47,7 +48,8 @@ def needed(requirements: Iterable[str]) -> list[Distribution]:
 
 
 def files(package: Distribution) -> list[tuple[PackagePath, Path]]:
-    """Return relative and absolute path of a package's files in site-packages, without scripts."""
+    """Returns the relative and the absolute path of each file of a package in site-packages,
+    without scripts."""
     found = []
     for file in sorted(package.files or ()):
         skipped = file.suffix == ".pyc" or file.name in _OF_THE_INSTALLER
@@ -61,7 +63,8 @@ def files(package: Distribution) -> list[tuple[PackagePath, Path]]:
 
 
 def wheel(package: Distribution) -> tuple[str, bytes]:
-    """Return file name and bytes of a wheel of an installed package, without its scripts."""
+    """Builds a wheel of an installed package without its scripts. Returns its file name and its
+    bytes."""
     out = io.BytesIO()
     record = []
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -79,14 +82,14 @@ def wheel(package: Distribution) -> tuple[str, bytes]:
 
 
 def tags(package: Distribution) -> str:
-    """Return the Python, ABI and platform tags of a package, as in a wheel's file name."""
+    """Returns the Python, ABI and platform tags of a package, as in the name of its wheel."""
     lines = (package.read_text("WHEEL") or "").splitlines()
     each = [line.removeprefix("Tag: ").split("-") for line in lines if line.startswith("Tag: ")]
     return "-".join(".".join(dict.fromkeys(parts)) for parts in zip(*each, strict=True))
 
 
 def add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    """Add a file with a fixed time and mode, so that builds are reproducible."""
+    """Adds a file with a fixed time and mode, so that the archive is reproducible."""
     entry = zipfile.ZipInfo(name, WRITTEN_AT)
     entry.compress_type = archive.compression
     entry.external_attr = 0o100644 << 16
@@ -95,7 +98,6 @@ def add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 
 def record_line(name: str, data: bytes) -> str:
-    """Return the line of a file in a wheel's RECORD."""
     return f"{name},sha256={_hash(data)},{len(data)}"
 
 

@@ -1,11 +1,11 @@
-"""Writes ``protocol/generated``: straight-line codecs for the hot APIs, from their tables.
+"""Writes ``protocol/generated``: codecs without loops over fields for the hot APIs, generated from
+their message tables.
 
-A decoder unpacks several fixed fields at once, decodes whole arrays of partitions if all elements
-have the same size, and passes requests with tagged fields and invalid requests to the reference
-codec. An encoder makes the whole frame. ``SHAPES`` defines the tuples, which the docstring of
-``protocol/generated`` lists.
-
-``make codecs`` runs this tool; the result is checked in.
+A decoder unpacks several fields of fixed size at once. It decodes a whole array of partitions at
+once if all elements have the same size. It passes requests with tagged fields and invalid requests
+to the reference codec. An encoder creates the whole frame. ``SHAPES`` defines the tuples, and the
+docstring of ``protocol/generated`` lists them. ``make codecs`` runs this tool, and the result is
+checked in.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ HELPERS = (
 
 
 class Source(NamedTuple):
-    """A function, and the module constants that it needs."""
+    """The source of a function, and the module constants that the function needs."""
 
     version: int
     text: str
@@ -120,7 +120,6 @@ class Source(NamedTuple):
 
 
 def decoder(api: Api, shape: Shape, version: int) -> Source:
-    """Return the source of one version's decoder."""
     source = DecoderSource(version, api.is_flexible(version), shape)
     source.fields(api.request)
     source.flush()
@@ -142,7 +141,6 @@ def decoder(api: Api, shape: Shape, version: int) -> Source:
 
 
 def encoder(api: Api, shape: Shape, version: int) -> Source:
-    """Return the source of one version's encoder."""
     source = EncoderSource(version, api.is_flexible(version), dict(shape.names), shape.in_chunks)
     for line in shape.before(version):
         source.line(line)
@@ -164,12 +162,13 @@ def encoder(api: Api, shape: Shape, version: int) -> Source:
 
 
 def _frame(shape: Shape) -> str:
-    """Return the type of an encoder's result."""
+    """Returns the type of an encoder's result, as source."""
     return "list[Any]" if shape.in_chunks else "bytes"
 
 
 def once(make: Callable[[Api, Shape, int], Source], api: Api, shape: Shape) -> dict[int, Source]:
-    """Return the source by version; versions with the same format share one function."""
+    """Returns the sources by version. Consecutive versions with the same format share one
+    function."""
     sources: dict[int, Source] = {}
     for version in api.versions:
         source = make(api, shape, version)
@@ -186,7 +185,7 @@ def once(make: Callable[[Api, Shape, int], Source], api: Api, shape: Shape) -> d
 
 
 def table(name: str, functions: str, sources: dict[int, Source], type_: str, api: str) -> str:
-    """Return the source of a dict of a module's functions by version."""
+    """Returns the source of a dict that maps versions to functions."""
     entries = "".join(f"    {v}: {functions}_v{s.version},\n" for v, s in sources.items())
     by_version = f"{{\n{entries}}}"
     if api in COMPILED:
@@ -195,7 +194,6 @@ def table(name: str, functions: str, sources: dict[int, Source], type_: str, api
 
 
 def module(name: str, shape: Shape) -> str:
-    """Return the source of one API's module."""
     api = BY_NAME[shape.api]
     decoders = once(decoder, api, shape)
     encoders = once(encoder, api, shape) if shape.arguments else {}
@@ -237,7 +235,6 @@ def module(name: str, shape: Shape) -> str:
 
 
 def main() -> None:
-    """Write every module and format it."""
     for name, shape in SHAPES.items():
         (GENERATED / f"{name}.py").write_text(module(name, shape))
     (IN_C / "codecs.c").write_text(c_codecs.source(SHAPES))

@@ -43,11 +43,11 @@ Muster treats each setting, and all faults.
 
 Kubernetes sets variables such as `MUSTER_PORT=tcp://10.0.0.1:9092` and `MUSTER_SERVICE_HOST` in
 every pod of a namespace with a service called `muster`. Muster ignores these variables, and the log
-names them only at level `debug`. A variable with another form of value, such as
-`MUSTER_PORT=9092`, is in the warning about unknown names.
+names them only at level `debug`. If the value does not have the form that Kubernetes uses, as in
+`MUSTER_PORT=9092`, Muster treats the variable as a setting, and warns that its name is unknown.
 
-Without a file, `group.initial.rebalance.delay.ms` is 0 unless a source sets it, as in the
-`server.properties` of Kafka's quick start. With a file, Kafka's default of 3000 applies.
+If `muster serve` runs without `--config`, the default of `group.initial.rebalance.delay.ms` is 0,
+as in the `server.properties` of Kafka's quick start. With `--config`, the default is Kafka's 3000.
 [settings-of-groups.md](settings-of-groups.md) explains each setting of groups and offsets.
 
 A topic has the settings of its creation and of later changes. For all other settings, the broker's
@@ -59,47 +59,72 @@ the four sources again: changed settings with "yes" take effect at once, and a l
 other changed settings. Some settings take effect later: `num.recovery.threads.per.data.dir` at the
 next start, `segment.index.bytes`, `segment.jitter.ms` and `preallocate` with the next segment.
 
-This page is written by `tools/make_configuration.py`; a test compares it with the tables.
+AlterConfigs and IncrementalAlterConfigs (`muster configs set`, `kafka-configs`) change settings of
+topics at run time. They also change the broker's settings that have "yes" in the column *at run
+time* of the [settings of the broker](#settings-of-the-broker): for one broker (by its id) or for
+every broker (the empty name, `--entity-default`). A change overrides the settings file, the
+environment and the options of `muster serve`, takes effect at once, and is stored in the data
+directory.
+
+On SIGHUP, the broker reads its settings file, the environment and its options again. Changed
+settings that have "yes" in the column *at run time* of the [settings of the
+broker](#settings-of-the-broker) take effect at once. A log line names changed settings that need a
+restart.
+
+When four settings are changed, the new values take effect later:
+`num.recovery.threads.per.data.dir` at the next start, and `segment.index.bytes`,
+`segment.jitter.ms` and `preallocate` with the next segment.
+
+The program `tools/make_configuration.py` writes this page; a test compares the page with Muster's
+tables of settings.
 """
 
 
 PROTECTING = """
 ## Settings that protect
 
-[security.md](security.md) describes TLS, logins, ACLs and quotas. Kafka has more security settings.
-A broker that ignored these settings would be unprotected, and its operator would not know. So
-Muster does not start, and one sentence names all unsupported security settings:
+[security.md](security.md) describes TLS, logins, ACLs and quotas. Kafka has further security
+settings that Muster does not support. If Muster ignored them, the broker would be unprotected
+without a sign of it. So Muster does not start if such a setting is set. One error message names all
+unsupported security settings:
 
     $ muster serve --set ssl.provider=BC --set create.topic.policy.class.name=a.Policy
     muster serve: security settings are never ignored, and Muster does not support
     Java plug-in classes (ssl.provider), policies for topics and settings
     (create.topic.policy.class.name); remove the settings that you do not need
 
-This applies to settings from a file, the environment and `--set`. If SIGHUP finds an unsupported
-setting, the present settings stay, and a log line says so. AlterConfigs gets INVALID_CONFIG. A
-value that requests no protection is accepted: Kafka's default, or an empty value.
+Muster checks security settings from a file, the environment and `--set`. If it finds an unsupported
+security setting on SIGHUP, it keeps the present settings and logs this. AlterConfigs with such a
+setting gets INVALID_CONFIG. Muster accepts an unsupported security setting whose value requests no
+protection: Kafka's default, or an empty value.
 
 Muster also does not start with a name that begins with `ssl.`, `sasl.` or `security.` and that
 Kafka does not know, because the name may be misspelt.
 
-These settings are refused with any other value:
+This list contains all security settings that Muster does not support. Muster accepts only Kafka's
+defaults and empty values for them:
 
 """
 PROTECTING_ALSO = """
-Each of these settings may have the prefix of a listener (`listener.name.internal.ssl.provider`), of
-a mechanism (`plain.sasl.server.callback.handler.class`), or of both. A listener may have its own
-values of the settings that begin with `ssl.` or `sasl.`, and of `connections.max.reauth.ms`,
-`max.connections`, `max.connection.creation.rate`, `num.network.threads` and
-`principal.builder.class`. Its certificates and the two limits can be changed at run time, for one
-broker by its id. Muster does not start with a name that begins with `listener.name.` and has no
-effect: a name with capital letters, with a listener that is not in `listeners`, or with any other
-setting.
+Muster also finds an unsupported security setting that has the prefix of a listener
+(`listener.name.internal.ssl.provider`), of a mechanism
+(`plain.sasl.server.callback.handler.class`), or of both.
+
+A listener may have its own values of the settings that begin with `ssl.` or `sasl.`, and of
+`connections.max.reauth.ms`, `max.connections`, `max.connection.creation.rate`,
+`num.network.threads` and `principal.builder.class`. The certificates of a listener,
+`max.connections` and `max.connection.creation.rate` can be changed at run time, for one broker by
+its id.
+
+Muster does not start with a setting whose name begins with `listener.name.` but that has no effect:
+its name contains capital letters, names a listener that is not in `listeners`, or names a setting
+that a listener can't have.
 """
 NOT_FOLLOWED_HEAD = """
 ## Not followed
 
-Muster starts with these settings, but does not do what they request. Each setting logs a warning at
-the start, and has the verdict `not followed` in `muster config check`:
+Muster starts with the settings of this table, but does not do what they request. For each such
+setting, it logs a warning at the start, and `muster config check` shows `not followed`:
 
 | setting | condition | what Muster does instead |
 |---|---|---|
@@ -107,7 +132,6 @@ the start, and has the verdict `not followed` in `muster config check`:
 
 
 def page() -> str:
-    """Return the text of the page."""
     parts = [
         HEAD,
         "\n## Settings of the broker\n\n",
@@ -144,7 +168,8 @@ def _table(settings: Iterable[Setting], changeable: Collection[str] = ()) -> Ite
 
 
 def _protecting() -> Iterable[str]:
-    """Yield a line for each unsupported protection, with the settings that request it."""
+    """Yields one line for each unsupported security feature, with the settings that would enable
+    it."""
     names: dict[str, list[str]] = {}
     for start, wanted in FAMILIES.items():
         names.setdefault(wanted, []).append(f"{start}*")
@@ -163,7 +188,6 @@ def _sorted(settings: Iterable[Setting]) -> list[Setting]:
 
 
 def main() -> None:
-    """Write or check the page."""
     if "--check" in sys.argv:
         sys.exit(PAGE.read_text() != page())
     PAGE.write_text(page())

@@ -1,8 +1,8 @@
-"""Writes docs/use/coverage.md: the served APIs and versions, from the dispatch table itself.
+"""Writes docs/use/coverage.md: the served APIs and versions, read from the dispatch table.
 
-    python tools/make_coverage.py [--check]
+python tools/make_coverage.py [--check]
 
-With --check nothing is written; it exits with 1 if the page differs from the table.
+With --check the tool writes nothing. It exits with 1 if the page differs from the table.
 """
 
 from __future__ import annotations
@@ -50,8 +50,11 @@ allowed if the broker has an authorizer ([security.md](../operate/security.md#ri
 IN_CLUSTER = """
 ## More APIs in a cluster
 
-A broker with `zookeeper.connect` also serves these APIs, or serves them in another way than a
-standalone broker (`broker/apis/tables/cluster.py`).
+A broker with `zookeeper.connect` also serves the APIs of this table
+(`broker/apis/tables/cluster.py`). If an API is also in the [table of a standalone broker](#apis),
+its row in this table applies. A cluster serves the APIs of consumer groups (KIP-848) from
+`group.version` 1 on, and the APIs of share groups from `share.version` 1 on. It does not serve the
+APIs of streams groups.
 
 | key | API | served | known | left out | needs |
 |---:|---|---|---|---|---|
@@ -60,29 +63,26 @@ standalone broker (`broker/apis/tables/cluster.py`).
 REST = """
 ## APIs not served
 
-`protocol/messages` has tables of these APIs, so their codecs are tested. The broker refuses them: a
-request with such a key closes its connection.
-
+If a client sends a request of an API that the broker does not serve, the broker closes the
+connection. Tests check the encoding of the messages of these APIs too, since the codecs in
+`protocol/messages` include them. The broker does not serve these APIs:
 """
 
 
 SETTINGS = """
 ## Topic settings without effect
 
-Muster accepts, checks, stores, describes and alters every topic setting of Apache Kafka 3.9. The
-following settings have no effect on a standalone broker yet. All other settings do what Kafka
-documents. Without effect:
-
+Muster accepts, checks, stores, describes and alters every topic setting of Apache Kafka 3.9. All
+topic settings do what Kafka documents, except the following settings, which have no effect yet:
 """
 
 
 def versions(first: int, last: int) -> str:
-    """Return a range of versions as text."""
     return str(first) if first == last else f"{first} to {last}"
 
 
 def line(row: ServedApi) -> str:
-    """Return the table row of an API."""
+    """Returns the row of an API in the table of the page."""
     known = row.api.versions
     return (
         f"| {row.api.key} | {row.api.name} | {versions(row.min_version, row.max_version)} "
@@ -91,7 +91,7 @@ def line(row: ServedApi) -> str:
 
 
 def needs(rights: Rights) -> str:
-    """Return the rights that an API needs, as text."""
+    """Returns the ACLs that an API requires, as text."""
     parts = [" or ".join(map(right, options_of(need))) for need in rights.needs]
     each = rights.each
     if isinstance(each, EachResource):
@@ -109,31 +109,30 @@ def needs(rights: Rights) -> str:
 
 
 def options_of(need: RequiredAcl | AnyOf) -> Sequence[RequiredAcl]:
-    """Return the alternatives of a right; one of them is enough."""
+    """Returns the alternatives of a required ACL. One of them is sufficient."""
     return need.needs if isinstance(need, AnyOf) else (need,)
 
 
 def right(need: RequiredAcl) -> str:
-    """Return the operation on the single resource of a request, as text."""
+    """Returns a required ACL on the single resource of a request, as text."""
     return f"{need.operation.name} on the {NOUNS[need.kind]}"
 
 
 def own_right(own: HandlerAcl) -> str:
-    """Return the rights that the handler of an API checks, as text."""
+    """Returns the ACL that the handler of an API itself checks, as text."""
     unless = "" if own.unless is None else f", or {right(own.unless)}"
     when = f"{own.when}, " if own.when else ""
     return f"{when}{own.operation.name} on {own.of}{unless}"
 
 
 def told(tells: AuthorizedOperations) -> str:
-    """Return the authorized operations that a response contains, as text."""
+    """Returns text about the authorized operations that a response contains."""
     each = "the" if tells.kind is ResourceType.CLUSTER else "each"
     to_whom = "" if tells.need is None else f", with {right(tells.need)}"
     return f"returns the allowed operations on {each} {NOUNS[tells.kind]}{to_whom}"
 
 
 def page() -> str:
-    """Return the text of the page."""
     alone = "".join(map(line, SERVED.values()))
     more = [row for key, row in SERVED_IN_CLUSTER.items() if SERVED.get(key) is not row]
     both = "".join(map(line, more))
@@ -146,7 +145,7 @@ def page() -> str:
 
 
 def main() -> int:
-    """Write or check the page."""
+    """Writes the page, or checks it with --check. Returns the exit code."""
     if "--check" in sys.argv[1:]:
         if PAGE.read_text() != page():
             print(f"{PAGE.name} differs from the dispatch table: run make coverage")

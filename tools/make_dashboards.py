@@ -18,11 +18,11 @@ HEIGHT = 8
 
 
 class Panel(NamedTuple):
-    """One graph; ``queries`` are (expression, legend).
+    """A panel of a dashboard. ``queries`` are pairs of expression and legend.
 
-    ``kind`` is Grafana's, or "word", which shows only the legend of the single series. A table has
-    a column for each query, with the legend as its name; the highest values of the first column
-    come first.
+    ``kind`` is a panel type of Grafana, or "word", which shows only the legend of a single series.
+    A table has one column per query, with the legend as its title. Its rows are sorted by the first
+    column, highest values first.
     """
 
     title: str
@@ -32,9 +32,10 @@ class Panel(NamedTuple):
 
 
 class Dashboard(NamedTuple):
-    """One dashboard; ``variables`` are (name, query).
+    """A dashboard. ``variables`` are pairs of name and query.
 
-    The data source and the instance, which ``instances`` lists, are variables too.
+    Each dashboard also has variables for the data source and the instance. ``instances`` is the
+    query that lists the instances.
     """
 
     name: str
@@ -50,12 +51,11 @@ RATE = "[$__rate_interval]"
 
 
 def one(title: str, unit: str, query: str, legend: str = "", kind: str = "timeseries") -> Panel:
-    """Return a panel with one query."""
     return Panel(title, unit, ((query, legend),), kind)
 
 
 def quantiles(title: str, histogram: str, by: str, where: str = ME, unit: str = "s") -> Panel:
-    """Return a panel with the median and the 99th percentile of a histogram."""
+    """Returns a panel with the median and the 99th percentile of a histogram."""
     labels = ", ".join(filter(None, (by, "le")))
     legend = f"{{{{{by}}}}} " if by else ""
     return Panel(
@@ -76,7 +76,8 @@ WORST_FIRST = list(Verdict)
 
 
 def ranked(where: str) -> str:
-    """Return a query for the verdicts of groups as numbers; a worse verdict is a higher number."""
+    """Returns a query that shows the verdicts of groups as numbers. A worse verdict has a higher
+    number."""
     return " or ".join(
         f'{len(WORST_FIRST) - rank} * muster_group_verdict{{{where},verdict="{verdict}"}}'
         for rank, verdict in enumerate(WORST_FIRST)
@@ -494,7 +495,7 @@ TRANSACTIONS = Dashboard(
 
 
 def of_share_groups(title: str, query: str) -> Panel:
-    """Return a panel with a value for each share group."""
+    """Returns a panel with one value for each share group."""
     return one(title, "short", f"topk(20, sum by (consumergroup) ({query}))", "{{consumergroup}}")
 
 
@@ -754,17 +755,17 @@ CLUSTER = Dashboard(
 )
 
 FILE = f'{ME},source=~"$source"'
-"""The filter for series of `muster pipeline lag --textfile`, with the instance of node_exporter."""
+"""A label filter for the series of `muster pipeline lag --textfile`. Their instance is that of
+node_exporter."""
 ITS_GROUP = f'{FILE},consumergroup=~"$group"'
 UNREAD = f"clamp_min(muster_pipeline_lag_records{{{FILE}}}, 0)"
-"""The lag without negative values, which mean an offset above the log end offset."""
+"""The lag without negative values. A negative lag means that the committed offset is above the log
+end offset."""
 
 
 def in_state(title: str, verdict: str) -> Panel:
-    """Return a panel with the number of groups that have a partition with this verdict.
-
-    The verdicts are those of the pipeline's table `catch_up`.
-    """
+    """Returns a panel with the number of groups that have a partition with ``verdict`` in the
+    pipeline's table `catch_up`."""
     groups = (
         f'count by (source, consumergroup) (muster_pipeline_verdict{{{FILE},verdict="{verdict}"}})'
     )
@@ -873,11 +874,11 @@ DASHBOARDS = (
     OVERVIEW, GROUPS, ONE_GROUP, SHARE, TRANSACTIONS, LOG, REQUESTS, CLUSTER, PIPELINE
 )  # fmt: skip
 SEVERAL = ("instance", "source")
-"""The variables that allow several values or all."""
+"""Dashboard variables for which a user can select several values or all."""
 
 
 def render(dashboard: Dashboard) -> str:
-    """Return the dashboard in Grafana's import format."""
+    """Returns the dashboard as JSON that Grafana can import."""
     panels: list[dict[str, Any]] = []
     for y, row in enumerate(dashboard.rows):
         width = WIDTH // len(row)
@@ -959,7 +960,8 @@ def _options(panel: Panel) -> dict[str, Any]:
 
 
 def _columns(panel: Panel) -> list[dict[str, Any]]:
-    """Return the transformations that join the queries' results to one table, by labels."""
+    """Returns Grafana transformations that join the results of all queries to one table by their
+    labels."""
     names = {
         f"Value #{chr(ord('A') + index)}": legend for index, (_, legend) in enumerate(panel.queries)
     }
@@ -976,7 +978,6 @@ def _columns(panel: Panel) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Write all dashboards."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for dashboard in DASHBOARDS:
         (FOLDER / f"{dashboard.name}.json").write_text(render(dashboard))

@@ -32,17 +32,17 @@ IMAGE = "muster-image.tar"
 EPOCH = os.environ.get("SOURCE_DATE_EPOCH", "1580601600")  # the default is hatchling's own
 ABI = EXTENSION_SUFFIXES[0].strip(".").partition(".")[0]
 MANYLINUX = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
-"""The glibc versions of old platform tags, whose names do not contain the glibc version."""
+"""The glibc version of each old platform tag whose name does not contain this version."""
 
 
 def build(folder: Path) -> tuple[Path, Path]:
-    """Build the wheel and the sdist; return their paths."""
     os.chdir(ROOT)  # a build backend builds the project in the current directory
     return folder / build_wheel(str(folder)), folder / build_sdist(str(folder))
 
 
 def make_pyz(wheel: Path, target: Path) -> None:
-    """Write muster.pyz: the start script, the wheel of Muster, and wheels of its requirements."""
+    """Writes muster.pyz, which contains the start script, the wheel of Muster, and the wheels of
+    its requirements."""
     with zipfile.ZipFile(wheel) as opened:
         info = next(n for n in opened.namelist() if n.endswith(".dist-info/METADATA"))
         ours = PathDistribution(zipfile.Path(opened, info.rpartition("/")[0] + "/"))
@@ -66,7 +66,8 @@ def make_pyz(wheel: Path, target: Path) -> None:
 
 
 def files_of(wheels: dict[str, bytes]) -> list[str]:
-    """Return the size of every file, by which the start script detects a damaged cache."""
+    """Returns a line with the size of each file, from which the start script detects a damaged
+    cache."""
     found = []
     for data in wheels.values():
         with zipfile.ZipFile(io.BytesIO(data)) as opened:
@@ -75,7 +76,8 @@ def files_of(wheels: dict[str, bytes]) -> list[str]:
 
 
 def glibc(packages: list[Distribution]) -> str:
-    """Return the oldest glibc with which all these packages run; "" if they do not need glibc."""
+    """Returns the oldest glibc version on which all ``packages`` run, or "" if none of them needs
+    glibc."""
     needed = [
         min(versions) for package in packages if (versions := list(glibcs(installed.tags(package))))
     ]
@@ -83,13 +85,14 @@ def glibc(packages: list[Distribution]) -> str:
 
 
 def glibcs(tags: str) -> list[tuple[int, int]]:
-    """Return the glibc versions in the tags of one wheel."""
+    """Returns the glibc versions in the tags of one wheel."""
     named = [(int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)_", tags)]
     return named + [version for name, version in MANYLINUX.items() if f"{name}_" in tags]
 
 
 def make_image(target: Path) -> None:
-    """Write the container image to a file if buildah and the base image are installed."""
+    """Writes the container image to a file. Does nothing if buildah or the base image is
+    missing."""
     buildah = shutil.which("buildah")
     if buildah is None:
         print("no container image was built: buildah is not installed", file=sys.stderr)
@@ -115,7 +118,6 @@ def make_image(target: Path) -> None:
 
 
 def main() -> None:
-    """Build everything; print the paths."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "dist")
     folder = parser.parse_args().folder.absolute()

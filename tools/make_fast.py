@@ -24,15 +24,15 @@ NAME = "_compiled.abi3.so"
 
 
 def compiler() -> list[str] | None:
-    """Return the command of the C compiler, or None if there is neither a compiler nor Python's
-    headers."""
+    """Returns the command of the C compiler, or None if the compiler or the headers of Python are
+    missing."""
     words = shlex.split(os.environ.get("CC", "cc"))
     headers = Path(sysconfig.get_path("include")) / "Python.h"
     return words if shutil.which(words[0]) and headers.exists() else None
 
 
 def digest() -> str:
-    """Return a digest of the C files."""
+    """Returns a digest of all C source files."""
     whole = hashlib.sha256()
     for path in sorted((*SOURCES.glob("*.c"), *SOURCES.glob("*.h"))):
         whole.update(path.read_bytes())
@@ -40,7 +40,8 @@ def digest() -> str:
 
 
 def build(target: Path, flags: str = "") -> None:
-    """Compile the module into a file. Raises CalledProcessError if the compiler fails."""
+    """Compiles the module to the file ``target``. Raises CalledProcessError if the compiler
+    fails."""
     words = compiler()
     if words is None:
         raise SystemExit("make fast needs a C compiler and Python's headers (python3-dev)")
@@ -56,7 +57,6 @@ def build(target: Path, flags: str = "") -> None:
 
 
 def main() -> None:
-    """Build the module into the package."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("target", type=Path, nargs="?", default=PROTOCOL / NAME)
     target = options.parse_args().target

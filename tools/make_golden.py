@@ -1,4 +1,5 @@
-"""Rewrites the expected outcomes of the golden conversations; review the diff."""
+"""Rewrites the expected outcomes of the golden conversations with the current outcomes. Review the
+diff afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ GOLDEN = ROOT / "tests" / "golden"
 
 
 def main() -> int:
-    """Run every conversation of tests/golden; print the files that changed."""
+    """Runs all conversations of tests/golden, and prints the names of the files that changed."""
     for folder, conversation in (
         (GOLDEN, of_groups),
         (GOLDEN / "transactions", of_transactions),

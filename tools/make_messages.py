@@ -1,7 +1,7 @@
 """Writes ``protocol/messages``, ``log_records.py`` and ``api_keys.py`` from Kafka's schemas.
 
-The schemas are in ``tests/data/schema``; the README there names their origin. The tool merges the
-versions of each message into one table with version ranges, and writes a module per API. Run it
+The schemas are in ``tests/data/schema``, whose README names their origin. The tool merges all
+versions of a message into one table with version ranges, and writes one module per API. Run it
 before ``make codecs``. The result is checked in, and tests compare it with the schemas.
 """
 
@@ -25,7 +25,7 @@ NULLABLE_RECORDS = {"ProduceRequest", "FetchResponse", "ShareFetchResponse"}
 
 
 def ranges(versions: list[int], newest: int) -> str:
-    """Return a list of versions in the notation of ``protocol.schema.version_range``."""
+    """Returns versions in the notation that ``protocol.schema.version_range`` parses."""
     first, last = min(versions), max(versions)
     if sorted(versions) != list(range(first, last + 1)):
         raise SystemExit(f"versions with a gap: {versions}")
@@ -35,7 +35,7 @@ def ranges(versions: list[int], newest: int) -> str:
 
 
 class Merger:
-    """Merges one message's layouts, one for each version, into the source text of its table."""
+    """Merges the layouts of all versions of a message into the source of its message table."""
 
     def __init__(self, message: str, newest: int, facts: dict[str, Any]) -> None:
         self.message = message
@@ -45,7 +45,6 @@ class Merger:
         self.types: set[str] = {"Field"}
 
     def fields(self, layouts: dict[int, Layout], path: str = "") -> list[str]:
-        """Return the source of each field of a struct."""
         found: dict[tuple[str, str, int | None], dict[int, Any]] = {}
         order: list[tuple[str, str, int | None]] = []
         for version, layout in sorted(layouts.items()):
@@ -68,7 +67,6 @@ class Merger:
         return [self.field(key, found[key], path) for key in order]
 
     def field(self, key: tuple[str, str, int | None], types: dict[int, Any], path: str) -> str:
-        """Return the source of one field."""
         name, _, tag = key
         here = f"{path}.{name}" if path else name
         arguments = [
@@ -88,8 +86,8 @@ class Merger:
         return f"Field({', '.join(arguments)})"
 
     def is_nullable(self, type_: Any, path: str) -> bool:
-        """True if null is allowed; a list names the nullable structs, because the schemas do not
-        mark them."""
+        """Returns True if a value may be null. A list names the nullable structs, because the
+        schemas do not mark them."""
         if isinstance(type_, dict):
             return bool(type_["nullable"])
         if isinstance(type_, list):
@@ -99,7 +97,6 @@ class Merger:
         return "NULLABLE_" in type_
 
     def type_source(self, types: dict[int, Any], path: str) -> str:
-        """Return the source of a field's type."""
         newest = types[max(types)]
         if isinstance(newest, str):
             base = base_of(newest)
@@ -115,18 +112,17 @@ class Merger:
 
 
 def flexible_range(versions: dict[int, dict[str, Any]], part: str) -> str:
-    """Return the range of flexible versions; "" if no version is flexible."""
+    """Returns the range of flexible versions, or "" if no version is flexible."""
     flexible = [version for version, data in versions.items() if is_flexible(data[part])]
     return f"{min(flexible)}+" if flexible else ""
 
 
 def snake(name: str) -> str:
-    """Return a name in snake case: OffsetCommit becomes offset_commit."""
+    """Converts a name to snake case: OffsetCommit becomes offset_commit."""
     return re.sub("(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 def api_module(name: str, api: dict[str, Any], facts: dict[str, Any]) -> str:
-    """Return the source of one API's module."""
     versions = {int(version): data for version, data in api["versions"].items()}
     newest = max(versions)
     tables, types = [], {"Api"}
@@ -162,7 +158,6 @@ def api_module(name: str, api: dict[str, Any], facts: dict[str, Any]) -> str:
 
 
 def records_module(records: dict[str, Any], facts: dict[str, Any]) -> str:
-    """Return the source of ``protocol/log_records.py``."""
     parts, types = [], {"LogRecord"}
     for name, record in records.items():
         versions = {int(v): {"fields": layout} for v, layout in record["versions"].items()}
@@ -219,7 +214,6 @@ def _find(name: str) -> LogRecord:
 
 
 def keys_module(apis: dict[str, Any]) -> str:
-    """Return the source of ``protocol/api_keys.py``."""
     # If a key has two names, the first name is newer and is used.
     names = {api["key"]: name for name, api in reversed(apis.items())}
     constants = "".join(f"{snake(names[k]).upper()}: Final = {k}\n" for k in sorted(names))
@@ -248,7 +242,6 @@ no such version is missing."""
 
 
 def index_module(apis: dict[str, Any]) -> str:
-    """Return the source of ``protocol/messages/__init__.py``."""
     # In reverse order, so that the first, newer name of a key replaces the older name.
     keys = {api["key"]: snake(name) for name, api in reversed(apis.items())}
     by_key = "".join(f"    {key}: {keys[key]!r},\n" for key in sorted(keys))
@@ -306,7 +299,6 @@ BY_NAME: Final[Tables[str]] = Tables({{
 
 
 def main() -> None:
-    """Write everything and format it."""
     apis = json.loads((SCHEMAS / "api.json").read_text())
     records = json.loads((SCHEMAS / "records.json").read_text())
     facts = json.loads((SCHEMAS / "defaults.json").read_text())

@@ -32,22 +32,23 @@ the statement is false. A path without a test name means the whole file.
 
 
 class Proof(NamedTuple):
-    """A statement, such as `transactions 12`, and a test that proves it."""
+    """A numbered statement, such as `transactions 12`, with a test that proves it."""
 
     statement: str
     file: str
-    """The path of the test's file below tests/."""
+    """The path of the test file, relative to tests/."""
     test: str
-    """The test's name; empty for a whole module or another file."""
+    """The name of the test. Empty if a whole module or a data file is the proof."""
 
 
 def statements() -> dict[str, dict[str, str]]:
-    """Return the statements of each topic by number, and the topic's `title` and `intro`."""
+    """Returns the numbered statements of each topic, together with the topic's `title` and
+    `intro`."""
     return tomllib.loads(STATEMENTS.read_text("utf-8"))
 
 
 def proofs() -> Iterator[Proof]:
-    """Yield the proofs of every mark `proves` below tests/, ordered by file and line."""
+    """Yields the proofs from all marks `proves` below tests/, ordered by file and line."""
     for path in sorted(TESTS.rglob("*.py")):
         source = path.read_text("utf-8")
         if "mark.proves(" in source:
@@ -56,7 +57,7 @@ def proofs() -> Iterator[Proof]:
 
 
 def in_module(file: str, module: ast.Module) -> Iterator[Proof]:
-    """Yield the proofs of all marks in one module."""
+    """Yields the proofs from all marks of one module."""
     for node in module.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for decorator in node.decorator_list:
@@ -66,7 +67,7 @@ def in_module(file: str, module: ast.Module) -> Iterator[Proof]:
 
 
 def marks(file: str, test: str, tree: ast.AST) -> Iterator[Proof]:
-    """Yield the proofs of the marks in ``tree``, a part of a module."""
+    """Yields the proofs from the marks in ``tree``, which is a part of a module."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("mark.proves"):
             continue
@@ -78,7 +79,8 @@ def marks(file: str, test: str, tree: ast.AST) -> Iterator[Proof]:
 
 
 def faults(known_by_topic: Mapping[str, Mapping[str, str]], found: list[Proof]) -> list[str]:
-    """Return a line for each statement without a test, and each mark or file that is unknown."""
+    """Returns one line for each statement without a test, and for each mark or file that is
+    unknown."""
     known = [
         f"{topic} {number}"
         for topic, section in known_by_topic.items()
@@ -98,7 +100,6 @@ def faults(known_by_topic: Mapping[str, Mapping[str, str]], found: list[Proof]) 
 
 
 def page(known_by_topic: Mapping[str, Mapping[str, str]], found: list[Proof]) -> str:
-    """Return the text of the page."""
     proven: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for proof in found:
         tests = proven[proof.statement][proof.file]
@@ -118,7 +119,7 @@ def page(known_by_topic: Mapping[str, Mapping[str, str]], found: list[Proof]) ->
 
 
 def main() -> int:
-    """Write or check the page."""
+    """Writes the page, or checks it with --check. Returns the exit code."""
     known_by_topic, found = statements(), list(proofs())
     if wrong := faults(known_by_topic, found):
         print(*wrong, sep="\n")

@@ -1,9 +1,8 @@
 """The start script of `muster.pyz`: unpacks the wheels once, and runs the unpacked program.
 
-The wheels are unpacked to the folder `muster/DIGEST` in the user's cache. The folder is renamed
-when it is complete; a simultaneous second start waits. A folder with changed files is replaced.
-
-The module imports only what a start with a complete folder needs.
+The wheels are unpacked to the folder `muster/DIGEST` in the user's cache. The folder gets this name
+only when it is complete. If two processes start at the same time, the second one waits. A folder
+with changed files is replaced. The module imports only what it needs if the folder is complete.
 """
 
 import os
@@ -15,11 +14,10 @@ DIGEST = "@DIGEST@"
 ABI = "@ABI@"
 GLIBC = "@GLIBC@"
 WRITTEN_AT = 1580601600
-"""The modification time of every unpacked file; a changed file has another time."""
+"""The modification time of every unpacked file. Any other time means that a file was changed."""
 
 
 def main():
-    """Run the `muster` command."""
     sys.dont_write_bytecode, writes = True, sys.dont_write_bytecode
     _refuse_another_python()
     archive = sys.path[0]
@@ -67,7 +65,8 @@ def _cache():
 
 
 def _unpacked(archive, expected):
-    """Return the folder with the packages; unpack them if necessary."""
+    """Returns the folder with the unpacked packages. Unpacks them if the folder is missing or
+    damaged."""
     site = os.path.join(_cache(), DIGEST)
     if not _is_whole(site, expected):
         import fcntl
@@ -81,7 +80,8 @@ def _unpacked(archive, expected):
 
 
 def _make(archive, site):
-    """Unpack to a new folder, rename it to ``site``, and remove a damaged folder."""
+    """Unpacks the packages to a new folder and renames it to ``site``. Removes a damaged folder at
+    ``site``."""
     import shutil
 
     new, old = f"{site}.new", f"{site}.old"
@@ -95,7 +95,7 @@ def _make(archive, site):
 
 
 def _is_whole(site, expected):
-    """Return True if every file exists and has its original size and time."""
+    """Returns True if every file exists with its original size and modification time."""
     try:
         for name, size in expected:
             found = os.stat(f"{site}/{name}")

@@ -1,6 +1,7 @@
-"""Reads the layouts in Kafka's schemas, and describes the changes between versions.
+"""Reads the layouts in Kafka's schemas, and describes the changes between versions, for
+``make_messages.py``.
 
-``make_messages.py`` uses this module. A layout is the list of fields of one version.
+A layout is the list of fields of one version.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ Layout = list[list[Any]]
 
 
 class Entry(NamedTuple):
-    """A field in one version."""
+    """A field of a layout."""
 
     name: str
     type: Any
@@ -22,7 +23,7 @@ class Entry(NamedTuple):
 
 
 def entries(layout: Layout) -> Iterator[Entry]:
-    """Yield the fields of a struct in one version, tagged fields last."""
+    """Yields the fields of a struct in one version. Tagged fields are last."""
     for name, type_ in layout:
         if name == "_tagged_fields":
             for tag, (tagged_name, tagged_type) in type_["tags"].items():
@@ -32,19 +33,19 @@ def entries(layout: Layout) -> Iterator[Entry]:
 
 
 def is_flexible(layout: Layout) -> bool:
-    """Return True if the struct ends in tagged fields."""
+    """Returns True if the struct ends with tagged fields."""
     return any(name == "_tagged_fields" for name, _ in layout)
 
 
 def element_of(type_: Any) -> Any:
-    """Return the element type of an array type; None for another type."""
+    """Returns the element type of an array type, or None for any other type."""
     if isinstance(type_, dict):
         return type_.get("array", type_.get("compactArray"))
     return None
 
 
 def base_of(type_: Any) -> str:
-    """Return a type without compactness and nullability, such as STRING or array of struct."""
+    """Returns a type without its compactness and nullability, such as STRING or array of struct."""
     if isinstance(type_, list):
         return "struct"
     if isinstance(type_, dict):
@@ -53,7 +54,8 @@ def base_of(type_: Any) -> str:
 
 
 def paths(layout: Layout, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the dotted path of every field in a layout, with its type without compactness."""
+    """Yields the dotted path and the type of every field in a layout. The type is without its
+    compactness."""
     for entry in entries(layout):
         nullable = isinstance(entry.type, dict) and entry.type["nullable"]
         nullable = nullable or (isinstance(entry.type, str) and "NULLABLE" in entry.type)
@@ -65,7 +67,7 @@ def paths(layout: Layout, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def changes(old: Layout, new: Layout) -> list[str]:
-    """Return the fields that a version adds, removes or changes, as text."""
+    """Returns the fields that were added, removed or changed from ``old`` to ``new``, as text."""
     before, after = dict(paths(old)), dict(paths(new))
     added = [path for path in after if path not in before]
     gone = [path for path in before if path not in after]
@@ -80,7 +82,7 @@ def changes(old: Layout, new: Layout) -> list[str]:
 
 
 def history(versions: dict[int, dict[str, Any]], parts: list[str]) -> str:
-    """Return a comment line for each version."""
+    """Returns one comment line for each version, with its changes."""
     lines = []
     for version, now in versions.items():
         words = []

@@ -4,9 +4,9 @@
 
 Where to change:
 
-- an event of transactions: `transactions/events.py`; its log line in
-  `broker/cores/transactions/log_lines.py`, its effect on the journal in `transactions/journal.py`.
-  Then `broker/web/openapi.json`.
-- the simulated transactional clients and their checks: `tests/simulation/transactions/`. Then a
-  planted fault.
+- an event of transactions: `transactions/events.py`. Its log line is in
+  `broker/cores/transactions/log_lines.py`, and its effect on the journal is in
+  `transactions/journal.py`. Then change `broker/web/openapi.json`.
+- the simulated transactional clients and their checks: `tests/simulation/transactions/`. Then
+  plant a fault that the new checks must detect.
 """

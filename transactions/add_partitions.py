@@ -1,5 +1,5 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn and VERIFY_ONLY: adds partitions to a transaction, or checks
-whether they are in it."""
+"""Handles AddPartitionsToTxn and AddOffsetsToTxn, which add partitions to a transaction, and
+VERIFY_ONLY, which checks whether partitions are in a transaction."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from transactions.transaction import Transaction
 
 
 def add_partitions(step: Step, call: AddPartitions) -> int:
-    """Adds partitions to a transaction; returns one error code for all partitions.
+    """Adds partitions to a transaction. Returns one error code for all partitions.
 
-    Checks, with their error codes: an unknown id (49), PREPARE_* (51), the producer id (49), its
-    epoch (90), the size of the record (-1).
+    The checks are in this order: an unknown id (error 49), a state PREPARE_* (51), the producer id
+    (49), its epoch (90), and the size of the record (-1).
     """
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:
@@ -68,8 +68,7 @@ def add_partitions(step: Step, call: AddPartitions) -> int:
 
 
 def verify_partitions(step: Step, call: VerifyPartitions) -> list[int]:
-    """Checks whether partitions are in the transaction; returns an error code for each
-    partition."""
+    """Checks whether partitions are in a transaction. Returns an error code for each partition."""
     transaction = step.state.transactions.get(call.transactional_id)
     error = _error_of_all(transaction, call.producer_id, call.producer_epoch)
     there: dict[str, frozenset[int]] = {}
@@ -90,11 +89,11 @@ def verify(
     topic: str,
     partition: int,
 ) -> int:
-    """Returns the error code for a batch of this producer in this partition; NONE if the batch may
-    be appended.
+    """Returns the error code for a batch of this producer in this partition. The code is NONE if
+    the batch may be appended.
 
-    Checks, with their error codes: an unknown id (49), the producer id (49), its epoch (90),
-    PREPARE_* (51), the partition (120).
+    The checks are in this order: an unknown id (error 49), the producer id (49), its epoch (90), a
+    state PREPARE_* (51), and the partition (120).
     """
     error = _error_of_all(transaction, producer_id, producer_epoch)
     if transaction is None or error != NONE:
@@ -106,7 +105,7 @@ def verify(
 
 
 def _error_of_all(transaction: Transaction | None, producer_id: int, producer_epoch: int) -> int:
-    """The error code that applies to every partition, or NONE."""
+    """Returns the error code that applies to all partitions, or NONE."""
     if transaction is None:
         return INVALID_PRODUCER_ID_MAPPING
     error = _owner_error(transaction, producer_id, producer_epoch)
@@ -117,8 +116,8 @@ def _error_of_all(transaction: Transaction | None, producer_id: int, producer_ep
 
 
 def _owner_error(transaction: Transaction, producer_id: int, producer_epoch: int) -> int:
-    """Returns NONE if the transactional id belongs to this producer with this epoch; otherwise the
-    error."""
+    """Returns NONE if this producer owns the transactional id with this epoch, or else the error
+    code."""
     value = transaction.value
     if producer_id != value.producer_id:
         return INVALID_PRODUCER_ID_MAPPING
@@ -133,5 +132,4 @@ def _refused(step: Step, call: AddPartitions, error_code: int, why: str) -> int:
 
 
 def _first(call: AddPartitions) -> str:
-    """The name of the first partition."""
     return next((f"{topic}-{ids[0]}" for topic, ids in call.partitions if ids), "no partition")

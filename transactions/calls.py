@@ -1,8 +1,8 @@
-"""Calls: the decoded requests that a shard of transactional ids handles.
+"""The calls that a shard of transactional ids handles. A call is a decoded request.
 
-A call has no versions or bytes: the caller translates the differences between versions into the
+A call has no versions or bytes: the caller of the shard translates all versions of a request to the
 fields below. The caller also handles empty and null transactional ids, authorization and unknown
-topics. ``ticket`` is opaque to the core, which returns the ticket with the reply.
+topics. The core does not interpret ``ticket``, and returns it with the reply.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from protocol.slotted import slotted
 
 Ticket = Any
 Partitions = Sequence[tuple[str, Sequence[int]]]
-"""Topics with their partition numbers."""
+"""Topics, each with partition numbers."""
 
 TV1, TV2 = 1, 2
-"""The transaction protocol of a client: TV2 includes part 2 of KIP-890, TV1 does not."""
+"""The version of the transaction protocol that a client uses. TV2 includes part 2 of KIP-890, and
+TV1 does not."""
 
 
 CLIENT_CHARACTERS = 128
-"""The number of characters to which client ids and hosts are truncated, because the client chooses
-their length."""
+"""The maximum number of characters that are kept of a client id or a host. The client determines
+the length of these texts."""
 
 
 class Client(NamedTuple):
-    """The sender of a call, for the journal; both fields are "" for the broker itself."""
+    """The sender of a call, for the journal. Both fields are "" if the sender is the broker
+    itself."""
 
     client_id: str = ""
     host: str = ""
@@ -37,23 +39,24 @@ BROKER = Client()
 
 @slotted
 class InitProducerId:
-    """InitProducerId v0 to v6 with a transactional id. The reply is an InitReply."""
+    """An InitProducerId request with a transactional id, in version 0 to 6. The reply is an
+    InitReply."""
 
     ticket: Ticket
     transactional_id: str
     timeout_ms: int
     producer_id: int
-    """The client's current producer id (KIP-360); -1 if the client has none."""
+    """The current producer id of the client (KIP-360), or -1 if the client has none."""
     producer_epoch: int
     client: Client = BROKER
 
 
 @slotted
 class AddPartitions:
-    """AddPartitionsToTxn, AddOffsetsToTxn, or the partitions that a TV2 Produce or TxnOffsetCommit
-    adds to its transaction.
+    """Adds partitions to a transaction, for AddPartitionsToTxn, AddOffsetsToTxn, or a Produce or
+    TxnOffsetCommit of TV2.
 
-    Partitions of the offsets topic are included like other partitions. The reply is one error code
+    Partitions of __consumer_offsets are treated like other partitions. The reply is one error code
     for all partitions.
     """
 
@@ -66,12 +69,12 @@ class AddPartitions:
     """TV1 or TV2."""
     client: Client = BROKER
     group_id: str = ""
-    """The group whose offsets partition is added, for the journal."""
+    """For the journal: the group whose partition of __consumer_offsets is added."""
 
 
 @slotted
 class VerifyPartitions:
-    """Asks whether partitions are in the transaction, for a Produce of TV1 (KIP-890).
+    """Checks whether partitions are in a transaction, for a Produce of TV1 (KIP-890).
 
     The reply is an error code for each partition in order: 0, TRANSACTION_ABORTABLE (120), or an
     error that applies to all partitions.
@@ -86,7 +89,8 @@ class VerifyPartitions:
 
 @slotted
 class EndTransaction:
-    """EndTxn; versions from v5 on are TV2, earlier versions TV1. The reply is an EndReply."""
+    """An EndTxn request. Version 5 and higher is TV2, and lower versions are TV1. The reply is an
+    EndReply."""
 
     ticket: Ticket
     transactional_id: str
@@ -99,24 +103,22 @@ class EndTransaction:
 
 @slotted
 class MarkersWritten:
-    """All markers of a `SendMarkers` are stable, except for partitions that do not exist.
-
-    The reply is an error code.
-    """
+    """Reports that all markers of a `SendMarkers` are stable, except for partitions that do not
+    exist. The reply is an error code."""
 
     ticket: Ticket
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    """The producer epoch of the markers."""
 
 
 @slotted
 class MarkersRefused:
-    """Some partitions rejected their markers with INVALID_PRODUCER_EPOCH (47).
+    """Reports that some partitions rejected their markers with INVALID_PRODUCER_EPOCH (47), and
+    that all other markers are stable.
 
-    In these partitions the transaction was ended under a newer epoch. The markers of the other
-    partitions are written. The reply is an error code.
+    In the rejecting partitions, the transaction was ended with a newer epoch. The reply is an error
+    code.
     """
 
     ticket: Ticket
@@ -136,18 +138,18 @@ class DescribeTransaction:
 
 @slotted
 class ListTransactions:
-    """A ListTransactions request for one shard; an empty filter matches all ids. The reply is a
-    ListReply."""
+    """A ListTransactions request to one shard. An empty filter matches all transactional ids. The
+    reply is a ListReply."""
 
     ticket: Ticket
     states: frozenset[str]
-    """State names as on the wire; an unknown state name does not match any id."""
+    """State names as in the request. An unknown name matches no transactional id."""
     producer_ids: frozenset[int]
     duration_ms: int
-    """The filter of open transactions: only those that have been open for more than this many
-    milliseconds (wall time). A value below 0 matches all transactions."""
+    """Matches only transactions that have been open for more than this number of milliseconds (wall
+    time). A negative value matches all transactions."""
     among: Sequence[str] | None = None
-    """The transactional ids that are searched; None searches all ids."""
+    """The transactional ids to search, or None to search all ids."""
 
 
 Call = (

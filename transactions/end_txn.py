@@ -1,4 +1,5 @@
-"""EndTxn and the steps that follow it: the Prepare record, the markers, the Complete record."""
+"""Handles EndTxn and the steps that follow: the Prepare record, the markers and the Complete
+record."""
 
 from __future__ import annotations
 
@@ -27,10 +28,11 @@ from transactions.values import (
 
 
 def end_transaction(step: Step, call: EndTransaction) -> EndReply:
-    """Handles EndTxn; the outcome has the reply, followed by the `SendMarkers`.
+    """Handles EndTxn. The outcome contains the reply, followed by a `SendMarkers`.
 
-    Checks of TV1: an unknown id (49), the producer id (49), its epoch (90), the state. Checks of
-    TV2: an unknown id (49), PREPARE_* (51), the producer id (49), its epoch (90), the state.
+    The checks of TV1 are in this order: an unknown id (error 49), the producer id (49), its epoch
+    (90), and the state. The checks of TV2: an unknown id (49), a state PREPARE_* (51), the producer
+    id (49), its epoch (90), and the state.
     """
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:
@@ -74,8 +76,8 @@ def _check_tv2(value: TransactionValue, call: EndTransaction) -> Cell:
 
 
 def _prepare(step: Step, call: EndTransaction, transaction: Transaction) -> EndReply:
-    """Ends the transaction as requested. The reply has the producer id and epoch for the next
-    transaction."""
+    """Ends the transaction with a commit or an abort, as requested. The reply has the producer id
+    and epoch for the next transaction."""
     target = State.PREPARE_COMMIT if call.committed else State.PREPARE_ABORT
     bumps = call.rules >= TV2
     value = _prepared(step, transaction, target, TV2 if bumps else 0, bumps=bumps)
@@ -98,11 +100,11 @@ def _prepare(step: Step, call: EndTransaction, transaction: Transaction) -> EndR
 def abort_fenced(
     step: Step, transaction: Transaction, cause: Cause, detail: str
 ) -> tuple[int, TransactionValue | None]:
-    """Aborts an open transaction with the next epoch, which fences its producer.
+    """Aborts an open transaction and raises the epoch, which fences its producer.
 
-    Returns CONCURRENT_TRANSACTIONS and the Prepare record, or another error and None. Under TV2 the
-    fenced producer may then continue by an InitProducerId with the previous epoch (KIP-360); under
-    TV1 the producer may not. TV1 and TV2 each raise the epoch once (KAFKA-19367).
+    Returns CONCURRENT_TRANSACTIONS and the Prepare record, or another error and None. With TV2, the
+    fenced producer may continue by an InitProducerId with its previous epoch (KIP-360); with TV1 it
+    may not. Both protocols raise the epoch only once (KAFKA-19367).
     """
     rules = step.state.server_rules
     client_rules = TV2 if rules >= TV2 else 0
@@ -118,12 +120,12 @@ def abort_fenced(
 def _prepared(
     step: Step, transaction: Transaction, target: State, client_rules: int, *, bumps: bool
 ) -> TransactionValue | None:
-    """Returns the value of the Prepare record; None if the record needs a new producer id and no
-    reserved id is left.
+    """Returns the value of the Prepare record. Returns None if the record needs a new producer id
+    and no reserved id is left.
 
-    Under TV2 the markers have the next epoch. After EXHAUSTED_EPOCH, the last epoch for clients,
-    the markers have the highest possible epoch, and the producer continues with another producer
-    id.
+    With TV2 the markers have the next epoch. EXHAUSTED_EPOCH is the last epoch that a client
+    receives. After it, the markers have the highest possible epoch, and the producer continues with
+    another producer id.
     """
     old = transaction.value
     next_producer_id = NO_PRODUCER_ID
@@ -143,11 +145,11 @@ def _prepared(
 
 
 def complete_transaction(step: Step, call: MarkersWritten | MarkersRefused) -> int:
-    """Completes the transaction whose markers are all written; replies NONE.
+    """Completes a transaction whose markers are all written or rejected. Returns NONE.
 
-    A transaction whose marker a partition rejected is completed too: in this partition the
-    transaction was ended with a newer epoch of the producer, so the partition would reject later
-    markers as well. Kafka leaves the transactional id in PREPARE_* forever in this case.
+    A partition rejects a marker if the transaction was ended there with a newer epoch of the
+    producer. It would reject later markers as well, so the transaction is completed. Kafka leaves
+    the transactional id in PREPARE_* forever in this case.
     """
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:

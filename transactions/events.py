@@ -1,7 +1,5 @@
-"""Events of a shard of transactional ids, for log lines, metrics and the journal.
-
-Events are per request, never per partition.
-"""
+"""Events of a shard of transactional ids, for log lines, metrics and the journal. One event
+describes a whole request, never a single partition."""
 
 from __future__ import annotations
 
@@ -13,7 +11,8 @@ from transactions.states import State
 
 
 class Cause(Enum):
-    """The cause of a state change of a transactional id; the value is for log lines and metrics."""
+    """The cause of a state change of a transactional id. The value appears in log lines and
+    metrics."""
 
     CLIENT = "client"
     """The producer sent InitProducerId, AddPartitionsToTxn or EndTxn."""
@@ -32,25 +31,25 @@ class Cause(Enum):
 
 @slotted
 class Transition:
-    """A transactional id changed its state by a new record."""
+    """The state of a transactional id has changed by a new record."""
 
     transactional_id: str
     old: State | None
-    """The previous state; None for a new transactional id."""
+    """The previous state, or None for a new transactional id."""
     new: State
     producer_id: int
     producer_epoch: int
     cause: Cause
     detail: str
-    """The cause of the transition with its figures, in words."""
+    """The cause of the state change as text, with its numbers."""
     client: Client = BROKER
     partitions: int = 0
-    """The number of partitions in the transaction."""
     open_ms: int = -1
-    """Milliseconds for which the transaction has been open (wall time); -1 without a
+    """Milliseconds for which the transaction has been open (wall time), or -1 without a
     transaction."""
     since_prepare_ms: int = -1
-    """For COMPLETE_*, the milliseconds from the Prepare record to the last marker."""
+    """Milliseconds from the Prepare record to the last marker. Only set if the new state is
+    COMPLETE_*."""
 
 
 @slotted
@@ -63,48 +62,46 @@ class PartitionsAdded:
     partitions: Partitions
     client: Client
     group_id: str = ""
-    """The group whose offsets partition was added; "" if no group's partition was added."""
+    """The group whose partition of __consumer_offsets was added, or ""."""
 
 
 @slotted
 class ProducerFenced:
-    """A newer producer has taken over the transactional id; requests with lower epochs are now
-    rejected."""
+    """A newer producer has taken over a transactional id. Requests with lower epochs are rejected
+    from now on."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    """The newer producer's epoch."""
     client: Client
     """The client that now owns the transactional id."""
     fenced: Client
-    """The fenced client, which is the sender of the last call before the takeover."""
+    """The fenced client: the sender of the last call before the newer producer's call."""
 
 
 @slotted
 class TransactionRefused:
-    """A call was rejected with an error that ends the producer or its transaction."""
+    """A call was rejected with an error that ends its producer or the transaction."""
 
     transactional_id: str
     error_code: int
     detail: str
     producer_id: int
     producer_epoch: int
-    """The epoch in the call."""
     client: Client
 
 
 @slotted
 class EndedPastCoordinator:
-    """A WriteTxnMarkers request of a client ended a producer's open transaction on some partitions,
-    bypassing the transaction's coordinator.
+    """A client's WriteTxnMarkers request has ended an open transaction on some partitions without
+    its coordinator.
 
-    Operators end hanging transactions by this request. The broker emits the event, because the
-    shard may not know the producer.
+    Operators end hanging transactions in this way. The broker emits the event, because the shard
+    may not know the producer.
     """
 
     transactional_id: str
-    """The transactional id of this producer; "" if the producer has none."""
+    """The transactional id of the producer, or "" if the producer has none."""
 
     producer_id: int
     producer_epoch: int
@@ -112,7 +109,7 @@ class EndedPastCoordinator:
     partitions: Partitions
     """The partitions in which the transaction was open."""
     since_ms: int
-    """Wall time of the producer's last record in these partitions, in Unix milliseconds."""
+    """The wall time of the last record by the producer in these partitions, in ms since 1970."""
     client: Client
 
 
@@ -122,8 +119,8 @@ class ShardLoaded:
 
     transactional_ids: int
     completing: int
-    """The number of transactional ids between Prepare and Complete. Their markers are sent again.
-    """
+    """The number of transactional ids between Prepare and Complete. Their markers are sent again
+    after the load."""
 
 
 Event = (

@@ -1,4 +1,4 @@
-"""InitProducerId: a producer registers with a transactional id."""
+"""Handles InitProducerId, with which a producer registers under a transactional id."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from transactions.values import EXHAUSTED_EPOCH, NO_EPOCH, NO_PRODUCER_ID, Trans
 def init_producer_id(step: Step, call: InitProducerId) -> InitReply:
     """Handles InitProducerId with a transactional id.
 
-    Checks, with their error codes: the timeout (50); the creation of a new id (14 if no reserved
-    producer id is left); PREPARE_* (51); the producer id in the call (90); the state; the epoch in
-    the call (90).
+    The checks are in this order: the timeout (error 50), the reserved producer ids if the
+    transactional id is new (14), a state PREPARE_* (51), the producer id (90), the state, and the
+    epoch (90).
     """
     config = step.state.config
     if not 0 < call.timeout_ms <= config.max_timeout_ms:
@@ -48,16 +48,16 @@ def init_producer_id(step: Step, call: InitProducerId) -> InitReply:
 
 
 def _names_owner(value: TransactionValue, call: InitProducerId) -> bool:
-    """Returns whether the call names no producer, or the producer that owns the id. The epoch is
-    checked later."""
+    """Returns True if the call names no producer id, or the producer id that owns the transactional
+    id. Does not check the epoch."""
     if call.producer_id == value.previous_producer_id and call.producer_epoch >= EXHAUSTED_EPOCH:
         return True
     return call.producer_id in (NO_PRODUCER_ID, value.producer_id)
 
 
 def _make(step: Step, call: InitProducerId) -> InitReply:
-    """Creates a transactional id with a new producer id and epoch 0, regardless of the producer in
-    the call."""
+    """Creates a transactional id with a new producer id and epoch 0. The producer id in the call is
+    ignored."""
     if not step.fits(call.transactional_id, ()):
         why = "the transactional id is too long for a record"
         return _refused(step, call, UNKNOWN_SERVER_ERROR, why)
@@ -78,8 +78,8 @@ def _make(step: Step, call: InitProducerId) -> InitReply:
 
 
 def _take_over(step: Step, call: InitProducerId, transaction: Transaction) -> InitReply:
-    """Raises the epoch of a transactional id without an open transaction; after the last epoch the
-    id gets a new producer id.
+    """Raises the epoch of a transactional id that has no open transaction. After the last epoch,
+    the id gets a new producer id.
 
     A client that sends the current epoch continues after an error (KIP-360). A client that sends
     the previous epoch did not receive the reply. A client that sends no epoch is another producer,
@@ -135,7 +135,8 @@ def _taken(
 
 
 def _fence(step: Step, call: InitProducerId, transaction: Transaction) -> InitReply:
-    """Aborts the open transaction; the client retries its InitProducerId."""
+    """Aborts the open transaction, which fences its producer. The client must retry its
+    InitProducerId."""
     itself = (call.producer_id, call.producer_epoch)
     if itself == (transaction.producer_id, transaction.producer_epoch):
         cause, detail = Cause.CLIENT, "the producer continues with InitProducerId after an error"

@@ -1,14 +1,16 @@
-"""The journal of transactions: a page for each transactional id, and the functions that apply
-events to this page.
+"""The journal of transactions. It has one page for each transactional id. The events about an id
+change the page of this id.
 
-`Journal.observe` accepts the events in order, each with its time; `Journal.wait` accepts the groups
-that wait for a transaction, which the core does not know. The journal keeps the last transactions
-of each id. It keeps notable transactions longer: transactions that did not end as their client
-wanted, were open for long, or blocked readers. All pages take about 32 MiB; the page without events
-for the longest time is dropped first.
+`Journal.observe` accepts the events in order, each with its time. `Journal.wait` accepts the groups
+that wait for a transaction, because the core does not know them.
+
+The journal keeps the last transactions of each id. It keeps a transaction longer if it is notable:
+if its client did not end it as intended, if it was open for long, or if it blocked readers. All
+pages together take about 32 MiB. When this limit is exceeded, the page with the oldest last event
+is dropped first.
 
 Notable transactions are written to disk, and open transactions after SAVED_OPEN_MS. Short
-transactions that end normally cause no writes.
+transactions that end normally are not written.
 """
 
 from __future__ import annotations
@@ -43,12 +45,12 @@ from transactions.journal_entries import (
 from transactions.states import State
 
 NOTABLE_KEPT = 32
-"""Maximum number of notable transactions kept per id."""
+"""Maximum number of notable transactions that are kept per transactional id."""
 RECENT_KEPT = 4
-"""Maximum number of other transactions kept per id."""
+"""Maximum number of transactions kept per transactional id that are not notable."""
 BYTES_KEPT = 32 << 20
 SAVED_OPEN_MS = 3_000
-"""The age in ms at which an open transaction is written to disk."""
+"""The time in ms after which an open transaction is written to disk."""
 HUNG = "an operator ended the hanging transaction with WriteTxnMarkers, bypassing the coordinator"
 _REFUSED_KEPT = 128
 _ID_BYTES = 900
@@ -69,36 +71,35 @@ _ENDS = {
 
 
 class IdJournal(Page):
-    """The page of one transactional id; its transactions are numbered from 1."""
+    """The page of one transactional id. Its transactions are numbered from 1."""
 
     __slots__ = ("_notable", "_open", "_recent", "ended", "open", "refused")
 
     def __init__(self, transactional_id: str, unsaved: Unsaved | None = None) -> None:
         super().__init__(transactional_id, unsaved, _ID_BYTES)
         self._recent: Ring[Story] = self.ring(RECENT_KEPT)
-        """The transactions that are not notable."""
+        """The last transactions that are not notable."""
         self._notable: Ring[Story] = self.ring(NOTABLE_KEPT)
         self.refused: Ring[Refusals] = self.ring(_REFUSED_KEPT)
         """Rejected calls, by error code."""
         self._open: Ring[Story] = self.ring(1)
         self.open: Story | None = None
-        """The open transaction, or None."""
         self.ended: Counter[tuple[Outcome, Cause | None]] = Counter()
-        """Number of transactions that ended since the broker's start, by outcome and cause."""
+        """Number of transactions that have ended since the broker's start, by outcome and cause."""
 
     def stories(self) -> list[Story]:
-        """Returns all kept transactions, the oldest first; the open transaction is the last one."""
+        """Returns all kept transactions, oldest first. An open transaction is the last one."""
         ended = sorted([*self._notable, *self._recent], key=lambda each: each.number)
         return [*ended, *self._open]
 
     @property
     def is_young(self) -> bool:
-        """Whether the open transaction has not been written to disk yet."""
+        """True if the open transaction has not yet been written to disk."""
         return self._unsaved is not None and self.name in self._unsaved.young
 
     def begin(self, story: Story) -> Story:
-        """Adds a transaction that has begun. If another transaction is still open, its outcome
-        becomes UNKNOWN."""
+        """Adds a new transaction. If the previous transaction is still open, its outcome becomes
+        UNKNOWN."""
         if self.open is not None:
             self.end(self.open, Outcome.UNKNOWN)
         story.number = self._open.number + 1
@@ -110,13 +111,14 @@ class IdJournal(Page):
         return story
 
     def changed(self, story: Story, size: int) -> None:
-        """Records that the open transaction has grown by ``size`` bytes, not counting its texts."""
+        """Records that the entry of the open transaction has grown by ``size`` bytes. ``size``
+        excludes the texts of the entry."""
         self._open.grow(story.number, size)
         if not self.is_young:
             self.save_story(story)
 
     def end(self, story: Story, outcome: Outcome, now: Now | None = None) -> None:
-        """Ends the open transaction; ``now`` is None if the journal did not receive an event of the
+        """Ends the open transaction. ``now`` is None if the journal received no event about the
         end."""
         if now is None:
             story.outcome = outcome
@@ -132,13 +134,13 @@ class IdJournal(Page):
         self._keep(story)
 
     def save_story(self, story: Story) -> None:
-        """Saves a transaction without waiting for SAVED_OPEN_MS."""
+        """Schedules the write of a transaction to disk without waiting for SAVED_OPEN_MS."""
         if self._unsaved is not None:
             self._unsaved.young.pop(self.name, None)
             self.save(story.number, story)
 
     def save_counts(self) -> None:
-        """Implements Page.save_counts; also saves an open transaction for which readers wait."""
+        """Implements Page.save_counts. Also saves an open transaction if readers wait for it."""
         if self.open is not None and self.open.waits:
             self.save_story(self.open)
         super().save_counts()
@@ -208,8 +210,8 @@ def _refused(page: IdJournal, event: TransactionRefused, now: Now) -> None:
 
 
 def _ended_past(page: IdJournal, event: EndedPastCoordinator, now: Now) -> None:
-    """Adds a hanging transaction that an operator ended; if the transaction is open in the journal,
-    records the operator's action there."""
+    """Records that an operator's markers ended a transaction without its coordinator. Adds the
+    transaction if the journal does not have it."""
     if not page.name:
         return  # its producer has no transactional id
     if page.open is not None:
@@ -228,7 +230,7 @@ def _begun(event: Transition | PartitionsAdded, now: Now) -> Story:
 
 
 def _unseen(event: Transition, now: Now) -> Story:
-    """Returns the entry of a transaction that was open before the broker's start and is not in the
+    """Returns an entry for a transaction that began before the broker's start and is not in the
     journal."""
     began_ms = now.wall_ms - max(0, event.open_ms)
     story = Story(0, event.producer_id, event.producer_epoch, BROKER, began_ms)
@@ -246,7 +248,7 @@ FOLDS: dict[type, Fold[IdJournal]] = {
 
 
 class Journal(Pages[IdJournal]):
-    """The journal pages of a broker's transactional ids."""
+    """The journal pages of all transactional ids of a broker."""
 
     form = FORM
     folds = FOLDS
@@ -255,9 +257,9 @@ class Journal(Pages[IdJournal]):
         super().__init__(IdJournal, bytes_kept, unsaved, attrgetter("transactional_id"))
 
     def wait(self, transactional_id: str, opened: Story, reader: Reader, now: Now) -> None:
-        """Records that a reader waits for the open transaction of an id.
+        """Records that a reader waits for the open transaction of a transactional id.
 
-        ``opened`` is this transaction in the core. It is added to the journal if the journal does
+        ``opened`` describes this transaction according to the core. It is added if the journal does
         not have it, because it began before the broker's start.
         """
         self.fold_observed()

@@ -1,6 +1,6 @@
 """Journal entries of a transactional id: its transactions and its rejected requests.
 
-Sizes are estimated bytes of an entry's objects and texts.
+The size of an entry is an estimate, in bytes, of its objects and texts.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from transactions.calls import BROKER, Client, Partitions
 from transactions.events import Cause, EndedPastCoordinator, TransactionRefused
 
 PARTITIONS_KEPT = 64
-"""Maximum number of partition names kept per transaction; further partitions are only counted."""
+"""Maximum number of partition names that are kept per transaction. Further partitions are only
+counted."""
 GROUPS_KEPT = 16
 WAITS_KEPT = 64
 LONG_MS = 10_000
-"""A transaction that was open for at least this many ms is notable, regardless of its outcome."""
+"""A transaction that was open for at least this time in ms is notable, regardless of its
+outcome."""
 _SEEN_WITHIN_MS = 30_000
-"""A reader that was last seen waiting at most this many ms before the end counts as waiting until
-the end."""
+"""A time in ms. If a reader was last seen waiting within this time before the end, it counts as
+waiting until the end."""
 STORY_BYTES = 1000
 PARTITION_BYTES = 120
 WAIT_BYTES = 600
@@ -35,7 +37,6 @@ _STORY = (
     "more_waits",
 )  # fmt: skip
 _REFUSALS = ("error_code", "count", "last_ms", "producer_id", "producer_epoch")
-"""The fields of `Refusals` that are numbers."""
 
 
 class Outcome(StrEnum):
@@ -48,22 +49,22 @@ class Outcome(StrEnum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
-    """The transaction ended, but the journal received no event of the end."""
+    """The transaction has ended, but the journal received no event about its end."""
 
     @property
     def is_over(self) -> bool:
-        """Returns whether the transaction has ended, so that it does not block readers."""
+        """Returns True if the transaction has ended, so that it no longer blocks readers."""
         return self not in (Outcome.OPEN, Outcome.COMMITTING, Outcome.ABORTING)
 
 
 class Reader(NamedTuple):
-    """A group that a transaction blocks in a partition, and the member that reads the partition."""
+    """A group that a transaction blocks in a partition, with the member that owns the partition."""
 
     group_id: str
     topic: str
     partition: int
     client_id: str
-    """The client id of the member; "" if no member owns the partition."""
+    """The client id of the member, or "" if no member owns the partition."""
     host: str
     since_ms: int
 
@@ -74,13 +75,12 @@ class Wait:
 
     reader: Reader
     seen_ms: int
-    """The wall time in ms at which the reader was last seen waiting; if ``over`` is true, the time
-    at which the reader could continue."""
+    """The wall time in ms at which the reader was last seen waiting. If ``over`` is True, this is
+    the time at which the reader could continue."""
     over: bool = False
 
     @classmethod
     def read(cls, row: list[Any]) -> Wait:
-        """Reads the entry from a row of a journal line."""
         group_id, topic, partition, client_id, host, since_ms, seen_ms, over = row
         reader = Reader(
             text_of(group_id),
@@ -93,52 +93,49 @@ class Wait:
         return cls(reader, number_of(seen_ms), bool(over))
 
     def text_bytes(self) -> int:
-        """Estimated bytes of the entry's texts."""
+        """Returns the estimated size in bytes of the entry's texts."""
         return long_bytes(*self.reader[:2], *self.reader[3:5])
 
 
 @slotted
 class Story:
-    """One transaction: its client, its partitions, its outcome, and the readers that
-    waited for it.
-    """
+    """One transaction: its client, its partitions, its outcome, and the readers that waited for
+    it."""
 
     number: int
-    """Number within the transactional id, from 1."""
+    """The number of the transaction within its transactional id, from 1."""
     producer_id: int
     producer_epoch: int
     client: Client
-    """The client that began the transaction."""
     began_ms: int
     began_mono_ms: int = 0
-    """The monotonic time in ms at which the transaction began; 0 if it began before the broker's
+    """The monotonic time in ms at which the transaction began, or 0 if it began before the broker's
     start."""
     partitions: list[tuple[str, int]] = field(default_factory=list)
     touched: int = 0
     """The number of partitions in the transaction."""
     groups: list[str] = field(default_factory=list)
-    """The groups whose offsets the transaction commits."""
+    """Groups for which the transaction commits offsets."""
     outcome: Outcome = Outcome.OPEN
     cause: Cause | None = None
-    """The cause of the transaction's end; None as long as the transaction is open."""
+    """The cause of the end, or None while the transaction is open."""
     detail: str = ""
-    """The cause of the end, in words."""
+    """The cause of the end as text."""
     ended_by: Client = BROKER
-    """The client that ended the transaction; both fields are "" for the broker itself."""
+    """The client that ended the transaction. Both fields are "" if the broker itself ended it."""
     prepared_ms: int = 0
-    """Wall time at which the commit or abort was decided; 0 before that."""
+    """The wall time in ms of the decision to commit or abort, or 0 before it."""
     ended_ms: int = 0
-    """Wall time at which the last marker was written; 0 before that."""
+    """The wall time in ms at which the last marker was written, or 0 before it."""
     past: str = ""
-    """The partitions, in words, in which an operator's marker ended the transaction while it was
-    open; otherwise ""."""
+    """The partitions, as text, in which an operator's marker ended the transaction while it was
+    open, or ""."""
     waits: dict[tuple[str, str, int], Wait] = field(default_factory=dict)
     more_waits: int = 0
     source: Source = Source.SEEN
 
     @classmethod
     def read(cls, fields: Fields) -> Story:
-        """Reads the entry from its journal line."""
         numbers: Fields = {name: number_of(fields[name]) for name in _STORY}
         partitions, cause = listed_of(fields["partitions"]), fields["cause"]
         return cls(
@@ -155,7 +152,6 @@ class Story:
         )
 
     def fields(self) -> Fields:
-        """Returns the fields of the entry's journal line."""
         return {
             "kind": "transaction",
             **{name: getattr(self, name) for name in _STORY},
@@ -171,13 +167,13 @@ class Story:
         }
 
     def copied(self) -> Story:
-        """Implements Entry.copied."""
         waits = {key: replace(each) for key, each in self.waits.items()}
         partitions, groups = list(self.partitions), list(self.groups)
         return replace(self, partitions=partitions, groups=groups, waits=waits)
 
     def touch(self, partitions: Partitions, group_id: str) -> None:
-        """Adds partitions, and the group whose offsets the transaction commits."""
+        """Adds partitions to the transaction, and the group for which the transaction commits
+        offsets."""
         for topic, ids in partitions:
             self.touched += len(ids)
             for partition in ids[: PARTITIONS_KEPT - len(self.partitions)]:
@@ -186,7 +182,6 @@ class Story:
             self.groups.append(kept_id(group_id))
 
     def wait(self, reader: Reader, now: Now) -> None:
-        """Records that a reader waits for the transaction."""
         key = reader.group_id, reader.topic, reader.partition
         known = self.waits.get(key)
         if known is not None:
@@ -213,7 +208,6 @@ class Story:
         self.past = kept_sentence(f"an operator{who if event.client.host else ''} {did}")
 
     def prepare(self, committed: bool, cause: Cause, detail: str, client: Client, now: Now) -> None:
-        """Records that the commit or abort is decided."""
         self.outcome = Outcome.COMMITTING if committed else Outcome.ABORTING
         self.cause = cause
         self.detail = kept_sentence(detail)
@@ -221,7 +215,7 @@ class Story:
         self.prepared_ms = now.wall_ms
 
     def end(self, outcome: Outcome, now: Now) -> None:
-        """Records that the last marker is written, so that readers continue."""
+        """Records that the last marker is written. The readers that were waiting can continue."""
         self.outcome = outcome
         self.ended_ms = now.wall_ms
         for each in self.waits.values():
@@ -231,17 +225,16 @@ class Story:
 
     @property
     def is_notable(self) -> bool:
-        """Returns whether the transaction is notable, so that the journal keeps it longer.
+        """Returns True if the journal must keep the transaction longer.
 
-        A transaction is notable if its client did not end it, if it was open for LONG_MS or blocked
-        a reader, or if an operator ended it in some partitions.
+        A transaction is notable in four cases: its client did not end it, it was open for LONG_MS,
+        it blocked a reader, or an operator ended it in some partitions.
         """
         if self.cause is not None and self.cause is not Cause.CLIENT:
             return True
         return bool(self.waits or self.past) or self.ended_ms - self.began_ms >= LONG_MS
 
     def size(self) -> int:
-        """Returns the estimated memory of the entry in bytes."""
         named = len(self.partitions) + len(self.groups)
         size = STORY_BYTES + PARTITION_BYTES * named + WAIT_BYTES * len(self.waits)
         size += long_bytes(self.detail, self.past, *self.client, *self.ended_by, *self.groups)
@@ -250,7 +243,7 @@ class Story:
 
 @dataclass(slots=True)
 class Refusals(Recurring):
-    """Calls with one transactional id that were rejected with one error code."""
+    """Calls for one transactional id that were rejected with the same error code."""
 
     error_code: int
     last_ms: int = 0
@@ -258,18 +251,15 @@ class Refusals(Recurring):
     producer_epoch: int = -1
     client: Client = BROKER
     detail: str = ""
-    """The detail of the last rejection."""
     source: Source = Source.SEEN
     """SEEN if at least one of the calls was rejected since the broker's start."""
 
     @property
     def key(self) -> int:
-        """Implements Recurring.key."""
         return self.error_code
 
     @classmethod
     def read(cls, fields: Fields) -> Refusals:
-        """Reads the entry from its journal line."""
         numbers: Fields = {name: number_of(fields[name]) for name in _REFUSALS}
         refused = cls(**numbers)
         refused.client, refused.detail = _client(fields["client"]), text_of(fields["detail"])
@@ -277,16 +267,13 @@ class Refusals(Recurring):
         return refused
 
     def fields(self) -> Fields:
-        """Returns the fields of the entry's journal line."""
         own = {name: getattr(self, name) for name in _REFUSALS}
         return {"kind": "refused", **own, "client": self.client, "detail": self.detail}
 
     def copied(self) -> Refusals:
-        """Implements Entry.copied."""
         return replace(self)
 
     def take(self, event: TransactionRefused, now: Now) -> None:
-        """Adds a rejected call."""
         self.count += 1
         self.last_ms = now.wall_ms
         self.producer_id, self.producer_epoch = event.producer_id, event.producer_epoch
@@ -295,35 +282,31 @@ class Refusals(Recurring):
         self.source = Source.SEEN
 
     def size(self) -> int:
-        """Returns the estimated memory of the entry in bytes."""
         return _REFUSED_BYTES + long_bytes(*self.client, self.detail)
 
 
 class Gone(NamedTuple):
-    """The transactional id was removed."""
+    """An entry that the transactional id was removed."""
 
     at_ms: int
 
     @classmethod
     def read(cls, fields: Fields) -> Gone:
-        """Reads the entry from its journal line."""
         return cls(number_of(fields["at_ms"]))
 
     def fields(self) -> Fields:
-        """Returns the fields of the entry's journal line."""
         return {"kind": "gone", "at_ms": self.at_ms}
 
     def copied(self) -> Gone:
-        """Implements Entry.copied."""
         return self
 
     def size(self) -> int:
-        """Returns 0, because the entry is not kept in memory."""
+        """Returns 0, because the entry is only written to disk and not kept in memory."""
         return 0
 
 
 Kept = Story | Refusals | Gone
-"""An entry that is written to the journal's file for the next start."""
+"""An entry that is written to the journal's file, from which the next start reads it."""
 
 
 def _client(pair: list[Any]) -> Client:

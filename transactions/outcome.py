@@ -1,9 +1,8 @@
-"""The results of the steps of a shard of transactional ids: records that must be appended, replies
-and events.
+"""The results of the steps of a shard of transactional ids: records to append, replies and events.
 
-Replies are values without versions; the broker encodes them, and replaces PRODUCER_FENCED (90) by
-INVALID_PRODUCER_EPOCH (47) for request versions without error 90. A reply that consists only of an
-error code is an int.
+Replies have no versions, because the broker encodes them. The broker replaces PRODUCER_FENCED (90)
+by INVALID_PRODUCER_EPOCH (47) in request versions without error 90. A reply that consists only of
+an error code is an int.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from transactions.values import TransactionRun
 
 
 class InitReply(NamedTuple):
-    """The reply to InitProducerId; producer id and epoch are -1 with an error."""
+    """The reply to InitProducerId. If it has an error, producer id and epoch are -1."""
 
     error_code: int
     producer_id: int = -1
@@ -26,8 +25,8 @@ class InitReply(NamedTuple):
 
 
 class EndReply(NamedTuple):
-    """The reply to EndTxn. Under TV2, producer id and epoch are those for the next transaction;
-    under TV1 or with an error, both are -1."""
+    """The reply to EndTxn. With TV2, it has the producer id and epoch for the next transaction.
+    With TV1 or an error, both are -1."""
 
     error_code: int
     producer_id: int = -1
@@ -35,7 +34,8 @@ class EndReply(NamedTuple):
 
 
 class DescribeReply(NamedTuple):
-    """The reply to one id of a DescribeTransactions, with the fields of the message."""
+    """The reply about one transactional id of a DescribeTransactions request, with the fields of
+    the response."""
 
     error_code: int
     transactional_id: str
@@ -56,7 +56,7 @@ class ListedTransaction(NamedTuple):
 
 
 class ListReply(NamedTuple):
-    """The reply to ListTransactions of one shard."""
+    """The reply of one shard to ListTransactions."""
 
     error_code: int
     transactions: Sequence[ListedTransaction] = ()
@@ -64,21 +64,22 @@ class ListReply(NamedTuple):
 
 @slotted(frozen=True)
 class SendMarkers:
-    """The markers to send. The ``marker_sender`` gets this value as a reply when the Prepare record
-    is stable.
+    """The markers that must be written to end a transaction.
 
-    A marker before its Prepare record would break atomicity. After each load the markers are sent
-    again. The sender answers with `MarkersWritten` or `MarkersRefused`. The broker adds the
+    The ``marker_sender`` receives this value as a reply when the Prepare record is stable, because
+    a marker before its Prepare record would break atomicity. After each load the shard sends it
+    again. The marker sender responds with `MarkersWritten` or `MarkersRefused`. The broker adds the
     coordinator epoch, which is the leader epoch of the shard's partition.
     """
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    """The epoch of the markers: with TV1 the transaction's epoch, with TV2 the next epoch."""
+    """The epoch of the markers. With TV1 it is the epoch of the transaction, with TV2 the next
+    epoch."""
     committed: bool
     rules: int
-    """TV1 or TV2: the transaction_version of WriteTxnMarkers; TV1 is sent as 0."""
+    """TV1 or TV2, for the field transaction_version of WriteTxnMarkers. TV1 is sent as 0."""
     partitions: Partitions
 
 
@@ -86,8 +87,8 @@ Reply = int | Sequence[int] | InitReply | EndReply | DescribeReply | ListReply |
 
 
 class Outcome(NamedTuple):
-    """The result of one step. The caller appends ``records``, releases ``replies`` when the records
-    are stable, and emits ``events``, in this order."""
+    """The result of one step. The caller appends ``records``, sends ``replies`` when the records
+    are stable, and then emits ``events``."""
 
     records: Sequence[TransactionRun] = ()
     replies: Sequence[tuple[Ticket, Reply]] = ()

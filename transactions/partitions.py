@@ -1,9 +1,9 @@
-"""The partitions of a transaction, in the order of Kafka's records.
+"""Sorts the partitions of a transaction as they are in Kafka's records.
 
-Kafka keeps the partitions in a Java ``HashSet`` and groups them by topic in a ``HashMap``, so that
-partitions and topics are ordered by slot. Within a slot, the partition that was added first is
-first, but the topic that was added last is first (``computeIfAbsent`` inserts it at the head). The
-number of slots follows from the number of partitions, or topics. Source: Kafka 4.3.1
+Kafka stores the partitions in a Java ``HashSet`` and groups them by topic in a ``HashMap``.
+Partitions and topics are therefore ordered by slot. Within a slot, the partition that was added
+first is first, but the topic that was added last is first, because ``computeIfAbsent`` inserts it
+at the head. The number of slots depends on the number of partitions or topics. Source: Kafka 4.3.1
 ``TransactionLog``.
 """
 
@@ -16,17 +16,17 @@ from protocol.java_hash import java_hash
 from transactions.calls import Partitions
 
 Ordered = tuple[tuple[str, tuple[int, ...]], ...]
-"""The partitions of a `TransactionValue`."""
+"""The type of the partitions in a `TransactionValue`."""
 
 _SLOTS_AT_LEAST = 16
 _FEW = 8
-"""Up to this number of new partitions are inserted one by one; a larger number is sorted together
+"""Up to this number, new partitions are inserted one by one. A larger number is sorted together
 with the old partitions."""
 
 
 def missing(there: Partitions, wanted: Partitions) -> dict[str, list[int]]:
-    """Returns the partitions of ``wanted`` that are not in ``there``, each once, in order of
-    occurrence."""
+    """Returns the partitions of ``wanted`` that are not in ``there``. Each partition occurs once,
+    in the order of ``wanted``."""
     known = {topic: set(ids) for topic, ids in there}
     added: dict[str, list[int]] = {}
     for topic, ids in wanted:
@@ -40,7 +40,7 @@ def missing(there: Partitions, wanted: Partitions) -> dict[str, list[int]]:
 
 def joined(there: Partitions, added: dict[str, list[int]]) -> Ordered:
     """Returns the partitions of ``there`` and ``added`` in Kafka's order. ``there`` must be in
-    Kafka's order and must not contain a partition of ``added``."""
+    Kafka's order and must contain no partition of ``added``."""
     count_before = sum(len(ids) for _, ids in there)
     count = count_before + sum(map(len, added.values()))
     slots = _slots(count)
@@ -72,11 +72,11 @@ _SlotOf = Callable[[int], int]
 def _topics_in_order(
     topics: dict[str, list[int]], hashes: dict[str, int], slots_of: dict[str, _SlotOf], older: int
 ) -> list[str]:
-    """Returns the topics in the order of Kafka's map; the first ``older`` topics were already in
-    the map.
+    """Returns the topics in the order of Kafka's ``HashMap``. The first ``older`` topics were
+    already in the map.
 
-    The map grows at the next lookup after an insertion. The map has therefore not grown for the
-    topic that was inserted last if this topic has a single partition.
+    The map grows only at the lookup that follows an insertion. It has therefore not yet grown for
+    the last inserted topic if this topic has a single partition.
     """
     last = max(topics, key=lambda topic: slots_of[topic](topics[topic][-1]))
     mask = _slots(len(topics) - (len(topics[last]) == 1)) - 1
@@ -90,7 +90,8 @@ def _topics_in_order(
 
 
 def _slots(entries: int) -> int:
-    """The number of slots of a table that grew entry by entry: a power of two, at most 3/4 full."""
+    """Returns the number of slots of a Java hash table that grew entry by entry. It is a power of
+    two, and the table is at most 3/4 full."""
     slots = _SLOTS_AT_LEAST
     while 4 * entries > 3 * slots:
         slots *= 2
@@ -98,7 +99,7 @@ def _slots(entries: int) -> int:
 
 
 def _partition_slot(topic_hash: int, slots: int) -> _SlotOf:
-    """Returns the function from a partition of this topic to the partition's slot, by Java's
+    """Returns a function that returns the slot of a partition of this topic, according to Java's
     ``TopicPartition.hashCode``."""
     of_topic, mask = 31 * 31 + topic_hash, slots - 1
 

@@ -1,8 +1,8 @@
-"""The reserved producer ids: the broker reserves blocks of ids, and the shards use the ids one by
-one.
+"""The producer ids that this broker has reserved in blocks. The shards take them one by one.
 
-All shards of a broker and the producers without a transactional id use the same reserved ids. The
-broker reads ``left``, and adds a block when the reservation of the block is stored.
+All shards of the broker and all producers without a transactional id use the same reserved ids. The
+broker reserves another block when few ids are left, and adds the block when its reservation is
+stored.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections import deque
 
 REFILL_BELOW = 100
-"""Another block is reserved when fewer ids than this are left: 90 % of Kafka's block of 1000 ids
-are then used."""
+"""Another block is reserved when fewer ids than this are left. With this value, 90 % of a block of
+1000 ids, the size in Kafka, have then been used."""
 
 
 class ProducerIds:
-    """Reserved producer ids in the order in which they were reserved; each id is used once."""
+    """Reserved producer ids, in the order of their reservation. Each id is used once."""
 
     __slots__ = ("_blocks", "left")
 
     def __init__(self) -> None:
         self._blocks: deque[range] = deque()
         self.left = 0
-        """The number of reserved ids that are left; below `REFILL_BELOW` another block is needed.
-        """
+        """The number of reserved ids that are not yet used. If it is below `REFILL_BELOW`, another
+        block is needed."""
 
     def add(self, block: range) -> None:
         """Adds a block that only this broker has reserved."""
@@ -31,8 +31,8 @@ class ProducerIds:
         self.left += len(block)
 
     def take(self) -> int | None:
-        """Removes and returns the next id; None if no id is left. Clients then get
-        COORDINATOR_LOAD_IN_PROGRESS (14)."""
+        """Removes and returns the next id, or returns None if no id is left. The client then
+        receives COORDINATOR_LOAD_IN_PROGRESS (14)."""
         while self._blocks:
             block = self._blocks.popleft()
             if block:

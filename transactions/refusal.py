@@ -1,8 +1,8 @@
-"""Replies that have only an error: to calls that a shard does not handle, and in place of replies
-whose records could not be written.
+"""Replies that contain only an error: for calls that a shard does not handle, and for calls whose
+records could not be written.
 
-A handler's reply is created before its records are written. If the write fails or takes too long,
-each reply that depends on the records is replaced by a reply of the same type that has only the
+A handler creates its reply before its records are written. If the write fails or takes too long,
+each reply that depends on the records is replaced by a reply of the same type that contains only an
 error.
 """
 
@@ -35,7 +35,7 @@ from transactions.outcome import (
 
 
 def refusal(call: Call, error_code: int) -> Reply:
-    """Returns a reply to the call that has only an error."""
+    """Returns a reply to ``call`` that contains only ``error_code``."""
     match call:
         case InitProducerId():
             return InitReply(error_code)
@@ -52,15 +52,15 @@ def refusal(call: Call, error_code: int) -> Reply:
 
 
 def loading_error(call: Call) -> int:  # noqa: ARG001
-    """Returns the error of every call that arrives during the load of the shard."""
+    """Returns the error code for any call that arrives while the shard is loaded."""
     return COORDINATOR_LOAD_IN_PROGRESS
 
 
 def failed(reply: Reply, error_code: int) -> Reply:
-    """Returns a reply of the same type as ``reply`` that has only ``error_code``.
+    """Returns a reply of the same type as ``reply`` that contains only ``error_code``.
 
-    `SendMarkers` becomes the error code alone: markers whose Prepare record is not in the log must
-    not be sent.
+    A `SendMarkers` becomes the bare error code, because markers without a Prepare record in the log
+    must not be sent.
     """
     if isinstance(reply, int | SendMarkers):
         return error_code
@@ -76,18 +76,19 @@ def failed(reply: Reply, error_code: int) -> Reply:
 
 
 def write_failed(reply: Reply) -> Reply:
-    """Returns the reply to a call whose records could not be appended. Its error is
-    NOT_COORDINATOR, to which Kafka maps KAFKA_STORAGE_ERROR.
+    """Returns the reply to a call whose records could not be appended.
 
-    Source: Kafka 4.3 ``TransactionStateManager``, the mapping of append errors.
+    Its error is NOT_COORDINATOR, to which Kafka maps KAFKA_STORAGE_ERROR. Source: Kafka 4.3
+    ``TransactionStateManager``, the mapping of append errors.
     """
     return failed(reply, NOT_COORDINATOR)
 
 
 def timed_out(reply: Reply) -> Reply:
-    """Returns the reply to a call whose records are not stable in time; its error is
+    """Returns the reply to a call whose records are not stable in time. Its error is
     COORDINATOR_NOT_AVAILABLE, as in Kafka.
 
-    `SendMarkers` does not time out: the Prepare record is in the log, and will become stable.
+    A `SendMarkers` does not time out, because the Prepare record is in the log and will become
+    stable.
     """
     return failed(reply, COORDINATOR_NOT_AVAILABLE)

@@ -2,13 +2,12 @@
 of the core.
 
 The caller makes one call at a time, and ``now.mono_ms`` never decreases. The caller passes every
-run of an outcome to ``replay`` immediately, in order and with the run's log offset, so that the
-next call sees the run. The replies of the outcome are created before the replay; the caller
-releases each reply, also to the marker sender, when the records before it are stable. Before
-``loaded`` the caller may call only ``replay``, and then ``wake``. After ``unload`` the shard is
-discarded.
+run of an outcome to ``replay`` immediately, in order and with the log offset of the run, so that
+the next call sees the run. The replies of an outcome are created before the replay. The caller
+sends a reply, or passes markers to the marker sender, when all records before it are stable.
 
-Calls are never parked: each call is answered in its outcome.
+Before ``loaded`` the caller may call only ``replay``, and afterwards ``wake``. After ``unload`` the
+shard must not be used. Calls are never parked: each call is answered in its outcome.
 """
 
 from __future__ import annotations
@@ -67,20 +66,20 @@ class TransactionShard:
     def __init__(self, config: TransactionConfig) -> None:
         self._state = ShardState(config)
         self._live = False
-        """True after ``loaded``; from then on only legal transitions are allowed."""
+        """True after ``loaded``. From then on, replayed records must be legal state transitions."""
         self._waking: Iterator[Transaction] | None = None
-        """The open transactions that ``wake`` has not visited yet; None before the first call of
+        """The open transactions that ``wake`` has not yet visited, or None before the first call of
         ``wake``."""
         self._woken: list[SendMarkers] = []
-        """The transactions between Prepare and Complete that ``wake`` has found."""
+        """The markers of the transactions between Prepare and Complete that ``wake`` has
+        visited."""
         self._sweeps = Sweeps(self._state, Now(0, 0))
         self.view = TransactionView(self._state)
-        """The read-only view of this shard."""
 
     # ------------------------------------------------------------------------------------- calls
 
     def handle(self, call: Call, now: Now) -> Outcome:
-        """Handles one decoded request; its ticket is answered in the returned outcome."""
+        """Handles one call. The returned outcome contains the reply under the call's ticket."""
         client = call.client if isinstance(call, _HAS_CLIENT) else BROKER
         step = Step(self._state, now, client)
         reply = _HANDLERS[type(call)](step, call)
@@ -88,12 +87,11 @@ class TransactionShard:
 
     @property
     def connections(self) -> Collection[Hashable]:
-        """Returns an empty collection: calls are never parked, so closed connections have no
-        effect."""
+        """Returns an empty collection, because no call is ever parked."""
         return ()
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:  # noqa: ARG002
-        """Does nothing, because calls are never parked."""
+        """Does nothing, because no call is ever parked."""
         return NOTHING
 
     def configure(self, config: TransactionConfig) -> None:
@@ -101,18 +99,18 @@ class TransactionShard:
         self._state.config = config
 
     def expire(self, now: Now, budget: int) -> Outcome:
-        """Does the due work for about ``budget`` ids: timeouts first, then the expiry of unused
-        ids.
+        """Does due work for about ``budget`` transactional ids: timeouts first, then the expiry of
+        unused ids.
 
-        As long as more work is due, ``next_deadline`` is not later than now.
+        If more work is due, ``next_deadline`` is not later than ``now``.
         """
         step = Step(self._state, now)
         self._sweeps.work(step, max(budget, 1))
         return step.outcome()
 
     def next_deadline(self) -> int | None:
-        """Returns the next time at which ``expire`` has work, in monotonic milliseconds; None if it
-        never has."""
+        """Returns the monotonic time in ms at which ``expire`` next has work, or None if no work is
+        scheduled."""
         state, sweeps = self._state, self._sweeps
         if not len(state.timeouts):
             return sweeps.expire_at_ms if len(state.expiries) else None
@@ -121,16 +119,16 @@ class TransactionShard:
         return min(sweeps.abort_at_ms, sweeps.expire_at_ms)
 
     def unload(self, error_code: int) -> Outcome:  # noqa: ARG002
-        """Unloads the partition. Calls are never parked, so the outcome has no replies."""
+        """Unloads the partition. The outcome has no replies, because no call is ever parked."""
         return NOTHING
 
     # --------------------------------------------------------------------------------------- log
 
     def replay(self, run: TransactionRun, base_offset: int) -> None:  # noqa: ARG002
-        """Applies a record that is in the log at ``base_offset``, live and at load.
+        """Applies a record that is in the log at ``base_offset``.
 
-        Only this method changes a transactional id, so that a loaded shard equals the shard that
-        wrote the log.
+        Only this method changes a transactional id, after a call as well as during a load. A loaded
+        shard therefore equals the shard that wrote the log.
         """
         state, live = self._state, self._live
         transactional_id = run.transactional_id
@@ -148,14 +146,13 @@ class TransactionShard:
         state.watch(transaction)
 
     def restore(self, *part: object) -> None:  # noqa: ARG002
-        """Must not be called: transactional ids have no snapshot, and their whole
-        log is replayed.
-        """
+        """Must not be called. Transactional ids have no snapshot, and their whole log is
+        replayed."""
         raise AssertionError("the state of transactional ids has no snapshot")
 
     def wake(self, now: Now, budget: int) -> int:  # noqa: ARG002
-        """Does a part of the work of ``loaded``, for at most ``budget`` transactions; returns the
-        number of transactions, 0 if all are done."""
+        """Prepares ``loaded``: collects the markers of at most ``budget`` open transactions.
+        Returns the number of visited transactions, or 0 if all are visited."""
         if self._waking is None:
             self._waking = iter(list(self._state.open.values()))
         awake = 0
@@ -166,8 +163,8 @@ class TransactionShard:
         return awake
 
     def loaded(self, now: Now) -> Outcome:
-        """Finishes the load after the replay: begins to accept calls, and sends the markers of each
-        PREPARE_* again."""
+        """Ends the load after the replay. From now on the shard accepts calls. The outcome sends
+        the markers of each transaction in PREPARE_* again."""
         while self.wake(now, _WOKEN_AT_ONCE):
             pass
         self._live = True

@@ -1,4 +1,4 @@
-"""One step of a shard: the shard's state, and the outcome of the step so far."""
+"""One step of a shard: the state of the shard, and the outcome that the step has built so far."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNKNOWN_ID = "the transactional id is unknown, or has expired"
 
 
 class ShardState:
-    """The state of a shard; only `TransactionShard.replay` changes it."""
+    """The state of a shard of transactional ids. Only `TransactionShard.replay` changes it."""
 
     __slots__ = ("config", "expiries", "open", "timeouts", "transactions")
 
@@ -38,14 +38,16 @@ class ShardState:
         self.config = config
         self.transactions: dict[str, Transaction] = {}
         self.open: dict[str, Transaction] = {}
-        """The transactions in ONGOING and PREPARE_*, in the order in which they began."""
+        """Transactions in ONGOING and PREPARE_*, in the order in which they began."""
         self.timeouts: Deadlines[Timeout] = Deadlines()
-        """The timers of the ONGOING transactions, due at the wall time at which each is aborted."""
+        """Timers of the transactions in ONGOING. Each is due at the wall time of the transaction's
+        timeout."""
         self.expiries: Deadlines[Transaction] = Deadlines()
-        """The ids without an open transaction, due at the wall time of their last use."""
+        """Transactional ids without an open transaction, sorted by the wall time of their last
+        use."""
 
     def watch(self, transaction: Transaction) -> None:
-        """Sets the deadlines of a transactional id according to its state."""
+        """Sets the timers of a transactional id according to its state."""
         value = transaction.value
         match value.state:
             case State.ONGOING:
@@ -70,14 +72,13 @@ class ShardState:
 
     @property
     def server_rules(self) -> int:
-        """Returns the protocol (TV1 or TV2) for transactions that the coordinator itself ends."""
+        """Returns the protocol (TV1 or TV2) of transactions that the coordinator itself ends."""
         return TV2 if self.config.transaction_version >= TV2 else TV1
 
 
 class Step:
-    """One step: handlers read ``state`` and ``now``, add records, events and markers, and return a
-    reply.
-    """
+    """One step of a shard. Handlers read ``state`` and ``now``, add records, events and markers,
+    and return a reply."""
 
     __slots__ = ("client", "events", "markers", "now", "records", "state")
 
@@ -85,14 +86,15 @@ class Step:
         self.state = state
         self.now = now
         self.client = client
-        """The client that sent the call; the broker itself for a step without a call."""
+        """The sender of the call, or the broker itself for a step without a call."""
         self.records: list[TransactionRun] = []
         self.events: list[Event] = []
         self.markers: list[SendMarkers] = []
-        """The markers for the marker sender; in the outcome they follow all replies."""
+        """Markers for the marker sender. In the outcome they follow all replies."""
 
     def outcome(self, *replies: tuple[Ticket, Reply]) -> Outcome:
-        """The outcome of the step, with these replies followed by the markers."""
+        """Returns the outcome of the step: its records and events, and ``replies`` followed by the
+        markers."""
         sender = self.state.config.marker_sender
         markers = [(sender, each) for each in self.markers]
         return Outcome(self.records, [*replies, *markers], self.events)
@@ -103,12 +105,15 @@ class Step:
         return self.state.config.max_record_bytes - HEADER_BYTES
 
     def fits(self, transactional_id: str, partitions: Partitions) -> bool:
-        """Whether every record of a transaction with these partitions fits in a batch."""
+        """Returns True if each record of a transaction with these partitions fits into a batch."""
         return run_bytes_at_most(transactional_id, partitions) <= self.room
 
     def next(self, old: TransactionValue, state: State, **changes: Any) -> TransactionValue:
-        """Returns the value of the next record. Its previous producer id is the producer id of
-        ``old``, even if the producer id does not change, as in Kafka."""
+        """Returns the value of the next record of a transactional id.
+
+        As in Kafka, its previous producer id is the producer id of ``old``, even if the producer id
+        stays the same.
+        """
         return old._replace(
             state=state,
             last_update_ms=self.now.wall_ms,
@@ -119,8 +124,7 @@ class Step:
     def write(
         self, transactional_id: str, value: TransactionValue | None, last_epoch: int = NO_EPOCH
     ) -> None:
-        """Adds a record with the new value of a transactional id; a ``value`` of None is a
-        tombstone."""
+        """Adds a record of a transactional id. If ``value`` is None, the record is a tombstone."""
         version = 1 if self.state.config.transaction_version else 0
         run = TransactionRun(transactional_id, value, version, last_epoch, self.client)
         self.records.append(run)
@@ -133,7 +137,7 @@ class Step:
         cause: Cause,
         detail: str,
     ) -> None:
-        """Emits a transition; for PREPARE_*, also adds the markers to send."""
+        """Emits a `Transition`. If the new state is PREPARE_*, also adds the markers to send."""
         touched = new.partitions or (() if old is None else old.partitions)
         completes = old is not None and old.state in PREPARED
         begun = new.state is not State.EMPTY and new.start_ms >= 0
@@ -163,8 +167,8 @@ class Step:
         producer_id: int,
         producer_epoch: int,
     ) -> int:
-        """Emits an event for a call that was rejected with an error that ends the producer or its
-        transaction; returns the error code."""
+        """Emits a `TransactionRefused` for a call whose error ends the producer or its transaction.
+        Returns the error code."""
         self.events.append(
             TransactionRefused(
                 transactional_id, error_code, detail, producer_id, producer_epoch, self.client
@@ -174,12 +178,13 @@ class Step:
 
 
 def caller(call: InitProducerId | AddPartitions | EndTransaction) -> str:
-    """Returns a text that names the caller, for the details of rejected calls."""
+    """Returns text that names the producer id and epoch in a call, for the details of rejected
+    calls."""
     return f"producer {call.producer_id} at epoch {call.producer_epoch}"
 
 
 def owner(value: TransactionValue) -> str:
-    """Returns a text that names the owner of a transactional id, for the details of rejected
+    """Returns text that names the owner of a transactional id, for the details of rejected
     calls."""
     return (
         f"the transactional id belongs to producer {value.producer_id} at epoch"
@@ -188,7 +193,7 @@ def owner(value: TransactionValue) -> str:
 
 
 def markers_of(transactional_id: str, value: TransactionValue) -> SendMarkers:
-    """Returns the markers that a Prepare record requires."""
+    """Returns the markers that must be sent for a Prepare record."""
     return SendMarkers(
         transactional_id,
         value.producer_id,

@@ -1,7 +1,8 @@
-"""Work that no client requests: aborts transactions after their timeout, and removes unused ids.
+"""Work that no client requests: transactions are aborted after their timeout, and unused
+transactional ids are removed.
 
-The monotonic clock schedules the checks. The wall times in the records determine what is due, so
-time during which the broker was down counts.
+The monotonic clock schedules the checks. Whether an id is due depends on the wall times in the
+records, so the time in which the broker was down counts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from transactions.step import ShardState, Step
 
 
 class Sweeps:
-    """The times of a shard's next checks, in monotonic milliseconds."""
+    """The times of a shard's next two checks, in monotonic milliseconds."""
 
     __slots__ = ("abort_at_ms", "expire_at_ms")
 
@@ -24,7 +25,7 @@ class Sweeps:
         self.expire_at_ms = now.mono_ms + state.config.expire_interval_ms
 
     def work(self, step: Step, budget: int) -> None:
-        """Does the due work for at most ``budget`` ids. Work above the budget remains due."""
+        """Does due work for at most ``budget`` transactional ids. Further work stays due."""
         config = step.state.config
         if self.abort_at_ms <= step.now.mono_ms:
             budget -= _abort(step, budget)
@@ -36,8 +37,8 @@ class Sweeps:
 
 
 def _abort(step: Step, budget: int) -> int:
-    """Aborts transactions whose timeout has passed. Checks at most ``budget`` timers; returns the
-    number of checked timers."""
+    """Aborts transactions whose timeout has passed. Checks at most ``budget`` timers, and returns
+    the number of checked timers."""
     timeouts, now_ms = step.state.timeouts, step.now.wall_ms
     looked_at = 0
     while looked_at < budget:
@@ -60,8 +61,11 @@ def _abort(step: Step, budget: int) -> int:
 
 
 def _expire(step: Step, budget: int) -> bool:
-    """Removes ids that were unused for transactional.id.expiration.ms, as many as ``budget`` and
-    one batch allow. Returns True if no id remains due."""
+    """Removes ids that were unused for transactional.id.expiration.ms.
+
+    Removes at most ``budget`` ids, and only as many as fit into one batch. Returns True if no id
+    remains due.
+    """
     state = step.state
     cutoff_ms = step.now.wall_ms - state.config.expiration_ms
     room = step.room

@@ -1,8 +1,8 @@
-"""The reply to each request in each state, as tables.
+"""Tables of the reply to each request in each state of a transactional id.
 
-A handler reads its table after its own checks, which the handler's docstring lists in order: an
-unknown id, another producer, another epoch. A number in a table is the error code; an `Act` is the
-action.
+A handler first checks the transactional id, the producer id and the epoch, in the order that its
+docstring states. It then reads its table. A number in a table is the error code, and an `Act` is
+the action.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from transactions.states import State
 
 
 class Act(Enum):
-    """The action of a handler for a request."""
+    """An action of a handler."""
 
     CHECK = auto()
-    """Check the owner, then the request itself."""
+    """Check the owner first, and then the content of the request."""
     BEGIN = auto()
     """Write ONGOING with the partitions of the request."""
     EXTEND = auto()
-    """Write ONGOING with the new partitions added; if no partition is new, write no record."""
+    """Write ONGOING with the new partitions. Write no record if no partition is new."""
     PREPARE = auto()
-    """Write PREPARE_COMMIT or PREPARE_ABORT; reply, then send the markers."""
+    """Write PREPARE_COMMIT or PREPARE_ABORT, reply, and then send the markers."""
     REPEAT = auto()
-    """Repeat the lost reply of a request that was already handled."""
+    """Return the reply of an earlier identical request, whose reply was lost."""
     COMPLETE = auto()
     """Write COMPLETE_COMMIT or COMPLETE_ABORT."""
     TAKE_OVER = auto()
     """Write EMPTY with the next epoch or another producer id."""
     FENCE = auto()
-    """Write PREPARE_ABORT with the next epoch; the client retries."""
+    """Write PREPARE_ABORT with the next epoch. The client must retry."""
     IGNORE = auto()
-    """Do nothing, because the call is too late."""
+    """Do nothing, because the markers are not awaited any more."""
 
 
 Cell = Act | int
@@ -54,8 +54,8 @@ INIT_PRODUCER_ID: dict[State, Cell] = {
     State.COMPLETE_ABORT: Act.TAKE_OVER,
     State.DEAD: INVALID_PRODUCER_ID_MAPPING,
 }
-"""The reply to InitProducerId in each state. PREPARE_* is checked before the producer in the
-request."""
+"""The action or error for InitProducerId in each state. The handler checks for PREPARE_* before it
+checks the producer in the request."""
 
 ADD_PARTITIONS: dict[State, Cell] = {
     State.EMPTY: Act.BEGIN,
@@ -66,8 +66,11 @@ ADD_PARTITIONS: dict[State, Cell] = {
     State.COMPLETE_ABORT: Act.BEGIN,
     State.DEAD: INVALID_PRODUCER_ID_MAPPING,
 }
-"""The reply in each state to AddPartitionsToTxn, AddOffsetsToTxn, and the partitions that the
-broker adds for a TV2 client. PREPARE_* is checked before the owner (KAFKA-18660)."""
+"""The action or error in each state for AddPartitionsToTxn, AddOffsetsToTxn, and partitions that
+the broker adds for a TV2 client.
+
+The handler checks for PREPARE_* before it checks the owner (KAFKA-18660).
+"""
 
 VERIFY_PARTITIONS: dict[State, Cell] = {
     State.EMPTY: Act.CHECK,
@@ -78,7 +81,7 @@ VERIFY_PARTITIONS: dict[State, Cell] = {
     State.COMPLETE_ABORT: Act.CHECK,
     State.DEAD: INVALID_PRODUCER_ID_MAPPING,
 }
-"""The reply to VerifyPartitions in each state, after the checks of the owner."""
+"""The action or error for VerifyPartitions in each state, after the checks of the owner."""
 
 END_TV1: dict[State, tuple[Cell, Cell]] = {
     State.EMPTY: (INVALID_TXN_STATE, INVALID_TXN_STATE),
@@ -89,8 +92,8 @@ END_TV1: dict[State, tuple[Cell, Cell]] = {
     State.COMPLETE_ABORT: (INVALID_TXN_STATE, NONE),
     State.DEAD: (INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_ID_MAPPING),
 }
-"""The replies to EndTxn up to v4 in each state, as (COMMIT, ABORT), after the checks of the owner.
-"""
+"""The actions or errors for COMMIT and ABORT in EndTxn up to v4, in each state, after the checks of
+the owner."""
 
 _END_TV2_NOW: dict[State, tuple[Cell, Cell]] = {
     State.EMPTY: (INVALID_TXN_STATE, Act.PREPARE),
@@ -111,14 +114,16 @@ _END_TV2_AGAIN: dict[State, tuple[Cell, Cell]] = {
     State.DEAD: (INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_ID_MAPPING),
 }
 END_TV2 = {False: _END_TV2_NOW, True: _END_TV2_AGAIN}
-"""The replies to EndTxn from v5 on in each state, as (COMMIT, ABORT); the key is True for a
-repeated call. A repeated call has the previous epoch, or the previous producer id and epoch if the
-epochs were exhausted.
+"""The actions or errors for COMMIT and ABORT in EndTxn from v5 on, in each state. The key is True
+for a repeated call.
 
-PREPARE_* is checked before the owner (KAFKA-18464). ABORT without a transaction is accepted,
-because a client whose produce failed can't know whether a transaction was begun. A repeated COMMIT
-after an abort gets PRODUCER_FENCED, because only a timeout leads to this case (KAFKA-20785; Kafka
-4.3.1 replies INVALID_TXN_STATE, which ends a Streams application).
+A repeated call has the previous epoch, or the previous producer id and epoch if the epochs were
+exhausted. The handler checks for PREPARE_* before it checks the owner (KAFKA-18464).
+
+ABORT without a transaction is accepted, because a client whose produce failed cannot know whether a
+transaction was begun. A repeated COMMIT after an abort returns PRODUCER_FENCED, because only a
+timeout leads to this case (KAFKA-20785). Kafka 4.3.1 returns INVALID_TXN_STATE, which ends a
+Streams application.
 """
 
 MARKERS: dict[State, Act] = {
@@ -142,5 +147,5 @@ DESCRIBE: dict[State, int] = {
     State.COMPLETE_ABORT: NONE,
     State.DEAD: TRANSACTIONAL_ID_NOT_FOUND,
 }
-"""The reply to DescribeTransactions in each state. ListTransactions lists the ids whose state has
-NONE."""
+"""The error code of DescribeTransactions in each state. ListTransactions lists transactional ids
+whose state has NONE."""

@@ -1,4 +1,4 @@
-"""A transactional id: the state in its records, and the state that exists only in memory."""
+"""A transactional id: the state that its records contain, and further state in memory."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from transactions.values import NO_EPOCH, TransactionRun, TransactionValue
 
 
 class Timeout(Timer):
-    """The timer that aborts a transaction after its timeout, counted from the start time in its
-    record."""
+    """The timer that aborts a transaction. It is due when the timeout has passed since the start
+    time in the record."""
 
     __slots__ = ("transaction",)
 
@@ -20,10 +20,10 @@ class Timeout(Timer):
 
 
 class Transaction(Timer):
-    """One transactional id; only `transition_to` changes it.
+    """One transactional id. Only `transition_to` changes it.
 
-    The object is also the timer of the id's expiry: without an open transaction, ``due_ms`` is the
-    wall time of the last use.
+    The object is also the timer for the expiry of the id. Without an open transaction, ``due_ms``
+    is the wall time of the last use.
     """
 
     __slots__ = ("client", "last_epoch", "prepared_ms", "timeout", "transactional_id", "value")
@@ -34,22 +34,24 @@ class Transaction(Timer):
         self.value = value
         """The value of the last record."""
         self.last_epoch = NO_EPOCH
-        """The previous epoch, with which the owner may retry if the owner did not receive the
-        reply. Records do not contain the previous epoch, so a load resets it, as in Kafka 4.3.1."""
+        """The previous epoch. The owner may retry with this epoch if it did not receive the reply.
+
+        Records do not contain this epoch. A load therefore resets it, as in Kafka 4.3.1.
+        """
         self.client: Client = BROKER
-        """The sender of the last call that changed the state; changes by the broker itself do not
+        """The sender of the last call that changed the state. Changes by the broker itself do not
         set this field."""
         self.prepared_ms = -1
-        """Wall time in ms of the last PREPARE_* since the load; -1 in ONGOING, and before the first
-        PREPARE_*."""
+        """The wall time in ms at which the transaction entered PREPARE_*, or -1 if this was before
+        the load or has not happened."""
         self.timeout: Timeout | None = None
-        """The timer of the timeout; created with the first transaction of the id."""
+        """The timer of the transaction timeout. It is created for the first transaction of the
+        id."""
 
     def transition_to(self, run: TransactionRun, *, live: bool = True) -> None:
-        """Applies a record.
+        """Applies a record. If ``live``, the transition must be legal.
 
-        With ``live`` the transition must be legal. A load may skip states, because the log is
-        compacted.
+        During a load, states may be missing, because the log is compacted.
         """
         value = run.value
         state = State.DEAD if value is None else value.state
@@ -69,22 +71,20 @@ class Transaction(Timer):
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction has begun and is not complete."""
+        """True if a transaction has begun and is not complete."""
         return self.value.state in OPEN
 
     @property
     def state(self) -> State:
-        """The state in the last record."""
         return self.value.state
 
     @property
     def producer_id(self) -> int:
-        """The current producer id."""
         return self.value.producer_id
 
     @property
     def producer_epoch(self) -> int:
-        """The current producer epoch; in PREPARE_*, the epoch of the markers."""
+        """The current producer epoch. In PREPARE_* this is the epoch of the markers."""
         return self.value.producer_epoch
 
     @property
@@ -94,34 +94,30 @@ class Transaction(Timer):
 
     @property
     def partitions(self) -> Partitions:
-        """The partitions of the transaction."""
         return self.value.partitions
 
     @property
     def start_ms(self) -> int:
-        """Wall time of the first partition of the transaction or, after its end, of the last
-        transaction.
-        """
+        """The wall time in ms at which the first partition was added to the open transaction, or to
+        the last transaction if none is open."""
         return self.value.start_ms
 
     @property
     def last_update_ms(self) -> int:
-        """Wall time of the last record."""
         return self.value.last_update_ms
 
     @property
     def previous_producer_id(self) -> int:
-        """The producer id in the previous record."""
         return self.value.previous_producer_id
 
     @property
     def next_producer_id(self) -> int:
-        """Returns the producer id with which the producer continues after this transaction; -1 for
-        the current producer id."""
+        """Returns the producer id with which the producer must continue after this transaction, or
+        -1 if it keeps its producer id."""
         return self.value.next_producer_id
 
     @property
     def client_rules(self) -> int:
-        """Returns the transaction.version of the last client that added partitions or ended a
+        """Returns the transaction.version of the client that last added partitions or ended a
         transaction."""
         return self.value.client_rules

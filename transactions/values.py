@@ -1,4 +1,4 @@
-"""The log's records of transactional ids: a value, and the run that contains it."""
+"""The records of transactional ids in the log: the value, and the run that contains it."""
 
 from __future__ import annotations
 
@@ -11,52 +11,57 @@ from transactions.states import State
 
 NO_PRODUCER_ID = -1
 NO_TIMEOUT_MS = (1 << 31) - 1
-"""The timeout value of a two-phase transaction (KIP-939), which never times out."""
+"""The timeout value of a two-phase transaction (KIP-939). Such a transaction never times out."""
 NO_EPOCH = -1
 EXHAUSTED_EPOCH = PRODUCER_EPOCH_MAX - 1
 """The last epoch that a client receives."""
 
 
 class TransactionValue(NamedTuple):
-    """A TransactionLogValue of version 0 or 1; fields that version 0 lacks have their defaults."""
+    """A TransactionLogValue of version 0 or 1. Fields that do not exist in version 0 have their
+    defaults."""
 
     producer_id: int
     producer_epoch: int
     timeout_ms: int
     state: State
     partitions: Partitions
-    """The partitions of the transaction; () in EMPTY and COMPLETE_*. In EMPTY the field in the log
-    is null."""
+    """The partitions of the transaction. In EMPTY and COMPLETE_* they are (). In the log, the field
+    is null in EMPTY."""
     last_update_ms: int
-    """Wall time of the last record."""
+    """The wall time in ms of the record."""
     start_ms: int
-    """Wall time of the first partition; -1 outside of a transaction."""
+    """The wall time in ms at which the first partition was added, or -1 without a transaction."""
     previous_producer_id: int = NO_PRODUCER_ID
-    """The producer id in the previous record (v1, tag 0). It identifies a producer that retries
-    after the epochs of its producer id were exhausted (KIP-890)."""
+    """The producer id in the previous record (v1, tag 0).
+
+    It identifies a producer that retries after the epochs of its producer id were exhausted
+    (KIP-890).
+    """
     next_producer_id: int = NO_PRODUCER_ID
-    """The producer id with which the producer continues after this transaction (v1, tag 1)."""
+    """The producer id with which the producer must continue after this transaction (v1, tag 1)."""
     client_rules: int = 0
-    """ClientTransactionVersion (v1, tag 2): 2, or 0 if it is below TV2 or unknown."""
+    """ClientTransactionVersion (v1, tag 2). It is 2 for TV2, and 0 for a lower or unknown
+    version."""
     next_producer_epoch: int = NO_EPOCH
-    """The epoch for the prepared transactions of KIP-939 (v1, tag 3); Kafka 4.3.1 omits it."""
+    """The epoch for prepared transactions of KIP-939 (v1, tag 3). Kafka 4.3.1 does not write it."""
 
 
 @dataclass(slots=True)
 class TransactionRun:
-    """One record of ``__transaction_state``; a ``value`` of None is a tombstone.
+    """One record of ``__transaction_state``. If ``value`` is None, the record is a tombstone.
 
-    The fields from ``last_epoch`` on exist only in memory; records do not contain them.
+    The fields from ``last_epoch`` on exist only in memory.
     """
 
     transactional_id: str
     value: TransactionValue | None
     version: int = 1
-    """The version of the value: 1 if transaction.version is 1 or higher."""
+    """The version of the value. It is 1 if transaction.version is 1 or higher."""
     last_epoch: int = field(default=NO_EPOCH, compare=False)
-    """The `Transaction.last_epoch` that the record sets."""
+    """The new value of `Transaction.last_epoch`."""
     client: Client = field(default=BROKER, compare=False)
-    """The sender of the call."""
+    """The client whose call caused the record."""
 
     def __len__(self) -> int:
         return 1

@@ -1,4 +1,5 @@
-"""Read access to a shard: `TransactionView`, DescribeTransactions and ListTransactions."""
+"""Read access to a shard of transactional ids: `TransactionView`, DescribeTransactions and
+ListTransactions."""
 
 from __future__ import annotations
 
@@ -15,43 +16,44 @@ from transactions.transaction import Transaction
 
 
 class TransactionView:
-    """A read-only view of a shard, without copies."""
+    """A read-only view of a shard, which copies no state."""
 
     __slots__ = ("_state", "transactions")
 
     def __init__(self, state: ShardState) -> None:
         self._state = state
         self.transactions: Mapping[str, Transaction] = MappingProxyType(state.transactions)
-        """All transactional ids, by id; read-only."""
 
     def known(self) -> int:
-        """The number of transactional ids found in the log so far; also valid during a load."""
+        """The number of transactional ids, also valid during a load."""
         return len(self._state.transactions)
 
     def live_records(self) -> int:
-        """Returns the number of records in the log that are not superseded by a later record."""
+        """Returns the number of records in the log that no later record supersedes."""
         return len(self._state.transactions)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """Returns the current state of a transactional id; None for an unknown id."""
+        """Returns the current state of a transactional id, or None for an unknown id."""
         return self._state.transactions.get(transactional_id)
 
     def open(self) -> Iterator[str]:
-        """The ids in ONGOING and PREPARE_*, in the order in which their transactions began."""
+        """Yields the ids in ONGOING and PREPARE_*, in the order in which their transactions
+        began."""
         return iter(self._state.open)
 
     def verify(
         self, transactional_id: str, producer_id: int, epoch: int, topic: str, partition: int
     ) -> int:
-        """Returns NONE if a batch of this producer may now be appended to this partition; else the
-        error of the first failed check: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
-        CONCURRENT_TRANSACTIONS or TRANSACTION_ABORTABLE."""
+        """Returns NONE if a batch of this producer may be appended to this partition now.
+
+        Otherwise returns the error of the first failed check: INVALID_PRODUCER_ID_MAPPING,
+        PRODUCER_FENCED, CONCURRENT_TRANSACTIONS or TRANSACTION_ABORTABLE.
+        """
         transaction = self._state.transactions.get(transactional_id)
         return verify(transaction, producer_id, epoch, topic, partition)
 
 
 def describe_transaction(step: Step, call: DescribeTransaction) -> DescribeReply:
-    """Describes one transactional id of a DescribeTransactions request."""
     transaction = step.state.transactions.get(call.transactional_id)
     error = TRANSACTIONAL_ID_NOT_FOUND if transaction is None else DESCRIBE[transaction.state]
     if transaction is None or error != NONE:
@@ -72,8 +74,8 @@ def describe_transaction(step: Step, call: DescribeTransaction) -> DescribeReply
 def list_transactions(step: Step, call: ListTransactions) -> ListReply:
     """Lists the transactions of one shard.
 
-    An id without a transaction has start time -1, and therefore counts as open for longer than any
-    duration, as in Kafka.
+    An id without a transaction has start time -1. As in Kafka, it therefore counts as open for
+    longer than any duration.
     """
     began_before_ms = step.now.wall_ms - call.duration_ms
     known = step.state.transactions

@@ -1,2 +1,2 @@
-"""Pure code that determines the health of a group: from facts it computes one verdict, and
-sentences that explain the verdict."""
+"""Pure code that judges the health of a group. From facts about the group it computes one verdict,
+and sentences that explain the verdict."""

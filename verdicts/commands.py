@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 
 def command(verb: str, what: str | Sequence[str], *options: str) -> str:
-    """Returns a command quoted for a shell; names that look like options follow ``--``."""
+    """Returns a command that is quoted for a shell. If a name looks like an option, the names
+    follow ``--``."""
     names = [what] if isinstance(what, str) else list(what)
     quoted = [word(name) for name in names]
     if any(name.startswith("-") for name in names):
@@ -16,7 +17,7 @@ def command(verb: str, what: str | Sequence[str], *options: str) -> str:
 
 
 def word(name: str) -> str:
-    """Returns a name as one shell word, with unprintable characters escaped in bash's syntax."""
+    """Returns a name as one shell word. Unprintable characters are escaped in bash's syntax."""
     if name.isprintable():
         return shlex.quote(name)
     return "$'" + "".join([_spelled(character) for character in name]) + "'"

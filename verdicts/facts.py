@@ -1,10 +1,12 @@
-"""The facts about a group from which the judge derives the verdict; None means unknown.
+"""The facts about a group from which the judge computes the verdict. None means unknown.
 
-The broker supplies all facts. A client of an Apache Kafka broker has no history: no times at which
-offsets moved, no restarts, no rebalances. The judge then omits the verdicts that need history.
+A Muster broker supplies all facts. A client of an Apache Kafka broker knows no history: no times at
+which offsets moved, no restarts and no rebalances. The judge then omits the verdicts that need
+history.
 
-Fields that end in ``_ms`` are wall milliseconds since 1970, except for ``silent_ms``,
-``session_timeout_ms``, ``closed_for_ms``, ``session_left_ms`` and ``away_ms``, which are durations.
+Fields that end in ``_ms`` are wall times in ms since 1970. The exceptions are ``silent_ms``,
+``session_timeout_ms``, ``closed_for_ms``, ``session_left_ms`` and ``away_ms``, which are durations
+in ms.
 """
 
 from __future__ import annotations
@@ -33,75 +35,76 @@ class MemberFacts(NamedTuple):
     client: str | None = None
     host: str | None = None
     silent_ms: int | None = None
-    """The time since the member's last request; None if the time is unknown or a request of the
+    """The time since the last request of the member. None if it is unknown, or if a request of the
     member is parked."""
     is_heard: bool = True
-    """True if the member counts as alive although it has been silent for ``silent_ms``; the
-    collector of the facts decides."""
+    """True if the member counts as alive in spite of ``silent_ms``. The code that collects the
+    facts decides this."""
     session_timeout_ms: int | None = None
     closed_for_ms: int | None = None
-    """The time since the member's connection closed; None if the connection is open or its state is
-    unknown."""
+    """The time since the connection of the member closed. None if the connection is open or its
+    state is unknown."""
     session_left_ms: int | None = None
-    """The time until the member's session expires; None if the time is unknown or a request of the
-    member is parked."""
+    """The time until the session of the member expires. None if it is unknown, or if a request of
+    the member is parked."""
 
 
 class HoldFacts(NamedTuple):
-    """The oldest open transaction of a partition, at which read_committed consumers stop."""
+    """The oldest open transaction of a partition, at whose start read_committed consumers stop."""
 
     transactional_id: str | None
-    """The transactional id; None if this broker can't map the producer to an id. The transaction
-    then hangs, unless ``is_elsewhere`` is true."""
+    """The transactional id, or None if this broker knows no id of the producer.
+
+    Without an id the transaction is hanging, unless ``is_elsewhere`` is True.
+    """
     producer_id: int
     producer_epoch: int
     offset: int
-    """The first offset of the transaction."""
     since_ms: int
-    """The start of the transaction."""
+    """The time at which the transaction began."""
     ends_ms: int | None = None
-    """The time at which the transaction times out; None if the transaction is ending or hanging."""
+    """The time at which the transaction times out. None if the transaction is ending or hanging."""
     client: str | None = None
     host: str | None = None
     is_elsewhere: bool = False
-    """Whether the coordinator of the transactional id may be another broker."""
+    """True if another broker may be the coordinator of the transactional id."""
 
 
 class PartitionFacts(NamedTuple):
-    """A partition in which the group has a committed offset, or that a member owns."""
+    """A partition for which the group has a committed offset, or which a member owns."""
 
     topic: str
     partition: int
     committed: int | None = None
-    """The committed offset; None without a commit."""
+    """The committed offset, or None without a commit."""
     log_start: int | None = None
-    """The log start offset. Like ``log_end`` it is None if this broker does not have the partition.
-    """
+    """The log start offset. None, like ``log_end``, if this broker does not have the partition."""
     log_end: int | None = None
     committed_ms: int | None = None
-    """The time of the last commit, even of the same offset."""
+    """The time of the last commit, which may have repeated the same offset."""
     moved_ms: int | None = None
-    """The time when the committed offset last changed."""
+    """The time at which the committed offset last changed."""
     stands_since_ms: int | None = None
-    """The time since which unread records wait and the committed offset has not moved."""
+    """The time since which the partition has had unread records and an unchanged committed
+    offset."""
     unread_since_ms: int | None = None
     """The timestamp of the oldest unread record."""
     owner: str | None = None
     """The id of the member to which the partition is assigned."""
     has_grown: bool = True
-    """Whether records were appended since the owner got the partition.
+    """True if records were appended since the owner got the partition.
 
-    An owner that has never committed may have started at the log end; then older records do not
-    concern the owner.
+    An owner that has never committed may have started at the log end. It then does not read older
+    records.
     """
     hold: HoldFacts | None = None
-    """The transaction that blocks the group: the group has read all records before the transaction,
-    and no record after its start."""
+    """The open transaction that blocks the group. The group has read all records before this
+    transaction."""
 
     @property
     def unread(self) -> int | None:
-        """The number of records from the committed offset, or the log start if higher, to the log
-        end."""
+        """The number of offsets from the committed offset to the log end. If the committed offset
+        is below the log start offset, the count begins there."""
         if self.log_start is None or self.log_end is None:
             return None
         first = self.log_start if self.committed is None else max(self.committed, self.log_start)
@@ -116,136 +119,139 @@ class PartitionFacts(NamedTuple):
 
     @property
     def above(self) -> int:
-        """The number of offsets by which the committed offset exceeds the log end offset; 0 if it
-        does not exceed it."""
+        """The number of offsets by which the committed offset is above the log end offset, or 0."""
         if self.committed is None or self.log_end is None:
             return 0
         return max(0, self.committed - self.log_end)
 
 
 class AwaitedFacts(NamedTuple):
-    """A running phase of a rebalance, and the members for which the phase waits."""
+    """The current phase of a rebalance, and the members for which it waits."""
 
     phase: str
-    """"join", "sync", or "revoke" in a consumer group; other phases wait for time only."""
+    """"join", "sync", or in a consumer group "revoke". Any other phase waits only for a time to
+    pass."""
     until_ms: int | None
-    """The latest end of the phase: its deadline, or the expiry of the silent members' sessions."""
+    """The latest end of the phase: its deadline, or the time at which the sessions of the silent
+    members expire."""
     members: tuple[str, ...]
 
 
 class StreakFacts(NamedTuple):
-    """A series of events without a long pause between them."""
+    """A series of similar events without a long pause between them."""
 
     times: int
     since_ms: int
-    """The time of the first event."""
 
 
 class ReturnFacts(NamedTuple):
-    """A client that left its group and returned, or a member that rejoined under a new member id or
-    with a new subscription."""
+    """A client that left the group and returned, or a member that rejoined with a new member id or
+    a new subscription."""
 
     member: str
-    """The client's present member id."""
+    """The current member id of the client."""
     client: str | None
     host: str | None
     at_ms: tuple[int, ...]
-    """The times of the client's last few returns, ascending."""
+    """The times of the last few returns of the client, in ascending order."""
     has_new_id: bool = True
-    """Whether the client returned with a new member id each time."""
+    """True if the client returned with a new member id each time."""
     why: str | None = None
-    """The client's behaviour in words; None if unknown."""
+    """A description of the client's behaviour as text, or None if it is unknown."""
     streak: StreakFacts | None = None
-    """The whole series of returns; None if returns are not counted."""
+    """The whole series of returns, or None if returns are not counted."""
     ways: Sequence[tuple[str, int]] = ()
-    """The number of times that the client lost its member id in each `Way`, such as ``restarted``
-    (verdicts/flapping_words); empty if unknown."""
+    """How the client lost its earlier member ids: pairs of a `Way`, such as ``restarted``, and a
+    count. Empty if unknown. The names are in verdicts/flapping_words."""
     instance: str | None = None
-    """The group.instance.id of a static member that was away for longer than its session timeout.
-    """
+    """The group.instance.id of a static member that was away for longer than its session
+    timeout."""
     away_ms: int | None = None
-    """How long the static member was away before its last return."""
+    """The time for which the static member was away before its last return."""
 
 
 class FencedFacts(NamedTuple):
-    """A group.instance.id that two running processes use: when one process joins, the other is
+    """A group.instance.id that two running processes use. When one of them joins, the other is
     fenced."""
 
     instance: str
     member: str
-    """The id of the member that has the group.instance.id now."""
+    """The id of the member that currently owns the group.instance.id."""
     client: str | None
     host: str | None
     other_client: str | None
-    """The client id of the process that was fenced last."""
+    """The client id of the process that was fenced most recently."""
     other_host: str | None
     at_ms: tuple[int, ...]
-    """The times of the last few fencings, ascending."""
+    """The times of the last few fencings, in ascending order."""
     streak: StreakFacts | None = None
-    """The whole series of fencings."""
 
 
 class RefusedFacts(NamedTuple):
-    """A client whose JoinGroup requests are rejected until a setting of the client or broker
-    changes."""
+    """A client whose JoinGroup requests are rejected until a setting of the client or the broker is
+    changed."""
 
     error: str
-    """The error's name, such as INVALID_SESSION_TIMEOUT."""
+    """The name of the error, such as INVALID_SESSION_TIMEOUT."""
     client: str | None
     host: str | None
     since_ms: int
     last_ms: int
     times: int
     why: str
-    """The reason of the last rejection, in words."""
+    """The reason of the last rejection as text."""
 
 
 class GroupFacts(NamedTuple):
-    """A group's present state, and the known facts about its past."""
+    """The current state of a group, and the known facts about its past."""
 
     group: str
     state: str
     """Kafka's name of the state, such as Stable."""
     state_since_ms: int | None = None
     protocol_type: str | None = None
-    """The group's protocol type; None or "" if no member ever joined, because the clients of the
-    group use assign()."""
+    """The protocol type of the group. None or "" if no member ever joined, because its clients call
+    assign()."""
     members: Sequence[MemberFacts] = ()
     partitions: Sequence[PartitionFacts] = ()
     all_read: int = 0
-    """The number of partitions that ``partitions`` omits because the group has read all records."""
+    """The number of partitions that ``partitions`` omits because the group has read all their
+    records."""
     subscribed: Collection[str] | None = None
-    """The topics to which the members subscribe."""
     awaits: AwaitedFacts | None = None
     returns: Sequence[ReturnFacts] | None = None
     fenced: Sequence[FencedFacts] | None = None
     refused: Sequence[RefusedFacts] | None = None
     rebalances_ms: Sequence[int] | None = None
-    """The start times of the last few rebalances, ascending, without rebalances that only a new
-    member caused: a growing group does not flap."""
-    rebalances_streak: StreakFacts | None = None
-    """The whole series of the rebalances in ``rebalances_ms``."""
-    last_why: str | None = None
-    """The cause of the last rebalance in ``rebalances_ms``, in words."""
-    reads_nothing_since_ms: int | None = None
-    """The time since which no member has read although records wait. The judge computes this field.
+    """The start times of the last few rebalances, in ascending order.
+
+    A rebalance that only a new member caused is omitted, so that a growing group is not FLAPPING.
     """
+    rebalances_streak: StreakFacts | None = None
+    """The whole series of rebalances whose last times are in ``rebalances_ms``."""
+    last_why: str | None = None
+    """The cause of the last rebalance in ``rebalances_ms``, as text."""
+    reads_nothing_since_ms: int | None = None
+    """The time since which no member has read, although unread records exist. The judge computes
+    this field."""
     share: ShareFacts | None = None
-    """The deliveries of a share group; None for other groups."""
+    """The deliveries of a share group, or None for any other group."""
     streams: StreamsFacts | None = None
-    """The problem of a streams group with its topics; None for other groups, and if all topics
-    exist. A group whose instances have ended keeps the problem."""
+    """The problem of a streams group with its topics. None if all topics exist, and for any other
+    group.
+
+    The problem remains set when all instances of the application have ended.
+    """
     state_counts_from_ms: int | None = None
-    """The time from which the present state counts. The time is after the last pause of the broker,
-    because pauses do not count."""
+    """The time from which the duration of the current state counts: after the last pause of the
+    broker, because pauses do not count."""
 
     @property
     def counts_from_ms(self) -> int | None:
-        """The later of the start of the present state and ``state_counts_from_ms``."""
+        """The later of the start of the current state and ``state_counts_from_ms``."""
         if self.state_counts_from_ms is None or self.state_since_ms is None:
             return self.state_since_ms
         return max(self.state_counts_from_ms, self.state_since_ms)
 
     def member(self, member_id: str | None) -> MemberFacts | None:
-        """The member with this id, or None."""
         return next((each for each in self.members if each.member == member_id), None)

@@ -1,4 +1,5 @@
-"""The results of the judge: marks, which are cheap to create, and findings, which users read."""
+"""The results of the judge: marks, which are cheap to create, and findings, which have texts for
+users."""
 
 from __future__ import annotations
 
@@ -13,46 +14,47 @@ if TYPE_CHECKING:
 
 
 class Mark(NamedTuple):
-    """A finding without its texts."""
+    """A problem of a group that the judge has found, without texts."""
 
     verdict: Verdict
     since_ms: int | None
     partitions: tuple[PartitionFacts, ...]
-    """The affected partitions, first the partition that an operator should check first."""
+    """The affected partitions. The first one is the partition to check first."""
     member_id: str | None
-    """The id of the affected member."""
     returned: ReturnFacts | None = None
-    """FLAPPING: the client that returns. STALLED: the client, if it restarts again and again."""
+    """For FLAPPING, the client that returns repeatedly. For STALLED, the client if it restarts
+    repeatedly."""
     times: int = 0
-    """FLAPPING: the number of returns, fencings or rebalances."""
+    """For FLAPPING, the number of returns, fencings or rebalances."""
     fenced: FencedFacts | None = None
-    """FLAPPING: the processes that fence each other."""
+    """For FLAPPING, the processes that fence each other."""
     refused: tuple[RefusedFacts, ...] = ()
-    """REFUSED: the clients whose joins got the same error, the most recently rejected client first.
-    """
+    """For REFUSED, the clients whose joins got the same error. The most recently rejected client is
+    first."""
     repeated: RepeatedFacts | None = None
-    """STUCK_RECORD: the records of a share group."""
+    """For STUCK_RECORD of a share group, the records that are delivered repeatedly."""
     expired: ExpiredFacts | None = None
-    """LOCKS_EXPIRE: the member and its expired locks within the period of the rule."""
+    """For LOCKS_EXPIRE, the member and its locks that expired within the period of the rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem of a group, with the fields that /api returns (docs/use/http-api.md)."""
+    """One problem of a group with its texts. The fields are those that /api returns
+    (docs/use/http-api.md)."""
 
     verdict: Verdict
     since_ms: int | None
-    """The start of the problem in wall milliseconds; None if unknown."""
+    """The wall time in ms at which the problem began, or None if it is unknown."""
     topic: str | None
     partition: int | None
-    """The partition to check first, if partitions are affected."""
+    """The partition to check first, or None if no partition is affected."""
     member: str | None
     instance: str | None
     client: str | None
     host: str | None
     sentence: str
-    """The problem, its start, and the affected members."""
+    """A sentence with the problem, the time at which it began, and the affected members."""
     advice: str
     """The next step for an operator; "" if no step is needed."""
     command: str | None
-    """A command to copy, without --bootstrap."""
+    """A command to copy, without --bootstrap, or None."""

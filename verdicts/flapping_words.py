@@ -1,4 +1,4 @@
-"""The texts of FLAPPING: a client's repeated behaviour, and the advice against it."""
+"""The texts of verdict FLAPPING: the repeated behaviour of a client, and the advice against it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STATIC = (
     " returns within the session timeout"
 )
 _WITHOUT_STATIC_MEMBERS = (STREAMS, SHARE)
-"""The types of groups whose clients have no group.instance.id (KIP-932, KIP-1071)."""
+"""The types of groups whose clients cannot set group.instance.id (KIP-932, KIP-1071)."""
 _MIXED = "has rejoined"
 _UNKNOWN = "has left and rejoined"
 _DOES: Mapping[str, str] = {
@@ -30,7 +30,7 @@ _DOES: Mapping[str, str] = {
     "join_timed_out": "was removed (it did not rejoin in time) and rejoined",
     "removed": "was removed and rejoined",
 }
-"""The client's behaviour, for each `Way` in which a client lost its last member id
+"""Text about the client's behaviour, for each `Way` in which a client can lose its member id
 (`coordinator.classic.member_restarts.Way`)."""
 _BEFORE: Mapping[str, str] = {
     "restarted": "its connection had closed",
@@ -72,7 +72,7 @@ _HELPS: Mapping[str, str] = {
 
 
 def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Words:
-    """Returns the sentence, advice and command for a client or group that rejoins repeatedly."""
+    """Returns the sentence, the advice and the command of a FLAPPING mark."""
     why = command("groups why", facts.group)
     if mark.fenced is not None:
         return _fenced(mark, mark.fenced, why)
@@ -113,8 +113,8 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
 
 
 def _without_tasks(words: _Words, facts: GroupFacts) -> _Words:
-    """Returns the texts with the problem of a streams group that has no task for its instances, if
-    it has one; else ``words``."""
+    """Returns the texts about the problem of a streams group with its topics, if it has one, or
+    else ``words``."""
     if facts.streams is None:
         return words
     problem, advice, todo = problem_words(facts)
@@ -126,8 +126,8 @@ def _without_tasks(words: _Words, facts: GroupFacts) -> _Words:
 def _static(
     mark: Mark, returned: ReturnFacts, member: MemberFacts, facts: GroupFacts, why: str
 ) -> _Words:
-    """Returns the texts for a static member, which may return before its session expires or
-    after."""
+    """Returns the texts for a static member that returns repeatedly, before or after its session
+    expires."""
     sentence = (
         f"static member {named(member)} {returned_again(returned, mark.times)}"
         f"{since(mark.since_ms)}{_one_by_one(returned.ways)}"
@@ -150,7 +150,8 @@ def _static(
 
 
 def _alike(returned: ReturnFacts, facts: GroupFacts) -> str:
-    """Returns a note if several members share the client id and host, else ""."""
+    """Returns a note if several members share the client id and host of the returning client, or
+    else ""."""
     who = (returned.client, returned.host)
     alike = [each for each in facts.members if (each.client, each.host) == who]
     living = [each for each in alike if each.closed_for_ms is None]
@@ -180,12 +181,13 @@ def _client(client: str | None, host: str | None) -> str:
 
 
 def returned_again(returned: ReturnFacts, times: int) -> str:
-    """Returns the client's behaviour with its number of occurrences: "has restarted 3 times"."""
+    """Returns text about the client's behaviour and its number of occurrences, such as "has
+    restarted 3 times"."""
     return f"{what_it_did(returned.ways)} {counted(times, 'time')}"
 
 
 def what_it_did(ways: Sequence[tuple[str, int]]) -> str:
-    """Returns the behaviour of a client that lost its old member ids as counted in ``ways``."""
+    """Returns text about the behaviour of a client that lost its member ids as ``ways`` counts."""
     if not ways:
         return _UNKNOWN
     is_mixed = len(ways) > 1 and not is_restart(ways)
@@ -193,15 +195,16 @@ def what_it_did(ways: Sequence[tuple[str, int]]) -> str:
 
 
 def is_restart(ways: Sequence[tuple[str, int]]) -> bool:
-    """Returns whether a client lost every old member id because its process had ended."""
+    """Returns True if the client lost every earlier member id because its process ended."""
     return bool(ways) and _RESTARTS.issuperset([way for way, _ in ways])
 
 
 def what_helps(ways: Sequence[tuple[str, int]], protocol_type: str | None = None) -> str:
-    """Returns the advice against the most frequent cause of the client's lost member ids.
+    """Returns advice against the most frequent cause in ``ways``, which counts how a client lost
+    its member ids.
 
-    Streams groups and share groups have no static members, and the session timeout is a setting of
-    the group.
+    Streams groups and share groups have no static members, and their session timeout is a group
+    setting.
     """
     most = max(ways, key=lambda each: each[1], default=("left", 0))
     advice = _HELPS.get(most[0], _HELPS["left"])
@@ -212,14 +215,16 @@ def what_helps(ways: Sequence[tuple[str, int]], protocol_type: str | None = None
 
 
 def helps_static(ways: Sequence[tuple[str, int]]) -> str:
-    """Returns the advice for a static member, without the advice to set group.instance.id."""
+    """Returns the advice for a client that is already a static member, so it does not suggest
+    group.instance.id."""
     if is_restart(ways) and "restarted" in dict(ways):
         return f"{_ENDS}; raise session.timeout.ms above the duration of a restart"
     return what_helps(ways).removesuffix(f"; {_STATIC}")
 
 
 def restarts(member: MemberFacts, facts: GroupFacts) -> str:
-    """Returns a clause: how often the member's client has restarted lately; "" if unknown."""
+    """Returns a clause about the number of recent restarts of the member's client, or "" if it is
+    unknown."""
     for each in facts.returns or ():
         if each.member == member.member and each.has_new_id and each.streak is not None:
             again = returned_again(each, each.streak.times)

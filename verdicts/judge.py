@@ -1,7 +1,8 @@
-"""The judge: computes the verdict of a group, the verdicts of its partitions, and the findings.
+"""The judge, which computes the verdict of a group, the verdicts of its partitions, and the
+findings.
 
-The judge is pure and quick: rules return marks, and a mark becomes a `Finding` with sentences only
-when a caller requests it. docs/use/verdicts.md has the rules in one table, which a test compares
+The judge is pure and quick. Its rules return marks, and a mark becomes a `Finding` with texts only
+when a caller requests it. docs/use/verdicts.md lists the rules in one table, which a test compares
 with this module.
 """
 
@@ -38,7 +39,8 @@ NEEDS_HISTORY = (
     Verdict.FLAPPING,
     Verdict.ABANDONED,
 )
-"""The verdicts that need a group's history, which clients of an Apache Kafka broker can't read."""
+"""The verdicts that need the history of a group. Clients of an Apache Kafka broker cannot read this
+history."""
 
 _PHASES = ("join", "sync", "revoke")
 
@@ -51,32 +53,29 @@ class Judgement:
     def __init__(self, facts: GroupFacts, marks: Iterable[Mark]) -> None:
         self.facts = facts
         self.marks: Sequence[Mark] = sorted(marks, key=_worst_first)
-        """The findings without their texts."""
+        """The problems as marks, without texts."""
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict of the group: its worst finding, or OK."""
+        """The verdict of the group: that of its worst problem, or OK."""
         return self.marks[0].verdict if self.marks else Verdict.OK
 
     @cached_property
     def worst(self) -> Finding:
-        """The finding that determines the verdict; for a group without problems, a summary."""
+        """The finding of the worst problem, or a summary if the group has no problem."""
         if not self.marks:
             return nothing_wrong(self.facts)
         return finding(self.marks[0], self.facts)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings; empty for a group that is OK."""
         return tuple(self.first(len(self.marks)))
 
     def first(self, count: int) -> Iterator[Finding]:
-        """The worst ``count`` findings."""
         for mark in islice(self.marks, count):
             yield finding(mark, self.facts)
 
     def of_partition(self, topic: str, partition: int) -> Verdict:
-        """The verdict of one partition."""
         return self._of_partitions.get((topic, partition), Verdict.OK)
 
     @cached_property
@@ -89,7 +88,6 @@ class Judgement:
 
 
 def judge(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
-    """Returns the problems that a group has at ``now_ms``."""
     rules = _Rules(facts, thresholds, now_ms)
     facts = facts._replace(reads_nothing_since_ms=rules.reads_nothing_since())
     marks = [*rules.out_of_range(), *rules.blocked(), *rules.refused(), *rules.flapping()]
@@ -102,7 +100,8 @@ def judge(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
 
 
 def _worst_first(mark: Mark) -> tuple[int, int, str, int]:
-    """Returns the sort key of a mark: its verdict, then affected records or age."""
+    """Returns the sort key of a mark: its verdict, then the number of affected records or its
+    age."""
     first = mark.partitions[0] if mark.partitions else None
     size = 0
     if mark.verdict is Verdict.OUT_OF_RANGE and first is not None:
@@ -114,7 +113,7 @@ def _worst_first(mark: Mark) -> tuple[int, int, str, int]:
 
 
 class _Rules:
-    """The rules over the facts of one group."""
+    """The rules, applied to the facts of one group."""
 
     def __init__(self, facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> None:
         self.facts = facts
@@ -122,13 +121,12 @@ class _Rules:
         self.now_ms = now_ms
 
     def _for(self, since_ms: int) -> int:
-        """Returns the milliseconds from ``since_ms`` to now; 0 if clocks were set back."""
         return max(0, self.now_ms - since_ms)
 
     # -- offsets outside their log
 
     def out_of_range(self) -> Iterator[Mark]:
-        """Yields a mark for each committed offset that is outside its log."""
+        """Yields a mark for each partition whose committed offset is outside its log."""
         for each in self.facts.partitions:
             if each.above:
                 yield Mark(Verdict.OUT_OF_RANGE, each.committed_ms, (each,), each.owner)
@@ -147,7 +145,7 @@ class _Rules:
                 yield Mark(Verdict.BLOCKED, since_ms, (), member)
 
     def refused(self) -> Iterator[Mark]:
-        """Yields a mark for each error with which the coordinator rejects joins."""
+        """Yields a mark for each error with which the coordinator rejects JoinGroup requests."""
         by_error: dict[str, list[RefusedFacts]] = {}
         for each in self.facts.refused or ():
             if self._for(each.last_ms) <= self.thresholds.refused_ms:
@@ -158,7 +156,8 @@ class _Rules:
             yield Mark(Verdict.REFUSED, since_ms, (), None, refused=tuple(found))
 
     def flapping(self) -> Iterator[Mark]:
-        """Yields marks for clients that return too often, else for frequent rebalances."""
+        """Yields marks for clients that return too often, or else a mark for too many
+        rebalances."""
         found = False
         for fenced in self.facts.fenced or ():
             recent = self._recent(fenced.at_ms)
@@ -178,13 +177,14 @@ class _Rules:
 
     @cached_property
     def _returned_often(self) -> Sequence[tuple[ReturnFacts, list[int]]]:
-        """Clients that return too often, and the times of their recent returns."""
+        """Returns the clients that return too often, each with the times of its recent returns."""
         found = [(each, self._recent(each.at_ms)) for each in self.facts.returns or ()]
         return [each for each in found if len(each[1]) >= self.thresholds.flapping_returns]
 
     @cached_property
     def _restarting(self) -> Mapping[str | None, ReturnFacts]:
-        """Clients that return too often because their process restarts, by member."""
+        """Returns, by member id, the clients that return too often because their process
+        restarts."""
         return {each.member: each for each, _ in self._returned_often if is_restart(each.ways)}
 
     def _recent(self, at_ms: Sequence[int]) -> list[int]:
@@ -193,8 +193,8 @@ class _Rules:
     # -- reading
 
     def reads_nothing_since(self) -> int | None:
-        """Returns the time at which a member last made progress, if unread records wait and the
-        progress was at least ``stalled_ms`` ago; otherwise None."""
+        """Returns the time of the last progress of any member, if unread records exist and this
+        time is at least ``stalled_ms`` ago. Otherwise returns None."""
         if not self.facts.members:
             return None
         stood = []
@@ -210,7 +210,7 @@ class _Rules:
         return since_ms if self._for(since_ms) >= self.thresholds.stalled_ms else None
 
     def reading(self) -> Iterator[Mark]:
-        """Yields marks about unread records and the members that do not read them."""
+        """Yields the marks about unread records and about members that do not read them."""
         behind = [each for each in self.facts.partitions if each.unread and not each.above]
         if self._has_clients():
             held = [each for each in behind if each.hold is not None]
@@ -232,7 +232,7 @@ class _Rules:
             yield from self._lagging(behind)
 
     def _has_clients(self) -> bool:
-        """Whether the group has members, or a client with assign() that commits."""
+        """Returns True if the group has members, or if a client that calls assign() commits."""
         return bool(self.facts.members) or self._has_recent_non_member_commit()
 
     def _held_back(self, held: Sequence[PartitionFacts]) -> Iterator[Mark]:
@@ -248,8 +248,10 @@ class _Rules:
                 yield Mark(Verdict.HELD_BACK, since_ms, tuple(found), found[0].owner)
 
     def _concerns(self, each: PartitionFacts) -> bool:
-        """Returns whether the group should read the partition. A partition that the group has
-        stopped reading does not count, since its lag grows forever."""
+        """Returns True if the group should read the partition.
+
+        A partition that the group has stopped reading is ignored, because its lag grows forever.
+        """
         if each.owner is not None:
             return self._may_be_read(each)
         if self.facts.subscribed is not None:
@@ -257,11 +259,11 @@ class _Rules:
         return not self._have_commits
 
     def _may_be_read(self, each: PartitionFacts) -> bool:
-        """Returns whether the unread records of an owned partition count as lag.
+        """Returns True if the unread records of an owned partition count as lag.
 
-        A client that begins at the end (auto.offset.reset=latest) may commit only after it has read
-        a record. If a partition has no commit and no new records, its records therefore count only
-        if the owner has not committed in any partition.
+        A client that starts at the log end (auto.offset.reset=latest) may not commit until it has
+        read a record. If the partition has no commit and no new records, its records therefore
+        count only if the owner has not committed for any partition.
         """
         if each.committed is not None or each.has_grown:
             return True
@@ -269,7 +271,7 @@ class _Rules:
 
     @cached_property
     def _have_commits(self) -> Mapping[str | None, bool]:
-        """Owners of partitions, and whether each owner has committed in one of its partitions."""
+        """Returns for each owner whether it has committed for at least one of its partitions."""
         found: dict[str | None, bool] = {}
         for each in self.facts.partitions:
             if each.owner is not None:
@@ -277,8 +279,6 @@ class _Rules:
         return found
 
     def _has_recent_non_member_commit(self) -> bool:
-        """Returns whether a client with assign() commits: the group has no protocol type, and its
-        last commit is younger than ``abandoned_ms``."""
         if self.facts.protocol_type:
             return False
         stamps = [each.committed_ms for each in self.facts.partitions]
@@ -288,8 +288,8 @@ class _Rules:
         )
 
     def _abandoned_since(self, behind: Sequence[PartitionFacts]) -> int | None:
-        """Returns the time at which a client last made progress, if this was at least
-        ``abandoned_ms`` ago; otherwise, or if the time is unknown, None."""
+        """Returns the time at which a client last made progress, if it is at least ``abandoned_ms``
+        ago. Returns None if it is more recent or unknown."""
         moved = [each.moved_ms for each in self.facts.partitions if each.moved_ms is not None]
         stood = [each.stands_since_ms for each in behind if each.stands_since_ms is not None]
         if not stood:  # read once over the wire: the members may have left a moment ago
@@ -298,8 +298,8 @@ class _Rules:
         return since_ms if self._for(since_ms) >= self.thresholds.abandoned_ms else None
 
     def _of_owners(self, behind: Sequence[PartitionFacts]) -> Iterator[Mark]:
-        """Yields marks of partitions with unread records: STALLED for each owner, STUCK_RECORD for
-        each partition, and LAGGING for each owner of other partitions."""
+        """Yields one mark of STALLED and of LAGGING per owner, and one of STUCK_RECORD per
+        partition."""
         stalled: dict[str | None, list[PartitionFacts]] = {}
         left: list[PartitionFacts] = []
         for each in behind:
@@ -317,7 +317,7 @@ class _Rules:
         yield from self._lagging(left)
 
     def _of_standing(self, each: PartitionFacts) -> Verdict:
-        """Returns STALLED or STUCK_RECORD for a stuck partition, else OK."""
+        """Returns STALLED or STUCK_RECORD if the partition is stuck, or else OK."""
         if each.owner is None and self.facts.state != EMPTY:
             return Verdict.OK
         thresholds = self.thresholds
@@ -338,11 +338,8 @@ class _Rules:
         return Verdict.STALLED if self._stands(each, thresholds.stalled_ms) else Verdict.OK
 
     def _of_unowned(self, each: PartitionFacts) -> Verdict:
-        """Returns the verdict of a stuck partition without an owner.
-
-        Such a partition belongs to clients that use assign() and commit repeatedly while they read,
-        or an operator has set its offset by a single commit.
-        """
+        """Returns the verdict of a stuck partition without an owner. An operator has set its offset
+        once, or a client that calls assign() commits repeatedly."""
         stalled_ms, stuck_record_ms = self.thresholds.stalled_ms, self.thresholds.stuck_record_ms
         since_ms = each.stands_since_ms or 0
         read_to_ms = self._others.read_to.get((None, each.topic), 0)
@@ -360,21 +357,21 @@ class _Rules:
         )
 
     def _stands(self, each: PartitionFacts, at_least_ms: int) -> bool:
-        """Returns whether the partition has been stuck for ``at_least_ms`` under its owner."""
+        """Returns True if the partition has been stuck for ``at_least_ms`` under its current
+        owner."""
         if each.stands_since_ms is None:
             return False
         since_ms = max(each.stands_since_ms, self.facts.counts_from_ms or 0)
         return self._for(since_ms) >= at_least_ms
 
     def _is_committed_again(self, each: PartitionFacts) -> bool:
-        """Returns whether the owner keeps committing the offset at which the partition is stuck."""
+        """Returns True if the owner still commits the offset at which the partition is stuck."""
         if each.committed_ms is None or each.stands_since_ms is None:
             return False
         is_recent = self._for(each.committed_ms) < self.thresholds.stalled_ms
         return is_recent and each.committed_ms > each.stands_since_ms
 
     def _lagging(self, behind: Iterable[PartitionFacts]) -> Iterator[Mark]:
-        """Yields a mark for each owner of partitions whose oldest unread record is too old."""
         old: dict[str | None, list[PartitionFacts]] = {}
         for each in behind:
             since_ms = each.unread_since_ms
@@ -386,15 +383,14 @@ class _Rules:
 
 
 def _counted(recent: Sequence[int], streak: StreakFacts | None) -> tuple[int, int]:
-    """Returns the number of events and the time of the first event. A streak may be longer than
-    ``recent``: it includes events whose times are not kept any more."""
+    """Returns the number of events and the time of the first one. A streak may contain events that
+    are no longer in ``recent``."""
     if streak is not None and streak.times > len(recent):
         return streak
     return len(recent), recent[0]
 
 
 def _waits_since(each: PartitionFacts) -> int:
-    """Returns the time since when readers wait in a partition: since then the transaction is open
-    and the readers have read all records before it."""
+    """Returns the time since which the transaction is open and all records before it are read."""
     opened_ms = 0 if each.hold is None else each.hold.since_ms
     return max(opened_ms, each.stands_since_ms or 0)

@@ -1,18 +1,17 @@
-"""The names of the verdicts, ordered from the worst, which an operator should check first."""
+"""The names of the verdicts. They are sorted from the worst verdict, which an operator should check
+first."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 OLD_NAMES = {"DEAD_LETTER": "STUCK_RECORD"}
-"""Former names of verdicts, by which commands still accept them until the release after 0.1."""
+"""Former names of verdicts. Commands accept them until the release after 0.1."""
 
 
 class Verdict(StrEnum):
-    """The verdict on a group, and on each of its partitions.
-
-    docs/use/verdicts.md has the rules.
-    """
+    """A verdict about the health of a group or of one of its partitions. docs/use/verdicts.md has
+    the rules."""
 
     OUT_OF_RANGE = "OUT_OF_RANGE"
     """The committed offset is above the log end offset, or below the log start offset."""
@@ -21,15 +20,18 @@ class Verdict(StrEnum):
     REFUSED = "REFUSED"
     """The coordinator rejects the JoinGroup requests of clients until a setting is changed."""
     NOT_READY = "NOT_READY"
-    """A streams group assigns no task, because a topic of its application is missing."""
+    """A streams group assigns no tasks, because a topic of its application is missing."""
     HELD_BACK = "HELD_BACK"
     """The group's read_committed consumers wait for the end of an open transaction."""
     STALLED = "STALLED"
-    """A member is alive and owns a partition with unread records, but makes no progress."""
+    """A member is alive and owns a partition with unread records, but its committed offset does not
+    move."""
     STUCK_RECORD = "STUCK_RECORD"
-    """One partition is stuck at a record while the owner's other partitions of the topic move."""
+    """One partition is stuck at a record, while the committed offsets of other partitions of the
+    topic move."""
     LOCKS_EXPIRE = "LOCKS_EXPIRE"
-    """A member of a share group does not acknowledge its records before their locks end."""
+    """A member of a share group does not acknowledge its records before their acquisition locks
+    expire."""
     FLAPPING = "FLAPPING"
     """A client rejoins repeatedly, or the whole group rebalances repeatedly."""
     ABANDONED = "ABANDONED"
@@ -46,12 +48,12 @@ class Verdict(StrEnum):
 
     @property
     def rank(self) -> int:
-        """The severity: 0 for the worst verdict."""
+        """The severity of the verdict. 0 is the worst."""
         return _RANKS[self]
 
 
 def rank_of(verdict: str | None) -> int:
-    """Returns the severity of a verdict: 0 for the worst; None ranks last."""
+    """Returns the severity of a verdict. 0 is the worst, and None ranks last."""
     return Verdict(verdict).rank if verdict else len(Verdict)
 
 

@@ -1,4 +1,5 @@
-"""The progress of a topic's and an owner's other partitions while one partition is stuck."""
+"""The progress of other partitions of the same topic or owner, with which a stuck partition is
+compared."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ Key = TypeVar("Key")
 
 
 class Others:
-    """The progress of the partitions of a group, per owner and topic; computed once per
+    """The progress of a group's partitions by owner and topic. It is computed once per
     judgement."""
 
     def __init__(
@@ -22,14 +23,14 @@ class Others:
         backlog_before_ms: int,
     ) -> None:
         self.unread: Counter[tuple[str | None, str]] = Counter()
-        """The number of partitions with unread records, by owner and topic."""
         self.moved: dict[str, int] = {}
-        """For each topic: when the committed offset of one of its partitions last moved."""
+        """The time in ms at which a committed offset of a topic last moved, by topic."""
         self.read_to: dict[tuple[str | None, str], int] = {}
-        """The record time up to which an owner has read a topic's partitions, by owner and topic;
-        only partitions whose offsets move count."""
+        """The record time in ms up to which an owner has read a topic, by owner and topic. Stuck
+        partitions are ignored."""
         self.catching_up: dict[str | None, int] = {}
-        """For each owner: when the offset of a partition with old unread records last moved."""
+        """The time in ms at which an owner's offset last moved in a partition with old unread
+        records, by owner."""
         for each in partitions:
             place = (each.owner, each.topic)
             if each.unread:

@@ -1,4 +1,4 @@
-"""The texts of REFUSED: the clients that can't join a group, the reason, and the required
+"""The texts of verdict REFUSED: the clients that cannot join a group, the reason, and the required
 change."""
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from verdicts.findings import Mark
 from verdicts.spelling import counted, plain_host, since, verb
 
 NEW_PROTOCOL = "unsupported request: the client uses group.protocol=consumer"
-"""The reason why the coordinator rejects a client that uses KIP-848."""
+"""The reason with which the coordinator rejects a client that uses the protocol of KIP-848."""
 
 
 def refused(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
-    """Returns the sentence, advice and command for clients whose JoinGroup is rejected."""
+    """Returns the sentence, the advice and the command for clients whose JoinGroup is rejected."""
     last = mark.refused[0]
     times = sum([each.times for each in mark.refused])
     where = f" on {plain_host(last.host)}" if last.host else ""
@@ -33,7 +33,7 @@ def refused(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
 
 
 def _advice(last: RefusedFacts, facts: GroupFacts) -> str:
-    """Returns the change that lets the client join, which may depend on the type of the group."""
+    """Returns the change that will let the client join. It may depend on the type of the group."""
     if last.error == "INCONSISTENT_GROUP_PROTOCOL" and facts.protocol_type in _OTHER_PROTOCOLS:
         return _OTHER_PROTOCOLS[facts.protocol_type]
     if last.error == "GROUP_MAX_SIZE_REACHED":
@@ -56,7 +56,8 @@ _OTHER_PROTOCOLS = {
         " (KafkaShareConsumer) can join"
     ),
 }
-"""The advice for clients with another protocol than the group's, by the group's protocol type."""
+"""Advice for a client whose protocol differs from that of the group, by the group's protocol
+type."""
 _CHANGES = {
     "INCONSISTENT_GROUP_PROTOCOL": (
         "give all members a common assignor: list the new and the old assignor in"
@@ -76,4 +77,4 @@ _CHANGES = {
         "raise max.message.bytes of __consumer_offsets, or reduce the group's members or topics"
     ),
 }
-"""The advice for each error that clients get."""
+"""Advice for each error that a rejected client receives."""

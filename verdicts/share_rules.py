@@ -1,6 +1,6 @@
-"""The verdicts of share groups (KIP-932): the rules and their texts.
+"""The verdicts of share groups (KIP-932): their rules and texts.
 
-A share group has no committed offsets; its progress is that members accept or reject records.
+A share group has no committed offsets. It makes progress when members accept or reject records.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from verdicts.thresholds import Thresholds
 
 
 class RepeatedFacts(NamedTuple):
-    """Records of a share group that are delivered again and again."""
+    """Records of a share group that are delivered repeatedly."""
 
     topic: str
     partition: int
@@ -25,48 +25,52 @@ class RepeatedFacts(NamedTuple):
     last_offset: int
     deliveries: int
     limit: int
-    """The number of deliveries after which the records are archived."""
+    """The number of deliveries after which a record is archived."""
     since_ms: int | None
-    """The time of the first known delivery."""
     member: str | None
-    """The member of the last delivery that has ended; None if it is unknown."""
+    """The member of the last ended delivery, or None if it is unknown."""
     outcome: str
-    """How this delivery ended, such as ``lock expired``; "" if it is unknown."""
+    """How the last ended delivery ended, such as ``lock expired``, or "" if it is unknown."""
 
 
 class ExpiredFacts(NamedTuple):
-    """The expired acquisition locks of one member."""
+    """The expired acquisition locks of one member of a share group."""
 
     member: str
     at_ms: Sequence[int]
-    """The times at which locks ended, ascending; the last few."""
+    """The times at which the last few locks expired, in ascending order."""
     records: Sequence[int]
-    """The number of records for each of these times."""
+    """The number of records whose lock expired, for each time in ``at_ms``."""
     lock_ms: int
-    """The duration of a lock in ms."""
+    """The duration of an acquisition lock in ms."""
 
 
 LOCKS_EXPIRED_AT = 3
-"""The number of expiries within the period at which the verdict is LOCKS_EXPIRE."""
+"""If the locks of a member have expired at least this number of times in the period of the rule,
+the verdict is LOCKS_EXPIRE."""
 
 
 class ShareFacts(NamedTuple):
     """The deliveries of a share group."""
 
     waiting: int
-    """The number of records that the next fetches get."""
+    """The number of records that the next fetches can acquire."""
     held: int
-    """The number of records that members hold."""
+    """The number of records that members have acquired."""
     stands_since_ms: int | None
-    """The time since which records wait or are held, and none was accepted or rejected."""
+    """The time since which no record was accepted or rejected, although records wait or are
+    acquired."""
     repeated: Sequence[RepeatedFacts] = ()
-    """The records with the most deliveries first."""
+    """Records that are delivered repeatedly. The records with the most deliveries are first."""
     expired: Sequence[ExpiredFacts] = ()
 
 
 def share_marks(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Iterator[Mark]:
-    """Yields STALLED if records wait and members complete none, STUCK_RECORD for records that are
-    delivered again and again, and LOCKS_EXPIRE for each member whose locks expire repeatedly."""
+    """Yields the marks of a share group.
+
+    STALLED: records wait, and no member accepts or rejects a record. STUCK_RECORD: records are
+    delivered repeatedly. LOCKS_EXPIRE: the locks of a member expire repeatedly.
+    """
     share = facts.share
     if share is None or not facts.members:
         return
@@ -84,14 +88,14 @@ def share_marks(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Itera
 
 
 def _within(found: ExpiredFacts, from_ms: int) -> ExpiredFacts:
-    """Returns the expiries since a time."""
+    """Returns the locks that expired at or after ``from_ms``."""
     pairs = zip(found.at_ms, found.records, strict=True)
     recent = [pair for pair in pairs if pair[0] >= from_ms]
     return found._replace(at_ms=[at for at, _ in recent], records=[size for _, size in recent])
 
 
 def share_words(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
-    """Returns the sentence, the advice and the command of a mark of `share_marks`."""
+    """Returns the sentence, the advice and the command for a mark of `share_marks`."""
     if mark.expired is not None:
         return _locks_expire(mark.expired, facts)
     if mark.repeated is None:

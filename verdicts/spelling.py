@@ -1,4 +1,5 @@
-"""Formats partitions, hosts, times and numbers for findings and the command line."""
+"""Formats partitions, hosts, times and numbers for the texts of findings and for the command
+line."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def plain_host(host: str) -> str:
-    """Returns the address in a client's host: Java writes ``/127.0.0.1`` or ``name/127.0.0.1``."""
+    """Returns the address in a client host. Java formats a host as ``/127.0.0.1`` or
+    ``name/127.0.0.1``."""
     return host.rpartition("/")[2]
 
 
@@ -43,22 +45,23 @@ def span(milliseconds: int) -> str:
 
 
 def since(wall_ms: int | None) -> str:
-    """Returns " since" and the time, as the last part of a clause; "" if the time is unknown."""
+    """Returns " since" followed by the time, or "" if the time is unknown."""
     return "" if wall_ms is None else f" since {instant(wall_ms)}"
 
 
 def counted(number: int, noun: str) -> str:
-    """Returns a number with its noun, in the plural unless the number is 1."""
+    """Returns a number with its noun. The noun is in the plural unless the number is 1."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def verb(number: int, one: str, many: str) -> str:
-    """Returns ``one`` if ``number`` is 1, otherwise ``many``."""
+    """Returns ``one`` if ``number`` is 1, or else ``many``."""
     return one if number == 1 else many
 
 
 def named(member: MemberFacts) -> str:
-    """Returns a member's group.instance.id, member id and host, as far as they are known."""
+    """Returns the group.instance.id, the member id and the host of a member, as far as they are
+    known."""
     name = member.member
     if member.instance is not None:
         name = f"{member.instance} ({member.member})"
@@ -66,8 +69,8 @@ def named(member: MemberFacts) -> str:
 
 
 def reads_nothing(facts: GroupFacts) -> str:
-    """Returns the last part of a sentence, about the time since which no member of the group has
-    read; "" if a member has read."""
+    """Returns the end of a sentence, with the time since which no member of the group has read.
+    Returns "" if a member reads."""
     if facts.reads_nothing_since_ms is None:
         return ""
     return f"; no member of the group has read{since(facts.reads_nothing_since_ms)}"

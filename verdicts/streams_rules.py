@@ -1,9 +1,9 @@
-"""The verdict NOT_READY of streams groups (KIP-1071): the rule and its texts.
+"""The verdict NOT_READY of streams groups (KIP-1071): its rule and texts.
 
-A streams group assigns no task while a source topic of its application is missing, while the input
-topics have partition counts that do not match, or while an internal topic is not created yet.
-Kafka Streams ends an instance whose source topic is missing. If the instance is restarted again and
-again, the group is Empty between two starts, and the verdict does not change in these pauses.
+A streams group assigns no tasks in three cases: a source topic of its application is missing, the
+partition counts of its input topics do not match, or an internal topic is not yet created. Kafka
+Streams ends an instance whose source topic is missing. If the instance is restarted repeatedly, the
+group is Empty between two starts. The verdict does not change in these pauses.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ from verdicts.spelling import counted, since
 from verdicts.thresholds import Thresholds
 
 NOT_READY = "NotReady"
-"""Kafka's name of the state in which a topic of the topology is missing."""
+"""Kafka's name of the group state in which a topic of the topology is missing."""
 MISSING_SOURCE_TOPICS, INCORRECTLY_PARTITIONED_TOPICS, MISSING_INTERNAL_TOPICS = 1, 2, 3
 
 
 class StreamsFacts(NamedTuple):
-    """The problem of a topology, as in the last heartbeat."""
+    """The problem of a streams group with the topics of its topology, as of the last heartbeat."""
 
     code: int | None
-    """Kafka's status code; None if no member has sent a heartbeat since the broker started."""
+    """Kafka's status code, or None if no member has sent a heartbeat since the broker started."""
     detail: str
     """Kafka's text of the status."""
     topics: tuple[str, ...] = ()
-    """The missing topics."""
     since_ms: int | None = None
-    """The start of the problem; None if it is unknown."""
+    """The time at which the problem began, or None if it is unknown."""
 
 
 def streams_marks(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Iterator[Mark]:
-    """Yields NOT_READY if the group has had a problem with its topics for long enough. If the time
-    is unknown, as for a client of an Apache Kafka broker, the state alone decides. A group whose
-    last instance has ended keeps the verdict for ``flapping_ms``."""
+    """Yields NOT_READY if the problem of a streams group with its topics has lasted long enough.
+
+    If its start is unknown, as for clients of an Apache Kafka broker, the state of the group
+    decides. A group keeps the verdict for ``flapping_ms`` after its last instance has ended.
+    """
     since_ms, counts_from_ms = facts.state_since_ms, facts.counts_from_ms
     if facts.state == EMPTY:
         if facts.streams is None or since_ms is None or facts.streams.since_ms is None:
@@ -54,7 +55,7 @@ def streams_marks(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Ite
 
 
 def streams_words(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
-    """Returns the sentence, the advice and the command of a mark of `streams_marks`."""
+    """Returns the sentence, the advice and the command for a mark of `streams_marks`."""
     problem, advice, todo = problem_words(facts)
     sentence = f"no instance has had a task{since(mark.since_ms)}: {problem}"
     if facts.state == EMPTY:
@@ -65,7 +66,8 @@ def streams_words(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
 
 
 def problem_words(facts: GroupFacts) -> tuple[str, str, str]:
-    """Returns a clause about the problem with the topics, the advice and the command."""
+    """Returns a clause about the problem of a streams group with its topics, the advice and the
+    command."""
     streams = facts.streams
     if streams is None or streams.code is None:
         advice = "check that all source topics of the application exist"

@@ -1,4 +1,4 @@
-"""The thresholds of the rules, each with the broker setting that changes it."""
+"""The thresholds of the rules. A broker setting changes each threshold."""
 
 from __future__ import annotations
 
@@ -8,38 +8,39 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The thresholds of docs/use/verdicts.md; times are in milliseconds."""
+    """The thresholds in docs/use/verdicts.md. All times are in milliseconds."""
 
     blocked_ms: int = 10_000
-    """How long a rebalance may wait for a member."""
+    """The time for which a rebalance may wait for a member."""
     refused_ms: int = 600_000
-    """How long the last rejected join of a client counts, unless the client has joined since."""
+    """The time for which a rejected join counts, if the client has not joined since."""
     not_ready_ms: int = 10_000
-    """How long a streams group may lack topics of its application."""
+    """The time for which topics of a streams group's application may be missing."""
     held_back_ms: int = 30_000
-    """How long readers may wait for an open transaction."""
+    """The time for which readers may wait for an open transaction."""
     stalled_ms: int = 30_000
-    """How long a committed offset may stay unchanged although unread records wait."""
+    """The time for which a committed offset may stay unchanged while the partition has unread
+    records."""
     stuck_record_ms: int = 30_000
-    """How long a committed offset may stay unchanged although unread records wait, for a partition
-    whose owner reads other partitions of the topic."""
+    """Like ``stalled_ms``, but for a partition whose owner reads other partitions of the same
+    topic."""
     locks_expire_ms: int = 300_000
-    """The period in which the expired locks of a member of a share group are counted."""
+    """The period in which the expired acquisition locks of a member are counted."""
     flapping_ms: int = 300_000
-    """The period in which returns and rebalances are counted."""
+    """The period in which the returns of clients and the rebalances are counted."""
     flapping_returns: int = 3
-    """The number of returns at which a client flaps."""
+    """If a client has returned at least this number of times in the period, it is FLAPPING."""
     flapping_rebalances: int = 8
-    """The number of rebalances at which a group flaps; joins of new members do not count."""
+    """If a group has had at least this number of rebalances in the period, it is FLAPPING. A
+    rebalance for a new member does not count."""
     abandoned_ms: int = 60_000
-    """How long a group may have unread records but no members."""
+    """The time for which a group without members may have unread records."""
     lagging_ms: int = 60_000
     """The maximum age of the oldest unread record."""
 
     @classmethod
     def of(cls, settings: Mapping[str, int]) -> Thresholds:
-        """Returns the thresholds in ``settings``, a mapping from setting name to value; a missing
-        setting has its default."""
+        """Returns the thresholds that ``settings`` defines. A missing setting has its default."""
         given = {field: settings[name] for name, field in SETTINGS.items() if name in settings}
         for old, name in OLD_SETTINGS.items():
             field = SETTINGS[name]
@@ -62,8 +63,8 @@ SETTINGS: Mapping[str, str] = {
     "group.verdict.abandoned.ms": "abandoned_ms",
     "group.verdict.lagging.ms": "lagging_ms",
 }
-"""The field of `Thresholds` for each setting."""
+"""Maps the name of each setting to a field of `Thresholds`."""
 
 OLD_SETTINGS: Mapping[str, str] = {"group.verdict.dead.letter.ms": "group.verdict.stuck.record.ms"}
-"""Old name to new name; old names are accepted until the release after 0.1, with lower precedence.
-"""
+"""Maps former names of settings to their new names. Former names are accepted until the release
+after 0.1. A new name overrides the former one."""

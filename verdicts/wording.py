@@ -1,6 +1,6 @@
-"""The texts of a finding: the sentence, the advice, and the command to copy.
+"""The texts of a finding: the sentence, the advice, and a command to copy.
 
-Sentences name times in UTC with their zone, partitions, and members with their hosts.
+Sentences contain times in UTC with their zone, partitions, and members with their hosts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NEEDS_STOP = "stop all consumers of the group before a reset"
 
 
 def finding(mark: Mark, facts: GroupFacts) -> Finding:
-    """Returns the finding of a mark: the mark's fields and its texts."""
+    """Returns the finding for a mark: the fields of the mark, and the texts."""
     if facts.share is not None and mark.verdict in _OF_SHARE_GROUPS:
         from verdicts.share_rules import share_words
 
@@ -58,7 +58,7 @@ def finding(mark: Mark, facts: GroupFacts) -> Finding:
 
 
 def nothing_wrong(facts: GroupFacts) -> Finding:
-    """Returns the finding of a group that is OK, which reports the number of unread records."""
+    """Returns the finding of a group with verdict OK. It contains the number of unread records."""
     owned = [each for each in facts.partitions if each.owner is not None]
     read = owned or facts.partitions
     unread = sum([each.unread or 0 for each in read])
@@ -117,8 +117,8 @@ def _out_of_range(mark: Mark, facts: GroupFacts) -> _Words:
 
 
 _OMITS = {"sync": "sync", "revoke": "give up its partitions"}
-"""The action that an awaited member does not take, by phase; in other phases the member does not
-rejoin."""
+"""The action that an awaited member has not taken, by phase of the rebalance. In any other phase,
+the member has not rejoined."""
 
 
 def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
@@ -305,7 +305,8 @@ _WORDS: dict[Verdict, Callable[[Mark, GroupFacts], _Words]] = {
 
 
 def _member(mark: Mark, facts: GroupFacts) -> MemberFacts | None:
-    """Returns the member of a mark; a member that has left has only an id and a client."""
+    """Returns the member of a mark. If the member has left, only its id and its client are
+    known."""
     if mark.member_id is None:
         return None
     found = facts.member(mark.member_id)
@@ -320,8 +321,8 @@ def _member(mark: Mark, facts: GroupFacts) -> MemberFacts | None:
 
 
 def _sign(member: MemberFacts, omits: str) -> str:
-    """Returns a clause about the last heartbeat or request of a member for which a rebalance
-    waits."""
+    """Returns a clause about an awaited member: the time of its last request, or the time at which
+    its connection closed."""
     if member.closed_for_ms is not None:
         closed = f"the member's connection closed {span(member.closed_for_ms)} ago"
         return closed + _session_left(member)
@@ -334,7 +335,8 @@ def _sign(member: MemberFacts, omits: str) -> str:
 
 
 def _alive(member: MemberFacts, first: PartitionFacts) -> str:
-    """Returns the end of a sentence: the state of a member that makes no progress."""
+    """Returns the end of a sentence about a stalled member: whether it is connected, sends
+    heartbeats or commits."""
     if member.closed_for_ms is not None:
         closed = f"; the member's connection closed {span(member.closed_for_ms)} ago"
         return closed + _session_left(member)
@@ -385,8 +387,8 @@ def spelled(partitions: Iterable[PartitionFacts]) -> str:
 
 
 def _stands(each: PartitionFacts, subject: str) -> str:
-    """Returns a clause with the offset at which a partition is stuck and the time since when it is
-    stuck."""
+    """Returns a clause with the offset at which a partition is stuck, and the time since which it
+    is stuck."""
     at = since(each.stands_since_ms)
     if each.committed is None:
         return f"{subject} has had unread records{at} and has no committed offset"

@@ -1,7 +1,7 @@
 """A daily run of `muster pipeline all --incremental` as a DAG of Airflow 3.
 
-Copy this file into the folder of DAGs; docs/use/pipeline-commands.md lists the exit codes. The
-workers need `muster` with its extra `light`, and a common folder OUT.
+Copy this file into the folder of DAGs. docs/use/pipeline-commands.md lists the exit codes. The
+workers need `muster` with its extra `light`, and a folder OUT that all workers share.
 """
 
 from __future__ import annotations

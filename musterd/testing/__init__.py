@@ -57,7 +57,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import AsyncMuster on first use, since it imports asyncio."""
+    """Import AsyncMuster on first use, because it imports asyncio."""
     if name == "AsyncMuster":
         from musterd.testing.async_muster import AsyncMuster
 

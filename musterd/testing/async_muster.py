@@ -1,4 +1,4 @@
-"""`AsyncMuster`: `Muster` for asyncio; the module `awaited` has its parts."""
+"""`AsyncMuster` is `Muster` for asyncio. Its faults, time and waits are in the module `awaited`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Faults, time and waiting of `AsyncMuster`, and the threads that run its blocking calls.
 
-Blocking calls run in two separate threads, so that the test's loop continues, even if consumers use
-all threads of its executor. A wait for a group consists of many short calls, so that the call of a
-cancelled task ends soon.
+Blocking calls run in two threads of their own. The test's event loop therefore continues, even if
+the test's consumers use all threads of the loop's executor. A wait for a group consists of many
+short calls, so that the call of a cancelled task ends soon.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _THREADS = 2
 
 
 class Underneath(Muster):
-    """A `Muster` whose methods are called in threads.
+    """The `Muster` that `AsyncMuster` uses. Its methods are called in threads.
 
-    The loop's thread reads the test's clock for these calls, since freezegun shows the real time in
-    other threads.
+    The test's clock is read in the thread of the event loop, before each call, because freezegun
+    shows the real time in other threads.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -47,14 +47,15 @@ class Underneath(Muster):
 
 
 class AsyncHeld:
-    """A fault or held clock that lasts until the end of an `async with` block, or `await end()`."""
+    """A fault, or a frozen or followed clock. It ends with the `async with` block, or by `await
+    end()`."""
 
     def __init__(self, broker: Underneath, held: Held | Fault) -> None:
         self._broker = broker
         self._held = held
 
     async def end(self) -> None:
-        """End the fault or the held clock; do nothing if it has already ended."""
+        """End the fault, or let the clock run again. Do nothing if this was already done."""
         await self._broker.run(self._held.end)
 
     async def __aenter__(self) -> Self:
@@ -89,8 +90,8 @@ H = TypeVar("H", bound=AsyncHeld)
 
 
 class Begun(Generic[H]):
-    """A fault or held clock that has not begun: `await` begins it, `async with` begins and ends
-    it."""
+    """A fault, or a frozen or followed clock, that has not begun yet. `await` begins it; `async
+    with` begins it and ends it."""
 
     def __init__(self, begin: Callable[[], Awaitable[H]]) -> None:
         self._begin = begin

@@ -1,9 +1,9 @@
-"""The clocks, waits and threads of the test's process; other modules of this package use them only
-through this module.
+"""The clocks, waits and threads of the test's process. Other modules of this package use clocks and
+threads only through this module.
 
-There are two clocks. The real clock is for our own deadlines: freezegun and time-machine stop or
-move `time.monotonic`, but not the CLOCK_MONOTONIC of `clock_gettime`. The test's clock is
-`time.time_ns`, as freezegun and time-machine change it.
+There are two clocks. The real clock is for Muster's deadlines in the test's process. freezegun and
+time-machine stop or move `time.monotonic`, but not the CLOCK_MONOTONIC of `clock_gettime`. The
+test's clock is `time.time_ns`, as freezegun and time-machine change it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LOOKS_FOR_S = 0.000_05
-"""The time in seconds for which a clock is observed to detect whether the clock is frozen; a
-running clock moves by 50,000 ns in this time."""
+"""The time in seconds for which a clock is observed to detect whether it is frozen. A running clock
+moves by 50,000 ns in this time."""
 
 
 def real_s() -> float:
-    """Return the seconds of a clock that no test changes, since an arbitrary start."""
+    """Return the time of a clock that no test changes, in seconds since an arbitrary start."""
     return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
@@ -36,7 +36,7 @@ def pause(seconds: float) -> None:
 
 
 class Deadline:
-    """A length of real time that begins now."""
+    """A deadline in real time, a number of seconds after its creation."""
 
     def __init__(self, length_s: float) -> None:
         self.length_s = length_s
@@ -59,16 +59,16 @@ class Look:
 
     wall_ms: int
     stands: bool
-    """True if the test's clock is frozen: it did not move while real time passed."""
+    """True if the test's clock was frozen: it did not move while real time passed."""
     at_s: float
-    """The time of the reading, by the real clock, in seconds."""
+    """The time at which the test's clock was read, in seconds of the real clock."""
 
 
 def look() -> Look:
     """Read the test's clock, even if it is moved or frozen.
 
     freezegun shows the real time to callers with a frame of `threading` or `queue` among the next
-    five frames; code in a thread therefore uses `in_bare_thread`.
+    five frames. Code in a thread must therefore be started by `in_bare_thread`.
     """
     first, began = time.time_ns(), real_s()
     while True:
@@ -79,7 +79,7 @@ def look() -> Look:
 
 
 def try_to_look() -> Look | None:
-    """Call `look` in a thread other than the test's; return None if the test is changing the
+    """Call `look` in another thread than the test's. Return None if the test is just changing the
     clock."""
     try:
         return look()
@@ -102,8 +102,8 @@ def in_thread(run: Callable[[], None], name: str) -> threading.Thread:
 
 
 class Threads:
-    """Separate threads for blocking calls, which do not need a free thread in the executor of the
-    test's loop.
+    """Threads for blocking calls, separate from the executor of the test's event loop, which may
+    have no free thread.
 
     Waits in these threads do not use the loop's clock, which does not advance while freezegun
     freezes it.
@@ -123,7 +123,7 @@ class Threads:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
     def close(self) -> None:
-        """Let the threads end after their current calls; the next `run` starts new threads."""
+        """Let the threads end after their current calls. The next `run` starts new threads."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False)

@@ -58,18 +58,18 @@ class MusterCluster(Served):
 
     @property
     def brokers(self) -> list[int]:
-        """The ids of all brokers, also of stopped brokers."""
+        """The ids of all brokers, including stopped brokers."""
         return list(self._brokers)
 
     @property
     def running(self) -> list[int]:
-        """The ids of the brokers that run."""
+        """The ids of the running brokers."""
         found = self._ask("GET", "/test/cluster")["brokers"]
         return [each["broker"] for each in found if each["is_running"]]
 
     @property
     def controller(self) -> int | None:
-        """The id of the broker that is the controller; None without a controller."""
+        """The id of the broker that is the controller; None while the cluster has no controller."""
         told = self._ask("GET", "/test/cluster")["controller"]
         return None if told is None else int(told)
 
@@ -83,7 +83,7 @@ class MusterCluster(Served):
     # Life cycle
 
     def start(self) -> None:
-        """Start all brokers; return when they accept connections and know each other."""
+        """Start all brokers. Return when they accept connections and know each other."""
         self._ready = None
         self._launch([f"--brokers={self._size}"])
         self._brokers = {
@@ -93,18 +93,16 @@ class MusterCluster(Served):
     def kill(self, broker: int, *, expire: bool = True) -> Down:
         """Kill a broker as SIGKILL does, until the end of the `with` block or until `restart`.
 
-        The other brokers have new leaders when this call returns. With `expire=False` the broker's
-        session in the registry lasts, as in production, until its timeout of 6 s has passed on the
-        cluster's clock: `cluster.time.advance(seconds=6)`.
+        The partitions of the broker have new leaders when this call returns. With `expire=False`
+        the broker's session in the registry is not ended. As in production, the session lasts until
+        its timeout of 6 s has passed on the cluster's clock: `cluster.time.advance(seconds=6)`.
         """
         self._ask("POST", "/test/kill", broker=broker, expire=expire)
         return Down(self, broker)
 
     def stop(self, broker: int) -> Down:
-        """Stop a broker as SIGTERM does, until the end of the `with` block or until `restart`.
-
-        The broker first hands over its leaderships.
-        """
+        """Stop a broker as SIGTERM does, until the end of the `with` block or until `restart`. The
+        broker first moves its leaderships to other brokers."""
         self._ask("POST", "/test/stop", broker=broker)
         return Down(self, broker)
 
@@ -119,10 +117,10 @@ class MusterCluster(Served):
     ) -> Cut:
         """Cut the links of a broker, until `end` or the end of the `with` block.
 
-        `from_` names the other ends: `"clients"`, `"brokers"`, `"registry"`, or the ids of brokers.
-        Connections are closed, and requests get no response until the links are restored. Without
-        the registry, the broker's session expires when 6 s of the cluster's clock have passed;
-        until then no other broker replaces it.
+        `from_` names what the broker is cut from: `"clients"`, `"brokers"`, `"registry"`, or the
+        ids of brokers. Connections are closed, and requests get no response until the links are
+        restored. A broker without the registry loses its session when 6 s of the cluster's clock
+        have passed; until then no other broker replaces it.
         """
         sides = [str(each) for each in from_]
         told = self._ask("POST", "/test/isolate", **{"broker": broker, "from": sides})
@@ -131,15 +129,15 @@ class MusterCluster(Served):
     def pause(self, broker: int) -> Cut:
         """Suspend a broker as SIGSTOP does, until `end` or the end of the `with` block.
 
-        Its connections stay open and get no response, and its deadlines do not pass. Its session in
-        the registry expires when 6 s of the cluster's clock have passed; the broker notices this
-        when it continues.
+        Its connections stay open, and its requests get no response. Its deadlines do not pass. Its
+        session in the registry expires when 6 s of the cluster's clock have passed; the broker
+        notices this when it continues.
         """
         return Cut(self, "pause", self._ask("POST", "/test/pause", broker=broker)["id"])
 
     def rolling_restart(self) -> None:
-        """Restart all brokers, one after the other, each when the one before is in all ISRs again,
-        as an operator does."""
+        """Restart all brokers, one after the other, as an operator does. Each restart waits until
+        the previous broker is in all ISRs again."""
         for broker in self.brokers:
             self.restart(broker)
             for each in self.partitions():
@@ -147,10 +145,11 @@ class MusterCluster(Served):
                     self.wait_for_partition(each.topic, each.partition).in_sync()
 
     def reset(self) -> None:
-        """Empty all brokers within milliseconds; they keep their addresses.
+        """Empty all brokers within milliseconds. The brokers keep their addresses.
 
         Start brokers that are stopped, delete topics, groups and journals, end all faults, and set
-        the clock to the system's time. A process that has died is replaced, at other addresses.
+        the clock to the system's time. If the cluster's process has died, start a new process, at
+        other addresses.
         """
         self.time._end_following()
         if self._is_there():
@@ -160,7 +159,7 @@ class MusterCluster(Served):
         self.start()
 
     def close(self) -> None:
-        """End the cluster's process. The data are lost."""
+        """End the cluster's process. The data is lost."""
         for each in self._brokers.values():
             each._http.close()
         super().close()
@@ -169,10 +168,8 @@ class MusterCluster(Served):
     # Partitions
 
     def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> int:
-        """Elect another in-sync replica as leader, by default the next; return its id.
-
-        The new leader becomes the preferred leader, the first of the replicas.
-        """
+        """Elect another in-sync replica as leader, by default the next replica, and return its id.
+        The new leader becomes the preferred leader, the first of the replicas."""
         asked = {"topic": topic, "partition": partition, "to": to}
         return int(self._ask("POST", "/test/move_leader", **asked)["leader"])
 
@@ -180,11 +177,11 @@ class MusterCluster(Served):
         self, group: str | None = None, *, transactional_id: str | None = None,
         to: int | None = None,
     ) -> int:  # fmt: skip
-        """Move the coordinator of a group or of a transactional id to another broker; return its
-        id.
+        """Move the coordinator of a group or of a transactional id to another broker, and return
+        its id.
 
-        The leader of the partition of `__consumer_offsets` or `__transaction_state` moves, and with
-        it the coordinator of all groups or transactional ids of this partition.
+        The leader of a partition of `__consumer_offsets` or `__transaction_state` is moved. The
+        coordinator of all groups or transactional ids of this partition moves with it.
         """
         asked = {"group": group, "transactional_id": transactional_id}
         told = self._ask("GET", "/test/coordinator", **asked)
@@ -196,9 +193,9 @@ class MusterCluster(Served):
         """Remove followers from the ISR, by default all, until `end` or the end of the `with`
         block.
 
-        The leader does not answer their fetches, so that they lag, as a slow broker does. This
-        affects all partitions that they fetch from this leader. They join the ISR again by
-        themselves.
+        The leader does not answer the fetches of these followers, so that they lag, as if they were
+        slow. This affects all partitions that these followers fetch from this leader. Afterwards
+        they rejoin the ISR by themselves.
         """
         told = self._ask(
             "POST", "/test/shrink_isr", topic=topic, partition=partition,
@@ -207,18 +204,18 @@ class MusterCluster(Served):
         return Cut(self, "shrink_isr", told["id"])
 
     def elect_unclean(self, topic: str, partition: int = 0) -> int:
-        """Elect a live replica that is not in sync, when all in-sync replicas are down; return its
-        id.
+        """Elect a live replica that is not in sync, when all in-sync replicas are down, and return
+        its id.
 
-        Records that this replica does not have are lost, as with
-        `kafka-leader-election.sh --election-type unclean`.
+        Records that this replica does not have are lost, as with `kafka-leader-election.sh
+        --election-type unclean`.
         """
         told = self._ask("POST", "/test/elect_unclean", topic=topic, partition=partition)
         return int(told["leader"])
 
     def why(self, topic: str, partition: int = 0) -> list[PartitionEvent]:
-        """Why the leader and the ISR of a partition changed, oldest first, as `muster cluster why`
-        shows it."""
+        """The reasons for changes of a partition's leader and ISR, oldest first, as `muster cluster
+        why` shows them."""
         told = self._ask("GET", "/test/why", topic=topic, partition=partition)["events"]
         return [PartitionEvent.of(each) for each in told]
 
@@ -228,10 +225,8 @@ class MusterCluster(Served):
         return [Partition.of(each) for each in told["partitions"]]
 
     def partition(self, topic: str, partition: int = 0, *, settled: bool = False) -> Partition:
-        """The state of a partition according to the registry.
-
-        With `settled`, raise MusterError as long as not every broker knows this state.
-        """
+        """The state of a partition according to the registry. With `settled`, raise MusterError
+        unless all brokers know this state."""
         told = self._ask("GET", "/test/partitions", topic=topic, partition=partition)
         if not told["partitions"]:
             raise MusterError(f"{topic}-{partition} does not exist")
@@ -241,7 +236,8 @@ class MusterCluster(Served):
         return found
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The id of the broker that leads a partition; raise MusterError without a leader."""
+        """The id of the broker that leads a partition. Raise MusterError if the partition has no
+        leader."""
         found = self.partition(topic, partition)
         if found.leader is None:
             raise MusterError(str(found))
@@ -259,10 +255,10 @@ class MusterCluster(Served):
     def requests(
         self, *, client_id: str | None = None, api: str | None = None
     ) -> list[SeenRequest]:
-        """The requests that the brokers received, in order of time; see `Muster.requests`.
+        """The requests that all brokers received, in order of time; see `Muster.requests`.
 
-        `cluster.broker(1).requests()` returns the requests of one broker. The requests between
-        brokers are included.
+        `cluster.broker(1).requests()` returns the requests of one broker. Requests from broker to
+        broker are included.
         """
         found = [
             request
@@ -282,7 +278,8 @@ class MusterCluster(Served):
 
 
 class ClusterBroker(FaultVerbs, SeenVerbs):
-    """One broker of a cluster: its addresses, its requests, and the faults of its clients."""
+    """One broker of a cluster: its addresses, its requests, and the faults that affect only its
+    clients."""
 
     def __init__(self, cluster: MusterCluster, told: Mapping[str, Any]) -> None:
         self.id: int = told["broker"]
@@ -290,7 +287,7 @@ class ClusterBroker(FaultVerbs, SeenVerbs):
         self.bootstrap_servers: str = told["bootstrap_servers"]
         """The broker's address for clients, HOST:PORT."""
         self.http: str = told["http"]
-        """The URL of the broker's page."""
+        """The URL of the broker's web page."""
         self._cluster = cluster
         self._http = Http(self.http)
 
@@ -308,14 +305,15 @@ class ClusterBroker(FaultVerbs, SeenVerbs):
 class Cut(Fault):
     """A fault of a cluster: an isolated or paused broker, or followers that do not fetch.
 
-    Its `end` returns when all brokers know the state of the cluster.
+    `end` returns when all brokers know the state of the cluster again.
     """
 
     _PATH = "/test/cluster/faults"
 
 
 class Down(Lasting):
-    """A broker that was killed or stopped, until `end` or the end of the `with` block."""
+    """A broker that was killed or stopped. It is down until `end`, or until the end of the `with`
+    block."""
 
     def __init__(self, cluster: MusterCluster, broker: int) -> None:
         self.broker = broker
@@ -323,6 +321,6 @@ class Down(Lasting):
         self._cluster = cluster
 
     def end(self) -> None:
-        """Start the broker again; do nothing if it runs."""
+        """Start the broker again. Do nothing if it runs."""
         if self._cluster._is_there():
             self._cluster._ask("POST", "/test/start", broker=self.broker)

@@ -8,11 +8,12 @@ _SHOWN_LINES = 30
 
 
 class MusterError(Exception):
-    """The broker can't do a request; the message says what failed and what to do."""
+    """The broker can't do what the test requested. The message says what failed and what to do."""
 
 
 class Refused(MusterError):
-    """The broker's error response: 404 not found, 400 wrong argument, 409 not possible now."""
+    """The broker responded with an HTTP error: 404 not found, 400 wrong argument, 409 not possible
+    now."""
 
     def __init__(self, status: int, sentence: str) -> None:
         self.status = status
@@ -20,7 +21,7 @@ class Refused(MusterError):
 
 
 class BrokerDied(MusterError):
-    """The broker's process did not start or has exited; `lines` are its last log lines."""
+    """The broker's process did not start or has exited. `lines` are its last log lines."""
 
     def __init__(self, sentence: str, lines: Sequence[str]) -> None:
         self.lines = list(lines)
@@ -35,4 +36,4 @@ class BrokerDied(MusterError):
 
 
 class WaitedInVain(MusterError, AssertionError):
-    """A condition was not met in time; the message says what the group's state was instead."""
+    """A condition was not met in time. The message describes the state at that time."""

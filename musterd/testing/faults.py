@@ -1,4 +1,5 @@
-"""Faults on command: each verb begins a fault and returns a `Fault`, which ends the fault."""
+"""The methods that begin a fault, such as `fail` or `delay`. Each returns a `Fault`, which ends the
+fault."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _GONE = 404
 
 
 class Verbs:
-    """The interface through which verbs call the broker; `Muster` implements it."""
+    """The interface through which the fault methods call the broker. `Muster` implements it."""
 
     def _ask(self, method: str, path: str, **arguments: object) -> Json:
         raise NotImplementedError
@@ -47,7 +48,7 @@ class Fault(Lasting):
         return self._hits
 
     def end(self) -> None:
-        """End the fault. Does nothing if it has already ended."""
+        """End the fault. Do nothing if it has already ended."""
         if self._id is None or not self._broker._is_there():
             return
         try:
@@ -62,10 +63,8 @@ class Fault(Lasting):
 
 
 class Moved(Fault):
-    """A moved coordinator.
-
-    Clients find the coordinator again at once, or, in a `with` block, after the end of the block.
-    """
+    """A moved coordinator. Without a `with` block, clients can find the new coordinator at once.
+    With a `with` block, they can find it only after the end of the block."""
 
     def __init__(self, broker: Verbs, group: str) -> None:
         super().__init__(broker, "moved", hits=1)
@@ -78,7 +77,7 @@ class Moved(Fault):
 
 
 class FaultVerbs(Verbs):
-    """The verbs of `Muster` that begin faults."""
+    """The methods of `Muster` that begin faults."""
 
     def rebalance(self, group: str) -> Fault:
         """Begin a rebalance, as if a member had joined: all members of the group rejoin.
@@ -112,19 +111,14 @@ class FaultVerbs(Verbs):
         return Fault(self, "fence", hits=1)
 
     def move_coordinator(self, group: str) -> Fault:
-        """Move the group's coordinator: clients get NOT_COORDINATOR and look up the coordinator.
-
-        In a `with` block, lookups fail until the block ends.
-        """
+        """Move the group's coordinator: clients get NOT_COORDINATOR and look up the new
+        coordinator. In a `with` block, these lookups fail until the block ends."""
         self._ask("POST", "/test/groups/move_coordinator", group=group)
         return Moved(self, group)
 
     def loading(self, group: str, seconds: float | None = None) -> Fault:
-        """Let the group's coordinator return COORDINATOR_LOAD_IN_PROGRESS, as it does while it
-        loads groups.
-
-        The fault lasts until it is ended, or for `seconds` of the broker's clock.
-        """
+        """Make the group's coordinator return COORDINATOR_LOAD_IN_PROGRESS, as it does while it
+        loads groups. The fault lasts until it is ended, or for `seconds` of the broker's clock."""
         return self._begin("loading", group=group, seconds=seconds)
 
     def fail(
@@ -134,8 +128,8 @@ class FaultVerbs(Verbs):
         """Answer requests of an API with an error, without handling them.
 
         `api` and `error` are Kafka's names. The fault affects all requests, or the next `times`
-        requests; `client_id`, `group` and `topic` restrict it to requests of this client id and
-        requests that name this group or topic. Every error field of the response has the error.
+        requests; `client_id`, `group` and `topic` restrict the fault to requests of this client id
+        and requests that name this group or topic. Every error field of the response has the error.
 
         >>> with Muster() as broker, broker.fail("OffsetCommit", "NOT_COORDINATOR", times=1):
         ...     pass  # the next commit is refused, the one after it is not
@@ -158,7 +152,7 @@ class FaultVerbs(Verbs):
         )
 
     def stop_answering(self, client_id: str | None = None) -> Fault:
-        """Accept requests of all clients, or of one client, without a response; connections stay
+        """Accept requests of all clients, or of one client, but send no response. Connections stay
         open."""
         return self._begin("stop_answering", client_id=client_id)
 
@@ -172,7 +166,7 @@ class FaultVerbs(Verbs):
         return self._begin("fail_fsync", times=times)
 
     def disconnect(self, client_id: str | None = None) -> Fault:
-        """Close the connections of all clients, or of one client; clients may reconnect at once."""
+        """Close the connections of all clients, or of one client. Clients may reconnect at once."""
         answer = self._ask("POST", "/test/disconnect", client_id=client_id)
         return Fault(self, "disconnect", hits=answer["connections"])
 

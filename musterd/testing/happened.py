@@ -1,4 +1,4 @@
-"""The verbs of `Muster` that read the broker's state and history."""
+"""The methods of `Muster` that read the broker's state and history."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from musterd.testing.waiting import Waiting
 
 
 class SeenVerbs(Verbs):
-    """The verb that reads the requests that one broker has received."""
+    """The method that reads the requests that a broker has received."""
 
     def requests(
         self, *, client_id: str | None = None, api: str | None = None
     ) -> list[SeenRequest]:
         """The requests that the broker received, in order, decoded, with their responses.
 
-        Returns all, or those of one client id or of one API by Kafka's name. The broker keeps the
-        last 20,000 requests, at most 64 MiB.
+        `client_id` or `api` (Kafka's name of an API) selects the requests of one client id or of
+        one API. The broker keeps the last 20,000 requests, at most 64 MiB.
 
         >>> with Muster() as broker:
         ...     produce(broker, "orders", "one")
@@ -34,14 +34,14 @@ class SeenVerbs(Verbs):
 
 
 class HappenedVerbs(SeenVerbs):
-    """The verbs of `Muster` that read the broker's state and history."""
+    """The methods of `Muster` that read the broker's state and history."""
 
     def groups(self) -> list[Group]:
-        """All groups, of every kind."""
+        """All groups, of every type."""
         return [Group.of(each) for each in self._ask("GET", "/test/groups")["groups"]]
 
     def group(self, group: str) -> Group | None:
-        """The group; None if the group does not exist."""
+        """The group with this id; None if it does not exist."""
         told = self._ask("GET", "/test/groups", group=group)["groups"]
         return Group.of(told[0]) if told else None
 
@@ -55,7 +55,8 @@ class HappenedVerbs(SeenVerbs):
         return Committed.of(group, self._ask("GET", "/test/committed", group=group))
 
     def journal(self, group: str) -> list[JournalEvent]:
-        """The events of a group with reasons, oldest first, as `muster groups why` shows them."""
+        """The events of a group with their reasons, oldest first, as `muster groups why` shows
+        them."""
         told = self._ask("GET", "/test/journal", group=group)["events"]
         return [JournalEvent.of(each) for each in told]
 

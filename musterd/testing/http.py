@@ -17,19 +17,20 @@ from musterd.testing.errors import MusterError, Refused
 Json = dict[str, Any]
 
 _ANSWERS_WITHIN_S = 120.0
-"""The maximum time of a response in seconds; an advance of the clock by a year takes long."""
+"""The maximum time in seconds until a response. It is long, because an advance of the broker's
+clock by a year takes long."""
 _KEPT_FOR_S = 2.0
-"""The time in seconds for which an idle connection is reused; the broker closes connections that
-are idle for 5 s."""
+"""A connection is used again only within this number of seconds after its last use. The broker
+closes connections that are idle for 5 s."""
 
 
 class Gone(Exception):
-    """The broker did not respond; its process may have ended."""
+    """The broker did not respond. Its process may have ended."""
 
 
 class Http:
-    """The broker's HTTP address. Any thread may send requests; each thread uses its own
-    connection."""
+    """A client of the broker's HTTP interface. Any thread may send requests; each thread uses its
+    own connection."""
 
     def __init__(self, url: str) -> None:
         address = urlsplit(url)
@@ -39,7 +40,8 @@ class Http:
         self._owner = os.getpid()
 
     def ask(self, method: str, path: str, arguments: Mapping[str, object]) -> Json:
-        """Send one request; arguments that are None are omitted."""
+        """Send one request and return the JSON of the response. Arguments that are None are
+        omitted."""
         given = {name: value for name, value in arguments.items() if value is not None}
         body = None
         if method == "POST":
@@ -87,8 +89,8 @@ class Http:
 
 
 def _is_closed(connection: http.client.HTTPConnection) -> bool:
-    """Return whether the broker has closed the connection: between requests nothing else can be
-    read."""
+    """Return whether the broker has closed an idle connection. An idle connection is readable only
+    if it was closed."""
     if connection.sock is None:
         return True
     asked = select.poll()  # `select` supports no file descriptor above 1023

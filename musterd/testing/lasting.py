@@ -1,5 +1,5 @@
-"""The base class of faults and held clocks, which last until `end` is called or a `with` block
-ends."""
+"""The base class of faults and of frozen or followed clocks. They last until `end` is called or
+their `with` block ends."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from musterd.testing.errors import MusterError
 
 
 class Lasting:
-    """A fault or a held clock."""
+    """A fault, or a frozen or followed clock. It lasts until `end` is called or its `with` block
+    ends."""
 
     def end(self) -> None:
-        """End the fault or the held clock; do nothing if it has already ended."""
+        """End the fault, or let the clock run again. Do nothing if this was already done."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -42,7 +42,7 @@ class Muster(FaultVerbs, Served):
     # Life cycle
 
     def start(self) -> None:
-        """Start the broker, also after `stop` or `kill`; return when it accepts connections."""
+        """Start the broker, also after `stop` or `kill`. Return when it accepts connections."""
         if self._child is None or self._killed is not None:
             self._start_process()
         else:
@@ -50,16 +50,16 @@ class Muster(FaultVerbs, Served):
             self.time._look_again()
 
     def stop(self) -> None:
-        """Stop the broker as SIGTERM does. The broker keeps its data; connections are refused until
+        """Stop the broker as SIGTERM does. The broker keeps its data. Connections are refused until
         `restart`."""
         self._ask("POST", "/test/stop")
 
     def kill(self) -> None:
-        """Kill the broker as SIGKILL does, without a flush; connections are refused until
+        """Kill the broker as SIGKILL does, without a flush. Connections are refused until
         `restart`.
 
-        Data in memory are kept, as the operating system keeps the files of a killed process. With
-        `data` the process is killed, and `restart` starts another process.
+        Data in memory is kept, as the operating system keeps the files of a killed process. With
+        the directory `data` the process is really killed, and `restart` starts another process.
         """
         if self._data is None:
             self._ask("POST", "/test/kill")
@@ -77,10 +77,10 @@ class Muster(FaultVerbs, Served):
         self.start()
 
     def reset(self) -> None:
-        """Empty the broker within milliseconds; the broker keeps its addresses.
+        """Empty the broker within milliseconds. The broker keeps its addresses.
 
         Delete topics, groups, the journal and recorded requests, end all faults, and set the clocks
-        to the system's time. A broker that has died or is not started is started.
+        to the system's time. If the broker has died or is not started, start it.
         """
         self.time._end_following()
         if self._is_there():
@@ -92,7 +92,7 @@ class Muster(FaultVerbs, Served):
             self._tell("POST", "/test/reset")
 
     def close(self) -> None:
-        """End the broker's process. Data in memory are lost."""
+        """End the broker's process. Data in memory is lost."""
         super().close()
         if self._killed is not None:
             self._killed.let_go()
@@ -109,7 +109,7 @@ class Muster(FaultVerbs, Served):
         return self._killed is None and super()._is_there()
 
     def _start_process(self) -> None:
-        """Start the first process, or a replacement with the same addresses and time."""
+        """Start the first process, or another process with the same addresses and the same time."""
         killed = self._killed
         arguments = [] if self._data is None else [f"--data={self._data}"]
         if killed is not None:
@@ -122,16 +122,17 @@ class Muster(FaultVerbs, Served):
 
 
 class Killed:
-    """The state of a killed process that the next process takes over: clocks and ports."""
+    """The clocks and the ports of a killed process. The next process takes over these clocks and
+    ports."""
 
     def __init__(self, ready: Ready, clocks: Json) -> None:
         self.clock_option = f"--clock-ahead={clocks['ahead_ms']}"
-        """The option that sets the next process's clocks."""
+        """The command-line option that sets the clocks of the next process."""
         if clocks["is_frozen"]:
             self.clock_option = f"--clock-at={clocks['wall_ms']}"
         self._held = hold(ports_of(ready))
 
     def let_go(self) -> None:
-        """Release the ports, for the next process."""
+        """Release the ports, so that the next process can listen on them."""
         for each in self._held:
             each.close()

@@ -1,6 +1,8 @@
-"""Starts and ends the broker's process, and reads its line of JSON and its last log lines.
+"""Starts and ends the broker's process. Reads its first line, which is JSON, and its last log
+lines.
 
-The broker's process ends when its standard input closes, which happens however our process ends.
+The broker's process ends when its standard input closes. This happens however the test's process
+ends.
 """
 
 from __future__ import annotations
@@ -37,20 +39,20 @@ _PASSED_ON = {
     "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX",
     "PYTHONDONTWRITEBYTECODE",
 }  # fmt: skip
-"""Environment variables for Python's module search. Other variables of Python are not passed to the
-broker: PYTHONWARNINGS=error or PYTHONINSPECT would prevent its start or its end."""
+"""The environment variables of Python that the broker gets, for the search of modules. The broker
+gets no other variable of Python: PYTHONWARNINGS=error or PYTHONINSPECT would prevent its start or
+its end."""
 _NOT_PASSED_ON = ("PYTHON", "MUSTER_", "COV_CORE_", "COVERAGE_PROCESS_")
-"""Prefixes of environment variables that the broker does not get: it has only the test's
-settings."""
+"""Prefixes of environment variables that the broker does not get. The broker's settings come only
+from the test."""
 
 
 class Lines:
-    """The last lines of a process, counted from its start."""
+    """The last lines of a process's output. Lines are counted from the start of the process."""
 
     def __init__(self) -> None:
         self._kept: deque[str] = deque(maxlen=_KEPT_LINES)
         self.count = 0
-        """The number of lines since the start."""
 
     def add(self, line: str) -> None:
         """Add a line, and drop the oldest line if there are too many."""
@@ -65,7 +67,8 @@ class Lines:
 
 @dataclass(frozen=True)
 class Ready:
-    """The broker's first line, when it accepts connections."""
+    """The first line of the broker's output. The broker writes this line when it accepts
+    connections."""
 
     bootstrap_servers: str
     http: str
@@ -73,7 +76,7 @@ class Ready:
     version: str
     data: str | None
     brokers: Sequence[Mapping[str, Any]] = ()
-    """Id, `bootstrap_servers` and `http` of each broker of a cluster."""
+    """The id, the `bootstrap_servers` and the `http` address of each broker of a cluster."""
 
 
 class Child:
@@ -84,8 +87,7 @@ class Child:
         self._timeout_s = start_timeout_s
         self._first_line: bytes | None = None
         self._settled = threading.Event()
-        """Set when the first line has arrived, or when the output has ended without a first line.
-        """
+        """Set when the first line has arrived, or when the output has ended without a line."""
         self._owner = os.getpid()
         self._process = _start(arguments)
         self._reader = clock.in_thread(self._read, f"musterd-{self._process.pid}")
@@ -98,19 +100,20 @@ class Child:
 
     @property
     def is_running(self) -> bool:
-        """True if the process has not ended; False in a process that was forked from ours."""
+        """True if the process has not ended. Always False in a process that was forked from the
+        test's process."""
         return os.getpid() == self._owner and self._process.poll() is None
 
     def ends_soon(self) -> bool:
-        """Return whether the process has ended or ends in a moment: its sockets close before the
-        process ends."""
+        """Return whether the process has ended or will end in a moment. The sockets of a process
+        close before it ends."""
         deadline = clock.Deadline(_ENDS_WITHIN_S)
         while self.is_running and not deadline.is_over:
             clock.pause(_LOOKS_EACH_S)
         return not self.is_running
 
     def ready(self) -> Ready:
-        """Wait until the broker accepts connections."""
+        """Wait until the broker accepts connections, and return its first line."""
         deadline = clock.Deadline(self._timeout_s)
         while not self._settled.wait(_LOOKS_EACH_S) and self.is_running and not deadline.is_over:
             pass
@@ -142,11 +145,11 @@ class Child:
         return BrokerDied(f"{sentence} {how}", self.lines.since())
 
     def kill(self) -> None:
-        """Send SIGKILL; return when the process has ended."""
+        """Send SIGKILL to the process. Return when it has ended."""
         self._end(signal.SIGKILL)
 
     def end(self, gently: bool = False) -> None:
-        """End the process with SIGKILL; if `gently`, first send SIGTERM and wait up to 10 s."""
+        """End the process with SIGKILL. If `gently`, first send SIGTERM and wait up to 10 s."""
         if gently and self.is_running:
             self._process.send_signal(signal.SIGTERM)
             deadline = clock.Deadline(_STOPS_WITHIN_S)
@@ -164,19 +167,20 @@ class Child:
         _CHILDREN.discard(self)
 
     def let_go_of_pipes(self) -> None:
-        """Close our end of the process's standard input; the reading thread closes the other
-        pipes."""
+        """Close this process's end of the broker's standard input. The thread that reads the
+        broker's output closes the other pipes."""
         with suppress(OSError):
             _pipe(self._process.stdin).close()
 
     def forget(self) -> None:
-        """Close all pipes of the process, in a process that was forked from ours."""
+        """Close all pipes to the broker's process. Called in a process that was forked from the
+        test's process."""
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             with suppress(OSError):
                 _pipe(pipe).close()
 
     def _read(self) -> None:
-        """Store the process's output lines until both streams have ended."""
+        """Store the lines of the process's output until its stdout and stderr have ended."""
         rests = {_pipe(self._process.stdout): b"", _pipe(self._process.stderr): b""}
         with selectors.DefaultSelector() as selector:
             for pipe in rests:
@@ -207,8 +211,8 @@ def hold(ports: Sequence[int]) -> list[socket.socket]:
     """Hold the ports of a killed process: connections are refused, and no other process gets the
     ports.
 
-    While a bound socket does not listen, another socket can listen on its port if both set
-    SO_REUSEADDR.
+    The held sockets are bound but do not listen. Another socket can listen on the same port if both
+    sockets set SO_REUSEADDR.
     """
     held = []
     for port in ports:
@@ -255,11 +259,8 @@ def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which the broker's Python imports the same `musterd` as this
-    process.
-
-    A normal installation does not need PYTHONPATH; in that case a PYTHONPATH of the test is not
-    passed on.
+    """Return the broker's environment, in which Python imports the same `musterd` as this process.
+    A normal installation does not need PYTHONPATH; a PYTHONPATH of the test is then not passed on.
     """
     passed = {
         name: value
@@ -274,6 +275,6 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def _site_folders() -> set[str]:
-    """Return the directories of Python's default module search."""
+    """Return the folders in which Python searches modules by default."""
     folders = [*getattr(site, "getsitepackages", list)(), site.getusersitepackages()]
     return {os.path.realpath(folder) for folder in folders}

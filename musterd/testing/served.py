@@ -1,4 +1,5 @@
-"""`Served`: the process of `Muster` and `MusterCluster`: its start, its topics, its requests."""
+"""`Served`, the base class of `Muster` and `MusterCluster`: the start of the process, its topics,
+and requests to it."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ class Served(HappenedVerbs):
         self, settings: Mapping[str, object] | None, ports: tuple[int, int],
         start_timeout_s: float, gently: bool = False,
     ) -> None:  # fmt: skip
-        """`ports` are the ports for clients and for HTTP. The process ends with SIGTERM if
-        `gently`, otherwise with SIGKILL."""
+        """`ports` are the port for clients and the port for HTTP. The process is ended with SIGTERM
+        if `gently`, otherwise with SIGKILL."""
         self.time = BrokerTime(self._tell, self._look)
         """The broker's clocks: `advance`, `freeze`, `run`, `now`, `follow`."""
         self._settings = {name: value_text(value) for name, value in (settings or {}).items()}
@@ -49,7 +50,8 @@ class Served(HappenedVerbs):
 
     @property
     def http(self) -> str:
-        """The URL of the broker's page, `/metrics`, `/api` and `/test`, such as `http://HOST:PORT`."""
+        """The URL of the broker's web page, such as `http://HOST:PORT`. `/metrics`, `/api` and
+        `/test` are below it."""
         return self._started().http
 
     @property
@@ -65,11 +67,11 @@ class Served(HappenedVerbs):
     # Life cycle
 
     def start(self) -> None:
-        """Start the broker; return when it accepts connections."""
+        """Start the broker. Return when it accepts connections."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """End the broker's process. Data in memory are lost."""
+        """End the broker's process. Data in memory is lost."""
         self.time._end_following()
         self._end_process()
         self._ready = None
@@ -90,7 +92,7 @@ class Served(HappenedVerbs):
         self, name: str, partitions: int = 1, configs: Mapping[str, object] | None = None,
         **more: object,
     ) -> None:  # fmt: skip
-        """Create a topic; return when it can be used.
+        """Create a topic. Return when it can be used.
 
         `configs` and keywords are Kafka's topic configs: `retention_ms=1000` is `retention.ms`. The
         keyword `replication_factor` is the number of replicas, by default 3 in a cluster.
@@ -105,7 +107,7 @@ class Served(HappenedVerbs):
         self._create(names, partitions, configs, more)
 
     def delete(self, *names: str) -> None:
-        """Delete topics, with their records and committed offsets; return when they are deleted."""
+        """Delete topics, with their records and committed offsets. Return when they are deleted."""
         self._ask("POST", "/test/topics/delete", names=list(names))
 
     def _create(
@@ -126,7 +128,7 @@ class Served(HappenedVerbs):
         return self._tell(method, path, **arguments)
 
     def _tell(self, method: str, path: str, **arguments: object) -> Json:
-        """Send a request without reading the test's clock."""
+        """Send a request to the broker. Do not read the test's clock first."""
         if self._child is None or self._http is None:
             raise MusterError(f"the broker is not started: use `{self._USE}`, or call start()")
         try:
@@ -148,7 +150,7 @@ class Served(HappenedVerbs):
         return self._ready
 
     def _launch(self, arguments: Sequence[str]) -> None:
-        """Start a process, at the addresses of the process before."""
+        """Start a process. If there was a process before, use the same addresses."""
         before = self._ready
         self._end_process()
         clients, http = self._asked_ports if before is None else ports_of(before)
@@ -182,7 +184,7 @@ class Served(HappenedVerbs):
 
 
 def ports_of(ready: Ready) -> tuple[int, int]:
-    """Return the ports of a process for clients and for HTTP."""
+    """Return the port for clients and the port for HTTP of a process."""
     kafka, http = (int(each.rpartition(":")[2]) for each in (ready.bootstrap_servers, ready.http))
     return kafka, http
 

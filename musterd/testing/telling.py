@@ -9,8 +9,8 @@ from musterd.testing.served import Served
 
 
 def sections(name: str, value: object, since: int) -> list[tuple[str, str]]:
-    """Return titles and texts for a broker: its log lines after the first `since` lines, and its
-    groups."""
+    """Return the sections of a broker for the report, as (title, text): its log lines after the
+    first `since` lines, and its groups."""
     broker = _plain(value)
     if broker is None:
         return []
@@ -19,8 +19,8 @@ def sections(name: str, value: object, since: int) -> list[tuple[str, str]]:
 
 
 def _plain(value: object) -> Served | None:
-    """Return the value if it is a broker or a cluster; for an `AsyncMuster`, the `Muster` that it
-    uses; else None."""
+    """Return the value if it is a `Muster` or a `MusterCluster`. For an `AsyncMuster` return the
+    `Muster` that it uses. Otherwise return None."""
     awaited = sys.modules.get("musterd.testing.async_muster")  # imported by the test that uses it
     if awaited is not None and isinstance(value, awaited.AsyncMuster):
         value = value._broker

@@ -19,8 +19,8 @@ Ask = Callable[..., Json]
 
 _LOOKS_EACH_S = 0.01
 _TOLERATED_MS = 50
-"""The maximum difference of two running clocks in ms; clocks differ because a request takes time.
-"""
+"""The maximum difference in ms at which two running clocks count as equal. They differ because a
+request takes time."""
 
 
 class BrokerTime:
@@ -51,10 +51,8 @@ class BrokerTime:
         self, by: timedelta | None = None, *, weeks: float = 0, days: float = 0, hours: float = 0,
         minutes: float = 0, seconds: float = 0, milliseconds: float = 0,
     ) -> datetime:  # fmt: skip
-        """Advance both clocks; return the new time of the wall clock, in UTC.
-
-        Clients have their own clocks: they observe the effects as they would in production.
-        """
+        """Advance both clocks. Return the new time of the wall clock, in UTC. Clients have their
+        own clocks: they observe the effects as they would in production."""
         length = (by or timedelta()) + timedelta(
             weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds,
             milliseconds=milliseconds,
@@ -64,7 +62,7 @@ class BrokerTime:
         return self._move("advance", ms=length // timedelta(milliseconds=1))
 
     def freeze(self) -> Held:
-        """Freeze both clocks until `run` or until the end of the `with` block."""
+        """Freeze both clocks, until `run` or the end of the `with` block."""
         self._move("freeze")
         return Held(self.run)
 
@@ -75,10 +73,10 @@ class BrokerTime:
     def follow(self) -> Held:
         """Let the broker's clocks follow the test's clock, which freezegun or time-machine moves.
 
-        While `time.time()` is frozen, the broker's clocks are frozen; when it moves forward, they
-        advance. The test's clock is read before each call to the broker and 100 times a second.
-        Following ends with the `with` block, with `run` and with `reset`; after that the clocks
-        run.
+        While `time.time()` is frozen, the broker's clocks are frozen. When the test's clock moves
+        forward, the broker's clocks advance. The test's clock is read before each call to the
+        broker and 100 times a second. Following ends with the `with` block, with `run` and with
+        `reset`. Afterwards the broker's clocks run.
         """
         self._end_following()
         follower = self._follower = Follower(self._ask)
@@ -90,7 +88,7 @@ class BrokerTime:
         return Held(self.run)
 
     def _keep_up(self) -> None:
-        """Set the broker's clocks to the test's clock, if the broker follows the test's clock."""
+        """Set the broker's clocks to the test's clock, if they follow it."""
         if self._follower is not None:
             self._follower.keep_up(self._look())
 
@@ -101,7 +99,7 @@ class BrokerTime:
             follower.end()
 
     def _look_again(self) -> None:
-        """Forget the broker's clocks: the broker was restarted."""
+        """Read the broker's clocks again at the next use, because the broker was restarted."""
         if self._follower is not None:
             self._follower.told = None
 
@@ -116,13 +114,13 @@ class BrokerTime:
 
 
 class Held(Lasting):
-    """A held clock, which lasts until `end` is called or the `with` block ends."""
+    """A frozen or followed clock. It lasts until `end` is called or its `with` block ends."""
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end: Callable[[], None] | None = end
 
     def end(self) -> None:
-        """Let the clocks run again. Does nothing if the hold has already ended."""
+        """Let the clocks run again. Do nothing if this was already done."""
         end, self._end = self._end, None
         if end is not None:
             end()
@@ -136,22 +134,22 @@ class Follower:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self.told: clock.Look | None = None
-        """The broker's clocks when they were last set; None if unknown."""
+        """The time to which the broker's clocks were last set; None if it is unknown."""
         self._seen_at_s = 0.0
 
     def start(self, seen: clock.Look) -> None:
-        """Set the broker's clocks to the test's clock, and keep them equal."""
+        """Set the broker's clocks to the test's clock, and begin to keep them equal."""
         self.keep_up(seen)
         clock.in_bare_thread(self._run)
 
     def end(self) -> None:
-        """Stop following; a request in progress is completed."""
+        """Stop following. If a request is in progress, wait until it is completed."""
         self._ended.set()
         with self._lock:
             pass  # waits for a running request
 
     def keep_up(self, seen: clock.Look) -> None:
-        """Set the broker's clocks to this time of the test's clock."""
+        """Set the broker's clocks to the test's clock, as it was read in `seen`."""
         with self._lock:
             if self._ended.is_set() or seen.at_s < self._seen_at_s:
                 return  # another thread has read the clock later

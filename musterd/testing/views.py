@@ -12,25 +12,25 @@ Json = Mapping[str, Any]
 
 
 def utc(ms: float) -> datetime:
-    """Return a time of the broker, in milliseconds since 1970, as a datetime in UTC."""
+    """Return a time of the broker, given in milliseconds since 1970, as a datetime in UTC."""
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 @dataclass(frozen=True)
 class Group:
-    """The state of a group at its coordinator."""
+    """The state of a group, as its coordinator reports it."""
 
     group: str
     kind: str
     """Kafka's type of the group: `classic` or `consumer`."""
     state: str
-    """`Empty`, `PreparingRebalance`, `CompletingRebalance`, `Stable` or `Dead`; of a consumer group
-    `Empty`, `Assigning`, `Reconciling` or `Stable`."""
+    """`Empty`, `PreparingRebalance`, `CompletingRebalance`, `Stable` or `Dead`; for a consumer
+    group `Empty`, `Assigning`, `Reconciling` or `Stable`."""
     generation_id: int
-    """The generation; of a consumer group its epoch."""
+    """The generation; for a consumer group the epoch."""
     protocol_type: str
     protocol: str
-    """The assignor that the members chose; empty as long as the members have not chosen an
+    """The assignor that the members have selected; empty before the members have selected an
     assignor."""
     members: int
     """The number of members."""
@@ -55,10 +55,10 @@ class Partition:
     topic: str
     partition: int
     leader: int | None
-    """The broker id of the leader; None without a leader."""
+    """The broker id of the leader; None if the partition has no leader."""
     leader_epoch: int
     replicas: tuple[int, ...]
-    """The broker ids of the replicas; the first replica is the preferred leader."""
+    """The broker ids of the replicas. The first replica is the preferred leader."""
     isr: tuple[int, ...]
     """The broker ids of the in-sync replicas."""
 
@@ -79,7 +79,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class PartitionEvent:
-    """One past event of a partition: a new leader, or a change of the ISR, with its reason."""
+    """A past event of a partition with its reason: a new leader, or a change of the ISR."""
 
     at: datetime
     what: str
@@ -87,7 +87,7 @@ class PartitionEvent:
     sentence: str
     """The reason, such as `the leader, broker 2, is no longer registered in ZooKeeper`."""
     leader: int | None
-    """The broker id of the leader after the event; None without a leader, or if unknown."""
+    """The broker id of the leader after the event; None without a leader, or if it is unknown."""
     isr: tuple[int, ...]
     """The ISR after the event; empty if unknown."""
     seen_by: int
@@ -118,10 +118,10 @@ class Reconciliation:
     revoking: tuple[tuple[str, int], ...]
     """The partitions that the member must give up and still owns."""
     revoke_until_ms: int | None
-    """The time at which the member is removed unless it gives up these partitions, in milliseconds
-    since 1970 by the broker's clock; None without such partitions."""
+    """The time at which the member is removed if it has not given up the partitions in `revoking`,
+    in milliseconds since 1970 by the broker's clock. None if `revoking` is empty."""
     waits_for: Mapping[tuple[str, int], str]
-    """The member that still holds each partition for which this member waits, by member id."""
+    """For each partition that this member waits for, the id of the member that still holds it."""
 
     @classmethod
     def of(cls, told: Json | None) -> Reconciliation | None:
@@ -156,7 +156,7 @@ class Member:
     assignment: tuple[tuple[str, int], ...]
     """The assigned partitions as (topic, partition), sorted."""
     subscription: tuple[str, ...]
-    """The topics that the member subscribes to."""
+    """The topics to which the member subscribes."""
     reconciliation: Reconciliation | None = None
     """The progress towards the target assignment in a consumer group (KIP-848); None in a classic
     group."""
@@ -216,13 +216,15 @@ class Committed(Mapping[tuple[str, int], Offset]):
         )
 
     def offset(self, topic: str, partition: int = 0) -> int | None:
-        """Return the committed offset of one partition; None without a commit."""
+        """Return the committed offset of one partition; None if the group has not committed an
+        offset of the partition."""
         found = self._offsets.get((topic, partition))
         return None if found is None else found.offset
 
     @property
     def lag(self) -> int:
-        """The number of unread records, over all partitions with a committed offset."""
+        """The number of records after the committed offsets, over all partitions with a committed
+        offset."""
         return sum(each.lag or 0 for each in self._offsets.values())
 
     def __getitem__(self, partition: tuple[str, int]) -> Offset:
@@ -251,9 +253,9 @@ class JournalEvent:
     at_ms: int
     """The time at which the event happened, in milliseconds since 1970 by the broker's clock."""
     what: str
-    """The kind of event."""
+    """The kind of event, as a keyword."""
     sentence: str
-    """The event in words, as `muster groups why` shows it."""
+    """The event as a sentence, as `muster groups why` shows it."""
     details: Json = field(repr=False)
     """All fields of the event in the broker's journal."""
 
@@ -276,7 +278,7 @@ class SeenRequest:
     """A request of a client, and the broker's response."""
 
     seq: int
-    """The number of the request, in the order of arrival."""
+    """The number of the request, in order of arrival."""
     at_ms: int
     api: str
     version: int
@@ -284,15 +286,17 @@ class SeenRequest:
     host: str
     correlation_id: int
     outcome: str
-    """`answered`, `waits`, `wants no answer` (acks=0), or `disconnected` before the response."""
+    """`answered`, `waits` (no response yet), `wants no answer` (acks=0), or `disconnected` before
+    the response."""
     error: str | None
-    """The first error of the response, by Kafka's name; None without errors."""
+    """The first error of the response, by Kafka's name; None if it has no error."""
     errors: tuple[str, ...]
     """All errors of the response, by Kafka's names."""
     took_ms: float | None
-    """Milliseconds from arrival to response; None without a response."""
+    """Milliseconds from the arrival of the request to its response; None without a response."""
     request: Json | None = field(repr=False)
-    """The decoded body, with Kafka's field names; None if it had more than 4 MiB."""
+    """The decoded body of the request, with Kafka's field names; None if the body had more than 4
+    MiB."""
     response: Json | None = field(repr=False)
     """The decoded body of the response; None without a response."""
 
@@ -310,7 +314,7 @@ class SeenRequest:
 
 @dataclass(frozen=True)
 class Record:
-    """A record of the log."""
+    """A record of a topic."""
 
     topic: str
     partition: int
@@ -336,8 +340,8 @@ class Record:
 
 
 def _bytes(told: Any) -> bytes | None:
-    """Decode bytes, which the JSON contains as text if the bytes are UTF-8, and as base64
-    otherwise."""
+    """Decode bytes from JSON. The JSON contains them as text if they are UTF-8, otherwise as
+    base64."""
     if told is None:
         return None
     if "text" in told:

@@ -1,4 +1,5 @@
-"""Waiting for conditions of a group; a timeout reports the group's state instead."""
+"""Waits for conditions of a group or a partition. The error of a timeout describes the state at
+that time."""
 
 from __future__ import annotations
 
@@ -19,27 +20,27 @@ ASKS_EACH_S = 0.01
 _STABLE = "Stable"
 _EMPTY = "Empty"
 _NOT_NOW = 409
-"""The HTTP status of the broker while a coordinator loads or is not available."""
+"""The HTTP status of the broker while a coordinator is loading or not available."""
 _SHOWN_MEMBERS = 8
 
 
 class NotYet(Exception):
-    """The condition is not met yet; the message describes the present state."""
+    """The condition is not met yet. The message describes the current state."""
 
 
 @dataclass(frozen=True)
 class Condition(Generic[T]):
-    """A condition to wait for."""
+    """A condition to wait for, with the functions that check it and explain a timeout."""
 
     wanted: str
-    """The condition in words: `group 'g' has 3 members`."""
+    """The condition as a clause, such as `group 'g' has 3 members`."""
     look: Callable[[], T]
-    """A function that returns the result of the wait, or raises `NotYet`."""
+    """Checks the condition: returns the result of the wait, or raises `NotYet`."""
     explain: Callable[[], str]
-    """A function that returns further lines for the error of a timeout."""
+    """Returns further lines for the error of a timeout."""
 
     def in_vain(self, deadline: clock.Deadline, instead: NotYet) -> WaitedInVain:
-        """Return the error for a timeout."""
+        """Return the error for a timeout. `instead` describes the state at the timeout."""
         try:
             more = self.explain()
         except MusterError as error:
@@ -51,7 +52,8 @@ class Condition(Generic[T]):
 
 
 class Conditions:
-    """The conditions of a group. After a timeout the group is queried once more, for the error."""
+    """The conditions of a group. After a timeout they query the group once more, for the error
+    message."""
 
     def __init__(self, broker: HappenedVerbs, group: str) -> None:
         self._broker = broker
@@ -116,7 +118,8 @@ class Conditions:
         return self._condition("has committed the log end offset of every partition", look)
 
     def _settled(self) -> Group:
-        """Return the group. Raises `NotYet` during a rebalance, when members have no assignment."""
+        """Return the group. Raise `NotYet` during a rebalance, because the members have no
+        assignment then."""
         found = self._found()
         if found.state not in (_STABLE, _EMPTY):
             raise NotYet(_described(found))
@@ -177,7 +180,7 @@ class Conditions:
 
 
 class PartitionConditions:
-    """The conditions of a partition of a cluster."""
+    """The conditions of a partition of a cluster, for `WaitingForPartition`."""
 
     def __init__(self, cluster: Partitions, topic: str, partition: int) -> None:
         self._cluster = cluster
@@ -223,37 +226,36 @@ class PartitionConditions:
 
 
 class Partitions(Protocol):
-    """The part of `MusterCluster` that reads partitions."""
+    """The method of `MusterCluster` that reads a partition."""
 
     def partition(self, topic: str, partition: int = 0, *, settled: bool = False) -> Partition:
         """Return the state of a partition."""
 
 
 class Waiting:
-    """Waits for conditions of one group; `Muster.wait_for` returns it."""
+    """Waits for conditions of one group. `Muster.wait_for` returns this object."""
 
     def __init__(self, broker: HappenedVerbs, group: str, timeout_s: float) -> None:
         self._conditions = Conditions(broker, group)
         self._timeout_s = timeout_s
 
     def stable(self, members: int | None = None) -> Group:
-        """Wait until the group is stable: all members have their assignment.
-
-        With `members`, wait also for this number of members.
-        """
+        """Wait until the group is stable: all members have their assignments. With `members`, wait
+        until the group also has this number of members."""
         return self._until(self._conditions.stable(members))
 
     def caught_up(self) -> Committed:
-        """Wait until the group has committed the end of all its partitions with records.
+        """Wait until the group has committed the end offset of each of its partitions that has
+        records.
 
-        The partitions of a group are the partitions assigned to members and the partitions with a
-        committed offset. During a rebalance the partitions are unknown, and the wait continues
-        until the rebalance ends.
+        The partitions of a group are those that are assigned to members and those with a committed
+        offset. During a rebalance the partitions are unknown, and the wait continues until the
+        rebalance ends.
         """
         return self._until(self._conditions.caught_up())
 
     def committed(self, topic: str, partition: int = 0, *, at_least: int = 0) -> Offset:
-        """Wait until the group has committed the offset `at_least` or a higher offset; return the
+        """Wait until the group has committed the offset `at_least` or a higher one. Return the
         committed offset."""
         return self._until(self._conditions.committed(topic, partition, at_least))
 
@@ -266,10 +268,11 @@ class Waiting:
 
 
 class WaitingForPartition:
-    """Waits for conditions of one partition; `MusterCluster.wait_for_partition` returns it.
+    """Waits for conditions of one partition. `MusterCluster.wait_for_partition` returns this
+    object.
 
-    A condition is met when every broker that is connected to the cluster knows it, so that clients
-    get the same metadata from each broker.
+    A condition is met only when all brokers that are connected to the cluster know the new state,
+    so that clients get the same metadata from each broker.
     """
 
     def __init__(self, cluster: Partitions, topic: str, partition: int, timeout_s: float) -> None:
@@ -277,16 +280,18 @@ class WaitingForPartition:
         self._timeout_s = timeout_s
 
     def leader(self, broker: int | None = None) -> int:
-        """Wait until the partition has a leader, or until `broker` leads it; return the leader."""
+        """Wait until the partition has a leader, or until `broker` is its leader. Return the
+        leader's broker id."""
         return until(self._conditions.leader(broker), self._timeout_s)
 
     def in_sync(self, *brokers: int) -> Partition:
-        """Wait until the ISR contains exactly these brokers; without brokers, all replicas."""
+        """Wait until the ISR contains exactly these brokers. Without arguments, wait until it
+        contains all replicas."""
         return until(self._conditions.in_sync(brokers), self._timeout_s)
 
 
 def until(condition: Condition[T], timeout_s: float) -> T:
-    """Wait for a condition and return its result. Raise WaitedInVain after `timeout_s`."""
+    """Wait for a condition and return its result. Raise WaitedInVain after `timeout_s` seconds."""
     deadline = clock.Deadline(timeout_s)
     while True:
         try:

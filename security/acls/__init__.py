@@ -1,2 +1,1 @@
-"""Access control lists: their entries, the index of the entries, and the decision by the
-entries."""
+"""Access control lists: their entries, an index of the entries, and the authorization decision."""

@@ -1,7 +1,5 @@
-"""Filters: the entries that DescribeAcls returns and DeleteAcls removes.
-
-Source: Kafka 3.9 ``AclBindingFilter``, ``ResourcePatternFilter``.
-"""
+"""Filters that select the ACL entries which DescribeAcls returns and DeleteAcls removes. Source:
+Kafka 3.9 ``AclBindingFilter``, ``ResourcePatternFilter``."""
 
 from __future__ import annotations
 
@@ -19,20 +17,20 @@ from security.acls.model import (
 
 
 class AclFilter(NamedTuple):
-    """The required fields of an entry. None or ANY matches every value."""
+    """The values that the fields of an entry must have. None or ANY matches every value."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
     pattern_type: PatternType = PatternType.ANY
-    """With ANY the filter matches entries with exactly ``name``, literal or prefixed. With MATCH it
-    matches entries whose pattern covers ``name``."""
+    """With ANY the filter matches entries whose pattern has exactly the name ``name``, literal or
+    prefixed. With MATCH it matches entries whose pattern matches a resource of that name."""
     principal: str | None = None
     host: str | None = None
     operation: Operation = Operation.ANY
     permission: Permission = Permission.ANY
 
     def takes(self, entry: AclEntry) -> bool:
-        """Whether an entry matches."""
+        """Returns True if the filter matches an entry."""
         return (
             self.takes_pattern(entry.pattern)
             and self.principal in (None, entry.principal)
@@ -42,7 +40,7 @@ class AclFilter(NamedTuple):
         )
 
     def takes_pattern(self, pattern: Pattern) -> bool:
-        """Whether entries of a pattern may match."""
+        """Returns True if the filter may match entries of a pattern."""
         if self.resource_type not in (ResourceType.ANY, pattern.resource_type):
             return False
         kind = self.pattern_type

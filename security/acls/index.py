@@ -1,8 +1,8 @@
-"""The index of the ACL entries, which limits a decision to few entries.
+"""The index of the ACL entries, so that a decision reads only a few entries.
 
 Literal patterns are indexed by type and name, prefixed patterns by type and prefix, and the entries
 of a pattern by principal. Prefixes of a name are looked up only in the lengths of existing
-prefixes, so the time of a lookup depends on the number of different lengths, not on the number of
+prefixes. So the time of a lookup depends on the number of different lengths, not on the number of
 entries.
 """
 
@@ -26,8 +26,8 @@ from security.acls.model import (
 )
 
 AT_A_TIME = 100
-"""The number of entries of a pattern that are read between two pauses. Reading and encoding them
-takes half a millisecond."""
+"""The number of entries of a pattern that `AclIndex.walk` yields in one step. Reading and encoding
+them takes half a millisecond."""
 
 _Of = dict[str, dict[AclEntry, None]]
 """The entries of one pattern, by principal."""
@@ -48,7 +48,7 @@ class AclIndex:
         """The prefixed patterns by type and prefix. A lookup by a string takes a tenth of the time
         of a lookup by a pattern."""
         self._lengths: dict[ResourceType, Counter[int]] = {}
-        """The number of prefixes of each length, by type."""
+        """By resource type, the number of prefixes of each length."""
         self._lengths_sorted: dict[ResourceType, list[int]] = {}
         self._count = 0
         self.epoch = 0
@@ -67,7 +67,7 @@ class AclIndex:
         return entry in self._patterns.get(entry.pattern, {}).get(entry.principal, ())
 
     def add(self, entry: AclEntry) -> bool:
-        """Adds an entry; returns False if the entry already exists."""
+        """Adds an entry. Returns False if the entry already exists."""
         pattern, principal = entry.pattern, entry.principal
         of = self._patterns.get(pattern)
         if of is None:
@@ -85,7 +85,7 @@ class AclIndex:
         return True
 
     def remove(self, entry: AclEntry) -> bool:
-        """Removes an entry; returns False if the entry does not exist."""
+        """Removes an entry. Returns False if the entry does not exist."""
         if entry not in self:
             return False
         pattern, principal = entry.pattern, entry.principal
@@ -106,16 +106,13 @@ class AclIndex:
         return True
 
     def matching(self, wanted: AclFilter) -> list[AclEntry]:
-        """The entries that match a filter, sorted by their patterns."""
+        """Returns the entries that match a filter, sorted by their patterns."""
         found = [entry for _, entries in self.walk(wanted) for entry in entries]
         return sorted(found, key=itemgetter(0))
 
     def walk(self, wanted: AclFilter) -> Iterator[tuple[Pattern, list[AclEntry]]]:
-        """Yields the entries that match a filter, pattern by pattern and few at a time; a yielded
-        list may be empty.
-
-        The entries may change between two steps.
-        """
+        """Yields the entries that match a filter: lists of at most `AT_A_TIME` entries of one
+        pattern. A list may be empty. The entries of the index may change between two steps."""
         for pattern in self._candidates(wanted):
             of = self._patterns.get(pattern)
             if of is None:
@@ -129,8 +126,8 @@ class AclIndex:
                 yield pattern, [entry for entry in some if wanted.takes(entry)]
 
     def _candidates(self, wanted: AclFilter) -> Iterable[Pattern]:
-        """The patterns to read: all patterns, or only the patterns that may match the filter's
-        name."""
+        """Returns the patterns whose entries must be checked: all patterns, or those that may match
+        the name in the filter."""
         if wanted.name is None or wanted.resource_type == ResourceType.ANY:
             return list(self._patterns)
         kind, name = wanted.resource_type, wanted.name
@@ -140,8 +137,8 @@ class AclIndex:
         return dict.fromkeys(exact)
 
     def covering(self, kind: ResourceType, name: str) -> list[Pattern]:
-        """The patterns with entries that cover a name: the literal name, the wildcard, and prefixes
-        of the name."""
+        """Returns the existing patterns that match a resource name: the literal name, the wildcard,
+        and prefixes of the name."""
         patterns = self._patterns
         found = [
             each for each in (Pattern(kind, name), Pattern(kind, ANYTHING)) if each in patterns
@@ -156,13 +153,14 @@ class AclIndex:
         return found
 
     def entries_of(self, pattern: Pattern, principal: str) -> Iterable[AclEntry]:
-        """Returns a pattern's entries for a principal; principals are compared as strings."""
+        """Returns the entries of a pattern for a principal. Principals are compared as strings."""
         return self._patterns[pattern].get(principal, ())
 
     def entries_for(
         self, kind: ResourceType, principal: str, operation: Operation
     ) -> Iterable[AclEntry]:
-        """A principal's entries for an operation, or for ALL, on resources of a type."""
+        """Returns the entries of a principal for an operation or for ALL, on resources of a
+        type."""
         return chain(
             self._principals.get((kind, principal, operation), ()),
             self._principals.get((kind, principal, Operation.ALL), ()),
@@ -185,10 +183,9 @@ class AclIndex:
 
 
 def is_about(entry: AclEntry, host: str, operation: Operation) -> bool:
-    """Whether an entry is for exactly this operation, or for ALL, from this host."""
+    """Returns True if an entry is for exactly this operation or for ALL, from this host."""
     return entry.host in (ANYTHING, host) and entry.operation in (operation, Operation.ALL)
 
 
 def denies(entry: AclEntry) -> bool:
-    """Returns whether an entry is a deny entry."""
     return entry.permission == Permission.DENY

@@ -1,7 +1,7 @@
 """The parts of an ACL entry, with Kafka's codes and names.
 
 An entry allows or denies one operation to one principal from one host, on the resources that its
-pattern covers. Source: Kafka 3.9 ``org.apache.kafka.common.acl`` and ``.resource``.
+pattern matches. Source: Kafka 3.9 ``org.apache.kafka.common.acl`` and ``.resource``.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 ANYTHING: Final = "*"
-"""The wildcard. As the name of a literal pattern it matches every resource of the type; as a host
+"""The wildcard. As the name of a literal pattern it matches every resource of the type. As a host
 it matches every host."""
 CLUSTER_NAME: Final = "kafka-cluster"
-"""The only name of a resource of type CLUSTER."""
+"""The name of the only resource of type CLUSTER."""
 
 
 class ResourceType(IntEnum):
@@ -33,7 +33,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a pattern covers names; ANY and MATCH are used only in filters."""
+    """How a pattern matches names. ANY and MATCH are used only in filters."""
 
     __hash__ = int.__hash__
 
@@ -45,7 +45,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """An operation; ALL is used only in entries, ANY only in filters."""
+    """An operation. ALL is used only in entries, ANY only in filters."""
 
     __hash__ = int.__hash__
 
@@ -67,7 +67,7 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Allow or deny; ANY is used only in filters."""
+    """Allow or deny. ANY is used only in filters."""
 
     __hash__ = int.__hash__
 
@@ -88,7 +88,7 @@ class Resource(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """The resources that an entry covers."""
+    """The resources to which an entry applies."""
 
     resource_type: ResourceType
     name: str
@@ -96,7 +96,7 @@ class Pattern(NamedTuple):
 
 
 class AclEntry(NamedTuple):
-    """One entry. ``host`` is an IP address in Java's format, without a slash, or `ANYTHING`."""
+    """One entry. ``host`` is an IP address in Java's format without a slash, or `ANYTHING`."""
 
     pattern: Pattern
     principal: str
@@ -136,7 +136,7 @@ OPERATIONS: Final = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""The operations on each type of resource (KIP-430 returns them as bits)."""
+"""The operations that exist for each type of resource. KIP-430 returns them as bits."""
 
 GRANTS: Final = {
     Operation.DESCRIBE: frozenset(
@@ -144,11 +144,8 @@ GRANTS: Final = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
-"""For each operation, the operations that imply it: an entry that allows one of these operations
-also allows the operation in the key.
-
-A deny entry does not imply other operations.
-"""
+"""For each operation, the operations that imply it: an entry that allows one of them also allows
+the operation in the key. A deny entry denies no other operations."""
 
 
 # The lookup of an enum member takes longer than the other parts of a check, and there may be
@@ -161,7 +158,7 @@ _PERMISSIONS_KEPT: Final = frozenset({Permission.ALLOW, Permission.DENY})
 
 
 def spelled(member: IntEnum) -> str:
-    """The spelling in Kafka's JSON and tools: ``TransactionalId``, ``DescribeConfigs``."""
+    """Returns the spelling in Kafka's JSON and tools: ``TransactionalId``, ``DescribeConfigs``."""
     return "".join(word.capitalize() for word in member.name.split("_"))
 
 
@@ -169,7 +166,7 @@ def wrong_with(entry: AclEntry) -> str | None:
     """Returns Kafka's message for an entry that can't be stored; None for a valid entry.
 
     Source: Kafka ``AclApis``, ``AclControlManager`` and the responses of 4.3.1. Kafka accepts any
-    host, and a principal without a name, although such an entry never matches a client.
+    host, and a principal without a name, although no client ever matches such an entry.
     """
     pattern, principal, _, operation, permission = entry
     resource_type, name, pattern_type = pattern

@@ -1,7 +1,8 @@
-"""ACL entries as texts: as Kafka's JSON, which ZooKeeper and Muster's file store, and as sentences.
+"""ACL entries as text: as Kafka's JSON, which ZooKeeper and Muster's own file contain, and as
+sentences.
 
-Source: Kafka 3.9 ``ZkData`` and ``AclEntry``; the names of operations are read in upper or lower
-case.
+Source: Kafka 3.9 ``ZkData`` and ``AclEntry``. The names of operations are accepted in upper or
+lower case.
 """
 
 from __future__ import annotations
@@ -25,14 +26,12 @@ from security.acls.model import (
 Member = TypeVar("Member", bound=IntEnum)
 
 VERSION = 1
-"""The version of the JSON in an entry's node."""
+"""The version in the JSON of a node with entries."""
 
 
 def member_of(kind: type[Member], text: str) -> Member:
-    """The enum member with this name, in upper or lower case, with or without ``_`` and ``-``.
-
-    Raises ValueError with a message for users if the name is unknown.
-    """
+    """Returns the enum member with this name, in upper or lower case, with or without ``_`` and
+    ``-``. Raises ValueError with a message for users if the name is unknown."""
     found: Member | None = _member_of(kind, text)
     if found is not None:
         return found
@@ -51,7 +50,7 @@ def _plain(text: str) -> str:
 
 
 def json_of(entry: AclEntry) -> dict[str, str]:
-    """Returns the JSON of an entry, as stored in the node of its pattern."""
+    """Returns the JSON of an entry, as the node of its pattern contains it."""
     return {
         "principal": entry.principal,
         "permissionType": spelled(entry.permission),
@@ -61,8 +60,8 @@ def json_of(entry: AclEntry) -> dict[str, str]:
 
 
 def entry_of(pattern: Pattern, value: Mapping[str, Any]) -> AclEntry:
-    """The entry of a pattern from JSON of ``json_of`` or Kafka; raises ValueError for other
-    JSON."""
+    """Returns the entry of a pattern from JSON that ``json_of`` or Kafka wrote. Raises ValueError
+    for other JSON."""
     try:
         principal, host = value["principal"], value["host"]
         permission = member_of(Permission, value["permissionType"])
@@ -75,7 +74,7 @@ def entry_of(pattern: Pattern, value: Mapping[str, Any]) -> AclEntry:
 
 
 def sentence(rule: AclEntry | Rule) -> str:
-    """A sentence about the entry or rule that decided."""
+    """Returns a sentence about the entry or rule that made a decision."""
     if isinstance(rule, Rule):
         return rule.value
     kind, name, pattern_type = rule.pattern
@@ -88,6 +87,6 @@ def sentence(rule: AclEntry | Rule) -> str:
 
 
 def type_of(text: str) -> ResourceType:
-    """Returns the resource type with this name; raises ValueError with a message for users if the
+    """Returns the resource type with this name. Raises ValueError with a message for users if the
     name is unknown."""
     return member_of(ResourceType, text)

@@ -1,1 +1,1 @@
-"""Quotas: determines the quota that applies to a client, its current use, and the throttle time."""
+"""Quotas: which quota applies to a client, how much of it is used, and the throttle time."""

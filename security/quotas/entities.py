@@ -1,8 +1,8 @@
-"""Quota entities: the quota that applies to a client, and the clients that share a quota.
+"""Quota entities: which quota applies to a client, and which clients share it.
 
-An entity consists of a user, a client id, a user and a client id, or an address. Each part may be
-the default, which applies to all names without a separate quota. The most specific quota applies,
-separately for each key. Source: KIP-13, 55, 124, 257, 546, 599, 612; Kafka 3.9
+An entity consists of a user, a client id, a user and a client id, or an IP address. Each part may
+be the default, which applies to all names without a quota of their own. The most specific quota
+applies, separately for each quota key. Source: KIP-13, 55, 124, 257, 546, 599, 612; Kafka 3.9
 ``ClientQuotaManager``, ``ClientQuotaControlManager``.
 """
 
@@ -32,13 +32,13 @@ OF_CLIENTS: Final = (
 _WHOLE: Final = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE})
 
 ABSENT: Final = ""
-"""The value of a part that an entity does not have. In a quota, the name of a user, client id or
-address is never empty."""
+"""The value of a part that an entity does not have. The name of a user, client id or address in a
+quota is never empty."""
 
 
 class Entity(NamedTuple):
-    """A quota entity, with the name of each part. None is the default entity; `ABSENT` means that
-    the entity does not have the part."""
+    """A quota entity: the name of each part. None means the default entity, `ABSENT` that the
+    entity does not have the part."""
 
     user: str | None = ABSENT
     client_id: str | None = ABSENT
@@ -51,11 +51,8 @@ class Entity(NamedTuple):
 
 
 def parse_entity(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """The entity in a request. Raises ValueError with a message for users for an entity that Kafka
-    rejects.
-
-    Host names are not resolved.
-    """
+    """Returns the entity in a request. Raises ValueError with a message for users for an entity
+    that Kafka rejects. Host names are not resolved."""
     given: dict[str, str | None] = {}
     for kind, name in parts:
         if kind not in (USER, CLIENT_ID, IP):
@@ -79,10 +76,8 @@ def named_parts(entity: Entity) -> list[tuple[str, str | None]]:
 
 
 def wrong_quota(entity: Entity, key: str, value: float | None) -> str | None:
-    """Returns a message for users about a quota that the entity can't have; None for a valid quota.
-
-    A ``value`` of None removes the quota.
-    """
+    """Returns a message for users if the entity can't have this quota; None for a valid quota. The
+    ``value`` None removes the quota."""
     allowed = (CONNECTION_CREATION_RATE,) if entity.ip != ABSENT else OF_CLIENTS
     if key not in allowed:
         return f"Invalid configuration key {key}; {entity} supports {', '.join(allowed)}"
@@ -96,7 +91,8 @@ def wrong_quota(entity: Entity, key: str, value: float | None) -> str | None:
 
 
 def address_of(text: str) -> str:
-    """The address of a quota in normal form; raises ValueError if the text is not an IP address."""
+    """Returns the normal form of an IP address. Raises ValueError if the text is not an IP
+    address."""
     return ipaddress.ip_address(text).compressed
 
 
@@ -108,11 +104,11 @@ class Found(NamedTuple):
     """The quota that applies to a client."""
 
     entity: Entity
-    """The entity that has the quota."""
+    """The entity for which the quota is configured."""
     value: float
     shared_by: tuple[str, str]
-    """User and client id of the clients that share the quota; "" means all users or all client ids.
-    """
+    """The user and the client id of the clients that share the quota. "" means all users, or all
+    client ids."""
 
 
 def quota_of(quotas: Quotas, key: str, user: str, client_id: str) -> Found | None:
@@ -134,7 +130,8 @@ def quota_of(quotas: Quotas, key: str, user: str, client_id: str) -> Found | Non
 
 
 def quota_of_address(quotas: Quotas, address: str) -> float | None:
-    """Returns the quota of new connections per second for an address; None if no quota applies."""
+    """Returns the number of new connections per second that the quota of an address allows; None if
+    no quota applies."""
     for entity in (Entity(ip=address), Entity(ip=None)):
         value = quotas.get(entity, {}).get(CONNECTION_CREATION_RATE)
         if value is not None:
@@ -147,22 +144,20 @@ class UnknownKind(ValueError):
 
 
 class Component(NamedTuple):
-    """One component of a DescribeClientQuotas filter."""
+    """One component of a filter in DescribeClientQuotas."""
 
     kind: str
     is_any: bool = False
-    """True if the component matches every name, including the default; False if it matches only
+    """True if the component matches every name and the default entity. False if it matches only
     ``name``."""
     name: str | None = None
-    """The name that the component matches; None for the default."""
+    """The name that the component matches; None for the default entity."""
 
 
 def matching(quotas: Quotas, components: Iterable[Component], *, strict: bool) -> list[Entity]:
-    """The entities with quotas that have all components and, if ``strict``, no other part.
-
-    Raises ValueError with a message for users for a filter that Kafka rejects, and UnknownKind for
-    an unknown entity type.
-    """
+    """Returns the entities that have quotas and match all components. If ``strict``, entities with
+    other parts are omitted. Raises ValueError with a message for users for a filter that Kafka
+    rejects, and UnknownKind for an unknown entity type."""
     wanted: dict[str, Component] = {}
     for component in components:
         if component.kind not in (USER, CLIENT_ID, IP):

@@ -1,9 +1,9 @@
 """The quota of partitions that requests may create or delete.
 
-For a client that understands THROTTLING_QUOTA_EXCEEDED, topics are rejected when the bucket is
-overdrawn; the topic that overdraws the bucket is still created or deleted. For an older client all
-topics are created or deleted, and the client is throttled afterwards. Source: KIP-599, Kafka 3.9
-``StrictControllerMutationQuota``, ``PermissiveControllerMutationQuota``.
+If the client understands THROTTLING_QUOTA_EXCEEDED, topics are rejected while the bucket of permits
+is overdrawn. The topic that overdraws the bucket is still created or deleted. For an older client
+all topics are created or deleted, and the client is throttled afterwards. Source: KIP-599, Kafka
+3.9 ``StrictControllerMutationQuota``, ``PermissiveControllerMutationQuota``.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from security.quotas.token_bucket import TokenBucket
 
 
 class Mutations:
-    """The created and deleted partitions of a request without a quota."""
+    """Accepts all partitions that a request creates or deletes, because no quota applies."""
 
     __slots__ = ()
 
     def take(self, partitions: int) -> bool:  # noqa: ARG002
-        """Returns whether ``partitions`` partitions may be created or deleted; if so, counts
-        them."""
+        """Returns True and counts the partitions if this number of partitions may be created or
+        deleted."""
         return True
 
     @property
     def wait_ms(self) -> int:
-        """Returns the throttle time for the client, in milliseconds."""
+        """The throttle time of the client in ms."""
         return 0
 
 
@@ -33,7 +33,8 @@ UNBOUND = Mutations()
 
 
 class BoundMutations(Mutations):
-    """The created and deleted partitions of a request with a quota; ``now_ms`` is monotonic."""
+    """Limits the partitions that a request creates or deletes by a quota. ``now_ms`` returns
+    monotonic time."""
 
     __slots__ = ("_is_over", "_is_strict", "_now_ms", "_tokens")
 
@@ -44,7 +45,6 @@ class BoundMutations(Mutations):
         self._is_over = False
 
     def take(self, partitions: int) -> bool:
-        """Implements Mutations.take."""
         now_ms = self._now_ms()
         if not self._is_strict:
             self._tokens.force(partitions, now_ms)
@@ -56,6 +56,6 @@ class BoundMutations(Mutations):
 
     @property
     def wait_ms(self) -> int:
-        """Implements Mutations.wait_ms. Returns 0 if no partition was rejected, even if the bucket
-        is overdrawn."""
+        """The throttle time of the client in ms. It is 0 if no partition was rejected, even if the
+        bucket is overdrawn."""
         return self._tokens.wait_ms(self._now_ms()) if self._is_over else 0

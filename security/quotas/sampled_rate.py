@@ -1,13 +1,13 @@
-"""The rate per second of an amount, over the last windows of time.
+"""The rate per second of an amount, such as bytes, over the latest windows of time.
 
-An amount is added to the open window. When the open window has its full length, the next amount
-opens a new window, which replaces the oldest window. A window that got no amount for the duration
-of all windows is emptied at the next read. The rate is the sum of the windows, divided by the time
+An amount is added to the open window. Once the open window has its full length, the next amount
+opens a new window, which replaces the oldest one. A window that got no amount for the duration of
+all windows is emptied at the next read. The rate is the sum of the windows, divided by the time
 since the oldest window began.
 
-For replication (`SampledRate`; Kafka's ``SimpleRate``) the divisor is at least one window. For
-clients (`ClientRate`; Kafka's ``Rate``) it is at least all windows except one, so that a burst
-after a pause is averaged over ten seconds instead of one second.
+The divisor has a minimum. For replication (`SampledRate`; Kafka's ``SimpleRate``) it is the length
+of one window. For clients (`ClientRate`; Kafka's ``Rate``) it is the length of all windows except
+one, so that a burst after a pause is averaged over ten seconds instead of one second.
 
 Source: Kafka 3.9 ``SampledStat``, ``SimpleRate``, ``Rate``, ``QuotaUtils``.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 
 class _Window:
-    """A period of time, and the amount that was recorded in this period."""
+    """A period of time, and the amount that was recorded in it."""
 
     __slots__ = ("amount", "began_ms", "last_ms")
 
@@ -24,27 +24,26 @@ class _Window:
         self.empty(now_ms)
 
     def empty(self, now_ms: int) -> None:
-        """Begin the window now, with amount 0."""
+        """Restarts the window at ``now_ms`` with the amount 0."""
         self.began_ms = self.last_ms = now_ms
         self.amount: float = 0
 
 
 class SampledRate:
-    """The rate of an amount over the last windows; the module's docstring has the rules. Times are
-    monotonic."""
+    """The rate of an amount over the latest windows, with the minimum divisor of replication. Times
+    are monotonic."""
 
     def __init__(self, windows: int, window_ms: int) -> None:
         self.window_ms = window_ms
         self._most = windows + 1
-        """The number of windows. It is one more than configured, because the oldest window is only
-        partly within the measured time."""
+        """The maximum number of windows. It is one more than configured, because the oldest window
+        is only partly within the measured time."""
         self._span_ms = windows * window_ms
         self._windows: list[_Window] = []
         self._open = 0
-        """The index of the window that gets amounts."""
+        """The index of the open window, to which amounts are added."""
 
     def record(self, amount: float, now_ms: int) -> None:
-        """Add an amount."""
         window = self._current(now_ms)
         if now_ms - window.began_ms >= self.window_ms:
             window = self._next(now_ms)
@@ -52,7 +51,6 @@ class SampledRate:
         window.last_ms = now_ms
 
     def per_second(self, now_ms: int) -> float:
-        """The current rate per second."""
         total, since_ms = self._whole(now_ms)
         return total * 1000 / self._measured_ms(now_ms - since_ms)
 
@@ -62,7 +60,7 @@ class SampledRate:
         return max(elapsed_ms, self.window_ms)
 
     def _whole(self, now_ms: int) -> tuple[float, int]:
-        """The sum of all windows, and the time at which the oldest window began."""
+        """Returns the sum of all windows, and the time at which the oldest window began."""
         self._current(now_ms)
         total: float = 0
         since_ms = now_ms
@@ -88,7 +86,7 @@ class SampledRate:
 
 
 class ClientRate(SampledRate):
-    """The rate of a client's quota; `wait_ms` is the throttle time."""
+    """The rate of a client, with the minimum divisor of clients."""
 
     __slots__ = ()
 
@@ -101,8 +99,8 @@ class ClientRate(SampledRate):
         self._current(now_ms).amount -= amount
 
     def wait_ms(self, allowed_per_second: float, now_ms: int) -> int:
-        """Returns the milliseconds without amounts after which the rate equals the allowed rate; 0
-        if the rate does not exceed the allowed rate."""
+        """Returns the throttle time: the time in ms without amounts after which the rate equals the
+        allowed rate; 0 if the rate is not above it."""
         total, since_ms = self._whole(now_ms)
         measured_ms = self._measured_ms(now_ms - since_ms)
         if total * 1000 <= allowed_per_second * measured_ms:

@@ -1,6 +1,6 @@
-"""The bucket of permits for partitions that the controller creates and deletes.
+"""A bucket of permits for partitions that the controller creates and deletes.
 
-Permits accrue at the allowed rate, up to the number that accrues during all windows. As long as the
+Permits accrue at the allowed rate, up to the number that accrues during all windows. While the
 bucket is not overdrawn, a request may take any number of permits, and may therefore overdraw the
 bucket once. Source: KIP-599, Kafka 3.9 ``TokenBucket``, ``ControllerMutationQuotaManager``.
 """
@@ -26,31 +26,31 @@ class TokenBucket:
         return self._rate * self._windows_s
 
     def configure(self, permits_per_second: float, now_ms: int) -> None:
-        """Change the rate at which permits accrue."""
+        """Changes the rate at which permits accrue."""
         self._fill(now_ms)
         self._rate = permits_per_second
         self._permits = min(self._permits, self._burst)
 
     def permits(self, now_ms: int) -> float:
-        """The number of permits; below 0 if the bucket is overdrawn."""
+        """Returns the number of permits. It is negative if the bucket is overdrawn."""
         self._fill(now_ms)
         return self._permits
 
     def take(self, permits: float, now_ms: int) -> bool:
-        """Takes permits. Returns False and takes none if the bucket is overdrawn."""
+        """Takes permits. If the bucket is overdrawn, returns False and takes none."""
         if self.permits(now_ms) < 0:
             return False
         self._permits -= permits
         return True
 
     def force(self, permits: float, now_ms: int) -> None:
-        """Take permits even if the bucket is overdrawn, for clients that are too old to understand
+        """Takes permits even if the bucket is overdrawn, for clients that are too old to understand
         a rejection."""
         self._fill(now_ms)
         self._permits -= permits
 
     def wait_ms(self, now_ms: int) -> int:
-        """Milliseconds until the bucket is no longer overdrawn."""
+        """Returns the time in ms until the bucket is no longer overdrawn."""
         permits = self.permits(now_ms)
         return 0 if permits >= 0 else round(-permits * 1000 / self._rate)
 

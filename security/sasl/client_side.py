@@ -1,9 +1,10 @@
 """The client of each mechanism, for commands, the pipeline, and connections between brokers.
 
-A login sends its first message, and then a response to each message of the broker until the login
-is complete. The client's options in ``sasl.jaas.config`` are also parsed here. Source: RFC 4616,
-5802, 7628; Kafka 3.9 ``PlainSaslClient``, ``ScramSaslClient``, ``OAuthBearerSaslClient``, which do
-not use channel binding and do not normalise names (`ScramFormatter.normalize` is plain UTF-8).
+A client sends its first message, and then a response to each message of the broker until the login
+is complete. This module also parses the client's options in ``sasl.jaas.config``. Source: RFC 4616,
+5802, 7628; Kafka 3.9 ``PlainSaslClient``, ``ScramSaslClient``, ``OAuthBearerSaslClient``. Like
+Kafka's clients, they use no channel binding and do not normalize names (`ScramFormatter.normalize`
+is plain UTF-8).
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from security.sasl.scram import TOKEN_LOGIN
 
 MECHANISMS: Final = (plain.MECHANISM, *BY_NAME, oauthbearer.MECHANISM)
 ITERATIONS_MAX: Final = 10_000_000
-"""The maximum number of iterations, which take some seconds of CPU. Without a limit a server could
-make a client compute for hours."""
+"""The maximum number of iterations. A login with this number takes some seconds of CPU time.
+Without a limit, a server could make a client compute for hours."""
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTHBEARER_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _NO_BINDING: Final = "n,,"
@@ -39,7 +40,7 @@ class NotBelieved(Exception):
 
 @dataclass(frozen=True)
 class Credentials:
-    """The client's identity, for every mechanism that uses a name and a secret."""
+    """The identity of the client, for every mechanism that uses a name and a secret."""
 
     name: str
     secret: str = field(repr=False)
@@ -49,7 +50,7 @@ class Credentials:
 
 
 class ClientLogin(Protocol):
-    """One login by one mechanism."""
+    """One login with one mechanism."""
 
     def first(self) -> bytes:
         """Returns the client's first message."""
@@ -60,7 +61,7 @@ class ClientLogin(Protocol):
 
 
 def client_login(mechanism: str, who: Credentials, nonce: str) -> ClientLogin:
-    """Returns a login by one of `MECHANISMS`; ``nonce`` must be new and unpredictable."""
+    """Returns a login with one of `MECHANISMS`. ``nonce`` must be new and unpredictable."""
     if mechanism == plain.MECHANISM:
         return PlainClient(who)
     if mechanism == oauthbearer.MECHANISM:
@@ -115,14 +116,13 @@ class OAuthBearerClient:
         return f"{_NO_BINDING}\x01auth=Bearer {self._token}\x01\x01".encode()
 
     def answer(self, message: bytes) -> bytes | None:
-        """Returns None if the broker accepted the token; after an error message, the client's
-        confirmation of the message."""
+        """Returns None if the broker accepted the token. After an error message, returns the
+        confirmation that the broker expects."""
         return _HEARD if message else None
 
 
 class ScramClient:
-    """SCRAM: the client and the broker each prove that they know the password, without sending the
-    password."""
+    """SCRAM: client and broker each prove that they know the password, without sending it."""
 
     def __init__(self, mechanism: ScramMechanism, who: Credentials, nonce: str) -> None:
         self._mechanism = mechanism
@@ -138,7 +138,7 @@ class ScramClient:
         return f"{_NO_BINDING}{self._first_bare}".encode()
 
     def answer(self, message: bytes) -> bytes | None:
-        """Returns the message with the client's proof; None after the broker's proof."""
+        """Returns the message with the client's proof. After the broker's proof, returns None."""
         if self._signature is None:
             return self._proof(message)
         self._verify(message, self._signature)

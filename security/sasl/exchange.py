@@ -1,12 +1,12 @@
-"""The SASL exchange of a login on one connection, and of each re-authentication.
+r"""The SASL exchange of a login on one connection, and of each re-authentication.
 
     INITIAL ----ApiVersions----> HANDSHAKE ----SaslHandshake----> AUTHENTICATE ----> COMPLETE
-       \\________________________________SaslHandshake______________/      ^____________/
+       \________________________________SaslHandshake______________/      ^____________/
 
-The exchange gets frames, and returns the answer and the next step of the connection. The caller
-owns bytes, codecs and clocks, and delays an answer if the `Reply` requires it. After a handshake of
-version 0, tokens are sent without a request around them. Source: KIP-43, 152, 255, 306, 368; Kafka
-3.9 ``SaslServerAuthenticator``.
+The exchange receives frames. It returns the answer and the next step of the connection. The caller
+does I/O, encodes and decodes, reads clocks, and delays an answer if the `Reply` requires it. After
+a handshake of version 0, tokens arrive without a request around them. Source: KIP-43, 152, 255,
+306, 368; Kafka 3.9 ``SaslServerAuthenticator``.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ API_VERSIONS: Final = 18
 SASL_HANDSHAKE: Final = 17
 SASL_AUTHENTICATE: Final = 36
 RENEWAL_MS_MIN: Final = 1000
-"""The minimum time in ms between the beginnings of two re-authentications."""
+"""The minimum time in ms between the starts of two re-authentications."""
 
 
 class Mechanism(Protocol):
-    """One login by one mechanism."""
+    """The broker's part of one login with one mechanism."""
 
     def tries(self, message: bytes) -> str | None:
-        """Returns the name whose secret the next message tries; None if the message does not try a
-        secret."""
+        """Returns the name of the user whose secret ``message`` claims to know; None if ``message``
+        claims no secret."""
 
     def step(self, message: bytes) -> Step:
-        """Handles the client's next message, and returns its result."""
+        """Handles the client's next message. Returns its result."""
 
 
 class Then(Enum):
-    """The next step of the connection after the response."""
+    """The next step of the connection after a frame of the login."""
 
     GO_ON = "the answer is sent; the next frame belongs to the login"
     SERVE = "the request is served as after a login; the next frame belongs to the login"
@@ -55,15 +55,16 @@ class Then(Enum):
 
 
 class Reply(NamedTuple):
-    """The result of a frame."""
+    """The result of a frame of the login."""
 
     then: Then
     answer: Mapping[str, Any] | bytes | None = None
-    """The body of the response, or the bytes of a raw frame; None if no response is sent."""
+    """The body of the response, or the bytes of a frame without a header; None if no response is
+    sent."""
     error_code: int = NONE
     reason: str | None = None
-    """The reason why the login failed, which only the operator may see; None if the login did not
-    fail."""
+    """The reason why the login failed; None if it did not fail. Only the operator may see the
+    reason."""
 
 
 class Login(NamedTuple):
@@ -73,8 +74,8 @@ class Login(NamedTuple):
     mechanism: str
     by_token: bool
     expires_ms: int | None
-    """Monotonic time in ms after which the connection serves only SaslHandshake; None for no limit.
-    """
+    """Monotonic time in ms after which the connection accepts only SaslHandshake; None for no
+    limit."""
 
 
 class _State(Enum):
@@ -88,9 +89,9 @@ class _State(Enum):
 class Exchange:
     """The SASL exchange of one connection.
 
-    ``offered`` has a function for each enabled mechanism that creates a login, in the order of the
-    SaslHandshake response. ``session_ms`` has ``connections.max.reauth.ms`` of each mechanism; 0
-    means no limit.
+    ``offered`` has, for each enabled mechanism, a function that creates a login. The order of
+    ``offered`` is that of the SaslHandshake response. ``session_ms`` has the value of
+    ``connections.max.reauth.ms`` for each mechanism; 0 means no limit.
     """
 
     def __init__(
@@ -106,32 +107,30 @@ class Exchange:
         message; otherwise None."""
         self._renewal_began_ms: int | None = None
         self.login: Login | None = None
-        """The last completed login; None before the first login. A re-authentication replaces the
-        login."""
+        """The last completed login; None before the first login is complete. A re-authentication
+        replaces it."""
         self.takes_raw = False
-        """Whether the next frame is a raw token."""
+        """True if the next frame is a token without a request around it."""
 
     @property
     def is_under_way(self) -> bool:
-        """Returns whether the next frame must be passed to `request` or `token`."""
+        """True if the next frame must be passed to `request` or `token`."""
         return self._state != _State.COMPLETE
 
     @property
     def mechanism_name(self) -> str:
-        """The last chosen mechanism; "" before the first handshake with an enabled mechanism."""
+        """The mechanism that the client chose last; "" before the first handshake with an enabled
+        mechanism."""
         return self._mechanism_name
 
     def tries(self, token: bytes) -> str | None:
-        """Returns the name whose secret the next token tries; None if the token does not try a
-        secret."""
+        """Returns the name of the user whose secret ``token`` claims to know; None if ``token``
+        claims no secret."""
         return None if self._mechanism is None else self._mechanism.tries(token)
 
     def request(self, api_key: int, version: int, body: Mapping[str, Any], now: Now) -> Reply:
-        """Handles a request that arrives before the login is complete.
-
-        ``body`` has the fields of SaslHandshake and SaslAuthenticate; it is not read for other
-        requests.
-        """
+        """Handles a request that arrives before the login is complete. ``body`` has the fields of
+        SaslHandshake or SaslAuthenticate; for other requests it is not read."""
         match self._state:
             case _State.INITIAL | _State.HANDSHAKE:
                 if api_key == API_VERSIONS:
@@ -169,13 +168,14 @@ class Exchange:
                 raise AssertionError("the login is complete")
 
     def served(self, error_code: int) -> None:
-        """Records that ApiVersions was answered; after an error the client may send ApiVersions
+        """Records that ApiVersions was answered. After an error the client may send ApiVersions
         again."""
         if error_code == NONE:
             self._state = _State.HANDSHAKE
 
     def token(self, token: bytes, now: Now) -> Reply:
-        """Handle a raw token, after a handshake of version 0."""
+        """Handles a token that arrives without a request around it, after a handshake of
+        version 0."""
         step = self._step(token, now)
         match step:
             case Challenge(message):
@@ -186,7 +186,7 @@ class Exchange:
                 return Reply(Then.FAIL, None, SASL_AUTHENTICATION_FAILED, reason)
 
     def renew(self, version: int, body: Mapping[str, Any], now: Now) -> Reply | None:
-        """Handles a SaslHandshake after the login; returns None if the caller must reply
+        """Handles a SaslHandshake after the login. Returns None if the caller must reply
         ILLEGAL_SASL_STATE."""
         assert self.login is not None
         began_ms = self._renewal_began_ms
@@ -216,7 +216,7 @@ class Exchange:
         return Reply(Then.GO_ON, {"error_code": NONE, **answer})
 
     def _step(self, token: bytes, now: Now) -> Step:
-        """Passes a token to the mechanism and returns the result; an acceptance completes the
+        """Passes a token to the mechanism and returns the result. An acceptance completes the
         login."""
         assert self._mechanism is not None
         step = self._mechanism.step(token)

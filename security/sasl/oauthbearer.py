@@ -1,8 +1,8 @@
-"""OAUTHBEARER: the client sends a token instead of a password. The caller passes the function that
-checks tokens.
+"""OAUTHBEARER: the client sends a token instead of a password.
 
-A rejection takes two messages: the client gets the reason, confirms it, and is then rejected.
-Source: RFC 7628; KIP-255, 768; Kafka 3.9 ``OAuthBearerSaslServer``.
+The caller passes the function that checks tokens. A rejection takes two messages: the broker sends
+the reason, the client confirms it, and only then the broker rejects the login. Source: RFC 7628;
+KIP-255, 768; Kafka 3.9 ``OAuthBearerSaslServer``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from security.sasl.steps import Accepted, Challenge, Refused, Step, too_long
 MECHANISM: Final = "OAUTHBEARER"
 
 MESSAGE_BYTES_MAX: Final = 65536
-"""The maximum size in bytes of a message. A token may be large, since it may name a thousand
-groups. Kafka's limit is the size of a frame."""
+"""The maximum size of a message in bytes. Kafka's limit is the size of a frame. A token may be
+large, because it may name a thousand groups."""
 
 _FIRST = re.compile(
     rb"n,(?:a=(?P<authzid>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01"
@@ -32,13 +32,13 @@ class TokenClaims(NamedTuple):
     """The content of a valid token."""
 
     name: str
-    """The user's name."""
+    """The name of the user."""
     expires_ms: int
     """Wall time in ms at which the token expires."""
 
 
 class TokenRefused(NamedTuple):
-    """The rejection of a token. ``reason`` is for the operator and does not contain parts of the
+    """The rejection of a token. ``reason`` is for the operator and contains no parts of the
     token."""
 
     reason: str
@@ -50,7 +50,7 @@ CheckToken = Callable[[str], TokenClaims | TokenRefused]
 
 
 class OAuthBearerServer:
-    """The server of one login by OAUTHBEARER."""
+    """The broker's part of one login with OAUTHBEARER."""
 
     def __init__(self, check: CheckToken) -> None:
         self._check = check
@@ -58,14 +58,12 @@ class OAuthBearerServer:
 
     def tries(self, message: bytes) -> str | None:
         """Returns the message itself, because the user's name is unknown before the token is
-        checked.
-
-        Returns None after a rejection, because the client then only confirms the rejection.
-        """
+        checked. Returns None after a rejection, because then the message only confirms the
+        rejection."""
         return message.decode("latin-1") if self._refused is None else None
 
     def step(self, message: bytes) -> Step:
-        """Handles the client's next message, and returns its result."""
+        """Handles the client's next message. Returns its result."""
         if self._refused is not None:
             if message != _HEARD:
                 said = f"{self._refused.reason}; the client did not confirm the error message"

@@ -1,8 +1,6 @@
 """PLAIN: the client sends the password itself, so the password is secret only on an encrypted
-connection.
-
-Source: RFC 4616; Kafka 3.9 ``PlainSaslServer``, whose error messages the client gets.
-"""
+connection. Source: RFC 4616; Kafka 3.9 ``PlainSaslServer``, whose error messages are sent to the
+client."""
 
 from __future__ import annotations
 
@@ -15,15 +13,15 @@ from security.sasl.steps import Accepted, Refused, Step, too_long
 MECHANISM: Final = "PLAIN"
 MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 MESSAGE_BYTES_MAX: Final = 16384
-"""The maximum size in bytes of the message. Kafka's limit is the size of a frame."""
+"""The maximum size of the message in bytes. Kafka's limit is the size of a frame."""
 _USER: Final = "user_"
 _NOBODYS: Final = b"\0"
-"""The value that is compared with the client's password if the user is unknown. A password never
+"""The value with which the client's password is compared if the user is unknown. No password
 contains this byte."""
 
 
 def users_of(options: Mapping[str, str]) -> dict[str, str]:
-    """The passwords by user, from the options ``user_NAME`` of a login module."""
+    """Returns the passwords by user, from the options ``user_NAME`` of a login module."""
     return {
         name.removeprefix(_USER): password
         for name, password in options.items()
@@ -32,14 +30,14 @@ def users_of(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def tried_name(message: bytes) -> str | None:
-    """Returns the name whose password this message tries; None if `log_in` does not compare a
-    password."""
+    """Returns the user name if `log_in` compares a password for this message; None if it does
+    not."""
     tokens = message.split(b"\0", 3) if len(message) <= MESSAGE_BYTES_MAX else ()
     return tokens[1].decode(errors="replace") if len(tokens) == 3 and tokens[1] else None
 
 
 def log_in(message: bytes, passwords: Mapping[str, str]) -> Step:
-    """Handles the only message of PLAIN, and returns its result."""
+    """Handles the only message of PLAIN. Returns its result."""
     refused = too_long(message, MECHANISM, MESSAGE_BYTES_MAX)
     if refused is not None:
         return refused

@@ -1,10 +1,10 @@
-"""The server of SCRAM-SHA-256 and SCRAM-SHA-512.
+"""The broker's part of SCRAM-SHA-256 and SCRAM-SHA-512.
 
-A login has four messages: the client's name and nonce; the salt, iterations and joined nonce; the
-client's proof; the server's proof. The exchange does not reveal whether a name exists. An unknown
-name always gets the same salt and iterations, which look like those of users, and its proof is
-computed in the same way. Source: RFC 5802; Kafka 3.9 ``ScramSaslServer``, ``ScramMessages``,
-``ScramFormatter``.
+A login has four messages: the client's name and nonce; the salt, the iterations and the joined
+nonce; the client's proof; the broker's proof. The exchange does not reveal whether a name exists.
+An unknown name always gets the same salt and iterations, which look like those of users, and its
+proof is checked in the same way. Source: RFC 5802; Kafka 3.9 ``ScramSaslServer``,
+``ScramMessages``, ``ScramFormatter``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from security.credentials import ITERATIONS_MIN, Decoy, Find, Found, ScramCreden
 from security.sasl.steps import Accepted, Challenge, Refused, Step, too_long
 
 TOKEN_LOGIN: Final = "tokenauth"
-"""The extension which states that the client's name is the id of a delegation token."""
+"""The SCRAM extension with which a client says that its name is the id of a delegation token."""
 
 MESSAGE_BYTES_MAX: Final = 4096
-"""The maximum size in bytes of a client's message; a message of this size takes 0.5 ms to parse.
-Kafka's limit is the size of a frame."""
+"""The maximum size of a client's message in bytes. Kafka's limit is the size of a frame. A message
+of the maximum size takes 0.5 ms to parse."""
 
 # One regex step matches a run of ordinary letters, because a step per letter costs 200 bytes and
 # 0.2 us.
@@ -40,7 +40,7 @@ _FINAL = re.compile(
 
 
 class ScramServer:
-    """One login; `step` gets the client's first message, then its final message."""
+    """One login. `step` receives the client's first message, then its final message."""
 
     def __init__(
         self, mechanism: ScramMechanism, find: Find, server_nonce: str, decoy: Decoy
@@ -51,21 +51,21 @@ class ScramServer:
         self._server_nonce = server_nonce
         self._decoy = decoy
         self._shown: ScramCredential
-        """The credential that the login uses: the user's credential, or a decoy."""
+        """The credential that the login uses: that of the user, or a decoy."""
         self._name = ""
         self._by_token = False
         self._nonce = b""
         self._channel = b""
         self._said = b""
-        """The client's and the server's first message, in the form that the proof covers."""
+        """The first messages of client and server, in the form in which the proof covers them."""
 
     def tries(self, message: bytes) -> str | None:  # noqa: ARG002 - PLAIN's message has the name
-        """Returns the name in the first message, whose password the final message proves; None
-        before the first message."""
+        """Returns the user name in the client's first message, because the final message proves the
+        password of this user. Returns None before the first message."""
         return self._name if self._said else None
 
     def step(self, message: bytes) -> Step:
-        """Handles the client's next message, and returns its result."""
+        """Handles the client's next message. Returns its result."""
         refused = too_long(message, self._mechanism.mechanism, MESSAGE_BYTES_MAX)
         if refused is not None:
             return refused
@@ -105,8 +105,8 @@ class ScramServer:
         return Challenge(answer)
 
     def _known(self) -> Found | None:
-        """Returns the current credential of the name; None if the credential does not exist or has
-        too few iterations."""
+        """Returns the present credential of the name. Returns None if it does not exist or has too
+        few iterations."""
         known = self._find(self._name, self._by_token)
         return known if known and known.credential.iterations >= ITERATIONS_MIN else None
 

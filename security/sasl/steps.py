@@ -1,4 +1,4 @@
-"""The result of a client's message for a mechanism: a challenge, an acceptance or a rejection."""
+"""The results of a client's message in a login: a challenge, an acceptance or a rejection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Challenge(NamedTuple):
-    """A message to which the client must respond."""
+    """A message to the client, to which the client must respond."""
 
     message: bytes
     refusal: str | None = None
@@ -20,15 +20,16 @@ class Accepted(NamedTuple):
     message: bytes
     """The last message to the client, which may be empty."""
     name: str
-    """The name of the principal, whose type is User."""
+    """The name of the principal. Its type is User."""
     expires_ms: int | None = None
     """Wall time in ms at which the credential, such as a token, expires; None for no limit."""
     by_token: bool = False
-    """Whether the login used a delegation token."""
+    """True if the login used a delegation token."""
 
 
 class Refused(NamedTuple):
-    """The login has failed. The client gets ``to_client``; ``reason`` is only for the operator."""
+    """The login has failed. ``to_client`` is sent to the client; ``reason`` is only for the
+    operator."""
 
     reason: str
     to_client: str | None = None
@@ -41,7 +42,7 @@ Step = Challenge | Accepted | Refused
 
 
 def too_long(message: bytes, mechanism: str, bytes_max: int) -> Refused | None:
-    """Returns the rejection of a message above the limit; None for a shorter message."""
+    """Returns the rejection of a message that exceeds the limit; None for a shorter message."""
     if len(message) <= bytes_max:
         return None
     return Refused(f"message of {len(message)} bytes exceeds the limit of {mechanism}, {bytes_max}")

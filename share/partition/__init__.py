@@ -1,1 +1,2 @@
-"""The share partition: the records of one log partition that one share group delivers."""
+"""The share partition: the state of the records that one share group receives from one
+partition."""

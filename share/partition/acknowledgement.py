@@ -1,7 +1,5 @@
-"""The checks of an acknowledgement.
-
-Source: Kafka 4.3.1 ``KafkaApis.validateAcknowledgementBatches``, ``SharePartition.acknowledge``.
-"""
+"""Checks an acknowledgement, and divides it into pieces. Source: Kafka 4.3.1
+``KafkaApis.validateAcknowledgementBatches``, ``SharePartition.acknowledge``."""
 
 from __future__ import annotations
 
@@ -14,19 +12,19 @@ from share.partition.ranges import ACQUIRED, Ranges
 from share.partition.values import AckBatch, AcknowledgeType
 
 PIECE = 500
-"""The maximum number of acknowledge types, or of ranges, that one piece of a long operation
-handles, in about 4 ms."""
+"""The maximum number of acknowledge types, or of ranges, in one piece of a long operation. A piece
+takes about 4 ms."""
 
 
 class Refusal(NamedTuple):
-    """Why an acknowledgement is refused."""
+    """The error of an acknowledgement that is rejected."""
 
     error_code: int
     message: str
 
 
 class AckRun(NamedTuple):
-    """Consecutive offsets, both ends included, with one acknowledge type."""
+    """Consecutive offsets with one acknowledge type. The first and the last offset are included."""
 
     first_offset: int
     last_offset: int
@@ -34,7 +32,8 @@ class AckRun(NamedTuple):
 
 
 def refusal_of_batches(batches: Sequence[AckBatch], is_renew: bool) -> Refusal | None:
-    """Returns the refusal of batches that are wrong for each share partition, or None."""
+    """Returns the error of batches that are invalid for any share partition; None if they are
+    valid."""
     before = -1
     greatest = AcknowledgeType.RENEW if is_renew else AcknowledgeType.REJECT
     for first, last, types in batches:
@@ -55,7 +54,8 @@ def refusal_of_batches(batches: Sequence[AckBatch], is_renew: bool) -> Refusal |
 def refusal_of_member(
     ranges: Ranges, member_id: str, batches: Sequence[AckBatch]
 ) -> Refusal | None:
-    """Returns the refusal of batches with records that the member does not hold, or None."""
+    """Returns the error of batches with records that the member has not acquired; None if there are
+    no such records."""
     before = -1
     for first, last, _ in batches:
         if last < ranges.start_offset:
@@ -79,7 +79,8 @@ def refusal_of_member(
 
 
 def runs(batches: Sequence[AckBatch], start_offset: int) -> Iterator[AckRun]:
-    """Returns the runs of equal acknowledge types at or after an offset."""
+    """Yields consecutive offsets with the same acknowledge type. Offsets below ``start_offset`` are
+    omitted."""
     for first, last, types in batches:
         if len(types) == 1:
             if last >= start_offset:
@@ -96,8 +97,11 @@ def runs(batches: Sequence[AckBatch], start_offset: int) -> Iterator[AckRun]:
 def pieces(
     batches: Sequence[tuple[int, int, Sequence[int]]], start_offset: int
 ) -> Iterator[list[AckBatch]]:
-    """Splits valid batches into pieces with at most `PIECE` acknowledge types each. Batches before
-    the start offset are omitted; after each `PIECE` of them, the piece is empty."""
+    """Splits valid batches into pieces with at most `PIECE` acknowledge types.
+
+    Batches below ``start_offset`` are omitted. So that omitting many batches does not take long in
+    one step, an empty piece is yielded after every `PIECE` omitted batches.
+    """
     piece: list[AckBatch] = []
     size = omitted = 0
     for first, last, types in batches:

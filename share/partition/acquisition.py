@@ -1,7 +1,5 @@
-"""Acquiring records for a member.
-
-Source: Kafka 4.3.1 ``SharePartition.acquire``; KIP-1206 (modes), KIP-1222 (poisonous records).
-"""
+"""Acquires records for a member. Source: Kafka 4.3.1 ``SharePartition.acquire``; KIP-1206 (modes),
+KIP-1222 (poisonous records)."""
 
 from __future__ import annotations
 
@@ -18,13 +16,13 @@ _BASE_OFFSET = attrgetter("base_offset")
 
 
 def poisonous_from(delivery_count_limit: int) -> int:
-    """Returns the delivery count from which records are suspected to fail their members, and are
-    therefore delivered alone."""
+    """Returns the delivery count from which on records are suspected to be poisonous, that is, to
+    make their members fail. Fewer of such records are delivered together."""
     return max(2, -(-delivery_count_limit // 2))
 
 
 class Acquisition:
-    """One acquisition among fetched records."""
+    """Acquires some of the fetched records for one member."""
 
     __slots__ = (
         "_acquired",
@@ -53,14 +51,19 @@ class Acquisition:
         self._mode = mode
         self._limit = delivery_count_limit
         self._left = 0
-        """How many more records may be acquired; below 0 after the end of a batch."""
+        """The number of records that may still be acquired. It is negative if the last batch was
+        acquired beyond the maximum."""
         self._pieces = PIECE
-        """How many more ranges may be changed, so that the acquisition takes few milliseconds."""
+        """The number of ranges that may still be changed, so that the acquisition takes only a few
+        milliseconds."""
         self._acquired: list[AcquiredRange] = []
 
     def run(self, max_records: int, max_record_locks: int) -> list[AcquiredRange]:
-        """Acquires released records first, then records after the end offset. Returns their ranges
-        in ascending order; neighbours have different delivery counts."""
+        """Acquires available records up to the end offset first, then records after it.
+
+        Returns the acquired ranges in ascending order. Adjacent ranges have different delivery
+        counts.
+        """
         ranges = self._ranges
         self._left = max_records
         first = max(self._batches[0].base_offset, ranges.start_offset)
@@ -85,7 +88,8 @@ class Acquisition:
         return self._acquired
 
     def split(self, acquired: Sequence[AcquiredRange], batch_size: int) -> list[AcquiredRange]:
-        """Splits ranges where a log batch begins and the range before has reached a size."""
+        """Splits acquired ranges at the start of a log batch, wherever the part before it has at
+        least ``batch_size`` records."""
         split = []
         size = max(batch_size, 1)
         for first, last, count in acquired:
@@ -101,11 +105,10 @@ class Acquisition:
         return split
 
     def _acquire_poisonous(self, found: Range, first: int, last: int) -> None:
-        """Acquires the first half of a range, and at the last permitted delivery a single record,
-        so that few records share the fate of a poisonous one.
+        """Acquires the first half of a range, or a single record at its last permitted delivery. So
+        only few records are delivered together with a poisonous one.
 
-        Kafka halves the range that was acquired together at first, so that its second half is
-        delivered as a whole; here it is halved too.
+        Kafka delivers the second half of the range as a whole. Muster halves the second half too.
         """
         records = 1 if found.count >= self._limit - 1 else max(1, len(found) // 2)
         self._mode = AcquireMode.RECORD_LIMIT
@@ -113,8 +116,8 @@ class Acquisition:
         self._acquire(first, last, found.count)
 
     def _acquire(self, first: int, last: int, count: int) -> int:
-        """Acquires records that are available or after the end offset, and archives the aborted
-        ones among them, until enough are acquired. Returns the next offset."""
+        """Acquires records that are available or after the end offset, until enough records are
+        acquired. Aborted records are archived instead. Returns the next offset."""
         for start, end, aborted in self._segments(first, last):
             if not self._goes_on():
                 return start
@@ -132,19 +135,20 @@ class Acquisition:
         return self._left > 0 and self._pieces > 0
 
     def _last_wanted(self, first: int) -> int:
-        """Returns the last offset of an acquisition of the records that are left."""
+        """Returns the last offset to acquire, if the acquisition of the remaining records begins at
+        ``first``."""
         return self._end_of_batch(first + self._left - 1)
 
     def _end_of_batch(self, last: int) -> int:
-        """Returns the end of the batch that contains an offset, or with a strict limit the
-        offset."""
+        """Returns the last offset of the batch that contains the offset ``last``. In the mode
+        RECORD_LIMIT, returns ``last`` itself."""
         if self._mode == AcquireMode.RECORD_LIMIT:
             return last
         index = bisect_right(self._batches, last, key=_BASE_OFFSET) - 1
         return max(last, self._batches[index].last_offset)
 
     def _segments(self, first: int, last: int) -> Iterator[tuple[int, int, bool]]:
-        """Returns the runs of offsets that are all aborted or all not aborted, and True for the
+        """Yields consecutive offsets that are either all aborted or all not aborted, with True for
         aborted ones."""
         aborted = self._fetched.aborted
         index = max(bisect_right(aborted, (first, first)) - 1, 0) if aborted else 0

@@ -1,4 +1,4 @@
-"""Collects the transitions of one operation into a change."""
+"""Collects the transitions of records in one operation into one change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from share.values import DeliveryState, StateBatch
 
 
 class Transitions:
-    """The pending transitions of one operation."""
+    """The transitions that one operation has begun."""
 
     __slots__ = ("_batches", "_ranges", "_transitions")
 
@@ -18,7 +18,7 @@ class Transitions:
         self._transitions: dict[tuple[DeliveryState, str], Transition] = {}
 
     def begin(self, range_: Range, state: DeliveryState, kind: str) -> None:
-        """Begins the transition of a range, which is after the ranges of earlier calls."""
+        """Begins the transition of a range. The range must be after the ranges of earlier calls."""
         transition = self._transitions.get((state, kind))
         if transition is None:
             transition = self._transitions[state, kind] = Transition(state, kind)
@@ -33,7 +33,7 @@ class Transitions:
         batches.append(StateBatch(first, last, state, count))
 
     def change(self) -> Change | None:
-        """Returns the change of all transitions; None if none began."""
+        """Returns the change that contains all transitions; None if no transition began."""
         if not self._batches:
             return None
         ranges = self._ranges

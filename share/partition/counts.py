@@ -1,5 +1,5 @@
-"""Counts of deliveries and of their outcomes by group, for metrics; and the expired locks of each
-member, for verdicts."""
+"""Counts deliveries and their outcomes for each group, for metrics. Also keeps the expired
+acquisition locks of each member, for verdicts."""
 
 from __future__ import annotations
 
@@ -9,32 +9,35 @@ from typing import Final, NamedTuple
 OUTCOMES: Final = (
     "accepted", "released", "rejected", "gap", "lock expired", "session closed"
 )  # fmt: skip
-"""The kinds of outcomes, as in `Outcome.kind`."""
+"""How a delivery can end; the values of `Outcome.kind`."""
 
 GROUPS_MAX: Final = 10_000
-"""The maximum number of groups with counts, which need about 10 MB; beyond it, the group that was
-added first is forgotten, and its counts begin again."""
+"""The maximum number of groups whose counts are kept. The counts need about 10 MB. Beyond this
+number, the counts of the group that was added first are dropped and begin again at 0."""
 MEMBERS_MAX: Final = 64
-"""The maximum number of members of a group whose expired locks are kept; beyond it, the member
-whose last expired lock is the oldest is forgotten."""
+"""The maximum number of members of a group whose expired locks are kept. Beyond this number, the
+expired locks of the member whose last lock expired the longest ago are dropped."""
 ALL_MEMBERS_MAX: Final = 10_000
-"""The same for the members of all groups together, which need about 20 MB."""
+"""The maximum number of members of all groups together whose expired locks are kept. The expired
+locks need about 20 MB."""
 TIMES_KEPT: Final = 16
-"""How many of the last expiries are kept for each member."""
+"""The maximum number of expiries that are kept for each member."""
 TOGETHER_MS: Final = 1_000
-"""Locks of one member that end within this time in ms count as one expiry: they are of one poll."""
+"""Locks of one member that expire within this time in ms count as one expiry, because they belong
+to one poll."""
 
 
 class Expiry(NamedTuple):
-    """Locks of one member that ended together, without an acknowledgement of their records."""
+    """Acquisition locks of one member that expired together, without an acknowledgement of their
+    records."""
 
     at_ms: int
-    """The wall time at which the first of the locks had ended."""
+    """The wall time in ms at which the first of the locks had expired."""
     records: int
 
 
 class Room:
-    """The number of members that may still be added, in all groups together."""
+    """The number of members whose expired locks may still be added, for all groups together."""
 
     __slots__ = ("left",)
 
@@ -43,7 +46,7 @@ class Room:
 
 
 class Expiries:
-    """The last expired locks of the members of one group, on all its share partitions."""
+    """The latest expired locks of each member of one group, on all its share partitions."""
 
     __slots__ = ("_by_member", "_room")
 
@@ -52,12 +55,13 @@ class Expiries:
         self._room = room
 
     def __iter__(self) -> Iterator[tuple[str, tuple[Expiry, ...]]]:
-        """Yields each member with its expiries, the oldest first."""
+        """Yields each member with its expiries. The member whose last lock expired the longest ago
+        is first."""
         return iter(list(self._by_member.items()))
 
     def note(self, member_id: str, records: int, now_ms: int) -> None:
-        """Adds a lock that has ended. Without room, the expiry replaces those of another member of
-        the group."""
+        """Adds an expired lock. If no further member can be added, it replaces the expiries of
+        another member of the group."""
         found = self._by_member.pop(member_id, None)
         if found is None:
             if self._room.left and len(self._by_member) < MEMBERS_MAX:
@@ -75,50 +79,50 @@ class Expiries:
         self._by_member[member_id] = found
 
     def forget(self, member_id: str) -> None:
-        """Forgets a member that is not in the group any more."""
+        """Removes a member that is no longer in the group."""
         if self._by_member.pop(member_id, None) is not None:
             self._room.left += 1
 
     def close(self) -> None:
-        """Forgets all members, and keeps no further expiries."""
+        """Removes all members. Later expiries are ignored."""
         self._room.left += len(self._by_member)
         self._by_member, self._room = {}, Room(0)
 
 
 class DeliveryCounts:
-    """The numbers of records delivered to the members of a group, since the broker started."""
+    """Counts the records that were delivered to the members of a group since the broker started."""
 
     __slots__ = ("archived", "delivered", "delivered_again", "expiries", "outcomes")
 
     def __init__(self, room: Room | None = None) -> None:
-        """``room`` bounds the expired locks of all groups together."""
+        """``room`` limits the number of members whose expired locks are kept, in all groups
+        together."""
         self.delivered = 0
-        """Deliveries, repeated ones included."""
+        """The number of delivered records, including repeated deliveries."""
         self.delivered_again = 0
-        """Repeated deliveries."""
+        """The number of records that were delivered again."""
         self.outcomes = dict.fromkeys(OUTCOMES, 0)
-        """Stored ends of deliveries by kind."""
+        """The number of records whose delivery ended, for each of `OUTCOMES`. The records are
+        counted when the outcome is stored."""
         self.archived = 0
-        """Records archived after too many deliveries."""
+        """The number of records that were archived after too many deliveries."""
         self.expiries = Expiries(room or Room())
-        """The last expired locks of each member."""
 
     def acquired(self, records: int, delivery_count: int) -> None:
-        """Counts records that a member has acquired."""
         self.delivered += records
         if delivery_count > 1:
             self.delivered_again += records
 
     def ended(self, records: int, kind: str, is_archived: bool) -> None:
-        """Counts deliveries that have ended."""
+        """Counts records whose delivery has ended."""
         self.outcomes[kind] += records
         if is_archived and kind not in ("rejected", "gap"):
             self.archived += records
 
 
 class GroupCounts:
-    """The counts of each group that has share partitions on this broker. They outlive the share
-    partitions, which are dropped while unused."""
+    """The counts of each group that has share partitions on this broker. They outlive share
+    partitions, which are removed from memory while unused."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, DeliveryCounts] = {}
@@ -128,7 +132,7 @@ class GroupCounts:
         return iter(list(self._by_group.items()))
 
     def of(self, group_id: str) -> DeliveryCounts:
-        """Returns the counts of a group, which begin at 0."""
+        """Returns the counts of a group. For a new group they begin at 0."""
         found = self._by_group.get(group_id)
         if found is None:
             if len(self._by_group) >= GROUPS_MAX:
@@ -137,13 +141,12 @@ class GroupCounts:
         return found
 
     def forget(self, group_id: str) -> None:
-        """Forgets a deleted group."""
         found = self._by_group.pop(group_id, None)
         if found is not None:
             found.expiries.close()
 
     def member_removed(self, group_id: str, member_id: str) -> None:
-        """Forgets the expired locks of a member that is not in its group any more."""
+        """Drops the expired locks of a member that is no longer in its group."""
         found = self._by_group.get(group_id)
         if found is not None:
             found.expiries.forget(member_id)

@@ -1,4 +1,4 @@
-"""The outcomes of past deliveries, kept to explain repeated deliveries and archived records."""
+"""Keeps the outcomes of past deliveries, to explain repeated deliveries and archived records."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from collections import deque
 from share.partition.values import Outcome
 
 _KEPT = 128
-"""How many outcomes of each kind of record a share partition keeps."""
+"""The maximum number of outcomes that a share partition keeps of archived records, and separately
+of records that were or will be delivered again."""
 
 
 class History:
-    """The last outcomes of records that were archived, and of records that were delivered again or
-    will be. Neighbours with one outcome are one entry."""
+    """The latest outcomes of a share partition: of records that were archived, and of records that
+    were or will be delivered again.
+
+    Consecutive records with the same outcome are one entry.
+    """
 
     __slots__ = ("_archived", "_delivered_again")
 
@@ -21,7 +25,6 @@ class History:
         self._delivered_again: deque[Outcome] = deque(maxlen=_KEPT)
 
     def note(self, outcome: Outcome) -> None:
-        """Keeps an outcome."""
         outcomes = self._archived if outcome.archived else self._delivered_again
         if outcomes:
             before = outcomes[-1]
@@ -31,11 +34,9 @@ class History:
         outcomes.append(outcome)
 
     def of(self, first_offset: int, last_offset: int) -> list[Outcome]:
-        """Returns the kept outcomes of records between two offsets.
-
-        The outcomes of one record are in the order of its deliveries, even if the wall clock was
-        set back.
-        """
+        """Returns the kept outcomes of the records from ``first_offset`` to ``last_offset``. The
+        outcomes of each record are in the order of its deliveries, even if the wall clock was set
+        back."""
         found = [
             each
             for outcomes in (self._delivered_again, self._archived)

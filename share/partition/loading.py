@@ -1,4 +1,4 @@
-"""Loads the stored state of a share partition, piece by piece."""
+"""Loads the stored state of a share partition in pieces."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ _LOADED: dict[int, DeliveryState] = {
     DeliveryState.ACQUIRED: DeliveryState.AVAILABLE,
     DeliveryState.ACKNOWLEDGED: DeliveryState.ACKNOWLEDGED,
 }
-"""The states of loaded records; ARCHIVED for others. A later Kafka stores 3 for records that it
-copies to a dead letter queue and does not deliver again."""
+"""The states of loaded records, by stored number. All other numbers become ARCHIVED: a later Kafka
+stores 3 for records that it copies to a dead letter queue and does not deliver again."""
 
 
 def loading(state: StoredState) -> Generator[None, None, Ranges]:
-    """Returns the ranges of a stored state; yields after each `PIECE` of its batches.
+    """Makes the ranges of a stored state. Yields after every `PIECE` stored batches, and returns
+    the ranges at its end.
 
-    Offsets between stored batches were not acknowledged before the state was read, and are
-    available.
+    Offsets between the stored batches are available, because they were not acknowledged before the
+    state was read.
     """
     ranges = Ranges(state.start_offset)
     for number, (first, last, stored, count) in enumerate(state.batches, 1):
@@ -38,7 +39,6 @@ def loading(state: StoredState) -> Generator[None, None, Ranges]:
 
 
 def loaded(state: StoredState) -> Ranges:
-    """Returns the ranges of a stored state."""
     steps = loading(state)
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Acquisition locks: how long a member holds the records of one acquisition."""
+"""Acquisition locks: until when a member may keep the records of one acquisition."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Collection
 from protocol.deadlines import Deadlines, Timer
 
 _VOID_LOCKS = 32
-"""How many locks that hold no more records a share partition may keep in memory. Most locks are
-dropped long before they end, and a broker has many share partitions."""
+"""The maximum number of void timers in the heap of a share partition. A timer is void when its lock
+has no more records. Most locks lose their records long before they end, and a broker has many share
+partitions."""
 
 
 class Lock(Timer):
@@ -20,18 +21,19 @@ class Lock(Timer):
         super().__init__()
         self.member_id = member_id
         self.begins_ms = begins_ms
-        """The wall time at which the member acquired or renewed the records."""
+        """The wall time in ms at which the member acquired or renewed the records."""
         self.ends_ms = ends_ms
-        """The end of the lock on the monotonic clock; it stays after the timer was popped."""
+        """The end of the lock in monotonic ms. It is kept after the timer has fired."""
         self.records = 0
-        """How many records the lock holds."""
+        """The number of records that are under this lock."""
         self.first_offset = -1
         self.last_offset = -1
-        """All records of the lock are between these offsets, among records of other locks."""
+        """All records of this lock are from ``first_offset`` to ``last_offset``. Records of other
+        locks may be among them."""
 
 
 class Locks:
-    """The locks of a share partition that hold records."""
+    """The acquisition locks of a share partition. A lock without records is removed."""
 
     __slots__ = ("_by_member", "_deadlines")
 
@@ -40,7 +42,7 @@ class Locks:
         self._deadlines: Deadlines[Lock] = Deadlines(_VOID_LOCKS)
 
     def hold(self, lock: Lock, first_offset: int, last_offset: int) -> None:
-        """Adds records to a lock. Within a lock, the calls are in ascending order of offsets."""
+        """Adds records to a lock. Calls for the same lock must have ascending offsets."""
         if not lock.records:
             lock.first_offset = first_offset
             self._by_member.setdefault(lock.member_id, set()).add(lock)
@@ -49,7 +51,7 @@ class Locks:
         lock.records += last_offset - first_offset + 1
 
     def drop(self, lock: Lock, records: int) -> None:
-        """Takes records from a lock, and removes a lock that holds no more."""
+        """Removes records from a lock. Removes the lock if it has no more records."""
         lock.records -= records
         if lock.records:
             return
@@ -60,20 +62,19 @@ class Locks:
             del self._by_member[lock.member_id]
 
     def of_member(self, member_id: str) -> Collection[Lock]:
-        """Returns the locks of a member."""
         return self._by_member.get(member_id, ())
 
     @property
     def are_held(self) -> bool:
-        """Returns whether a member holds records."""
+        """Returns True if any record is under a lock."""
         return bool(self._by_member)
 
     def next_deadline(self) -> int | None:
-        """Returns a lower bound of the ends of all locks, or None."""
+        """Returns a lower bound of the ends of all locks; None without locks."""
         return self._deadlines.next_ms
 
     def pop_ended(self, now_ms: int) -> set[Lock]:
-        """Returns the locks that have ended since the call before."""
+        """Returns the locks that have ended since the previous call."""
         deadlines = self._deadlines
         ended = set()
         while deadlines.next_ms is not None and deadlines.next_ms <= now_ms:

@@ -1,9 +1,9 @@
-"""The in-flight records of a share partition, as ranges.
+"""The in-flight records of a share partition, as ranges of offsets.
 
-Invariants: the ranges cover each offset from the start offset to the end offset once, in ascending
-order; after each operation the first range is not final. Neighbours with equal values are joined,
-unless a change of them is pending, so that a range becomes one range per offset only if members
-treat the offsets differently.
+Invariants: each offset from the start offset to the end offset is in exactly one range, and the
+ranges are in ascending order. After each operation the first range is not in a final state.
+Adjacent ranges with equal values are joined, unless one of them has a pending transition. So there
+is one range per offset only if members treat each offset differently.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ _FIRST = attrgetter("first")
 
 
 def is_final(state: DeliveryState) -> bool:
-    """True if records with this state are not delivered again."""
+    """Returns True for ACKNOWLEDGED and ARCHIVED. Records in these states are not delivered
+    again."""
     return state > ACQUIRED
 
 
 class Transition:
-    """A transition of records that the share coordinator has not stored yet."""
+    """A change of records to another state that the share coordinator has not stored yet."""
 
     __slots__ = ("change", "kind", "state")
 
     def __init__(self, state: DeliveryState, kind: str) -> None:
         self.state = state
-        """The state after the transition."""
+        """The state of the records after the transition."""
         self.kind = kind
-        """Why the delivery ends, as in `Outcome.kind`."""
+        """Why the delivery ends; one of the values of `Outcome.kind`."""
         self.change: Change | None = None
-        """The change to which the transition belongs. Set when the change is complete."""
+        """The change to which the transition belongs; None until this change is complete."""
 
 
 class Range:
-    """Consecutive offsets, both ends included, with equal values."""
+    """Consecutive offsets with equal values. The first and the last offset are included."""
 
     __slots__ = ("count", "first", "last", "lock", "state", "transition")
 
@@ -61,9 +62,8 @@ class Range:
         self.state = state
         """The state before a pending transition."""
         self.count = count
-        """The delivery count."""
         self.lock = lock
-        """The acquisition lock of ACQUIRED records, else None."""
+        """The acquisition lock if the state is ACQUIRED, otherwise None."""
         self.transition = transition
         """The pending transition of ACQUIRED records, or None."""
 
@@ -71,15 +71,17 @@ class Range:
         return self.last - self.first + 1
 
     def is_available(self) -> bool:
-        """True if a member may acquire the records."""
+        """Returns True if a member may acquire the records."""
         return self.state == AVAILABLE
 
     def is_complete(self) -> bool:
-        """True if the records are final, or will be when their transition is stored."""
+        """Returns True if the records are in a final state, or will be once their transition is
+        stored."""
         return is_final(self.state if self.transition is None else self.transition.state)
 
     def continues(self, before: Range) -> bool:
-        """True if the two neighbours have equal values."""
+        """Returns True if this range has the same values as ``before``, the range directly before
+        it."""
         return (
             self.state == before.state
             and self.count == before.count
@@ -89,7 +91,8 @@ class Range:
 
 
 class Ranges:
-    """The ranges from the start offset to the end offset."""
+    """The in-flight records of one share partition, as ranges from the start offset to the end
+    offset."""
 
     __slots__ = (
         "_available_from",
@@ -105,24 +108,26 @@ class Ranges:
         self.start_offset = start_offset
         self.end_offset = start_offset - 1
         self.complete_count = 0
-        """How many records `Range.is_complete`."""
+        """The number of records in all ranges for which `Range.is_complete` is true."""
         self.locks = Locks()
         self._ranges: list[Range] = []
         self._near = 0
-        """The index of the range that was split or found last, if it still exists."""
+        """The index of the range that was split or found last, from which the next search starts.
+        """
         self._available_from = start_offset
-        """No available record has a smaller offset."""
+        """A lower bound of the offsets of available records."""
 
     def __iter__(self) -> Iterator[Range]:
         return iter(self._ranges)
 
     def window(self) -> int:
-        """Returns the number of offsets from the start to the end offset."""
+        """Returns the number of offsets from the start offset to the end offset."""
         return self.end_offset - self.start_offset + 1
 
     def overlapping(self, first: int, last: int) -> Iterator[Range]:
-        """Returns the ranges between two offsets in flight; none if the first offset is after the
-        last. The caller may change values, but not split or join ranges."""
+        """Yields the ranges that overlap the in-flight offsets from ``first`` to ``last``; none if
+        ``first`` is after ``last``. The caller may change their values, but may not split or join
+        ranges."""
         if first > last:
             return
         ranges = self._ranges
@@ -132,7 +137,7 @@ class Ranges:
             yield ranges[index]
 
     def next_available(self, first: int, last: int) -> Range | None:
-        """Returns the first range with an available record between two offsets, or None."""
+        """Returns the first range with an available record from ``first`` to ``last``, or None."""
         first = max(first, self._available_from, self.start_offset)
         for found in self.overlapping(first, min(last, self.end_offset)):
             if found.is_available():
@@ -140,7 +145,7 @@ class Ranges:
         return None
 
     def first_available(self) -> int | None:
-        """Returns the first offset that is available, or None."""
+        """Returns the first available offset; None if no record is available."""
         found = self.next_available(self.start_offset, self.end_offset)
         if found is None:
             self._available_from = self.end_offset + 1
@@ -151,7 +156,7 @@ class Ranges:
     def put(
         self, first: int, last: int, state: DeliveryState, count: int, lock: Lock | None = None
     ) -> None:
-        """Sets the values of available records of one range, or of records directly after the end
+        """Sets the values of available records in one range, or adds records directly after the end
         offset."""
         ranges = self._ranges
         if first > self.end_offset:
@@ -173,15 +178,15 @@ class Ranges:
         self._join(index, index + 1)
 
     def archive_available(self, first: int, last: int) -> None:
-        """Archives the available records between two offsets."""
+        """Archives the available records from ``first`` to ``last``."""
         while (found := self.next_available(first, last)) is not None:
             end = min(found.last, last)
             self.put(max(found.first, first), end, ARCHIVED, found.count)
             first = end + 1
 
     def carve(self, first: int, last: int) -> list[Range]:
-        """Splits ranges so that some of them have exactly these offsets, which are in flight.
-        Returns these ranges."""
+        """Splits ranges at ``first`` and after ``last``. Both offsets must be in flight. Returns
+        the ranges from ``first`` to ``last``."""
         index = self._split(first)
         found = self._ranges[index]
         if found.last == last:
@@ -190,7 +195,7 @@ class Ranges:
         return self._ranges[index:end]
 
     def begin(self, begun: Range, transition: Transition) -> None:
-        """Makes a transition of an acquired range pending."""
+        """Begins a transition of an acquired range. The transition is pending from now on."""
         begun.transition = transition
         if is_final(transition.state):
             self.complete_count += begun.last - begun.first + 1
@@ -205,8 +210,11 @@ class Ranges:
         self.join(first, last)
 
     def settle(self, settled: Range, state: DeliveryState) -> None:
-        """Ends the pending transition of a range. With state ACQUIRED, the lock goes on. Calls of
-        `join` and `move_start` follow."""
+        """Ends the pending transition of a range, which then has the state ``state``. With
+        ACQUIRED, the records stay under their lock.
+
+        The caller must call `join` and `move_start` afterwards.
+        """
         records = len(settled)
         self.complete_count += records * (is_final(state) - settled.is_complete())
         settled.state = state
@@ -218,13 +226,13 @@ class Ranges:
             self._available_from = settled.first
 
     def join(self, first: int, last: int) -> None:
-        """Joins equal neighbours between two offsets that are in flight, and with the ranges
-        directly before and after them."""
+        """Joins adjacent ranges with equal values from ``first`` to ``last``, and with the ranges
+        directly before and after. The offsets must be in flight."""
         if first <= last:
             self._join(self._index(first), self._index(last) + 1)
 
     def drop_before(self, offset: int) -> None:
-        """Moves the start offset, whatever the state of the records before it."""
+        """Moves the start offset to ``offset``, whatever the state of the records before it."""
         end = self._split(min(offset, self.end_offset + 1))
         dropped = self._ranges[:end]
         del self._ranges[:end]
@@ -238,7 +246,7 @@ class Ranges:
         self.move_start()
 
     def move_start(self) -> None:
-        """Moves the start offset past final records."""
+        """Moves the start offset past records in a final state."""
         final = 0
         for each in self._ranges:
             if not is_final(each.state):
@@ -250,7 +258,7 @@ class Ranges:
             del self._ranges[:final]
 
     def _index(self, offset: int) -> int:
-        """Returns the index of the range that contains an offset in flight."""
+        """Returns the index of the range that contains an offset. The offset must be in flight."""
         ranges = self._ranges
         near = self._near  # Operations are in ascending order; a search takes longer.
         if near < len(ranges) and ranges[near].first <= offset:
@@ -264,7 +272,7 @@ class Ranges:
         return near
 
     def _split(self, offset: int) -> int:
-        """Returns the index of the range that begins at an offset, after a split if necessary."""
+        """Returns the index of the range that begins at ``offset``. Splits a range if necessary."""
         ranges = self._ranges
         if offset > self.end_offset:
             return len(ranges)
@@ -279,8 +287,8 @@ class Ranges:
         return index + 1
 
     def _join(self, index: int, end: int) -> None:
-        """Joins equal neighbours among the ranges from an index to an end, and with the range
-        before and after them."""
+        """Joins adjacent ranges with equal values from ``index`` to before ``end``, and with the
+        ranges directly before and after."""
         ranges = self._ranges
         index = max(index - 1, 0)
         end = min(end + 1, len(ranges))

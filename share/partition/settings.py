@@ -10,8 +10,8 @@ class ShareSettings:
     """The limits of deliveries. The defaults are those of Kafka 4.3.1."""
 
     lock_duration_ms: int = 30_000
-    """How long a member may hold an acquired record: share.record.lock.duration.ms."""
+    """share.record.lock.duration.ms: the duration of an acquisition lock."""
     delivery_count_limit: int = 5
-    """How often a record is delivered before it is archived: share.delivery.count.limit."""
+    """share.delivery.count.limit: the number of deliveries after which a record is archived."""
     max_record_locks: int = 2_000
-    """How many records may be in flight: share.partition.max.record.locks."""
+    """share.partition.max.record.locks: the maximum number of records in flight."""

@@ -1,9 +1,8 @@
-"""The share partition: which records of a log partition the members of a share group hold.
+"""The share partition: which records of a partition the members of a share group have acquired.
 
-A change of the delivery state is pending until the share coordinator has stored it; only then can
-another member acquire the records. Acquiring is not stored.
-
-Source: Kafka 4.3.1 ``SharePartition``; KIP-932, KIP-1206, KIP-1222.
+A change of the delivery state is pending until the share coordinator has stored it. Only then can
+another member acquire the records. Acquisitions are not stored. Source: Kafka 4.3.1
+``SharePartition``; KIP-932, KIP-1206, KIP-1222.
 """
 
 from __future__ import annotations
@@ -47,18 +46,19 @@ _ENDINGS: dict[int, tuple[DeliveryState, str]] = {
     AcknowledgeType.RELEASE: (DeliveryState.AVAILABLE, "released"),
     AcknowledgeType.REJECT: (DeliveryState.ARCHIVED, "rejected"),
 }
-"""The state and the kind of outcome after each acknowledge type, apart from RENEW."""
+"""The new state and the kind of outcome for each acknowledge type except RENEW."""
 
 _NEAR = 16
-"""How many offsets may be between two batches of a change that are settled in one pass."""
+"""Two batches of a change are found with one search if at most this number of offsets is between
+them."""
 
 
 class SharePartition:
-    """The delivery state of the records of one share partition.
+    """The delivery state of the records of one share partition. The state is in memory on the
+    broker that leads the partition.
 
-    The broker that leads the log partition has this object. Deadlines are milliseconds of the
-    monotonic clock. The times at which locks begin and outcomes are stored are wall times, since
-    the monotonic clock leaves out pauses of the broker.
+    Deadlines are in monotonic ms. The times at which locks begin and outcomes are stored are wall
+    times, because the monotonic clock does not advance while the machine is suspended.
     """
 
     __slots__ = (
@@ -74,10 +74,11 @@ class SharePartition:
         counts: DeliveryCounts | None = None,
         ranges: Ranges | None = None,
     ) -> None:
-        """Takes the stored state, in which the caller has replaced start offset -1 by an offset.
+        """``state`` is the stored state. Its start offset must not be -1; the caller has replaced
+        -1 by an offset.
 
-        ``counts`` may be shared by share partitions. ``ranges`` are the ranges of the state that
-        the caller has loaded piece by piece.
+        Several share partitions may share ``counts``. ``ranges`` are the ranges of ``state``, if
+        the caller has loaded them in pieces.
         """
         self._counts = counts or DeliveryCounts()
         self.key = key
@@ -86,36 +87,35 @@ class SharePartition:
         self._history = History()
         self._ranges = loaded(state) if ranges is None else ranges
         self._ended: set[Lock] = set()
-        """The locks that have ended and whose records are not all released."""
+        """The locks that have ended, but whose records have not all been released yet."""
         self._ended_from = 0
-        """The records of ``_ended`` before this offset are released."""
+        """The records of the locks in ``_ended`` have been released up to this offset."""
 
     @property
     def start_offset(self) -> int:
-        """The first offset that is not final."""
+        """The first offset whose record is not in a final state."""
         return self._ranges.start_offset
 
     @property
     def end_offset(self) -> int:
-        """The last offset that was acquired or stored; the offset before the start offset if there
-        is none."""
+        """The last offset that was acquired or stored, or the offset before the start offset."""
         return self._ranges.end_offset
 
     def configure(self, settings: ShareSettings) -> None:
-        """Applies new settings to later operations; acquisition locks keep their ends."""
+        """Applies new settings to later operations. Existing acquisition locks keep their ends."""
         self._settings = settings
 
     # --- fetching
 
     def next_fetch_offset(self) -> int:
-        """Returns the first offset that can be acquired: a released record, or else the offset
-        after the end offset."""
+        """Returns the first offset that can be acquired: an available one, or the one after the end
+        offset."""
         available = self._ranges.first_available()
         return self._ranges.end_offset + 1 if available is None else available
 
     def last_wanted(self, offset: int, max_records: int) -> int:
-        """Returns the offset of the last record among ``max_records`` that can be acquired from an
-        offset on, if the log has records at all offsets."""
+        """Returns the offset of the last of ``max_records`` records that can be acquired from
+        ``offset`` on, if the log has a record at every offset."""
         ranges = self._ranges
         left = min(max_records, self._settings.max_record_locks)
         for each in ranges.overlapping(max(offset, ranges.start_offset), ranges.end_offset):
@@ -127,8 +127,8 @@ class SharePartition:
         return max(ranges.end_offset, offset - 1) + left
 
     def can_acquire(self) -> bool:
-        """Returns False while as many records are in flight as the settings permit, and none of
-        them is available."""
+        """Returns False if the maximum number of records is in flight and none of them is
+        available."""
         ranges = self._ranges
         return (
             ranges.window() < self._settings.max_record_locks
@@ -144,11 +144,12 @@ class SharePartition:
         mode: AcquireMode | int,
         now: Now,
     ) -> list[AcquiredRange]:
-        """Acquires available records among the fetched ones for a member, in ascending order.
+        """Acquires available records among the fetched ones for a member. Returns the acquired
+        ranges in ascending order. The acquisition is not stored.
 
-        In batch-optimized mode, a range ends at the first end of a log batch at which it has
-        ``batch_size`` records, and the log batch that reaches the limit of records in flight is
-        acquired as a whole. The ranges are not stored.
+        In batch-optimized mode, a range ends where a log batch ends once the range has
+        ``batch_size`` records. The log batch that reaches the limit of records in flight is
+        acquired as a whole.
         """
         if not fetched.batches:
             return []
@@ -168,12 +169,13 @@ class SharePartition:
     def acknowledge(
         self, member_id: str, batches: Sequence[AckBatch], now: Now, is_renew: bool = False
     ) -> Acknowledged:
-        """Acknowledges records that a member holds.
+        """Acknowledges records that a member has acquired. Offsets before the start offset are
+        ignored.
 
-        INVALID_REQUEST for wrong batches and for offsets after the end offset, INVALID_RECORD_STATE
-        for records that the member does not hold; then nothing is applied. Offsets before the start
-        offset are ignored. ``is_renew`` permits `AcknowledgeType.RENEW`, which takes effect at once
-        and is not stored.
+        The error is INVALID_REQUEST for invalid batches and for offsets after the end offset, and
+        INVALID_RECORD_STATE for records that the member has not acquired. After an error nothing is
+        acknowledged. ``is_renew`` permits `AcknowledgeType.RENEW`, which takes effect at once and
+        is not stored.
         """
         refusal = self.refusal(member_id, batches, is_renew)
         if refusal is not None:
@@ -194,26 +196,27 @@ class SharePartition:
     def refusal(
         self, member_id: str, batches: Sequence[AckBatch], is_renew: bool = False
     ) -> Refusal | None:
-        """Returns the reason why `acknowledge` would refuse the batches, or None."""
+        """Returns the error that `acknowledge` would return for these batches; None if it would
+        accept them."""
         return refusal_of_batches(batches, is_renew) or refusal_of_member(
             self._ranges, member_id, batches
         )
 
     def release_member(self, member_id: str, first_offset: int = 0) -> Change | None:
-        """Releases what a member holds from an offset on, because its share session has ended; the
-        delivery counts stay as they are. Returns None if there is nothing to release.
+        """Releases the records that a member has acquired, from an offset on, because its share
+        session has ended. The delivery counts of these records are not reduced.
 
-        A change has at most `PIECE` ranges: the caller calls again with the offset after the change
-        until there is nothing to release.
+        A change has at most `PIECE` ranges. The caller calls again with the offset after the
+        change, until the result is None.
         """
         locks = self._ranges.locks.of_member(member_id)
         return self._release(locks, first_offset, "session closed")[0]
 
     def expire(self, now_ms: int) -> Change | None:
-        """Releases records whose acquisition locks have ended. Returns None if no record is
-        released.
+        """Releases records whose acquisition lock has ended. Returns None if no record is released.
 
-        A change has at most `PIECE` ranges; the deadline stays in the past until all are released.
+        A change has at most `PIECE` ranges. Until all records are released, `next_deadline` returns
+        a time in the past.
         """
         ended = self._ranges.locks.pop_ended(now_ms)
         if ended:
@@ -229,27 +232,25 @@ class SharePartition:
 
     @property
     def is_held(self) -> bool:
-        """Returns whether a member holds records."""
         return self._ranges.locks.are_held
 
     def next_deadline(self) -> int | None:
-        """Returns a lower bound of the times at which acquisition locks end, or None."""
+        """Returns a lower bound of the times in monotonic ms at which acquisition locks end; None
+        without locks."""
         return 0 if self._ended else self._ranges.locks.next_deadline()
 
     def log_start_moved(self, log_start_offset: int) -> None:
-        """Drops the records before the log start offset, held ones too.
-
-        Stores nothing, as in Kafka; the next change has the new start offset.
-        """
+        """Drops the records before the log start offset, even acquired ones. As in Kafka, only the
+        next change stores the new start offset."""
         if log_start_offset > self._ranges.start_offset:
             self._ranges.drop_before(log_start_offset)
 
     # --- persistence
 
     def written(self, change: Change, now: Now) -> Sequence[Outcome]:
-        """Makes a stored change take effect: released records are available, and the start offset
-        moves past final records. Returns the outcomes of the records that were archived, without
-        gaps."""
+        """Makes a stored change take effect: released records become available, and the start
+        offset moves past records in a final state. Returns the outcomes of the records that were
+        archived, except gaps."""
         archived: list[Outcome] = []
         for each in self._pending(change):
             transition = each.transition
@@ -262,14 +263,14 @@ class SharePartition:
         return archived
 
     def refresh(self, change: Change) -> None:
-        """Prepares a change that is stored later than it began: changes that began after it may be
-        stored already, and the stored start offset must not move back."""
+        """Updates a change that is stored later than it began. Otherwise it would move the stored
+        start offset back, if later changes are stored already."""
         change.start_offset = self._ranges.start_offset
         change.delivery_complete_count = self._ranges.complete_count
 
     def failed(self, change: Change, now: Now) -> None:
-        """Takes back a change that was not stored. Its records are held by the same member again;
-        if their acquisition lock has ended, they are released without being stored."""
+        """Undoes a change that could not be stored. The records of the change stay acquired by the
+        same member. If their lock has ended, the records are released without being stored."""
         for each in self._pending(change):
             assert each.lock is not None
             if each.lock.ends_ms > now.mono_ms:
@@ -283,13 +284,13 @@ class SharePartition:
     # --- views
 
     def in_flight_count(self) -> int:
-        """Returns the number of records between start and end offset that are not final, or whose
-        final state is not yet stored."""
+        """Returns the number of records from the start to the end offset that are not in a final
+        state, or whose final state is not stored yet."""
         return sum(len(each) for each in self._ranges if not is_final(each.state))
 
     def in_flight(self, first_offset: int = 0) -> Iterator[InFlightRange]:
-        """Returns the ranges from the start offset, or a later first offset, to the end offset, in
-        ascending order and without gaps."""
+        """Yields the ranges from the start offset, or from a later ``first_offset``, to the end
+        offset. They are in ascending order and without gaps."""
         ranges = self._ranges
         first = max(first_offset, ranges.start_offset)
         for each in ranges.overlapping(first, ranges.end_offset):
@@ -306,24 +307,24 @@ class SharePartition:
             )
 
     def in_flight_pieces(self) -> Iterator[list[InFlightRange]]:
-        """Yields the ranges of `in_flight` in lists of at most `PIECE`. The share partition may
-        change between two lists; each offset is then in at most one list."""
+        """Yields the ranges of `in_flight` in lists of at most `PIECE`. Each offset is in at most
+        one list, even if the share partition changes between two lists."""
         offset = 0
         while piece := list(islice(self.in_flight(offset), PIECE)):
             yield piece
             offset = piece[-1].last_offset + 1
 
     def outcomes(self, first_offset: int, last_offset: int) -> list[Outcome]:
-        """Returns the kept outcomes of deliveries of these offsets: of records that were delivered
-        again or archived. The outcomes of one record are in the order of its
-        deliveries."""
+        """Returns the kept outcomes of records that were delivered again or archived. The outcomes
+        of each record are in the order of its deliveries."""
         return self._history.of(first_offset, last_offset)
 
     def _new_lock(self, member_id: str, now: Now) -> Lock:
         return Lock(member_id, now.wall_ms, now.mono_ms + self._settings.lock_duration_ms)
 
     def _limited(self, state: DeliveryState, delivered: Range) -> DeliveryState:
-        """Returns ARCHIVED instead of AVAILABLE if the records were delivered too often."""
+        """Returns ARCHIVED instead of AVAILABLE if the records have reached the limit of
+        deliveries."""
         if state == AVAILABLE and delivered.count >= self._settings.delivery_count_limit:
             return ARCHIVED
         return state
@@ -331,8 +332,8 @@ class SharePartition:
     def _release(
         self, locks: Collection[Lock], first_offset: int, kind: str
     ) -> tuple[Change | None, bool]:
-        """Releases the records of locks from an offset on, at most `PIECE` ranges; returns True if
-        these are all."""
+        """Releases the records of ``locks`` from an offset on, at most `PIECE` ranges. Returns the
+        change, and True if no record is left to release."""
         if not locks:
             return None, True
         ranges = self._ranges
@@ -349,7 +350,8 @@ class SharePartition:
         return transitions.change(), left > 0
 
     def _pending(self, change: Change) -> Iterator[Range]:
-        """Returns the ranges that wait for a change. Some may be gone: the log start moved."""
+        """Yields the ranges whose transition belongs to a change and that are not before the log
+        start."""
         for first, last in self._spans(change):
             for each in self._ranges.overlapping(first, last):
                 if each.transition is not None and each.transition.change is change:
@@ -361,8 +363,9 @@ class SharePartition:
         self._ranges.move_start()
 
     def _spans(self, change: Change) -> Iterator[tuple[int, int]]:
-        """Returns the offsets of a change from the start offset on. Batches that are near each
-        other are one span, since a search costs more than a few ranges of other changes."""
+        """Yields the first and last offsets of a change, from the start offset on. Batches that are
+        near each other form one span, because a search costs more than passing a few ranges of
+        other changes."""
         start_offset = self._ranges.start_offset
         first, last = start_offset, start_offset - 1
         for batch in change.batches:
@@ -375,8 +378,8 @@ class SharePartition:
         yield first, last
 
     def _note(self, ended: Range, kind: str, state: DeliveryState, now: Now) -> Outcome | None:
-        """Counts the outcome of a delivery, and keeps and returns it unless the first delivery has
-        ended as usual. A control record is a gap."""
+        """Counts the outcome of a delivery. Keeps and returns the outcome, unless a first delivery
+        ended with an acceptance or a gap. A control record counts as a gap."""
         self._counts.ended(len(ended), kind, state == ARCHIVED)
         if ended.count < 2 and kind in ("accepted", "gap"):
             return None

@@ -1,4 +1,4 @@
-"""The values that a share partition takes and returns."""
+"""The arguments and results of a share partition."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from share.values import DeliveryState, StateBatch
 
 
 class AcquireMode(IntEnum):
-    """How strictly an acquisition keeps to the maximum number of records (KIP-1206). The numbers
+    """How strictly an acquisition respects the maximum number of records (KIP-1206). The numbers
     are those of ShareFetch v2."""
 
     BATCH_OPTIMIZED = 0
-    """The acquisition goes on to the end of the log batch that reaches the maximum."""
+    """The acquisition continues to the end of the log batch in which it reaches the maximum."""
     RECORD_LIMIT = 1
-    """The acquisition has no more records than the maximum."""
+    """The acquisition never exceeds the maximum."""
 
 
 class AcknowledgeType(IntEnum):
-    """The result that a member reports for a record. The numbers are those of ShareAcknowledge."""
+    """The result that a member reports for a record. The numbers are from ShareAcknowledge."""
 
     GAP = 0
     """The log has no record at the offset, or the record is a control record."""
@@ -28,11 +28,11 @@ class AcknowledgeType(IntEnum):
     RELEASE = 2
     REJECT = 3
     RENEW = 4
-    """The member keeps the record; its acquisition lock starts again."""
+    """The member keeps the record, and its acquisition lock starts again."""
 
 
 class FetchedBatch(NamedTuple):
-    """The offsets of a batch of the log, both ends included."""
+    """The offsets of a batch of the log. The first and the last offset are included."""
 
     base_offset: int
     last_offset: int
@@ -42,25 +42,27 @@ class FetchedRecords(NamedTuple):
     """The result of a read of the log."""
 
     fetch_offset: int
-    """The offset at which the read began; the log has no records between it and the first batch."""
+    """The offset at which the read began. The log has no records from this offset to the first
+    batch."""
     batches: Sequence[FetchedBatch]
-    """In ascending order. The first batch may begin before the fetch offset."""
+    """The batches in ascending order. The first one may begin before the fetch offset."""
     aborted: Sequence[tuple[int, int]] = ()
-    """The first and last offsets of aborted records, in ascending order and without overlaps; empty
-    for read_uncommitted."""
+    """The ranges of aborted records (first and last offset), in ascending order and without
+    overlaps; empty for read_uncommitted."""
 
 
 class AcquiredRange(NamedTuple):
-    """Consecutive records, both ends included, that a member has acquired."""
+    """Consecutive records that a member has acquired. The first and the last offset are
+    included."""
 
     first_offset: int
     last_offset: int
     delivery_count: int
-    """How often the records have been delivered, including this delivery."""
+    """The number of deliveries of the records, including this one."""
 
 
 class AckBatch(NamedTuple):
-    """The acknowledgement of consecutive offsets, both ends included."""
+    """The acknowledgement of consecutive offsets. The first and the last offset are included."""
 
     first_offset: int
     last_offset: int
@@ -69,8 +71,8 @@ class AckBatch(NamedTuple):
 
 
 class Change:
-    """A change of the delivery state, to be stored. It takes effect when `SharePartition.written`
-    is called; until then, no other operation touches its records."""
+    """A change of the delivery state that must be stored. It takes effect with the call of
+    `SharePartition.written`. Until then, no other operation changes its records."""
 
     __slots__ = ("batches", "delivery_complete_count", "start_offset")
 
@@ -78,13 +80,14 @@ class Change:
         self, start_offset: int, delivery_complete_count: int, batches: tuple[StateBatch, ...]
     ) -> None:
         self.start_offset = start_offset
-        """The start offset before the change takes effect, as in Kafka: the stored start offset is
-        one change late."""
+        """The start offset before the change takes effect. As in Kafka, the stored start offset is
+        therefore one change late."""
         self.delivery_complete_count = delivery_complete_count
-        """The number of final records at or after the start offset, including those of changes that
-        are not yet written."""
+        """The number of records in a final state at or after the start offset, including those of
+        changes that are not stored yet."""
         self.batches = batches
-        """In ascending order, without neighbours of equal state and count; never empty."""
+        """The changed records in ascending order, never empty. Adjacent batches differ in state or
+        delivery count."""
 
 
 class Acknowledged(NamedTuple):
@@ -93,8 +96,8 @@ class Acknowledged(NamedTuple):
     error_code: int
     error_message: str | None = None
     change: Change | None = None
-    """None after an error, and if there is nothing to store. The reply to the member waits until
-    the change is written."""
+    """The change to store; None after an error, and if there is nothing to store. The reply to the
+    member waits until the change is stored."""
 
 
 class InFlightRange(NamedTuple):
@@ -105,18 +108,18 @@ class InFlightRange(NamedTuple):
     state: DeliveryState
     delivery_count: int
     member_id: str
-    """The member that holds the records, or an empty string."""
+    """The member that has acquired the records, or an empty string."""
     lock_begins_ms: int
-    """The wall time at which the member acquired or renewed the records; -1 if no member holds the
-    records."""
+    """The wall time in ms at which the member acquired or renewed the records; -1 if no member has
+    acquired them."""
     lock_ends_ms: int
-    """The end of the acquisition lock on the monotonic clock; -1 if no member holds the records."""
+    """The end of the acquisition lock in monotonic ms; -1 if no member has acquired the records."""
     pending: bool
-    """True if a change of the records is not yet written."""
+    """True if a change of the records is not stored yet."""
 
 
 class Outcome(NamedTuple):
-    """The end of one delivery of consecutive records, kept to explain repeated deliveries and
+    """How one delivery of consecutive records ended. It is kept to explain repeated deliveries and
     archived records."""
 
     first_offset: int
@@ -124,9 +127,9 @@ class Outcome(NamedTuple):
     delivery_count: int
     member_id: str
     began_ms: int
-    """The wall time at which the member acquired or last renewed the records."""
+    """The wall time in ms at which the member acquired or last renewed the records."""
     ended_ms: int
-    """The wall time at which the outcome was stored."""
+    """The wall time in ms at which the outcome was stored."""
     kind: str
     """``accepted``, ``released``, ``rejected``, ``gap``, ``lock expired`` or ``session closed``."""
     archived: bool

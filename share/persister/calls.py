@@ -1,9 +1,9 @@
-"""Calls of the share coordinator and their replies, each for one share partition.
+"""Calls of the share coordinator and their replies. Each call is about one share partition.
 
-A call has no versions or bytes. ``ticket`` is opaque to the core, which returns the ticket with the
-reply. ``exists`` is False if the broker does not know the topic-partition; then the reply is
-UNKNOWN_TOPIC_OR_PARTITION, after all other checks. A negative partition gets INVALID_REQUEST.
-Source: Kafka 4.3.1 ``ShareCoordinatorShard``; APIs 83 to 87.
+``ticket`` is opaque to the core, which returns it with the reply. ``exists`` is False if the broker
+does not know the partition. Then the reply is UNKNOWN_TOPIC_OR_PARTITION, after all other checks. A
+negative partition number gets INVALID_REQUEST. Source: Kafka 4.3.1 ``ShareCoordinatorShard``; APIs
+83 to 87.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ Ticket = Any
 
 @slotted
 class InitializeState:
-    """Creates the state of a share partition, or replaces it. The reply is a `StateReply`.
-
-    FENCED_STATE_EPOCH if the stored state epoch is greater.
-    """
+    """Creates the state of a share partition, or replaces it. The reply is a `StateReply`. Its
+    error is FENCED_STATE_EPOCH if the stored state epoch is greater."""
 
     ticket: Ticket
     key: SharePartitionKey
@@ -36,8 +34,8 @@ class ReadState:
     """Returns the state to the leader of the partition, and stores a newer leader epoch. The reply
     is a `StateReply` with the state.
 
-    FENCED_LEADER_EPOCH if the stored leader epoch is greater; INVALID_REQUEST if the state was
-    never initialized.
+    The error is FENCED_LEADER_EPOCH if the stored leader epoch is greater, and INVALID_REQUEST if
+    the state was never initialized.
     """
 
     ticket: Ticket
@@ -48,10 +46,10 @@ class ReadState:
 
 @slotted
 class ReadStateSummary:
-    """Returns the state without its batches, for administrators; stores nothing.
+    """Returns the state without its batches, for administrators. It stores nothing.
 
-    The state of a share partition that was never initialized has start offset -1 and completed
-    count -1, without an error.
+    If the state was never initialized, the reply has start offset -1 and completed count -1,
+    without an error.
     """
 
     ticket: Ticket
@@ -64,8 +62,8 @@ class ReadStateSummary:
 class WriteState:
     """Stores changed batches and the start offset. The reply is a `StateReply`.
 
-    FENCED_LEADER_EPOCH or FENCED_STATE_EPOCH if the epoch is smaller than the stored epoch;
-    INVALID_REQUEST if the state was never initialized.
+    The error is FENCED_LEADER_EPOCH or FENCED_STATE_EPOCH if the epoch of the call is smaller than
+    the stored epoch, and INVALID_REQUEST if the state was never initialized.
     """
 
     ticket: Ticket
@@ -73,18 +71,19 @@ class WriteState:
     state_epoch: int
     leader_epoch: int
     start_offset: int
-    """The new start offset; -1: unchanged. The stored start offset never moves back."""
+    """The new start offset; -1 means unchanged. The stored start offset never moves back."""
     delivery_complete_count: int
-    """The number of final records at or after the start offset; replaces the stored number."""
+    """The number of records in a final state at or after the start offset. It replaces the stored
+    number."""
     batches: Sequence[StateBatch]
     exists: bool = True
 
 
 @slotted
 class DeleteState:
-    """Deletes the state of a share partition; NONE if it does not exist.
+    """Deletes the state of a share partition. The reply is also NONE if the state does not exist.
 
-    The topic may be deleted already: in Kafka the reply is then UNKNOWN_TOPIC_OR_PARTITION.
+    The topic may be deleted already; Kafka then replies UNKNOWN_TOPIC_OR_PARTITION.
     """
 
     ticket: Ticket
@@ -94,7 +93,7 @@ class DeleteState:
 
 @slotted(frozen=True)
 class StateReply:
-    """The reply to every call. ``state`` is set only for a successful read."""
+    """The reply to every call. ``state`` is set only after a successful read."""
 
     error_code: int
     error_message: str | None = None
@@ -103,8 +102,11 @@ class StateReply:
 
 @slotted
 class FindRedundant:
-    """Returns the log offset before which all records of a shard are redundant. The reply is a
-    `RedundantReply`, which the broker gets when all records that make them redundant are stable."""
+    """Returns the log offset before which all records of a shard are redundant.
+
+    The reply is a `RedundantReply`. The broker receives it when all records that make the earlier
+    ones redundant are stable.
+    """
 
     ticket: Ticket
 

@@ -1,9 +1,9 @@
-"""Combines the state batches of a share partition with the batches of a write.
+"""Combines the stored batches of a share partition with the batches of a write.
 
 An offset that several batches contain gets the highest delivery count, and for equal counts the
-highest delivery state: an outdated batch does not undo a later delivery. Adjacent batches of the
-same state and count become one batch, and offsets below the start offset are dropped. Source: Kafka
-4.3.1 ``PersisterStateBatchCombiner``, which leaves some adjacent batches apart.
+highest delivery state. So an outdated batch does not undo a later delivery. Adjacent batches with
+the same state and count are joined, and offsets below the start offset are dropped. Source: Kafka
+4.3.1 ``PersisterStateBatchCombiner``, which does not join all adjacent batches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def combine(
     """Returns ``batches`` and ``added`` as ascending batches without overlaps.
 
     ``batches`` must be ascending and without overlaps. A ``start_offset`` of -1 drops no offsets.
-    Each added batch takes a time that is proportional to the number of batches that it touches.
+    The time for each added batch is proportional to the number of batches that it touches.
     """
     combined = list(batches)
     for batch in added:
@@ -38,17 +38,17 @@ def combine(
 
 
 def are_ascending(batches: Sequence[StateBatch]) -> bool:
-    """Returns True if the batches are ascending and do not overlap."""
     return all(map(lt, map(_LAST, batches), map(_FIRST, batches[1:])))
 
 
 def has_empty(batches: Sequence[StateBatch]) -> bool:
-    """Returns True if a batch ends before it begins."""
+    """Returns True if a batch has no offsets: its last offset is before its first."""
     return any(map(lt, map(_LAST, batches), map(_FIRST, batches)))
 
 
 def _add(batches: list[StateBatch], added: StateBatch) -> None:
-    """Adds a batch to ascending batches; it may join the batches that it touches."""
+    """Adds a batch to ascending batches. The added batch may be joined to the batches that it
+    touches."""
     first, last = added.first_offset, added.last_offset
     if not batches or first > batches[-1].last_offset + 1:
         if first <= last:
@@ -58,7 +58,7 @@ def _add(batches: list[StateBatch], added: StateBatch) -> None:
     high = bisect_right(batches, last + 1, lo=low, key=_FIRST)
     pieces: list[StateBatch] = []
     offset = first
-    """The first offset of ``added`` that is not in ``pieces``."""
+    """The first offset of ``added`` that is not in ``pieces`` yet."""
     for each in batches[low:high]:
         if each.first_offset < first:
             _append(pieces, each, each.first_offset, min(each.last_offset, first - 1))
@@ -72,7 +72,8 @@ def _add(batches: list[StateBatch], added: StateBatch) -> None:
 
 
 def _append(pieces: list[StateBatch], source: StateBatch, first: int, last: int) -> None:
-    """Appends a part of ``source``, if it is not empty, and joins it to an equal last piece."""
+    """Appends the offsets ``first`` to ``last`` with the values of ``source``, if there are any.
+    Joins them to the last piece if it has equal values."""
     if first > last:
         return
     if pieces:

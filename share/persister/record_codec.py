@@ -1,9 +1,9 @@
 """The codec of the records of ``__share_group_state``.
 
 A key is its record type (int16, 0 for ShareSnapshot or 1 for ShareUpdate), the group id, the topic
-id and the partition; a value is a version (int16, 0) and the fields of `SnapshotValue` or
+id and the partition. A value is a version (int16, 0) and the fields of `SnapshotValue` or
 `UpdateValue`. A tombstone has a key of type 0. As in Kafka, records of other types are skipped and
-counted; other versions of values are an error.
+counted. Values of other versions are an error.
 """
 
 from __future__ import annotations
@@ -29,21 +29,23 @@ UPDATE = 1
 _VALUE_VERSION = 0
 
 _PLACE = struct.Struct(">16si")
-"""The topic id and the partition of a key."""
+"""The topic id and the partition in a key."""
 _SNAPSHOT_HEAD = struct.Struct(">hiiiqqq")
-"""Version, snapshot epoch, state epoch, leader epoch, start offset, and the two times."""
+"""Version, snapshot epoch, state epoch, leader epoch, start offset, creation time and write time.
+"""
 _UPDATE_HEAD = struct.Struct(">hiiq")
 """Version, snapshot epoch, leader epoch and start offset."""
 _BATCH = struct.Struct(">qqbhB")
 """First offset, last offset, delivery state, delivery count, and the number of tagged fields, which
 is 0."""
 _UNTAGGED = struct.Struct(">qqbhx")
-"""A batch without its number of tagged fields, which is at `_TAGS_AT`."""
+"""The fields of a batch, without the number of tagged fields, which is at `_TAGS_AT`."""
 _TAGS_AT = _UNTAGGED.size - 1
 _COUNT_TAG = b"\x01\x00\x04"
-"""One tagged field with the tag 0 and 4 bytes: the delivery complete count."""
+"""The beginning of a tagged field section with one field, which has the tag 0 and 4 bytes: the
+delivery complete count."""
 _RECORD_BYTES_AT_MOST = 120
-"""An upper bound of a record's size without its group id and its batches."""
+"""An upper bound of the size of a record in bytes, without its group id and its batches."""
 
 
 class CorruptShareRecord(CorruptStoredRecord):
@@ -55,21 +57,19 @@ class CorruptShareRecord(CorruptStoredRecord):
 
 
 def run_records(run: ShareStateRun, first_delta: int) -> bytes:
-    """Returns the records section of one run, whose offset delta is ``first_delta``.
-
-    Attributes and timestamp delta are 0; the record has no headers.
-    """
+    """Returns the records section of one run. ``first_delta`` is the offset delta of its record.
+    Attributes and timestamp delta are 0, and the record has no headers."""
     body = encode_record_body(0, first_delta, encode_key(run), encode_value(run.value))
     return encode_varint(len(body)) + body
 
 
 def run_bytes_at_most(key: SharePartitionKey, batches: int) -> int:
-    """Returns an upper bound of the size of a record with this key and this number of batches."""
+    """Returns an upper bound of the size in bytes of a record with this key and this number of
+    batches."""
     return _RECORD_BYTES_AT_MOST + len(key.group_id.encode()) + _BATCH.size * batches
 
 
 def encode_key(run: ShareStateRun) -> bytes:
-    """Returns the key of a run's record."""
     record_type = UPDATE if isinstance(run.value, UpdateValue) else SNAPSHOT
     group_id, topic_id, partition = run.key
     name = group_id.encode()
@@ -95,11 +95,8 @@ def encode_value(value: SnapshotValue | UpdateValue | None) -> bytes | None:
 def runs_of_records(
     records: Iterable[Record], skipped: Counter[int]
 ) -> Iterator[tuple[int, ShareStateRun]]:
-    """Yields the log offset and the run of each record; ``skipped`` counts the records of unknown
-    types, by type.
-
-    Raises CorruptShareRecord.
-    """
+    """Yields the log offset and the run of each record. ``skipped`` counts the records of unknown
+    types, by type. Raises CorruptShareRecord."""
     for record in records:
         try:
             run = _run(record, skipped)
@@ -147,8 +144,8 @@ def decode_value(record_type: int, data: bytes) -> SnapshotValue | UpdateValue:
 
 
 def _decode_usual(record_type: int, data: bytes) -> SnapshotValue | UpdateValue | None:
-    """Decodes a value whose only tagged field may be the delivery complete count, as Kafka 4.3.1
-    writes all values; returns None for other values."""
+    """Decodes a value that has no tagged field, or only the delivery complete count, as Kafka 4.3.1
+    writes all values. Returns None for other values."""
     head = _SNAPSHOT_HEAD if record_type == SNAPSHOT else _UPDATE_HEAD
     try:
         _, *fields = head.unpack_from(data)
@@ -172,8 +169,8 @@ def _decode_usual(record_type: int, data: bytes) -> SnapshotValue | UpdateValue 
 
 
 def _short_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Returns an unsigned varint of at most three bytes, and the position after it; -1 for a longer
-    varint, which no state within max.message.bytes has."""
+    """Returns an unsigned varint of at most three bytes, and the position after it. Returns -1 for
+    a longer varint, which no state within max.message.bytes contains."""
     value = 0
     for index in range(3):
         byte = data[position + index]

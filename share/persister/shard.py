@@ -1,16 +1,17 @@
 """A shard of the share coordinator: the states of the share partitions of one
-``__share_group_state`` partition, and the only interface of the core.
+``__share_group_state`` partition. `ShareStateShard` is the only interface of the core.
 
 The caller makes one call at a time, and passes every run of an outcome to ``replay`` immediately,
 in order and with the run's log offset, so that the next call sees the run. Only ``replay`` changes
-states. A state is the fold of its last ShareSnapshot record and of the ShareUpdate records after
-it, so that the loaded state does not depend on earlier records, which may be deleted: the log is
-not compacted, but `FindRedundant` returns the offset before which all records are redundant.
+states. A state results from its last ShareSnapshot record and the ShareUpdate records after it.
+Therefore a loaded state does not depend on earlier records, which may be deleted. The log is not
+compacted, but `FindRedundant` returns the offset before which all records are redundant.
 
-Calls are never parked: each call is answered in its outcome. Source: Kafka 4.3.1
-``ShareCoordinatorShard``, with three differences. Two follow from the fold: an Initialize and a
-cold snapshot begin another count of updates, and an Initialize lowers the leader epoch to 0; Kafka
-keeps the old values in memory until it loads the log again. In addition, a write does not move the
+Calls are never parked: each call is answered in its outcome.
+
+Source: Kafka 4.3.1 ``ShareCoordinatorShard``, with three differences. An Initialize and a cold
+snapshot restart the count of updates. An Initialize lowers the leader epoch to 0. In both cases
+Kafka keeps the old values in memory until it loads the log again. Third, a write does not move the
 start offset back: a write that is repeated after a lost response may arrive after later writes, and
 the records before their start offset would be delivered again.
 """
@@ -50,11 +51,11 @@ from share.persister.view import ShareStateView, State, stored
 from share.values import UNINITIALIZED_OFFSET, SharePartitionKey, StoredState
 
 UNCHANGED = -1
-"""An epoch or a start offset that a call leaves as it is."""
+"""The value of an epoch or a start offset that a call does not change."""
 FIRST_LEADER_EPOCH = 0
 """The leader epoch of a state that no leader has read."""
 UNINITIALIZED = StoredState(0, FIRST_LEADER_EPOCH, UNINITIALIZED_OFFSET, UNKNOWN_COUNT)
-"""The summary of a share partition without a state."""
+"""The summary of a share partition that has no state."""
 
 _OLD_LEADER_EPOCH = "The leader epoch in the request is older than the epoch on the broker."
 _OLD_STATE_EPOCH = (
@@ -106,20 +107,19 @@ class ShareStateShard:
         self._config = config
         self._states: dict[SharePartitionKey, State] = {}
         self._incomplete: set[SharePartitionKey] = set()
-        """The share partitions of which a load has found updates without their snapshot."""
+        """The share partitions for which a load has found updates without their snapshot."""
         self._end_offset = 0
-        """The log offset after the last replayed record."""
         self._cold: Iterator[SharePartitionKey] | None = None
-        """The share partitions that the current sweep of `expire` has not visited yet."""
+        """The share partitions that the current sweep of `expire` has not visited yet; None between
+        sweeps."""
         self._cold_at_ms = 0
-        """The monotonic time of the next sweep of `expire`."""
+        """The time in monotonic ms of the next sweep of `expire`."""
         self.view = ShareStateView(self._states)
-        """The read-only view of this shard."""
 
     # ------------------------------------------------------------------------------------- calls
 
     def handle(self, call: Call | FindRedundant, now: Now) -> Outcome:
-        """Handles a call; its ticket is answered in the returned outcome."""
+        """Handles a call. The returned outcome contains the reply for the call's ticket."""
         if not isinstance(call, FindRedundant) and call.key.partition < 0:
             return Outcome((), ((call.ticket, StateReply(INVALID_REQUEST, _NEGATIVE)),))
         reply, records = _HANDLERS[type(call)](self, call, now)
@@ -127,20 +127,18 @@ class ShareStateShard:
 
     @property
     def connections(self) -> Collection[Hashable]:
-        """Returns an empty collection: calls are never parked, so closed connections have no
-        effect."""
+        """Returns an empty collection, because no calls are parked."""
         return ()
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:  # noqa: ARG002
-        """Does nothing, because calls are never parked."""
+        """Does nothing, because no calls are parked."""
         return NOTHING
 
     def configure(self, config: ShareStateConfig) -> None:
-        """Uses ``config`` from the next call on."""
         self._config = config
 
     def unload(self, error_code: int) -> Outcome:  # noqa: ARG002
-        """Unloads the partition. Calls are never parked, so the outcome has no replies."""
+        """Unloads the partition. The outcome has no replies, because no calls are parked."""
         return NOTHING
 
     def _initialize(self, call: InitializeState, now: Now) -> _Step:
@@ -228,7 +226,7 @@ class ShareStateShard:
     def _record(
         self, key: SharePartitionKey, state: State, update: UpdateValue, now: Now
     ) -> ShareStateRun:
-        """Returns the record of an update; after enough updates, the record is a snapshot."""
+        """Returns the record of an update. After enough updates, it is a snapshot."""
         if state.updates < self._config.updates_per_snapshot:
             return ShareStateRun(key, update)
         value = _updated(state.value, update)._replace(
@@ -237,19 +235,19 @@ class ShareStateShard:
         return ShareStateRun(key, value)
 
     def _fits(self, key: SharePartitionKey, batches: int) -> bool:
-        """True if a record with this number of batches can be written."""
+        """Returns True if a record with this number of batches is within max.message.bytes."""
         return run_bytes_at_most(key, batches) <= self._config.max_record_bytes
 
     # -------------------------------------------------------------------------------------- time
 
     def expire(self, now: Now, budget: int) -> Outcome:
-        """Writes snapshots of cold share partitions, whose last snapshot is older than the
-        interval. Visits about ``budget`` share partitions.
+        """Writes a snapshot of each cold share partition, that is, one whose last snapshot is older
+        than the interval. Visits about ``budget`` share partitions.
 
-        Without these snapshots, a share partition that is never written to would need its old
-        record, and the log after that record could not be deleted. If all states are cold, the log
-        does not grow much, and no snapshots are written. As long as more work is due,
-        ``next_deadline`` is not later than now.
+        Without these snapshots, the old record of a share partition that is never written would
+        stay needed, and the log after it could not be deleted. If all states are cold, the log
+        hardly grows, and no snapshots are written. While more work is due, ``next_deadline``
+        returns a time that is not in the future.
         """
         if self._cold is None:
             self._cold = iter(self._to_visit())
@@ -279,18 +277,15 @@ class ShareStateShard:
         self._cold_at_ms = now.mono_ms + self._config.cold_snapshot_interval_ms
 
     def next_deadline(self) -> int | None:
-        """Returns the next time at which ``expire`` has work, in monotonic milliseconds; None if
-        the shard has no states."""
+        """Returns the time in monotonic ms at which ``expire`` has work next; None if the shard has
+        no states."""
         return self._cold_at_ms if self._states else None
 
     # --------------------------------------------------------------------------------------- log
 
     def replay(self, run: ShareStateRun, base_offset: int) -> None:
-        """Applies a record that is in the log at ``base_offset``, live and at load.
-
-        Only this method changes a state, so that a loaded shard equals the shard that wrote the
-        log.
-        """
+        """Applies a record that is in the log at ``base_offset``, both live and at load. Only this
+        method changes a state, so that a loaded shard equals the shard that wrote the log."""
         key, value = run.key, run.value
         states = self._states
         self._end_offset = base_offset + len(run)
@@ -310,15 +305,16 @@ class ShareStateShard:
             states[key] = State(value, base_offset)
 
     def restore(self, *part: object) -> None:  # noqa: ARG002
-        """Must not be called: the shard has no snapshot files, and the whole log is replayed."""
+        """Must not be called, because a shard has no snapshot files and the whole log is
+        replayed."""
         raise AssertionError("the states of share partitions have no snapshot files")
 
     def wake(self, now: Now, budget: int) -> int:  # noqa: ARG002
-        """Does nothing, since states need no work after the replay; returns 0."""
+        """Does nothing and returns 0, because states need no work after the replay."""
         return 0
 
     def loaded(self, now: Now) -> Outcome:
-        """Ends the load, and sets the time of the next cold snapshots."""
+        """Ends the load, and sets the time of the next sweep of `expire`."""
         self._plan_sweep(now)
         if not self._incomplete:
             return NOTHING
@@ -357,5 +353,5 @@ def _unknown() -> _Step:
 
 
 def _is_older(epoch: int, stored: int) -> bool:
-    """True if a call has an epoch, and the epoch is older than the stored epoch."""
+    """Returns True if the call has an epoch that is older than the stored epoch."""
     return epoch != UNCHANGED and epoch < stored

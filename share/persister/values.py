@@ -9,22 +9,23 @@ from protocol.slotted import slotted
 from share.values import SharePartitionKey, StateBatch
 
 UNKNOWN_COUNT = -1
-"""The `delivery_complete_count` of a state whose first fetch has not chosen the start offset."""
+"""The `delivery_complete_count` of a state whose start offset has not been chosen by a first fetch
+yet."""
 
 
 class SnapshotValue(NamedTuple):
     """A ShareSnapshotValue of version 0: the whole state of a share partition."""
 
     snapshot_epoch: int
-    """The number of the snapshot; later updates have the same number."""
+    """The number of the snapshot. Later updates contain the same number."""
     state_epoch: int
     leader_epoch: int
     start_offset: int
     create_ms: int
-    """The wall time at which the state was initialized, or was last replaced by a snapshot that a
-    write caused."""
+    """The wall time in ms at which the state was initialized, or at which a write last replaced it
+    by a snapshot."""
     write_ms: int
-    """The wall time of the snapshot; later than ``create_ms`` for a cold snapshot."""
+    """The wall time of the snapshot in ms. It is later than ``create_ms`` for a cold snapshot."""
     batches: tuple[StateBatch, ...] = ()
     delivery_complete_count: int = UNKNOWN_COUNT
 
@@ -34,16 +35,16 @@ class UpdateValue(NamedTuple):
 
     snapshot_epoch: int
     leader_epoch: int
-    """-1: unchanged."""
+    """The new leader epoch; -1 means unchanged."""
     start_offset: int
-    """-1: unchanged."""
+    """The new start offset; -1 means unchanged."""
     batches: tuple[StateBatch, ...] = ()
     delivery_complete_count: int = UNKNOWN_COUNT
 
 
 @slotted
 class ShareStateRun:
-    """One record of ``__share_group_state``; a ``value`` of None is a tombstone."""
+    """One record of ``__share_group_state``. It is a tombstone if ``value`` is None."""
 
     key: SharePartitionKey
     value: SnapshotValue | UpdateValue | None
@@ -53,10 +54,8 @@ class ShareStateRun:
 
 
 def coordinator_key(key: SharePartitionKey) -> str:
-    """Returns the text whose hash determines the partition of a key: ``group:topicId:partition``.
-
-    The topic id is in base64, as Kafka writes ids. Source: Kafka 4.3.1
-    ``SharePartitionKey.asCoordinatorKey``.
+    """Returns the text whose hash determines the partition of a key: ``group:topicId:partition``,
+    with the topic id in Kafka's base64. Source: Kafka 4.3.1 ``SharePartitionKey.asCoordinatorKey``.
     """
     topic_id = base64.urlsafe_b64encode(key.topic_id).rstrip(b"=").decode()
     return f"{key.group_id}:{topic_id}:{key.partition}"

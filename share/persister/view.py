@@ -14,15 +14,14 @@ class State:
     """The state of one share partition."""
 
     value: SnapshotValue
-    """The last snapshot with the updates since then."""
+    """The last snapshot, with the updates since then applied."""
     snapshot_offset: int
-    """The log offset of the last snapshot: the first record that a load needs."""
+    """The log offset of the last snapshot, which is the first record that a load needs."""
     updates: int = 0
-    """The number of updates since the last snapshot."""
 
 
 class ShareStateView:
-    """A read-only view of a shard, without copies."""
+    """A read-only view of the states of a shard. It copies nothing."""
 
     __slots__ = ("_states",)
 
@@ -30,33 +29,32 @@ class ShareStateView:
         self._states = states
 
     def known(self) -> int:
-        """Returns the number of share partitions with a state; also valid during a load."""
+        """Returns the number of share partitions with a state. The number is also valid during a
+        load."""
         return len(self._states)
 
     def live_records(self) -> int:
-        """Returns the number of records that are the newest snapshot of a state, or that are
-        later."""
+        """Returns the number of records that a load needs: for each state, its newest snapshot and
+        the updates after it."""
         return sum([1 + state.updates for state in self._states.values()])
 
     @property
     def known_keys(self) -> Collection[SharePartitionKey]:
-        """The share partitions with a state."""
         return self._states.keys()
 
     def state(self, key: SharePartitionKey) -> StoredState | None:
-        """Returns the state of a share partition; None without a state."""
+        """Returns the state of a share partition; None if it has no state."""
         state = self._states.get(key)
         return None if state is None else stored(state.value)
 
     def snapshot(self, key: SharePartitionKey) -> SnapshotValue | None:
-        """Returns the snapshot that would be written now for a share partition; None without a
+        """Returns the snapshot that would be written for a share partition now; None if it has no
         state."""
         state = self._states.get(key)
         return None if state is None else state.value
 
 
 def stored(value: SnapshotValue) -> StoredState:
-    """Returns the state that a snapshot contains."""
     return StoredState(
         value.state_epoch,
         value.leader_epoch,
