@@ -1,8 +1,8 @@
-"""The parts of `GroupView` and `MemberView` that consumer groups and share groups have in common.
+"""The parts of `GroupView` and `MemberView` that consumer, share and streams groups have in common.
 
-Kafka calls both types modern groups: the coordinator computes their assignments (KIP-848, KIP-932).
-The generation is the group's epoch. A heartbeat is answered immediately, so a request of a member
-is never parked. A member's partitions are encoded as in the classic consumer protocol.
+The coordinator computes the assignments of these groups (KIP-848, KIP-932, KIP-1071). The
+generation is the group's epoch. A heartbeat is answered immediately, so a request of a member is
+never parked. A member's partitions are encoded as in the classic consumer protocol.
 """
 
 from __future__ import annotations

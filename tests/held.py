@@ -11,7 +11,7 @@ LEAK_KB = 5 * 1024
 
 
 class Held:
-    """What a process holds at one time."""
+    """The files, threads and memory of a process at one time."""
 
     def __init__(self, pid: int) -> None:
         status = Path(f"/proc/{pid}/status").read_text()

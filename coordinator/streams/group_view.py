@@ -7,12 +7,10 @@ read, encoded as in the classic consumer protocol.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
-
 from coordinator.classic.group import Awaited
 from coordinator.consumer.group_view import REVOKE
-from coordinator.read_only import MemberView, Reconciliation, TimerView
+from coordinator.modern_group_view import ModernGroupView, ModernMemberView
+from coordinator.read_only import MemberView, Reconciliation
 from coordinator.streams.explained import (
     MemberTasks,
     StreamsLook,
@@ -28,39 +26,13 @@ from coordinator.streams.states import MemberState, Role, StreamsGroupState
 from protocol.deadlines import NEVER
 from protocol.now import Now
 
-if TYPE_CHECKING:
-    from coordinator.calls import Ticket
-    from coordinator.step import ShardState
 
+class StreamsMemberView(ModernMemberView[StreamsGroup, StreamsMember]):
+    """Implements `MemberView` for members of streams groups."""
 
-class StreamsMemberView:
-    """Implements `MemberView` for members of streams groups. A heartbeat is answered immediately,
-    so a request of the member is never parked."""
+    __slots__ = ()
 
-    __slots__ = ("_group", "_member", "_state")
-
-    closed_ms: int | None = None
     group_instance_id: str | None = None
-    join_ticket: Ticket | None = None
-    protocols: Sequence[tuple[str, bytes]] = ()
-    waits = False
-
-    def __init__(self, state: ShardState, group: StreamsGroup, member: StreamsMember) -> None:
-        self._state = state
-        self._group = group
-        self._member = member
-
-    @property
-    def member_id(self) -> str:
-        return self._member.member_id
-
-    @property
-    def client_id(self) -> str:
-        return self._member.metadata.client_id
-
-    @property
-    def client_host(self) -> str:
-        return self._member.metadata.client_host
 
     @property
     def session_timeout_ms(self) -> int:
@@ -82,10 +54,6 @@ class StreamsMemberView:
         """Returns the partitions that the member's active tasks read, encoded as in the classic
         consumer protocol."""
         return encoded(self._group, self._member.current.active, self._state.topics)
-
-    @property
-    def session(self) -> TimerView:
-        return self._member.session
 
     @property
     def reconciliation(self) -> Reconciliation:
@@ -128,59 +96,21 @@ class StreamsMemberView:
         return found
 
 
-class _Members(Mapping[str, MemberView]):
-    """The members of a group by id. The mapping is a live view; do not use it after the group has
-    changed."""
-
-    __slots__ = ("_group", "_state")
-
-    def __init__(self, state: ShardState, group: StreamsGroup) -> None:
-        self._state = state
-        self._group = group
-
-    def __getitem__(self, member_id: str) -> MemberView:
-        return StreamsMemberView(self._state, self._group, self._group.members[member_id])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._group.members)
-
-    def __len__(self) -> int:
-        return len(self._group.members)
-
-
-class StreamsGroupView:
+class StreamsGroupView(ModernGroupView[StreamsGroup]):
     """Implements `GroupView` for streams groups."""
 
-    __slots__ = ("_group", "_state")
+    __slots__ = ()
 
     type = STREAMS
     protocol_type: str | None = STREAMS
     protocol_name: str | None = "sticky"
-    leader_id: str | None = None
-    pending: Collection[str] = ()
-    offsets_read_ms = -1
-    record_offset = -1
 
-    def __init__(self, state: ShardState, group: StreamsGroup) -> None:
-        self._state = state
-        self._group = group
-
-    @property
-    def group_id(self) -> str:
-        return self._group.group_id
+    def _member_view(self, member_id: str) -> MemberView:
+        return StreamsMemberView(self._state, self._group, self._group.members[member_id])
 
     @property
     def state(self) -> StreamsGroupState:
         return self._group.state()
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._group.members
-
-    @property
-    def is_assigned(self) -> bool:
-        """Returns whether the group has members. Their assignments are always valid."""
-        return bool(self._group.members)
 
     @property
     def state_since_ms(self) -> int:
@@ -212,19 +142,6 @@ class StreamsGroupView:
         if since is None or self._group.state() is not StreamsGroupState.NOT_READY:
             return None
         return since
-
-    @property
-    def generation_id(self) -> int:
-        return self._group.epoch.epoch
-
-    @property
-    def members(self) -> Mapping[str, MemberView]:
-        """Returns the members by id, the oldest first."""
-        return _Members(self._state, self._group)
-
-    @property
-    def subscribed_topics(self) -> Collection[str] | None:
-        return self._group.subscribed_names()
 
     def look(self) -> StreamsLook:
         """Returns the group's topology, and the reason why the group assigns no tasks."""
