@@ -19,61 +19,60 @@ HEAD = """# Configuration
 Muster reads Apache Kafka's broker properties by Kafka's names. Settings come from four sources; a
 later source overrides an earlier source:
 
-1. a file in the form of `server.properties`: `muster serve --config server.properties`;
-2. the environment: `MUSTER_LOG_RETENTION_MS=60000` is `log.retention.ms=60000`. With `--kafka-env`
-   the [variables of Kafka's images](operating.md#with-the-variables-of-kafkas-images) are read too;
-   variables of Muster override them;
-3. `--set`, repeatable: `muster serve --set log.retention.ms=60000`;
-4. the other options: `--listen HOST:PORT` is `listeners`, `--data DIR` is `log.dirs`, `--http
-   HOST:PORT` (or `off`) is `http.listener`.
+1. A file in the form of `server.properties`: `muster serve --config server.properties`.
 
-Muster does not start with an invalid value. It prints one sentence, or one line for each of several
-invalid values:
+2. The environment: `MUSTER_LOG_RETENTION_MS=60000` is `log.retention.ms=60000`. With `--kafka-env`,
+   Muster also reads the [variables of Kafka's
+   images](operating.md#with-the-variables-of-kafkas-images); Muster's own variables override them.
+
+3. The option `--set`, repeatable: `muster serve --set log.retention.ms=60000`.
+
+4. The other options: `--listen HOST:PORT` sets `listeners`, `--data DIR` sets `log.dirs`, and
+   `--http HOST:PORT` (or `off`) sets `http.listener`.
+
+Muster does not start with an invalid value. It prints one line for each invalid value:
 
     $ muster serve --set num.partitions=0
     muster serve: num.partitions=0: it must be at least 1
 
-Names that Kafka does not know are listed in one warning and ignored. Names that Kafka knows and
-that have no effect here are accepted without a warning, so that an existing `server.properties` can
-be used unchanged; the end of this page lists these names. Some settings request a feature that
-Muster does not have, such as a KRaft quorum: each of them logs a warning ([below](#not-followed)).
-A security setting is never ignored: Muster does not start with a security setting that it does not
-support ([below](#settings-that-protect)). `muster config check FILE` shows without a start how
-Muster treats each setting, and all faults.
+Muster treats settings that it can't apply in one of four ways:
+
+| setting | Muster |
+|---|---|
+| a name that Kafka does not know | ignores it; one warning lists all such names |
+| a name that Kafka knows and that has no effect in Muster | accepts it without \
+a warning, so that an existing `server.properties` can be used unchanged; \
+the end of this page lists these names |
+| a setting that requests a feature that Muster does not have, such as a KRaft quorum \
+| starts and logs a warning ([below](#not-followed)) |
+| a security setting that Muster does not support | does not start \
+([below](#settings-that-protect)) |
+
+`muster config check FILE` reads a settings file without starting a broker. It shows how Muster
+treats each setting, and all errors.
 
 Kubernetes sets variables such as `MUSTER_PORT=tcp://10.0.0.1:9092` and `MUSTER_SERVICE_HOST` in
 every pod of a namespace with a service called `muster`. Muster ignores these variables, and the log
 names them only at level `debug`. If the value does not have the form that Kubernetes uses, as in
 `MUSTER_PORT=9092`, Muster treats the variable as a setting, and warns that its name is unknown.
 
-If `muster serve` runs without `--config`, the default of `group.initial.rebalance.delay.ms` is 0,
-as in the `server.properties` of Kafka's quick start. With `--config`, the default is Kafka's 3000.
+Without a file, the default of `group.initial.rebalance.delay.ms` is 0, as in the
+`server.properties` of Kafka's quick start. With a file, the default is Kafka's 3000.
 [settings-of-groups.md](settings-of-groups.md) explains each setting of groups and offsets.
 
-A topic has the settings of its creation and of later changes. For all other settings, the broker's
-values apply. AlterConfigs and IncrementalAlterConfigs (`muster configs set`, `kafka-configs`)
-change topics, and the broker's settings with "yes" in the first table: for one broker (its id) or
-for every broker (the empty name, `--entity-default`). A change at run time overrides the four
-sources above, takes effect at once, and is stored in the data directory. On SIGHUP the broker reads
-the four sources again: changed settings with "yes" take effect at once, and a log line names the
-other changed settings. Some settings take effect later: `num.recovery.threads.per.data.dir` at the
-next start, `segment.index.bytes`, `segment.jitter.ms` and `preallocate` with the next segment.
+A topic can have its own values of the [settings of topics](#settings-of-topics), from its creation
+or from a later change. For all its other settings, the broker's values apply.
 
 AlterConfigs and IncrementalAlterConfigs (`muster configs set`, `kafka-configs`) change settings of
-topics at run time. They also change the broker's settings that have "yes" in the column *at run
-time* of the [settings of the broker](#settings-of-the-broker): for one broker (by its id) or for
-every broker (the empty name, `--entity-default`). A change overrides the settings file, the
-environment and the options of `muster serve`, takes effect at once, and is stored in the data
-directory.
+topics at run time. They also change the broker's settings with "yes" in the column *at run time*:
+for one broker (by its id) or for every broker (the empty name, `--entity-default`). A change
+overrides the four sources, takes effect at once, and is stored in the data directory.
 
-On SIGHUP, the broker reads its settings file, the environment and its options again. Changed
-settings that have "yes" in the column *at run time* of the [settings of the
-broker](#settings-of-the-broker) take effect at once. A log line names changed settings that need a
-restart.
+On SIGHUP, the broker reads the four sources again. Changed settings with "yes" in the column *at
+run time* take effect at once. A log line names changed settings that need a restart.
 
-When four settings are changed, the new values take effect later:
-`num.recovery.threads.per.data.dir` at the next start, and `segment.index.bytes`,
-`segment.jitter.ms` and `preallocate` with the next segment.
+Four settings take effect later than the change: `num.recovery.threads.per.data.dir` at the next
+start, and `segment.index.bytes`, `segment.jitter.ms` and `preallocate` with the next segment.
 
 The program `tools/make_configuration.py` writes this page; a test compares the page with Muster's
 tables of settings.
@@ -85,8 +84,8 @@ PROTECTING = """
 
 [security.md](security.md) describes TLS, logins, ACLs and quotas. Kafka has further security
 settings that Muster does not support. If Muster ignored them, the broker would be unprotected
-without a sign of it. So Muster does not start if such a setting is set. One error message names all
-unsupported security settings:
+without a sign of it. So Muster does not start with such a setting, and one sentence names all of
+them:
 
     $ muster serve --set ssl.provider=BC --set create.topic.policy.class.name=a.Policy
     muster serve: security settings are never ignored, and Muster does not support
@@ -95,20 +94,19 @@ unsupported security settings:
 
 Muster checks security settings from a file, the environment and `--set`. If it finds an unsupported
 security setting on SIGHUP, it keeps the present settings and logs this. AlterConfigs with such a
-setting gets INVALID_CONFIG. Muster accepts an unsupported security setting whose value requests no
-protection: Kafka's default, or an empty value.
+setting gets INVALID_CONFIG. Muster accepts a value that requests no protection: Kafka's default, or
+an empty value.
 
 Muster also does not start with a name that begins with `ssl.`, `sasl.` or `security.` and that
 Kafka does not know, because the name may be misspelt.
 
-This list contains all security settings that Muster does not support. Muster accepts only Kafka's
-defaults and empty values for them:
+The list contains all security settings that Muster does not support. Their defaults and empty
+values are accepted:
 
 """
 PROTECTING_ALSO = """
-Muster also finds an unsupported security setting that has the prefix of a listener
-(`listener.name.internal.ssl.provider`), of a mechanism
-(`plain.sasl.server.callback.handler.class`), or of both.
+A security setting may have the prefix of a listener (`listener.name.internal.ssl.provider`), of a
+mechanism (`plain.sasl.server.callback.handler.class`), or of both.
 
 A listener may have its own values of the settings that begin with `ssl.` or `sasl.`, and of
 `connections.max.reauth.ms`, `max.connections`, `max.connection.creation.rate`,
@@ -116,15 +114,14 @@ A listener may have its own values of the settings that begin with `ssl.` or `sa
 `max.connections` and `max.connection.creation.rate` can be changed at run time, for one broker by
 its id.
 
-Muster does not start with a setting whose name begins with `listener.name.` but that has no effect:
-its name contains capital letters, names a listener that is not in `listeners`, or names a setting
-that a listener can't have.
+Muster does not start with a name that begins with `listener.name.` and has no effect. Such a name
+has capital letters, a listener that is not in `listeners`, or a setting that a listener can't have.
 """
 NOT_FOLLOWED_HEAD = """
 ## Not followed
 
-Muster starts with the settings of this table, but does not do what they request. For each such
-setting, it logs a warning at the start, and `muster config check` shows `not followed`:
+Muster starts with the settings of this table, but does not do what they request. For each of them,
+it logs a warning at the start, and `muster config check` shows `not followed`:
 
 | setting | condition | what Muster does instead |
 |---|---|---|
@@ -144,9 +141,9 @@ def page() -> str:
         NOT_FOLLOWED_HEAD,
         *(f"| `{n}` | {each.when} | {each.instead} |\n" for n, each in NOT_FOLLOWED.items()),
         "\n## Known, and without effect\n\n",
-        "Of the broker: ",
+        "Settings of the broker without an effect in Muster: ",
         ", ".join(f"`{s.name}`" for s in _sorted(BROKER.values()) if _is_ignored(s)),
-        ".\n\nOf topics: ",
+        ".\n\nSettings of topics without an effect in Muster: ",
         ", ".join(f"`{s.name}`" for s in _sorted(TOPIC.values()) if not s.has_effect),
         ".\n",
     ]

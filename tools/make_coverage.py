@@ -38,10 +38,18 @@ HEAD = """\
 ## APIs
 
 `make coverage` writes this page from the broker's table of APIs
-(`broker/apis/tables/standalone.py`), which also determines the response to ApiVersions. Every field
-of a served version takes effect, except the fields in the column "left out". The column "known" has
-all versions up to Apache Kafka 4.4.0. The last column has the operations that a principal must be
-allowed if the broker has an authorizer ([security.md](../operate/security.md#rights)).
+(`broker/apis/tables/standalone.py`), which also determines the response to ApiVersions.
+
+| column | content |
+|---|---|
+| served | the versions that Muster serves; every field takes effect, except those \
+in "left out" |
+| known | all versions up to Apache Kafka 4.4.0 |
+| left out | the fields without effect |
+| needs | the operations that an authorizer must allow \
+([security.md](../operate/security.md#rights)) |
+
+The table lists the APIs of a standalone broker:
 
 | key | API | served | known | left out | needs |
 |---:|---|---|---|---|---|
@@ -51,10 +59,9 @@ IN_CLUSTER = """
 ## More APIs in a cluster
 
 A broker with `zookeeper.connect` also serves the APIs of this table
-(`broker/apis/tables/cluster.py`). If an API is also in the [table of a standalone broker](#apis),
-its row in this table applies. A cluster serves the APIs of consumer groups (KIP-848) from
-`group.version` 1 on, and the APIs of share groups from `share.version` 1 on. It does not serve the
-APIs of streams groups.
+(`broker/apis/tables/cluster.py`). Some of them replace an API of the table above. A cluster serves
+the APIs of consumer groups (KIP-848) from `group.version` 1 on, and those of share groups from
+`share.version` 1 on. It does not serve the APIs of streams groups.
 
 | key | API | served | known | left out | needs |
 |---:|---|---|---|---|---|
@@ -63,17 +70,16 @@ APIs of streams groups.
 REST = """
 ## APIs not served
 
-If a client sends a request of an API that the broker does not serve, the broker closes the
-connection. Tests check the encoding of the messages of these APIs too, since the codecs in
-`protocol/messages` include them. The broker does not serve these APIs:
+The broker does not serve these APIs: a request with such a key closes its connection. Muster's
+codecs in `protocol/messages` include the messages of these APIs, so tests check their encoding:
 """
 
 
 SETTINGS = """
 ## Topic settings without effect
 
-Muster accepts, checks, stores, describes and alters every topic setting of Apache Kafka 3.9. All
-topic settings do what Kafka documents, except the following settings, which have no effect yet:
+Muster accepts, checks, stores, describes and alters every topic setting of Apache Kafka 3.9. These
+settings have no effect yet; all other topic settings do what Kafka documents:
 """
 
 
@@ -137,7 +143,9 @@ def page() -> str:
     more = [row for key, row in SERVED_IN_CLUSTER.items() if SERVED.get(key) is not row]
     both = "".join(map(line, more))
     others = [
-        f"{api.name} ({key})" for key, api in sorted(BY_KEY.items()) if key not in SERVED_IN_CLUSTER
+        f"{api.name} ({key})"
+        for key, api in sorted(BY_KEY.items())
+        if key not in SERVED and key not in SERVED_IN_CLUSTER
     ]
     idle = [f"`{setting.name}`" for setting in TOPIC.values() if not setting.has_effect]
     apis = HEAD + alone + IN_CLUSTER + both + REST + ", ".join(others) + ".\n"

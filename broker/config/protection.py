@@ -57,7 +57,7 @@ SINGLE: Final[Mapping[str, str]] = {
     "security.providers": _JAVA,
     "ssl.engine.factory.class": _JAVA,
     "ssl.keymanager.algorithm": _JAVA,
-    "ssl.protocol": "this protocol",
+    "ssl.protocol": "protocols before TLS 1.2",
     "ssl.provider": _JAVA,
     "ssl.secure.random.implementation": _JAVA,
     "ssl.trustmanager.algorithm": _JAVA,

@@ -46,7 +46,7 @@ GIVEN = {
         "ssl.provider=BC",
         "security.providers=a.B",
     ],
-    "this protocol": ["ssl.protocol=SSLv3"],
+    "protocols before TLS 1.2": ["ssl.protocol=SSLv3"],
     "default quotas and quota classes": [
         "client.quota.callback.class=a.B",
         "quota.producer.default=1000",
