@@ -1,8 +1,9 @@
 """AddOffsetsToTxn (25): adds the offsets of a group to a transaction.
 
-The request adds the group's partition of ``__consumer_offsets``. Versions: v2 PRODUCER_FENCED in
-place of INVALID_PRODUCER_EPOCH; v3 flexible; v4 clients know TRANSACTION_ABORTABLE. Producers with
-KIP-890's rules do not send this request: their TxnOffsetCommit adds the partition.
+The request adds the group's partition of ``__consumer_offsets``. Versions: v2 returns
+PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH; v3 is flexible; v4 is sent by clients that know
+TRANSACTION_ABORTABLE. Producers with KIP-890's rules do not send this request: their
+TxnOffsetCommit adds the partition.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ def _handle(services: Services, request: Request) -> None:
 
 
 def _partition(services: Services, request: Request) -> int | None:
-    """Returns the group's partition of ``__consumer_offsets``, even if another broker leads the
-    partition; None if the topic does not exist."""
+    """Returns the index of the group's partition of ``__consumer_offsets``, even if another broker
+    leads the partition. Returns None if the topic does not exist."""
     group_id = request.value["group_id"]
     shard = services.groups.hosted_for(group_id)
     if shard is not None:

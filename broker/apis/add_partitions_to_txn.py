@@ -1,9 +1,9 @@
-"""AddPartitionsToTxn (24): adds partitions to a transaction, all of them or none.
+"""AddPartitionsToTxn (24): adds to a transaction either all named partitions or none.
 
-Versions: v0 to v3 come from clients: one transaction; v2 PRODUCER_FENCED in place of
-INVALID_PRODUCER_EPOCH; v3 flexible. v4 and v5 come from brokers that received a batch to append
-(KIP-890) and name many transactions: their partitions are added or, with `verify_only`, only
-verified; v5 senders know TRANSACTION_ABORTABLE.
+Clients send v0 to v3, which name one transaction; v2 returns PRODUCER_FENCED in place of
+INVALID_PRODUCER_EPOCH, and v3 is flexible. Brokers that received a batch to append (KIP-890) send
+v4 and v5, which name many transactions. With `verify_only`, the coordinator only verifies the
+partitions of a transaction. Senders of v5 know TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _OF_TRANSACTION = ("results_by_transaction", "topic_results")
 
 
 class _Asked:
-    """The partitions that a request names for one transaction, without repeats."""
+    """The partitions that a request names for one transaction, without duplicates."""
 
     __slots__ = ("any_bad", "errors")
 
     def __init__(self) -> None:
         self.errors: dict[str, dict[int, int]] = {}
-        """The error code of each partition, by topic and partition; NONE if the partition can be
-        added."""
+        """The error code of each partition, by topic and partition index; NONE if the partition can
+        be added."""
         self.any_bad = False
         """True if a partition has an error; then no partition is added."""
 
@@ -113,7 +113,7 @@ def _answer_client(request: Request, asked: _Asked, error_code: int | None) -> S
 
 
 def _denied_id(value: dict[str, Any]) -> dict[str, Any]:
-    """Returns the response to a client without WRITE on the transactional id."""
+    """Returns the response to a client that has no WRITE permission on the transactional id."""
     code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     topics = [
         {
@@ -136,7 +136,9 @@ def _handle_of_broker(services: Services, request: Request) -> Steps:
     transactions = request.value["transactions"]
     gather: Gather[int | Sequence[int]] = Gather()
     answers: list[tuple[_Asked, bool]] = []
-    """Each transaction, and True if `gather` gets a reply for the transaction."""
+    """The partitions of each transaction, and True if the transaction's coordinator replies to
+    `gather`. The flag is False if the request about this transaction is refused before it reaches
+    the coordinator."""
     for transaction in transactions:
         asked = yield from _looked_up(services, transaction["topics"])
         submitted = not asked.any_bad and bool(transaction["transactional_id"])
@@ -183,8 +185,8 @@ def _submit_of_broker(
 def _looked_up(
     services: Services, topics: list[dict[str, Any]], unwritable: Set[str] = frozenset()
 ) -> Generator[None, None, _Asked]:
-    """Looks up the partitions of a transaction. The sender may not write to the topics in
-    ``unwritable``."""
+    """Returns the partitions of one transaction, each with an error code. Topics in ``unwritable``
+    get TOPIC_AUTHORIZATION_FAILED."""
     asked = _Asked()
     for topic in topics:
         name = topic["name"]
@@ -219,9 +221,9 @@ def _results(
 ) -> Generator[None, None, EncodedArray]:
     """Returns the topics of the response.
 
-    ``reply`` is one error code for all partitions, or a code for each partition in order. It is
-    None if some partitions have errors of their own; then all other partitions get
-    OPERATION_NOT_ATTEMPTED.
+    ``reply`` is one error code for all partitions, or a code for each partition in order. If
+    ``reply`` is None, at least one partition has an error code in ``asked``; all other partitions
+    get OPERATION_NOT_ATTEMPTED.
     """
     codes: Iterator[int | None] = (
         repeat(reply) if reply is None or isinstance(reply, int) else iter(reply)

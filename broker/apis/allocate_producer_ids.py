@@ -1,6 +1,7 @@
 """AllocateProducerIds (67): the controller reserves a block of producer ids for a broker (KIP-730).
 
-Brokers of Kafka 3.0 and later send this request; brokers of Muster reserve blocks in ZooKeeper.
+Brokers of Kafka 3.0 and later send this request. Brokers of Muster reserve blocks in ZooKeeper
+instead.
 """
 
 from __future__ import annotations

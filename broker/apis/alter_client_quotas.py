@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _ALTER_CONFIGS = cluster(Operation.ALTER_CONFIGS)
 KEPT_TOGETHER = 1000
-"""The most entities that are stored in one step, which takes 2 ms."""
+"""The maximum number of entities whose quotas are stored in one step, which takes 2 ms."""
 
 
 class Refused(Exception):
@@ -49,8 +49,8 @@ async def _alter_all(services: Services, request: Request, value: dict[str, Any]
     await slices.pause()
     times: dict[Entity, int] = {}
     read: list[tuple[Entity, Edit] | str] = []
-    """The change that each entry requests, or the error as text: a stored exception would keep this
-    frame and all its objects alive."""
+    """For each entry of the request: the requested change, or an error as text. A stored exception
+    would keep this frame and all its objects alive."""
     for entry in value["entries"]:
         try:
             entity = await _entity(services, slices, entry["entity"])
@@ -89,7 +89,8 @@ def _outcome(
     times: Mapping[Entity, int],
     failed: Mapping[Entity, str],
 ) -> tuple[int, str | None]:
-    """Returns the error code and message of one entry; ``wanted`` is a change or an error text."""
+    """Returns the error code and message of one entry. ``wanted`` is the requested change, or an
+    error as text."""
     if isinstance(wanted, str):
         return INVALID_REQUEST, wanted
     entity, _ = wanted

@@ -1,4 +1,5 @@
-"""AlterConfigs (33): replaces a resource's own settings; omitted settings get their defaults.
+"""AlterConfigs (33): replaces all settings of a resource; omitted settings return to their
+defaults.
 
 Versions: v2 flexible. `broker/topics/config_changes.py` documents the effect of a change.
 """
@@ -32,10 +33,8 @@ def _handle(services: Services, request: Request) -> Steps:
 def alter_all(
     services: Services, request: Request, edit_of: Callable[[list[dict[str, Any]]], Edit]
 ) -> Steps:
-    """Changes the resources of a request; ``edit_of`` turns a resource's configs into an edit.
-
-    Resources are changed one after the other; an error for one does not stop the others.
-    """
+    """Changes the resources of a request one after the other. ``edit_of`` turns a resource's
+    configs into an edit. An error for one resource does not stop the others."""
     times: Counter[tuple[int, str]] = Counter()
     for each in request.value["resources"]:
         times[each["resource_type"], each["resource_name"]] += 1

@@ -1,7 +1,7 @@
-"""AlterPartition (56): a leader asks the controller for another ISR (KIP-497).
+"""AlterPartition (56): a leader asks the controller to change the ISR (KIP-497).
 
-Versions: v0; v1 whether the leader recovers from an unclean election; v2 topic ids in place of
-names; v3 the epochs of the brokers in the ISR, so that the controller refuses a broker that has
+Versions: v1 adds the leader's state after an unclean election; v2 has topic ids in place of names;
+v3 adds the epochs of the brokers in the ISR, so that the controller refuses a broker that has
 restarted. Up to v1 the error for an ineligible replica is OPERATION_NOT_ATTEMPTED.
 """
 

@@ -1,9 +1,9 @@
 """AlterPartitionReassignments (45) of a standalone broker, which has the only replica of all
 partitions.
 
-Versions: v1 whether the replication factor may change; on a standalone broker it can't. A
-reassignment to this broker alone changes nothing; any other reassignment gets the same error as in
-Kafka.
+Versions: v1 adds a flag that allows a change of the replication factor; on a standalone broker the
+factor can't change. A reassignment to this broker alone changes nothing. Any other reassignment
+gets the same error as in Kafka.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def _handle(services: Services, request: Request) -> Steps:
 def _error(
     services: Services, name: str, index: int, replicas: list[int] | None
 ) -> tuple[int, str | None]:
-    """Returns the error code and message of a partition; the checks have Kafka's order."""
+    """Returns the error code and message for a partition. The checks have the same order as in
+    Kafka."""
     topic = services.registry.topic(name)
     if topic is None:
         return UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist."
@@ -77,7 +78,7 @@ def _error(
 
 
 def denial(value: dict[str, Any]) -> dict[str, Any]:
-    """Returns the response to a client without ALTER on the cluster."""
+    """Returns the response to a client without ALTER permission on the cluster."""
     error = error_fields(CLUSTER_AUTHORIZATION_FAILED)
     responses = [
         {

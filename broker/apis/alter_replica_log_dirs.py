@@ -1,7 +1,7 @@
 """AlterReplicaLogDirs (34): the broker has one log directory, so no replica can be moved.
 
-Versions: v1 the same; v2 flexible. A request for the broker's own directory succeeds without a
-move; any other directory gets LOG_DIR_NOT_FOUND before the replica is looked up, as in Kafka.
+Versions: v1 is the same; v2 is flexible. A request for the broker's own directory succeeds without
+a move. Any other directory gets LOG_DIR_NOT_FOUND before the replica is looked up, as in Kafka.
 """
 
 from __future__ import annotations
@@ -70,10 +70,8 @@ def _where_it_is(services: Services, topic: str, index: int) -> int:
 
 
 def error_answer(value: dict[str, Any], error_code: int) -> dict[str, Any]:
-    """Returns the response with one error for all partitions.
-
-    The request lists topics by directory, but the response lists topics only.
-    """
+    """Returns the response with one error for all partitions. The request groups topics by
+    directory; the response does not."""
     results = [
         {
             "topic_name": topic["name"],

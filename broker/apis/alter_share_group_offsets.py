@@ -1,7 +1,7 @@
 """AlterShareGroupOffsets (91): sets the start offsets of a share group without members (KIP-932).
 
-Versions: v0. The request creates a group that does not exist. The delivery state of each named
-partition is replaced by one without deliveries.
+The request creates a group that does not exist. The delivery state of each named partition is
+replaced by a state without deliveries.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def _check(
     offsets: dict[SharePartitionKey, int],
     codes: dict[tuple[str, int], tuple[int, str | None]],
 ) -> None:
-    """Adds the valid partitions of a topic to ``offsets``, and the others to ``codes``."""
+    """Adds the new offset of each valid partition of a topic to ``offsets``, and the error of each
+    invalid partition to ``codes``."""
     name = topic["topic_name"]
     known = services.registry.topic(name)
     for each in topic["partitions"]:

@@ -1,8 +1,8 @@
 """AlterUserScramCredentials (51): sets and deletes SCRAM credentials of users.
 
-The request contains the salted password, with which a client can log in as with the password
-itself. Therefore the request is never written to a log line, trace or file; only the keys that
-verify a login are stored. Source: KIP-554; Kafka 3.9 ``ScramControlManager``.
+The request contains the salted password, which is enough to log in. Therefore the broker never
+writes the request to a log line, trace or file. It stores only the keys that verify a login.
+Source: KIP-554; Kafka 3.9 ``ScramControlManager``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """ApiVersions (18): the APIs and versions that this broker serves, from the table of served APIs.
 
-Versions: v0; v1 throttle time; v3 flexible, the client's name and version, features (KIP-584); v4
-supported features whose minimum is 0, which Java clients of v3 can't parse (KAFKA-17011); v5 the
-cluster and the node that the client means to talk to (KIP-1242). The connection answers an unknown
-version with version 0 and UNSUPPORTED_VERSION, before any handler.
+Versions: v1 adds the throttle time; v3 is flexible, and adds the client's name and version and the
+features (KIP-584). v4 adds supported features with minimum 0, which Java clients of v3 can't parse
+(KAFKA-17011). v5 adds the cluster id and the node id that the client expects (KIP-1242). A request
+of an unknown version gets a response of version 0 with UNSUPPORTED_VERSION from the connection,
+without a handler.
 """
 
 from __future__ import annotations
@@ -48,12 +49,14 @@ _CLUSTER = (
     (CONSUMER_GROUP_HEARTBEAT.key, _STANDALONE[0]),
     (SHARE_GROUP_HEARTBEAT.key, _STANDALONE[1]),
 )
-"""The features of a broker in a cluster, where producers use transaction.version 0, each after the
-API whose service means that the broker supports the feature."""
+"""The features of a broker in a cluster. Each entry has an API key and a feature: the broker
+supports the feature if it serves this API. The list has no transaction.version, because producers
+in a cluster use its level 0."""
 _ANY_NODE = -1
-"""The node id of a request that is for any broker, such as the first to a bootstrap address."""
+"""The node id in a request that any broker may answer, such as the first request to a bootstrap
+address."""
 _KNOWS_MINIMUM_0 = 4
-"""The first version whose clients can parse a supported feature with minimum 0."""
+"""The first version whose clients can parse a supported feature with minimum version 0."""
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -78,10 +81,10 @@ def _handle(services: Services, request: Request) -> None:
 
 
 def _error(services: Services, value: dict[str, Any]) -> int:
-    """Returns the error of the whole request, or NONE.
+    """Returns the top-level error code of the response, or NONE.
 
-    A client that reached a broker of another cluster, or another node of its own cluster, has an
-    outdated address, and must start again from its bootstrap addresses.
+    REBOOTSTRAP_REQUIRED goes to a client that expected another cluster or another node at this
+    address. Its metadata is outdated, and it must start again from its bootstrap addresses.
     """
     names = value["client_software_name"], value["client_software_version"]
     cluster_id, node_id = value["cluster_id"], value["node_id"]

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (69): members, epochs and assignments of consumer groups (KIP-848).
 
-Versions: v0; v1 the type of each member (KIP-1099). A group of another type, or an unknown group,
+Versions: v1 adds the type of each member (KIP-1099). An unknown group, or a group of another type,
 gets GROUP_ID_NOT_FOUND: Java's admin client then sends DescribeGroups.
 """
 

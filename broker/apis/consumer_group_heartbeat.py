@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat (68): a member of a consumer group joins, stays or leaves (KIP-848).
 
-Versions: v0; v1 subscription by regex, and member ids that the client makes (KIP-1082).
+Versions: v1 adds the subscription by regex, and member ids that the client makes (KIP-1082).
 """
 
 from __future__ import annotations
@@ -35,15 +35,17 @@ _NAMES = 6
 
 
 _REPEATED_BYTES_MAX = 1024
-"""The longest heartbeat that a connection keeps, in bytes."""
+"""The maximum size of a heartbeat that a connection keeps for comparison, in bytes."""
 _pack_correlation_id = struct.Struct(">i").pack
 
 
 class _Repeated:
-    """The last heartbeat of a connection that reports no change, and the response to it.
+    """The last heartbeat of a connection that reports no change, and the response to this
+    heartbeat.
 
-    A client repeats such a heartbeat byte for byte every few seconds. To compare the bytes, and to
-    reuse the call and the response, costs a tenth of decoding and encoding them.
+    A client repeats such a heartbeat byte for byte every few seconds. Comparing the bytes, and
+    reusing the call and the response, takes a tenth of the time of decoding the request and
+    encoding the response.
     """
 
     __slots__ = ("body", "call", "frame", "reply", "version")
@@ -57,7 +59,7 @@ class _Repeated:
         self.frame = b""
 
     def is_in(self, request: Request) -> bool:
-        """Returns whether the request is this heartbeat."""
+        """Returns True if ``request`` repeats this heartbeat byte for byte."""
         buffer, body = request.buffer, self.body
         return (
             len(buffer) - request.position == len(body)
@@ -94,7 +96,7 @@ def _handle(services: Services, request: Request) -> Steps | None:
 
 
 def _heartbeat_if_allowed(services: Services, request: Request, decoded: Any) -> Steps:
-    """Refuses the request if the client may not describe one of the topics that it names."""
+    """Refuses the request if it names a topic that the client may not describe."""
     refused = yield from denied(services, request, _DESCRIBE_TOPIC, decoded[_NAMES])
     if refused:
         refuse(request, TOPIC_AUTHORIZATION_FAILED, TEXTS[TOPIC_AUTHORIZATION_FAILED])

@@ -1,8 +1,8 @@
 """ControlledShutdown (7): a broker that is about to stop hands over its leaderships.
 
-Versions: v0 is not served: it has another header, and only brokers before 0.9 sent it; v1; v2 the
-broker's epoch; v3 flexible. The response lists the partitions that the sender still leads; when the
-list is empty, the sender may stop.
+Versions: v0 is not served: only brokers before 0.9 sent it, with another request header. v2 adds
+the broker's epoch; v3 is flexible. The response lists the partitions that the sender still leads.
+When the list is empty, the sender may stop.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""CreateAcls (30): adds ACLs, each independently of the others.
+"""CreateAcls (30): adds ACLs; an error for one ACL does not affect the others.
 
-Versions: v1 patterns; v2 flexible. An existing ACL is not an error. All ACLs are in effect on this
-broker and stored on its disk before the response is sent.
+Versions: v1 adds pattern types; v2 is flexible. An ACL that exists already is not an error. All
+added ACLs are in effect on this broker and stored on its disk before the response is sent.
 """
 
 from __future__ import annotations

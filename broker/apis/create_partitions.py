@@ -1,7 +1,7 @@
 """CreatePartitions (37): adds partitions to topics.
 
-Versions: v2 flexible; v3 requests beyond a quota are refused. In a cluster only the controller adds
-partitions, and it responds when the new partitions have leaders.
+Versions: v2 is flexible; from v3 on, requests beyond a quota are refused. In a cluster only the
+controller adds partitions. It responds when the new partitions have leaders.
 """
 
 from __future__ import annotations
@@ -126,10 +126,8 @@ def _more(services: Services, wanted: dict[str, Any]) -> int:
 
 
 def check(services: Services, wanted: dict[str, Any]) -> Assignment | None:
-    """Returns the requested replicas; None if the broker chooses the replicas.
-
-    Raises Refused if the request is invalid for the topic.
-    """
+    """Returns the replicas that the request names for the new partitions; None if the broker
+    chooses the replicas. Raises Refused if the request is invalid for the topic."""
     name, count = wanted["name"], wanted["count"]
     topic = services.registry.topic(name)
     if topic is None:

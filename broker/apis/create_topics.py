@@ -1,10 +1,10 @@
 """CreateTopics (19): creates topics.
 
-Versions: v1 validate_only and messages; v2 throttle time; v4 -1 selects the broker's default number
-of partitions or replication factor; v5 flexible, and the response has partitions and settings; v7
-the topic id. Topics of one request are created one after the other; an error for one does not stop
-the others. In a cluster only the controller creates topics, and it responds when all partitions
-have leaders.
+Versions: v1 adds validate_only and error messages; v2 the throttle time. From v4 on, -1 selects the
+broker's default number of partitions or replication factor. v5 is flexible, and its response has
+the partitions and settings; v7 adds the topic id. Topics of one request are created one after the
+other; an error for one does not stop the others. In a cluster only the controller creates topics,
+and it responds when all partitions have leaders.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ NOT_CONTROLLER_MESSAGE = "This is not the correct controller for this cluster."
 
 
 class Made(NamedTuple):
-    """A topic that was created, or whose creation was validated."""
+    """A topic that was created or, with validate_only, that could be created."""
 
     topic_id: bytes
     assignment: Assignment

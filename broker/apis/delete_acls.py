@@ -1,7 +1,8 @@
-"""DeleteAcls (31): deletes the ACLs that match filters. Versions: v1 patterns; v2 flexible.
+"""DeleteAcls (31): deletes the ACLs that match filters.
 
-An ACL that matches two filters is listed under both. All matching ACLs are deleted on this broker,
-in memory and on disk, before the response is sent.
+Versions: v1 adds pattern types; v2 is flexible. The response lists an ACL under each filter that it
+matches. All matching ACLs are deleted on this broker, in memory and on disk, before the response is
+sent.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 _ALTER = cluster(Operation.ALTER)
 MATCHES_MAX = 200_000
-"""The most ACLs that a response lists; an ACL counts once for each filter that it matches."""
+"""The maximum number of ACLs that a response lists. An ACL counts once for each filter that it
+matches."""
 _TOO_MANY = (
     f"The filters of this request match more than {MATCHES_MAX} ACLs in total, so this"
     " filter deleted nothing; use narrower filters."

@@ -1,7 +1,8 @@
 """DeleteGroups (42): deletes groups without members, with their offsets.
 
-Versions: v0; v1 the same; v2 flexible; v3 error messages, which are null, as in Kafka 4.4.0 for
-groups of the types that this broker serves. An empty group id is allowed, as in Kafka.
+Versions: v1 is the same as v0; v2 is flexible; v3 adds error messages. The messages are always
+null, as in Kafka 4.4.0 for the types of groups that this broker serves. An empty group id is
+allowed, as in Kafka.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DeleteShareGroupOffsets (92): deletes the delivery state of topics from a share group without
 members (KIP-932).
 
-Versions: v0. A topic without a state, or an unknown topic, gets UNKNOWN_TOPIC_OR_PARTITION.
+An unknown topic, or a topic without a delivery state in the group, gets UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DeleteShareGroupState (86): the group coordinator deletes the state of share partitions at the
 share coordinator (KIP-932).
 
-Versions: v0. A state that does not exist gets no error.
+The deletion of a state that does not exist succeeds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """DeleteTopics (20): deletes topics by name, or from v6 on by id.
 
-Versions: v1 throttle time; v4 flexible; v5 messages; v6 topic ids. Coordinators' topics are
-refused, since their logs belong to the coordinators. In a cluster only the controller deletes
-topics, and it responds when the topics are deleted.
+Versions: v1 adds the throttle time; v4 is flexible; v5 adds error messages; v6 adds topic ids.
+Topics of coordinators, such as ``__consumer_offsets``, can't be deleted. In a cluster only the
+controller deletes topics, and it responds when the topics are deleted.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FIRST_STRICT = 5
 logger = structlog.get_logger(__name__)
 
 Target = tuple[str | None, bytes]
-"""The name of a topic, None if unknown, and the id of the topic, zero if unknown."""
+"""The name and the id of a topic; the name is None if unknown, the id is zero if unknown."""
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -117,10 +117,10 @@ def _judged(
 ) -> Generator[None, None, tuple[list[Target], list[dict[str, Any]]]]:
     """Returns the requested topics that are not denied, and the response entries of denied topics.
 
-    The rules are those of Kafka without ZooKeeper. A topic requested by id is denied without
-    DELETE; the entry has no name without DESCRIBE. A topic requested by name is denied without
-    DESCRIBE, whether or not it exists, and without DELETE if it exists. A topic requested twice, or
-    by name and id, is not denied: the handler returns another error for it.
+    The rules are those of Kafka without ZooKeeper. A topic requested by id is denied without DELETE
+    permission; the entry omits its name without DESCRIBE permission. A topic requested by name is
+    denied without DESCRIBE, whether or not it exists, and without DELETE if it exists. A topic that
+    is requested twice, or by both name and id, is not denied: the handler returns another error.
     """
     judges = not is_allowed(services, request, _DELETE_ANY)
     judges = judges and services.config["delete.topic.enable"]
@@ -185,7 +185,7 @@ async def _counted(
 
 
 def _resolved(services: Services, target: Target) -> Target:
-    """Returns the name and id of a requested topic, as far as they are known."""
+    """Returns the name and id of a requested topic, each if the broker knows it."""
     name, topic_id = target
     if name is None and topic_id != ZERO_UUID:
         return services.registry.topic_name(topic_id), topic_id

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 _DESCRIBE_CONFIGS = cluster(Operation.DESCRIBE_CONFIGS)
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
-"""The values of the match type in a filter component."""
+"""The values of the field match_type in a filter component."""
 MATCHED_AT_ONCE = 1000
-"""The most entities that are matched in one step, in less than a millisecond."""
+"""The maximum number of entities that are matched in one step, which takes less than a millisecond.
+"""
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -64,7 +65,8 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _component(given: dict[str, Any]) -> Component:
-    """Returns a component of the filter. Raises ValueError if the component is invalid."""
+    """Returns a component of the filter. Raises ValueError if the request's component is
+    invalid."""
     kind, how, name = given["entity_type"], given["match_type"], given["match"]
     if not kind:
         raise ValueError("Unexpected empty filter component entity type")

@@ -1,8 +1,8 @@
 """DescribeCluster (60): the brokers of the cluster.
 
-Versions: v1 brokers or controllers; v2 fenced brokers. Controller endpoints are not served, since
-controllers have no listener of their own. A response waits for the controller's first
-UpdateMetadata (`shared/deferred_answer.py`).
+Versions: v1 adds the endpoint type, brokers or controllers; v2 adds fenced brokers. Requests for
+controller endpoints are refused, since controllers have no listener of their own. A response waits
+for the controller's first UpdateMetadata (`shared/deferred_answer.py`).
 """
 
 from __future__ import annotations

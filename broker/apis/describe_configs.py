@@ -97,7 +97,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _is_public(resource: dict[str, Any]) -> bool:
-    """True if the request names only settings that every client may read."""
+    """Returns True if the request names only broker settings in `PUBLIC`."""
     names = resource["configuration_keys"]
     is_broker = resource["resource_type"] == BROKER_RESOURCE
     return is_broker and bool(names) and PUBLIC.issuperset(names)

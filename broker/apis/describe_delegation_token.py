@@ -1,8 +1,8 @@
 """DescribeDelegationToken (41): the tokens that the client may see, with their HMACs.
 
-The owner, the requester and the renewers of a token may see it. Others need DESCRIBE on the token,
-or DESCRIBE_TOKENS on its owner; tokens that the client may not see are omitted. Versions: v1 the
-same; v2 flexible; v3 the requester of a token. Source: KIP-48, KIP-373.
+The owner, the requester and the renewers of a token may see it. Other clients need DESCRIBE on the
+token, or DESCRIBE_TOKENS on its owner. The response omits other tokens. Versions: v1 is the same as
+v0; v2 is flexible; v3 adds the requester of a token. Source: KIP-48, KIP-373.
 """
 
 from __future__ import annotations

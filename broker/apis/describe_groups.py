@@ -1,8 +1,8 @@
 """DescribeGroups (15): state, protocol and members of groups.
 
-Versions: v0; v1 throttle time; v3 authorized operations (KIP-430); v4 group instance id; v5
-flexible; v6 GROUP_ID_NOT_FOUND with a message for an unknown group; earlier versions answer "Dead"
-without an error (KIP-1043).
+Versions: v1 adds the throttle time; v3 authorized operations (KIP-430); v4 the group instance id;
+v5 is flexible. An unknown group gets GROUP_ID_NOT_FOUND with a message in v6, and the state "Dead"
+without an error in earlier versions (KIP-1043).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""DescribeLogDirs (35): the sizes of partitions, and the space of their directory.
+"""DescribeLogDirs (35): the sizes of partitions, and the space of the log directory.
 
-Versions: v1 the same; v2 flexible; v3 a top-level error; v4 the directory's total and usable bytes
-(KIP-827); v5 whether the directory is cordoned. The broker has one directory, so replicas do not
-move.
+Versions: v1 is the same as v0; v2 is flexible; v3 adds a top-level error; v4 the directory's total
+and usable bytes (KIP-827); v5 a flag for a cordoned directory. The broker has one directory, so no
+replica is being moved to another.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _space(services: Services) -> dict[str, int]:
-    """Returns the total and usable bytes; empty (-1 in the response) if they are unknown."""
+    """Returns the fields for the directory's total and usable bytes. Returns an empty dict if they
+    are unknown; the response then has -1."""
     try:
         found = services.logs.fs.space(services.logs.directory)
     except OSError:

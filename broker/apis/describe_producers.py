@@ -65,7 +65,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _good_name(topic: dict[str, Any]) -> str | None:
-    """Returns the name of a topic; None for an invalid name, which is not authorized."""
+    """Returns the name of a topic; None if the name is invalid, so that it is not authorized."""
     name: str = topic["name"]
     try:
         check_topic_name(name)
@@ -123,10 +123,10 @@ def _described(
 
 
 def _follows_and_is_stable(partition: Partition) -> bool:
-    """True if this broker is a follower of the partition and all records of the partition are
-    stable.
+    """Returns True if this broker is a follower whose log ends at the high watermark.
 
-    Such a follower responds too, since operators search single replicas for hanging transactions.
+    Such a follower also answers the request, because operators search individual replicas for
+    hanging transactions.
     """
     replica = replica_of(partition)
     return (
@@ -137,8 +137,8 @@ def _follows_and_is_stable(partition: Partition) -> bool:
 
 
 class _Waiting:
-    """A ticket that waits until the records are stable, or for the reason why the records can't
-    become stable."""
+    """A ticket whose future completes when the records are stable (with None), or can't become
+    stable (with the reason)."""
 
     __slots__ = ("answered",)
 

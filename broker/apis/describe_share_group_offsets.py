@@ -1,7 +1,8 @@
 """DescribeShareGroupOffsets (90): the start offsets and the lag of share groups (KIP-932).
 
-Versions: v0; v1 the lag (KIP-1226). The start offset is that of the stored state, which is one
-change late. A partition without a state, or of an unknown topic, has start offset -1 and no error.
+Versions: v1 adds the lag (KIP-1226). The start offset comes from the stored state, which can be one
+change older than the state in memory. A partition of an unknown topic, or without a state, has
+start offset -1 and no error.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _UNKNOWN_COUNT = -1
 
 Entry = dict[str, Any]
 Place = tuple[str, int]
-"""The topic and the index of a partition."""
+"""The name of a topic and the index of a partition."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -107,7 +108,7 @@ def _group(
 def _places_of(
     registry: Registry, states: Mapping[SharePartitionKey, StateReply]
 ) -> Iterator[Place]:
-    """Yields the partitions that have a lag."""
+    """Yields the partitions whose lag is known, so that the caller needs their high watermarks."""
     for key, reply in states.items():
         name = registry.topic_name(key.topic_id)
         if name is not None and _has_lag(reply.state):
@@ -117,9 +118,10 @@ def _places_of(
 def _high_watermarks(
     services: Services, places: Iterable[Place]
 ) -> Generator[Any, None, dict[Place, int]]:
-    """Returns the high watermarks; the result omits a partition whose leader does not respond.
+    """Returns the high watermark of each partition.
 
-    Other leaders get ListOffsets requests.
+    The high watermarks of partitions that other brokers lead come from ListOffsets requests. The
+    result omits a partition whose leader does not respond.
     """
     found: dict[Place, int] = {}
     elsewhere: list[Place] = []
@@ -141,7 +143,7 @@ def _high_watermarks(
 
 
 def _has_lag(state: StoredState | None) -> bool:
-    """Returns True if the first fetch has chosen the start offset."""
+    """Returns True if the stored state has all values from which the lag is computed."""
     return (
         state is not None
         and state.start_offset != UNINITIALIZED_OFFSET

@@ -1,7 +1,8 @@
-"""DescribeTopicPartitions (75): topics in the order of their names, up to a limit of partitions.
+"""DescribeTopicPartitions (75): topics in the order of their names, up to a limit of partitions
+(KIP-966).
 
-An empty list selects all topics. If a response reaches the limit, its cursor is the topic and
-partition from which the next request continues (KIP-966).
+An empty list selects all topics. If a response reaches the limit, its cursor names the topic and
+partition from which the next request continues.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _asked(topics: list[dict[str, Any]]) -> Generator[None, None, dict[str, None]]:
-    """Returns the names in a request, without repeats."""
+    """Returns the topic names of a request, without duplicates and in order."""
     names: dict[str, None] = {}
     for topic in topics:
         names[topic["name"]] = None

@@ -74,7 +74,7 @@ def _handle(services: Services, request: Request) -> Steps:
 def _topics(
     services: Services, request: Request, reply: DescribeReply
 ) -> Generator[None, None, EncodedArray]:
-    """Returns the topics of the transaction that the client may describe."""
+    """Returns those topics of a transaction that the client may describe."""
     topics = request.array("transaction_states", "topics")
     yield None
     for name, partitions in reply.partitions:

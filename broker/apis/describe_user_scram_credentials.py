@@ -73,7 +73,8 @@ def _described(users: Users, name: str, count: int) -> dict[str, Any]:
 
 
 def _denial(value: dict[str, Any]) -> dict[str, Any]:
-    """Returns one result for each user of the request, without the user's name."""
+    """Returns the response to a denied request: one result for each requested user, without the
+    user's name."""
     error = error_fields(CLUSTER_AUTHORIZATION_FAILED)
     denied = {"user": "", **error, "credential_infos": []}
     return {**error, "results": [denied for _ in value["users"] or ()]}

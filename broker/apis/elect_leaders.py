@@ -1,8 +1,8 @@
 """ElectLeaders (43) of a standalone broker, which is leader and preferred leader of all partitions.
 
-Versions: v1 unclean elections and a top-level error; v2 flexible. As in Kafka, the response to a
-request for all partitions lists only partitions with an election; on a standalone broker the list
-is empty.
+Versions: v1 adds unclean elections and a top-level error; v2 is flexible. As in Kafka, the response
+to a request for all partitions lists only partitions that needed an election. On a standalone
+broker the list is empty.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _result(services: Services, name: str, partition: int) -> dict[str, Any]:
 
 
 def denial(value: dict[str, Any]) -> dict[str, Any]:
-    """Returns the response to a client without ALTER on the cluster."""
+    """Returns the response to a client without ALTER permission on the cluster."""
     error = error_fields(CLUSTER_AUTHORIZATION_FAILED)
     results = [
         {

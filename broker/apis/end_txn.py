@@ -1,8 +1,9 @@
 """EndTxn (26): commits or aborts the open transaction of a transactional id.
 
-Versions: v2 PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH; v3 flexible; v4 clients know
-TRANSACTION_ABORTABLE; v5 (KIP-890) raises the producer's epoch at every end and returns the
-producer id and epoch to continue with, at any level of transaction.version.
+Versions: v2 returns PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH; v3 is flexible; v4 is sent
+by clients that know TRANSACTION_ABORTABLE. v5 (KIP-890) raises the producer's epoch at every end of
+a transaction, at any level of transaction.version. Its response has the producer id and epoch that
+the producer must use next.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _WRITE = transactional_id(Operation.WRITE)
 _KNOWS_FENCED = 2
 """The first version with PRODUCER_FENCED."""
 _RAISES_EPOCH = 5
-"""The first version with KIP-890's rules."""
+"""The first version in which the end of a transaction raises the producer's epoch (KIP-890)."""
 
 
 def _handle(services: Services, request: Request) -> None:

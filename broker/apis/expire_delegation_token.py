@@ -1,7 +1,8 @@
-"""ExpireDelegationToken (40): sets the expiry of a token; a negative period expires it at once.
+"""ExpireDelegationToken (40): sets the expiry of a token; a negative period expires the token at
+once.
 
-The client proves by the token's HMAC that it has the token. Versions: v1 the same; v2 flexible.
-Source: KIP-48.
+The client proves by the token's HMAC that it has the token. Versions: v1 is the same as v0; v2 is
+flexible. Source: KIP-48.
 """
 
 from __future__ import annotations

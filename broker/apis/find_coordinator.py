@@ -1,10 +1,11 @@
 """FindCoordinator (10): the coordinator of a group, of a transactional id or of a share partition.
 
-Versions: v0; v1 key type, error message, throttle time; v3 flexible; v4 many keys (KIP-699); v5 a
-new error code that Muster does not send; v6 keys of share partitions, ``group:topicId:partition``
-(KIP-932), which get INVALID_REQUEST while share.version is 0. The first request that needs a
-coordinator's topic creates the topic and waits until it exists. Kafka responds
-COORDINATOR_NOT_AVAILABLE instead, and the client retries.
+Versions: v1 adds the key type, an error message and the throttle time; v3 is flexible; v4 has many
+keys (KIP-699); v5 adds an error code that Muster does not send. v6 adds keys of share partitions,
+``group:topicId:partition`` (KIP-932), which get INVALID_REQUEST while share.version is 0.
+
+The first request that needs a coordinator's topic creates the topic and waits until it exists.
+Kafka responds COORDINATOR_NOT_AVAILABLE instead, and the client retries.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
-"""The types of keys in a request."""
+"""The values of the field key_type in a request."""
 _FIRST_WITH_SHARE = 6
 _DESCRIBE = {
     _GROUP: of_each(ResourceType.GROUP, Operation.DESCRIBE),
     _TRANSACTION: of_each(ResourceType.TRANSACTIONAL_ID, Operation.DESCRIBE),
 }
-"""The right that a client needs for a key, by the type of the key."""
+"""The ACL operation that a client needs, by the type of the key."""
 _OF_SHARE = cluster_action("for share groups")
 _TOPICS = {_GROUP: OFFSETS_TOPIC, _TRANSACTION: TRANSACTION_TOPIC, _SHARE: SHARE_STATE_TOPIC}
 """The topic whose partition leaders are the coordinators, by the type of the key."""
@@ -122,7 +123,8 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _topic_of(services: Services, request: Request, key_type: int) -> str | None:
-    """Returns the topic of a type of keys; None for a type that this broker does not serve."""
+    """Returns the coordinator's topic for a type of keys. Returns None if this broker does not
+    serve the type."""
     if key_type == _SHARE and (
         request.api_version < _FIRST_WITH_SHARE
         or SHARE_VERSION not in services.registry.features.levels
@@ -153,7 +155,7 @@ def _is_share_key(key: str) -> bool:
 
 
 async def is_made(services: Services, owned: OwnedTopic) -> bool:
-    """Creates a coordinator's topic if the topic does not exist; returns False if it can't be
+    """Creates a coordinator's topic if it does not exist. Returns False if the topic can't be
     created now."""
     try:
         await services.topics.ensure_owned(owned)
@@ -197,9 +199,11 @@ def _find(
 
 
 def _coordinator(services: Services, request: Request, name: str, key: str) -> BrokerNode | None:
-    """Returns the broker that leads a key's partition; None if the partition has no leader.
+    """Returns the broker that leads the partition of ``key`` in topic ``name``; None if the
+    partition has no leader.
 
-    The number of partitions is the runtime's, since metadata may lack some partitions at first.
+    The number of partitions comes from the coordinator's runtime, because the metadata may lack
+    partitions at first.
     """
     if name == SHARE_STATE_TOPIC:
         count = services.share_coordinator.partitions

@@ -1,6 +1,6 @@
 """Heartbeat (12): keeps a member's session alive, and reports a rebalance to the member.
 
-Versions: v0; v1 throttle time; v3 group instance id; v4 flexible.
+Versions: v1 adds the throttle time; v3 the group instance id; v4 is flexible.
 """
 
 from __future__ import annotations

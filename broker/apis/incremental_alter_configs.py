@@ -1,6 +1,7 @@
 """IncrementalAlterConfigs (44): sets and deletes single settings, and edits lists (KIP-339).
 
-Versions: v1 flexible. A value is appended to the list that is in effect, which may be the default.
+Versions: v1 is flexible. The operation APPEND adds a value to the list that is in effect, which may
+be the default.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""InitProducerId (22): the producer id and epoch with which a producer starts to write.
+"""InitProducerId (22): returns the producer id and epoch with which a producer starts to write.
 
-Versions: v2 flexible; v3 the producer's current id and epoch (KIP-360); v4 PRODUCER_FENCED in place
-of INVALID_PRODUCER_EPOCH; v5 clients know TRANSACTION_ABORTABLE; v6 two-phase commit (KIP-939),
-which is off in Kafka too unless `transaction.two.phase.commit.enable` is set. As in Kafka, a
-request without a transactional id always gets a new producer id with epoch 0.
+Versions: v2 is flexible; v3 adds the producer's current id and epoch (KIP-360); v4 returns
+PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH; v5 is sent by clients that know
+TRANSACTION_ABORTABLE. v6 adds two-phase commit (KIP-939), which Kafka also refuses unless
+`transaction.two.phase.commit.enable` is set. As in Kafka, a request without a transactional id
+always gets a new producer id with epoch 0.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def _handle(services: Services, request: Request) -> Steps | None:
 
 
 def _begin_if_allowed(services: Services, request: Request) -> Steps:
-    """Continues the request if the client has WRITE on any topic, which is enough (KIP-679)."""
+    """Handles a request without a transactional id. The client needs WRITE permission on any one
+    topic (KIP-679)."""
     is_writer = yield from services.authorizer.allows_somewhere(
         request.connection, _WRITE_ANY.operation, _WRITE_ANY.kind, api=API.name
     )

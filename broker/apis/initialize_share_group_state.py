@@ -1,7 +1,8 @@
 """InitializeShareGroupState (83): the group coordinator creates or replaces the state of share
 partitions at the share coordinator (KIP-932).
 
-Versions: v0. A state with a greater state epoch gets FENCED_STATE_EPOCH.
+If the stored state has a greater state epoch than the request, the partition gets
+FENCED_STATE_EPOCH.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""JoinGroup (11): a member enters the join phase and waits for its end.
+"""JoinGroup (11): a member joins a group and waits until the rebalance's join phase ends.
 
-Versions: v0 has no rebalance timeout, and uses the session timeout for it (KIP-62); v1 has one; v2
-throttle time; v4 MEMBER_ID_REQUIRED for new members (KIP-394); v5 group instance id (KIP-345); v6
-flexible; v7 protocol type in the response, and a null protocol name in errors; v8 reason (KIP-800);
-v9 skip assignment (KIP-814).
+Versions: v0 uses the session timeout as rebalance timeout; v1 has a rebalance timeout (KIP-62); v2
+adds the throttle time; v4 returns MEMBER_ID_REQUIRED to new members (KIP-394); v5 adds the group
+instance id (KIP-345); v6 is flexible; v7 has the protocol type in the response, and a null protocol
+name in errors; v8 adds the reason (KIP-800); v9 adds skip_assignment (KIP-814).
 """
 
 from __future__ import annotations

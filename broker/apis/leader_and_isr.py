@@ -1,8 +1,9 @@
 """LeaderAndIsr (4): the controller assigns leader and follower roles to this broker's replicas.
 
-Versions: v1 is_new; v2 the broker's epoch, partitions by topic; v3 replicas that are added and
-removed; v4 flexible; v5 topic ids, by which the response names topics; v6 the recovery of an
-unclean leader; v7 a flag of KRaft controllers, which Muster does not support.
+Versions: v1 adds is_new; v2 adds the broker's epoch and groups partitions by topic; v3 adds the
+replicas that a reassignment adds and removes; v4 is flexible; v5 has topic ids, also in the
+response; v6 adds the recovery of a leader after an unclean election; v7 adds a flag of KRaft
+controllers, which Muster does not support.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ListConfigResources (74): the resources that have settings.
+"""ListConfigResources (74): lists the resources that have settings.
 
-In Muster, client metrics and broker loggers have no settings. A group is listed if it has settings
-of its own.
+In Muster, client metrics and broker loggers have no settings, so none is listed. A group is listed
+if it has settings of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _DESCRIBE_CONFIGS = cluster(Operation.DESCRIBE_CONFIGS)
 _WITHOUT_SETTINGS = (8, 16)
-"""The codes of the resource types without settings: broker loggers and client metrics."""
+"""The codes of the resource types that have no settings in Muster: broker loggers (8) and client
+metrics (16)."""
 
 
 def _handle(services: Services, request: Request) -> Steps:

@@ -1,10 +1,11 @@
 """ListOffsets (2): the offset at a timestamp, or at the start or end of partitions.
 
-Versions: v0 lists the base offsets of segments; v1 one offset and its timestamp; v2 isolation
-level; v4 leader epochs; v6 flexible; v7 max timestamp (-3); v8 earliest local (-4); v9 latest
-tiered (-5); v10 a timeout for remote storage; v11 earliest pending upload (-6). Muster has no
-tiered storage: the log start offset is also the local one, and no offset is tiered or pending
-upload. For another replica the end is the log end offset, for a consumer the high watermark.
+Versions: v0 lists the base offsets of segments; v1 returns one offset and its timestamp; v2 adds
+the isolation level; v4 leader epochs; v6 is flexible. Special timestamps: v7 adds the maximum
+timestamp (-3), v8 earliest local (-4), v9 latest tiered (-5), v11 earliest pending upload (-6). v10
+adds a timeout for remote storage. Muster has no tiered storage: earliest local is the log start
+offset, and no offset is tiered or pending upload. The end is the log end offset for a follower, and
+the high watermark for a consumer.
 """
 
 from __future__ import annotations
@@ -66,11 +67,11 @@ _KNOWN = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PE
 """Special timestamps whose offsets are known without a read of the log's files."""
 
 LOOKUPS_AT_ONCE = 50
-"""The most partitions of a topic that one job in a thread looks up."""
+"""The maximum number of partitions of a topic that one job in a thread looks up."""
 
 _NOT_YET, _NOT_YET_BEFORE, _FIRST_WITH_NOT_YET = OFFSET_NOT_AVAILABLE, LEADER_NOT_AVAILABLE, 5
-"""The errors while a new leader does not know its high watermark (KIP-207): the error, the error in
-older versions, and the first version with the newer error."""
+"""For a new leader that does not know its high watermark yet (KIP-207): the error code, the error
+code in older versions, and the first version with the newer code."""
 
 Entry = dict[str, Any]
 
@@ -201,10 +202,11 @@ def find(partition: Partition, timestamp: int, end: int) -> Found:
 
 
 def _is_above(partition: Partition, timestamp: int, found: Found) -> bool:
-    """True if the offset may be after the high watermark that a new leader knows.
+    """Returns True if the offset may be after the true high watermark, which a new leader does not
+    know yet.
 
-    Until the leader has learned the high watermark from its followers, a consumer could get an
-    offset before its position.
+    The leader learns the high watermark from its followers. Until then, a consumer could get an
+    offset before its own position.
     """
     if timestamp in (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return False
@@ -214,7 +216,8 @@ def _is_above(partition: Partition, timestamp: int, found: Found) -> bool:
 
 
 def _stable(partition: Partition, timestamp: int, found: Found) -> Found:
-    """Returns the result for a read_committed consumer: offsets up to the last stable offset."""
+    """Returns the result for a read_committed consumer, which sees only offsets up to the last
+    stable offset."""
     stable = partition.last_stable_offset
     if found.offset < stable or timestamp in (EARLIEST, EARLIEST_LOCAL):
         return found

@@ -1,4 +1,5 @@
-"""ListPartitionReassignments (46): always empty, since a standalone broker can't move a replica."""
+"""ListPartitionReassignments (46) of a standalone broker. The response is always empty, since a
+standalone broker can't move a replica."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def _handle(services: Services, request: Request) -> None:
 
 
 DENIAL = {**error_fields(CLUSTER_AUTHORIZATION_FAILED), "topics": []}
-"""The response to a client without DESCRIBE on the cluster."""
+"""The response to a client without DESCRIBE permission on the cluster."""
 
 
 SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((DESCRIBE,)))

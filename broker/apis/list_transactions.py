@@ -1,8 +1,8 @@
 """ListTransactions (66): the transactional ids of every shard (KIP-664).
 
-Versions: v1 duration filter (KIP-994); v2 a pattern for the whole id (KIP-1152), in RE2's syntax as
-in Kafka, so that matching takes linear time. While a shard loads, the response has only the error
-COORDINATOR_LOAD_IN_PROGRESS.
+Versions: v1 adds a duration filter (KIP-994). v2 adds a pattern that the whole transactional id
+must match (KIP-1152). The pattern has RE2's syntax, as in Kafka, so that matching takes linear
+time. While a shard loads, the response has only the error COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 _SHOWN = Hides(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 _NAMES = frozenset({*(state.wire_name for state in State), "PrepareEpochFence"})
-"""Kafka's names of states; no id is ever in the state PrepareEpochFence."""
+"""Kafka's names of transaction states. The state PrepareEpochFence is a valid filter, but no
+transaction is ever in this state."""
 PATTERN_BYTES_MAX = 1 << 20
-"""The most bytes of memory that a compiled pattern may use."""
+"""The maximum memory that a compiled pattern may use, in bytes."""
 IDS_AT_ONCE = 1000
-"""The most ids of a shard that one call lists, in about 1 ms."""
+"""The maximum number of transactional ids of a shard that one call lists, in about 1 ms."""
 
 
 class _BadPattern(ValueError):
@@ -81,8 +82,8 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _pieces(hosted: HostedTransactions) -> Iterator[list[str] | None]:
-    """Yields the ids of a shard in parts; yields only None if one call can list all ids of the
-    shard."""
+    """Yields the transactional ids of a shard in lists of at most IDS_AT_ONCE. Yields only None if
+    one call can list all ids of the shard."""
     known = hosted.core.view.transactions
     if len(known) <= IDS_AT_ONCE:
         yield None
@@ -93,7 +94,8 @@ def _pieces(hosted: HostedTransactions) -> Iterator[list[str] | None]:
 
 
 def _compiled(pattern: str | None) -> Any:
-    """Returns the compiled pattern; None if all ids match. Raises _BadPattern."""
+    """Returns the compiled pattern; None if the request has no pattern, so that all ids match.
+    Raises _BadPattern."""
     if not pattern:
         return None
     import re2  # imported here: slow, and not needed at start

@@ -1,14 +1,16 @@
 """Metadata (3): brokers, topics and the leaders of partitions.
 
-Versions: v0 an empty list selects all topics, and partitions have only brokers that the response
-lists; v1 null selects all topics; controller, rack, internal topics; v2 cluster id; v4
-allow_auto_topic_creation (before v4 always allowed); v5 offline replicas; v6 an error for a leader
-without the client's listener; v7 leader epochs; v8 authorized operations (KIP-430); v9 flexible;
-v10 topic ids in the response; v11 the cluster's operations move to DescribeCluster; v12 topics may
-be requested by id; v13 a top-level error.
+Versions: in v0, an empty list selects all topics, and partitions have only brokers that the
+response lists. From v1 on, null selects all topics; v1 also adds the controller, racks and the flag
+of internal topics. v2 adds the cluster id; v4 allow_auto_topic_creation (earlier versions always
+allow it); v5 offline replicas; v6 an error for a leader that has no endpoint on the client's
+listener; v7 leader epochs; v8 authorized operations (KIP-430). v9 is flexible; v10 has topic ids in
+the response; v11 omits the authorized operations of the cluster, which moved to DescribeCluster;
+v12 accepts topic ids in the request; v13 adds a top-level error.
 
-An unknown topic that may be created is created with the broker's defaults. Its entry in the
-response is complete; in a cluster it is LEADER_NOT_AVAILABLE until leaders are elected.
+A requested topic that does not exist is created with the broker's defaults if the request and the
+broker allow it. The response then has the complete entry of the new topic. In a cluster, the entry
+is LEADER_NOT_AVAILABLE until leaders are elected.
 
 A response waits for the controller's first UpdateMetadata (`shared/deferred_answer.py`).
 """
@@ -79,9 +81,10 @@ _TELLS_TOPIC = AuthorizedOperations(ResourceType.TOPIC)
 _TELLS_CLUSTER = AuthorizedOperations(ResourceType.CLUSTER, cluster(Operation.DESCRIBE))
 NO_EPOCH = -1
 _KNOWS_LISTENERS = 6
-"""The first version with LISTENER_NOT_FOUND, for a live leader without the client's listener."""
+"""The first version with LISTENER_NOT_FOUND, the error for a live leader that has no endpoint on
+the client's listener."""
 Found = Topic | dict[str, Any]
-"""A topic, or the complete entry of a topic with an error."""
+"""A topic that exists, or the finished response entry of a topic with an error."""
 
 
 def _handle(services: Services, request: Request) -> Steps | None:
@@ -126,7 +129,7 @@ def _answer_ids(
 
 
 def _answer_allowed(services: Services, request: Request, names: Sequence[str]) -> Steps:
-    """Answers a request by topic names when the authorizer is active.
+    """Answers a request by topic names on a broker with an authorizer.
 
     A topic that the client may not describe is denied whether or not it exists. A topic that the
     request would create is denied if the client may not create it.
@@ -159,7 +162,8 @@ def _answer_names(
 
 
 def _new(services: Services, request: Request, names: Iterable[str]) -> list[str]:
-    """Returns the topics that the request creates."""
+    """Returns the topics that the request may create: missing topics, if automatic creation is
+    allowed."""
     allowed = request.value["allow_auto_topic_creation"]
     if not allowed or not services.config["auto.create.topics.enable"]:
         return []
@@ -235,7 +239,7 @@ def _refused(entry: dict[str, Any], error_code: int) -> dict[str, Any]:
 
 
 def missing(error_code: int, name: str | None, topic_id: bytes = ZERO_UUID) -> dict[str, Any]:
-    """Returns the entry of a topic with an error."""
+    """Returns the response entry of a topic that has an error and no partitions."""
     internal = name is not None and Topic(name, topic_id, 0).is_internal
     return {
         "error_code": error_code,
@@ -247,7 +251,7 @@ def missing(error_code: int, name: str | None, topic_id: bytes = ZERO_UUID) -> d
 
 
 def described(topic: Topic) -> dict[str, Any]:
-    """Returns the entry of a topic, without its partitions and authorized operations."""
+    """Returns the response entry of a topic, without its partitions and authorized operations."""
     return {
         "error_code": NONE,
         "name": topic.name,
@@ -259,10 +263,12 @@ def described(topic: Topic) -> dict[str, Any]:
 def partition_entry(
     services: Services, topic: str, index: int, brokers: Collection[int], version: int
 ) -> dict[str, Any]:
-    """Returns a partition's entry in a Metadata response of ``version`` that lists ``brokers``.
+    """Returns a partition's entry in a Metadata response of ``version``. The same response lists
+    the live ``brokers``.
 
-    A client of version 0 can't parse a partition with a broker that the response does not list. In
-    later versions the replicas are complete, and the leader is one of ``brokers`` or -1.
+    A client of version 0 can't parse a partition with a broker that the response does not list, so
+    the entry omits such brokers. In later versions the entry has all replicas, and the leader is
+    one of ``brokers`` or -1.
     """
     found = services.cluster.partition(topic, index)
     if found is None:
@@ -298,8 +304,8 @@ def _answer(
     *,
     is_all: bool = False,
 ) -> Steps:
-    """Completes the request. With ``is_all`` the response and the audit log omit topics that the
-    client may not describe."""
+    """Completes the request. If ``is_all`` is True, the response omits topics that the client may
+    not describe, and the audit log has no entries for them."""
     value = request.value
     wanted = value["include_topic_authorized_operations"]
     hides = is_all and services.authorizer.judges

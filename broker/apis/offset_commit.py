@@ -1,9 +1,11 @@
-"""OffsetCommit (8): a group's offsets, acknowledged when they are stable in the log.
+"""OffsetCommit (8): commits a group's offsets. The response is sent when the offsets are stable in
+the log.
 
-Versions: v0 offsets by ZooKeeper's consumer paths (`shared/old_offsets.py`); v1 offsets in the log,
-with generation and member and a commit timestamp for each partition; v2 retention time instead; v3
-throttle time; v5 no retention time; v6 committed leader epoch; v7 group instance id; v8 flexible;
-v9 GROUP_ID_NOT_FOUND in place of ILLEGAL_GENERATION (KIP-848); v10 topic ids in place of names.
+Versions: v0 stores offsets as ZooKeeper's consumer paths did (`shared/old_offsets.py`). v1 stores
+offsets in the log; it adds generation, member, and a commit timestamp for each partition. v2 has a
+retention time instead of the timestamps; v3 adds the throttle time; v5 omits the retention time; v6
+adds the committed leader epoch; v7 the group instance id; v8 is flexible; v9 returns
+GROUP_ID_NOT_FOUND in place of ILLEGAL_GENERATION (KIP-848); v10 has topic ids in place of names.
 """
 
 from __future__ import annotations

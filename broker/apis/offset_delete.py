@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 _DELETE, _READ = group(Operation.DELETE), Each(Operation.READ, ResourceType.TOPIC)
 PARTITIONS_PER_PIECE = 400
-"""The most partitions in one part, which takes about 4 ms if all have an offset."""
+"""The maximum number of partitions in one part of a request. A part takes about 4 ms if all its
+partitions have an offset."""
 
 TopicPartitions = tuple[str, list[int]]
 

@@ -1,10 +1,13 @@
 """OffsetFetch (9): the committed offsets of a group.
 
-v0 reads ZooKeeper's consumer paths (`shared/old_offsets.py`); v1 the log's offsets; v2 null topics
-for all, and an error for the group; v3 throttle time; v5 leader epoch; v6 flexible; v7
-require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch, which a consumer group
-checks and a classic group ignores (KIP-848); v10 topic ids. With or without require_stable, a
-response waits for every earlier commit (law 2).
+Versions: v0 reads the offsets that were committed with v0 (`shared/old_offsets.py`); later versions
+read the log's offsets. In v2, null selects all topics, and the group has an error; v3 adds the
+throttle time; v5 the leader epoch; v6 is flexible; v7 adds require_stable (KIP-447); v8 has many
+groups (KIP-709). v9 adds member id and epoch, which a consumer group checks and a classic group
+ignores (KIP-848). v10 has topic ids.
+
+With or without require_stable, a response waits until every earlier commit is stable
+(ARCHITECTURE.md, law 2).
 """
 
 from __future__ import annotations
@@ -38,10 +41,11 @@ if TYPE_CHECKING:
 
 
 OFFSETS_AT_ONCE = 2_500
-"""The most offsets that one call to a shard fetches, in 1 ms; each topic counts as one more offset.
-A single topic may exceed the limit."""
+"""The maximum number of offsets that one call to a shard fetches, in 1 ms. Each topic counts as one
+more offset. A call for a single topic may exceed the limit."""
 ENCODED_AT_ONCE = 5_000
-"""The most offsets of a response that the event loop's thread encodes, in 2 ms."""
+"""The maximum number of offsets in a response that the event loop's thread encodes, in 2 ms.
+Another thread encodes larger responses."""
 
 Topics = Sequence[tuple[Any, Sequence[int]]]
 _FIRST_WITH_GROUP_ERROR, _FIRST_WITH_IDS = 2, 10
@@ -49,17 +53,18 @@ _FIRST_WITH_GROUP_ERROR, _FIRST_WITH_IDS = 2, 10
 
 @slotted(frozen=True)
 class _Asked:
-    """A group that a request names."""
+    """A group in the request, with the calls that fetch its offsets."""
 
     group_id: str
     topics: Topics | None
-    """The topics as the request encodes them; None for all topics of the group."""
+    """The requested topics as they are in the request; None for all topics of the group."""
     replies: range = range(0)
-    """The indexes of the replies that the coordinator sends for the group."""
+    """The indexes of the coordinator's replies for this group, within the replies for all groups.
+    """
     failed: Sequence[Any] = ()
-    """The response entries for topics that no call fetches."""
+    """The response entries of topics that are not fetched: denied topics and unknown topic ids."""
     error_code: int = NONE
-    """The error of a group that no call fetches."""
+    """The error code of the group, if it is known without a call to the coordinator."""
 
 
 def _handle(services: Services, request: Request) -> Steps | None:
@@ -82,8 +87,8 @@ def _handle(services: Services, request: Request) -> Steps | None:
 
 
 def _is_known(services: Services, request: Request, groups: Sequence[Any]) -> bool:
-    """True if the request has one group, and if the group and its topics are known to be
-    allowed."""
+    """Returns True if the request has one group, and the authorization cache allows the group and
+    all its topics."""
     if len(groups) != 1 or request.api_version >= _FIRST_WITH_IDS:
         return False
     group_id, _, _, topics = groups[0]
@@ -95,7 +100,8 @@ def _is_known(services: Services, request: Request, groups: Sequence[Any]) -> bo
 
 
 def _are_few(services: Services, group_id: str, topics: Topics | None) -> bool:
-    """True if one call may fetch the offsets of ``topics``; None means all topics of the group."""
+    """Returns True if one call may fetch the offsets of ``topics``. None means all topics of the
+    group."""
     if topics is not None:
         return len(topics) + sum([len(topic[1]) for topic in topics]) <= OFFSETS_AT_ONCE
     view = services.groups.view_of(group_id)
@@ -118,7 +124,7 @@ def _answer(request: Request, reply: FetchReply) -> None:
 def _in_pieces(
     services: Services, request: Request, groups: list[Any], require_stable: bool
 ) -> Steps:
-    """Fetches many groups, or many topics, by calls of limited size.
+    """Fetches many groups, or many topics, by several calls of limited size.
 
     If a request selects all topics of a group, the response has only topics that the client may
     describe.
@@ -172,7 +178,7 @@ def _in_pieces(
 def _answered(
     services: Services, request: Request, asked: _Asked, replies: Sequence[FetchReply]
 ) -> Generator[None, None, tuple[str, int, list[Any]]]:
-    """Returns the group id, error code and topics of one group in the response."""
+    """Returns the response entry of one group: group id, error code and topics."""
     yield None
     error_code = asked.error_code
     for reply in replies:
@@ -192,8 +198,8 @@ def _answered(
 
 
 def _pieces(services: Services, group_id: str, topics: Topics | None) -> Iterator[Topics | None]:
-    """Yields the topics of each call; yields only None if one call may fetch all topics of the
-    group."""
+    """Yields the topics for each call to the coordinator. Yields only None if one call may fetch
+    all topics of the group."""
     named: Iterator[tuple[Any, Sequence[int]]]
     if topics is not None:
         named = iter(topics)
@@ -217,22 +223,24 @@ def _pieces(services: Services, group_id: str, topics: Topics | None) -> Iterato
 
 
 def _kept(services: Services, group_id: str) -> Iterator[tuple[str, Sequence[int]]]:
-    """Yields the topics and partitions in which a group has offsets, if its shard is active."""
+    """Yields the topics, each with its partitions, for which a group has committed offsets. Yields
+    nothing if the group's shard is not active."""
     view = services.groups.view_of(group_id)
     for topic in () if view is None else list(view.offsets.topics(group_id)):
         yield topic, view.offsets.partitions(group_id, topic)
 
 
 def _name_of(services: Services, request: Request) -> Callable[[Any], str | None]:
-    """Returns a function that finds the name of a topic from its name or id in the request; None
-    for an unknown id."""
+    """Returns a function from a topic's key in the request, a name or an id, to the topic's name.
+    The function returns None for an unknown id."""
     return services.registry.topic_name if request.api_version >= _FIRST_WITH_IDS else str
 
 
 def _names(
     services: Services, request: Request, groups: list[Any], denied_groups: Set[str]
 ) -> Iterator[str | None]:
-    """Yields the named topics of groups that are not denied, and None where a step may end."""
+    """Yields the requested topics of groups that are not denied, for the authorization in steps.
+    Also yields None before each group."""
     name_of = _name_of(services, request)
     for group_id, _, _, topics in groups:
         yield None
@@ -244,7 +252,8 @@ def _names(
 def _named(
     services: Services, request: Request, topics: Topics, denied_topics: Set[str]
 ) -> Generator[None, None, tuple[Topics, list[Any]]]:
-    """Returns the topics to fetch, by name, and the entries of unknown ids and denied topics."""
+    """Returns the topics to fetch, by name, and the response entries of unknown topic ids and
+    denied topics."""
     name_of = _name_of(services, request)
     named: list[tuple[str, Sequence[int]]] = []
     unknown: list[Any] = []
@@ -264,7 +273,8 @@ def _named(
 def _shown(
     services: Services, request: Request, topics: Sequence[Any]
 ) -> Generator[None, None, Sequence[Any]]:
-    """Returns the topics that the client may describe; the audit log omits other topics."""
+    """Returns the topics that the client may describe. The audit log has no entries for the topics
+    that are left out."""
     shown: list[Any] = []
     for topic in topics:
         if is_allowed(services, request, DESCRIBE_TOPIC, topic[0], is_logged=False):
@@ -274,10 +284,11 @@ def _shown(
 
 
 def _with_ids(services: Services, request: Request, topics: Sequence[Any]) -> Sequence[Any]:
-    """Returns the topics in the encoder's form: with ids from v10 on.
+    """Returns the topics in the form that the encoder needs: with ids in place of names from v10
+    on.
 
-    As in Kafka, v10 omits a topic that no longer exists, and therefore has no id, even while its
-    offsets still exist.
+    A deleted topic has no id. Therefore v10 omits it, as in Kafka, even while its offsets still
+    exist.
     """
     if request.api_version < _FIRST_WITH_IDS:
         return topics

@@ -1,8 +1,9 @@
-"""OffsetForLeaderEpoch (23): the end of a leader epoch, so that clients detect truncation
+"""OffsetForLeaderEpoch (23): the end offset of a leader epoch, so that clients detect truncation
 (KIP-101).
 
-Versions: v1 the epoch that was found (KIP-279); v2 the client's current epoch, throttle time; v3
-the replica id; v4 flexible. Source: Kafka 3.9 ``LeaderEpochFileCache.endOffsetFor``.
+Versions: v1 adds the epoch to which the end offset belongs (KIP-279); v2 the client's current epoch
+and the throttle time; v3 the replica id; v4 is flexible. Source: Kafka 3.9
+``LeaderEpochFileCache.endOffsetFor``.
 """
 
 from __future__ import annotations

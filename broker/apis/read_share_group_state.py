@@ -1,7 +1,8 @@
-"""ReadShareGroupState (84): the leader of a partition loads the state of share partitions from the
+"""ReadShareGroupState (84): a partition's leader loads the state of its share partitions from the
 share coordinator (KIP-932).
 
-Versions: v0. A newer leader epoch is stored, and fences the writes of earlier leaders.
+The share coordinator stores a newer leader epoch from the request, and then fences the writes of
+earlier leaders.
 """
 
 from __future__ import annotations

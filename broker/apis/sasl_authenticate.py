@@ -1,7 +1,7 @@
 """SaslAuthenticate (36) outside of a login, which is an error.
 
-Versions: v1 session lifetime; v2 flexible. During a login or reauthentication,
-`broker/authentication/` answers.
+Versions: v1 adds the session lifetime; v2 is flexible. During a login or reauthentication,
+`broker/authentication/` handles this request instead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """SaslHandshake (17) after the login, or on a listener without SASL.
 
-After v0 the client sends tokens without headers, after v1 in SaslAuthenticate. Before the login
-`broker/authentication/` answers the request. In a SASL session that expires, the request begins a
-reauthentication (KIP-368); otherwise the request is an error.
+Before the login, `broker/authentication/` handles the request. If the SASL session expires at some
+time, the request begins a reauthentication (KIP-368); otherwise the request is an error. After v0
+the client sends SASL tokens without request headers; after v1 it sends them in SaslAuthenticate.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """ShareAcknowledge (79): a member of a share group acknowledges records that it acquired (KIP-932).
 
-Versions: v1; v2 acknowledgements of type renew (KIP-1222). The request belongs to the share session
-of ShareFetch, whose epochs it continues; epoch -1 closes the session. The response is sent when the
-acknowledgements are stored.
+Versions: v2 adds acknowledgements of type renew (KIP-1222). The request belongs to the share
+session that ShareFetch opened, and continues its epochs; epoch -1 closes the session. The response
+is sent when the acknowledgements are stored.
 """
 
 from __future__ import annotations
@@ -60,7 +60,6 @@ async def _run(services: Services, request: Request) -> None:
 async def _acknowledge(
     services: Services, request: Request, slices: Slices, group_id: str, member_id: str
 ) -> None:
-    """Acknowledges the records of the request. Raises ShareSessionError."""
     from broker.apis.shared.share_acknowledgements import ShareAcknowledgements, close_session
 
     value, connection = request.value, request.connection

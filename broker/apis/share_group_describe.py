@@ -1,7 +1,7 @@
 """ShareGroupDescribe (77): members, epochs and assignments of share groups (KIP-932).
 
-Versions: v1. v0 was an early access version of Kafka 4.0, which Kafka 4.1 has removed. A group of
-another type, or an unknown group, gets GROUP_ID_NOT_FOUND.
+Only v1 is served: v0 was an early access version of Kafka 4.0, which Kafka 4.1 has removed. An
+unknown group, or a group of another type, gets GROUP_ID_NOT_FOUND.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ShareGroupHeartbeat (76): a member of a share group joins, stays or leaves (KIP-932).
 
-Versions: v1. v0 was an early access version of Kafka 4.0, which Kafka 4.1 has removed.
+Only v1 is served: v0 was an early access version of Kafka 4.0, which Kafka 4.1 has removed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _READ = group(Operation.READ)
 _DESCRIBE_TOPIC = of_each(ResourceType.TOPIC, Operation.DESCRIBE)
 _MEMBER_ID_CHARACTERS_MAX = 36
-"""Maximum length of a member id, the length of a UUID as text. Source: Kafka 4.3.1
-``KafkaApis.isMemberIdValid``."""
+"""The maximum length of a member id in characters: the length of a UUID as text. Source: Kafka
+4.3.1 ``KafkaApis.isMemberIdValid``."""
 
 
 def _handle(services: Services, request: Request) -> Steps:

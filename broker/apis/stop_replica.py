@@ -1,7 +1,8 @@
 """StopReplica (5): the controller stops replicas of this broker, and may delete them.
 
-Versions: v1 the broker's epoch, partitions by topic; v2 flexible; v3 a leader epoch and whether to
-delete for each partition; v4 a flag of KRaft controllers, which Muster does not support.
+Versions: v1 adds the broker's epoch, and groups partitions by topic; v2 is flexible; v3 adds a
+leader epoch and a deletion flag for each partition; v4 adds a flag of KRaft controllers, which
+Muster does not support.
 """
 
 from __future__ import annotations

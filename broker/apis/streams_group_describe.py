@@ -1,7 +1,7 @@
 """StreamsGroupDescribe (89): topology, members, epochs and tasks of streams groups (KIP-1071).
 
-Versions: v0; v1 the description of the topology by its application, which Muster does not keep. A
-group of another type, or an unknown group, gets GROUP_ID_NOT_FOUND.
+Versions: v1 adds the application's description of the topology, which Muster does not store. An
+unknown group, or a group of another type, gets GROUP_ID_NOT_FOUND.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """StreamsGroupHeartbeat (88): a member of a streams group joins, stays or leaves (KIP-1071).
 
-Versions: v0; v1 whether the broker asks for a description of the topology, which Muster never does.
-Missing internal topics are created after the response, if the client may create them.
+Versions: v1 adds a flag with which the broker requests a description of the topology; Muster never
+requests it. Missing internal topics are created after the response, if the client may create them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _tasks(fields: Sequence[dict[str, Any]] | None) -> Tasks | None:
-    """Returns the tasks of one list, in which a subtopology may have no partition."""
+    """Returns the tasks in one field of the request. The field may list a subtopology without
+    partitions."""
     if fields is None:
         return None
     found: dict[str, tuple[int, ...]] = {}
@@ -122,7 +123,7 @@ def _answer(services: Services, request: Request, reply: StreamsHeartbeatReply) 
 
 
 def task_fields(tasks: Tasks) -> list[dict[str, Any]]:
-    """Returns tasks as fields of a response, in ascending order."""
+    """Returns the response fields of tasks, in ascending order."""
     return [{"subtopology_id": name, "partitions": list(tasks[name])} for name in sorted(tasks)]
 
 
@@ -141,8 +142,8 @@ def _endpoint(each: EndpointTopics) -> dict[str, Any]:
 def _create(
     services: Services, request: Request, reply: StreamsHeartbeatReply
 ) -> tuple[tuple[int, str], ...]:
-    """Begins to create missing internal topics; returns the statuses, with the reason if the topics
-    can't be created."""
+    """Starts the creation of missing internal topics. Returns the statuses for the response, with
+    the reason if topics can't be created."""
     missing, creator = reply.missing_topics, services.internal_topics
     refused = _refused(services, request, missing)
     if refused:
@@ -158,7 +159,7 @@ def _create(
 
 
 def _refused(services: Services, request: Request, missing: Sequence[InternalTopic]) -> list[str]:
-    """Returns the topics that the client may not create."""
+    """Returns the missing internal topics that the client may not create."""
     if is_allowed(services, request, _CREATE_ANY):
         return []
     names = [topic.name for topic in missing]

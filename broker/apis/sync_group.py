@@ -1,7 +1,8 @@
-"""SyncGroup (14): the leader sends the assignment, and every member waits for its own part.
+"""SyncGroup (14): the group leader sends the assignment, and every member waits for its part of the
+assignment.
 
-Versions: v0; v1 throttle time; v3 group instance id; v4 flexible; v5 protocol type and name in
-request and response, required of members (KIP-559).
+Versions: v1 adds the throttle time; v3 the group instance id; v4 is flexible; v5 adds the protocol
+type and name to request and response, which members must send (KIP-559).
 """
 
 from __future__ import annotations

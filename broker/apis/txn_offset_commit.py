@@ -1,13 +1,13 @@
-"""TxnOffsetCommit (28): offsets of a group that take effect when the producer's transaction
+"""TxnOffsetCommit (28): commits offsets of a group that take effect when the producer's transaction
 commits.
 
-Versions: v1 the same on the wire; v2 committed leader epoch; v3 generation, member and instance
-(KIP-447), flexible; v4 TRANSACTION_ABORTABLE; v5 the offsets' partition need not have been added to
-the transaction before (KIP-890); v6 topic ids in place of names, and the errors GROUP_ID_NOT_FOUND
-and STALE_MEMBER_EPOCH in place of ILLEGAL_GENERATION (KIP-1319).
+Versions: v1 has the same format as v0; v2 adds the committed leader epoch; v3 is flexible, and adds
+generation, member and group instance id (KIP-447); v4 adds TRANSACTION_ABORTABLE. From v5 on, the
+broker itself adds the partition of ``__consumer_offsets`` to the transaction (KIP-890). v6 has
+topic ids in place of names, and the errors GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH in place of
+ILLEGAL_GENERATION (KIP-1319).
 
-As in Kafka the topics are checked first, then the coordinator of the group, then the transaction,
-and then the group itself.
+As in Kafka, the checks have this order: topics, coordinator of the group, transaction, group.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def _handle_allowed(
 def _look_up(
     services: Services, request: Request, decoded: Any, denied: Sequence[Any] = ()
 ) -> None:
-    """Submits the commit as soon as the group's partition is in the transaction."""
+    """Submits the commit to the group's shard. If the group's partition must first be added to the
+    transaction, the commit waits until the transaction has the partition."""
     version = request.api_version
     (
         transactional_id, group_id, producer_id, epoch, generation_id, member_id, instance_id,
@@ -130,7 +131,8 @@ def _look_up(
 
 
 class _Ticket:
-    """The ticket of a request; translates coordinator errors for the request's version."""
+    """The ticket of a request; translates the coordinator's error code for the request's
+    version."""
 
     __slots__ = ("request",)
 
@@ -144,10 +146,11 @@ class _Ticket:
 
 
 def _as_known(error: int, version: int) -> int:
-    """Returns the error of the whole request as this version of the request knows it (KAFKA-7296,
-    KIP-890).
+    """Returns, for all partitions, an error code that this version of the request knows
+    (KAFKA-7296, KIP-890).
 
-    A client retries after COORDINATOR_LOAD_IN_PROGRESS, and fails after NETWORK_EXCEPTION.
+    NETWORK_EXCEPTION, after which a client fails, becomes COORDINATOR_LOAD_IN_PROGRESS, after which
+    a client retries.
     """
     if error == NETWORK_EXCEPTION:
         error = COORDINATOR_LOAD_IN_PROGRESS
@@ -161,10 +164,11 @@ def _as_known(error: int, version: int) -> int:
 def _must_be_added(
     services: Services, enlisted: Enlisted, hosted: HostedGroups, elsewhere: bool
 ) -> bool:
-    """True if the group's partition must first be added to the transaction, or verified in it.
+    """Returns True if a broker must first add the group's partition to the transaction, or verify
+    that the transaction has it.
 
-    The partition is verified if another broker coordinates the transaction. Returns False if the
-    shard can't be written.
+    If another broker coordinates the transaction, this broker must ask that broker in any case.
+    Returns False if the shard can't be written.
     """
     if services.groups.view_of(enlisted.group_id) is None or enlisted.is_open(hosted.partition):
         return False
@@ -191,9 +195,10 @@ async def _ask_and_commit(
 def _commit(
     services: Services, enlisted: Enlisted, call: TxnOffsetCommit, answered: Answered = NOT_ASKED
 ) -> None:
-    """Passes the offsets to the group's shard, in the turn in which the transaction was checked.
+    """Checks the transaction, and passes the offsets to the group's shard in the same turn.
 
-    A shard that is not active replies itself, before the check.
+    If the shard is not active, the check is omitted, because the shard itself replies with an
+    error.
     """
     hosted = services.groups.hosted_for(call.group_id)
     if hosted is not None and services.groups.view_of(call.group_id) is not None:

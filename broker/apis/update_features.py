@@ -1,7 +1,8 @@
-"""UpdateFeatures (57) of a standalone broker, whose settings determine feature levels (KIP-584).
+"""UpdateFeatures (57) of a standalone broker, whose settings determine the feature levels
+(KIP-584).
 
-Versions: v1 types of updates and validation only; v2 without results of single features. A request
-for the current levels succeeds.
+Versions: v1 adds types of updates and validate_only; v2 omits the results of single features. A
+request for the current levels succeeds; any other level is refused.
 """
 
 from __future__ import annotations
@@ -50,11 +51,12 @@ _SETTINGS = {
     STREAMS_VERSION: "group.coordinator.rebalance.protocols",
     TRANSACTION_VERSION: TRANSACTION_VERSION,
 }
-"""The setting that determines the level of a feature."""
+"""The broker setting that determines the level of each feature."""
 
 
 def updates_of(request: Request) -> list[FeatureUpdate]:
-    """Returns the updates of a request, the last of several for one feature.
+    """Returns the updates of a request. If it has several updates of a feature, the last one
+    counts.
 
     The flag of v0 that allows a downgrade counts as a safe downgrade.
     """
@@ -73,7 +75,8 @@ def updates_of(request: Request) -> list[FeatureUpdate]:
 
 
 def respond(request: Request, error: RefusedUpdate | None = None) -> None:
-    """Ends the request with the error, or with a result for each feature."""
+    """Ends the request with a top-level error or, without an error, with a result for each
+    feature."""
     code, text = (NONE, None) if error is None else (error.error_code, str(error))
     results = [
         {"feature": update["feature"], "error_code": NONE, "error_message": "NONE"}
@@ -84,7 +87,8 @@ def respond(request: Request, error: RefusedUpdate | None = None) -> None:
 
 
 def is_refused(services: Services, request: Request) -> bool:
-    """Returns True, and answers the request, if the client may not alter the cluster."""
+    """Returns True if the client may not alter the cluster; then the request is also ended with an
+    error."""
     if is_allowed(services, request, ALTER):
         return False
     code = CLUSTER_AUTHORIZATION_FAILED

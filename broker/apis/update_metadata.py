@@ -1,8 +1,8 @@
 """UpdateMetadata (6): the controller sends the live brokers and the partitions' leaders.
 
-Versions: v1 listeners; v2 racks; v3 names of listeners; v4 offline replicas; v5 the broker's epoch,
-and partitions by topic; v6 flexible; v7 topic ids; v8 a flag of KRaft controllers, which Muster
-does not support.
+Versions: v1 adds the brokers' listeners; v2 racks; v3 the names of listeners; v4 offline replicas;
+v5 the broker's epoch, and groups partitions by topic; v6 is flexible; v7 adds topic ids; v8 a flag
+of KRaft controllers, which Muster does not support.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""WriteShareGroupState (85): the leader of a partition stores changed delivery states at the share
+"""WriteShareGroupState (85): a partition's leader stores changed delivery states at the share
 coordinator (KIP-932).
 
-Versions: v0; v1 the number of final records after the start offset (KIP-1226).
+Versions: v1 adds the number of records after the start offset whose delivery is complete
+(KIP-1226).
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""WriteTxnMarkers (27): the ends of transactions, from other brokers and from operators.
+"""WriteTxnMarkers (27): writes transaction markers, for coordinators on other brokers and for
+operators.
 
-Versions: v0; v1 flexible; v2 transaction_version (KIP-1228), which is 1 in earlier versions. The
-group coordinator writes the marker of a partition of ``__consumer_offsets``. The response is sent
-when every marker is stable; the offsets that a marker commits are visible then. A partition refuses
-a marker with a lower producer epoch (INVALID_PRODUCER_EPOCH) or from an older coordinator
+Versions: v1 is flexible; v2 adds transaction_version (KIP-1228), which is 1 in earlier versions.
+The group coordinator writes the marker of a partition of ``__consumer_offsets``. The response is
+sent when every marker is stable; the offsets that a marker commits are visible then. A partition
+refuses a marker with a lower producer epoch (INVALID_PRODUCER_EPOCH) or from an older coordinator
 (TRANSACTION_COORDINATOR_FENCED).
 
-If an operator ends a transaction without its coordinator, the broker reports this; it does not
-report transactions that brokers of the cluster end.
+If an operator ends a transaction without its coordinator, the broker reports the end in the log,
+the metrics and the journal.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ _ALTER_OR_BROKER = AnyOf(
     (cluster(Operation.ALTER, is_logged=False), cluster(Operation.CLUSTER_ACTION))
 )
 _BROKER = re.compile(r"(?P<muster>\d{1,10})|broker-(?P<kafka>\d{1,10})-txn-marker-sender")
-"""The client ids that brokers have when they send the request."""
+"""The client ids of WriteTxnMarkers requests from brokers of Muster and of Kafka."""
 _STEP = 500
-"""The number of transactional ids that one step searches."""
+"""The number of transactional ids that are searched in one step."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -117,8 +118,7 @@ def _denial(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_broker(services: Services, request: Request) -> bool:
-    """True if another broker of the cluster sent the request: its client id contains its broker
-    id."""
+    """Returns True if the client id of the request contains the id of a broker of the cluster."""
     named = _BROKER.fullmatch(request.client_id or "")
     if services.enlisting is None or named is None:
         return False
@@ -127,8 +127,8 @@ def _is_broker(services: Services, request: Request) -> bool:
 
 
 def _open_since(place: Partition, marker: Marker) -> int | None:
-    """Returns the time (Unix ms) of the producer's last write to its open transaction; None without
-    an open transaction."""
+    """Returns the time (Unix ms) of the producer's last write, if the producer has an open
+    transaction; otherwise None."""
     producers = place.log.producers
     if marker.producer_id not in producers.open_transactions:
         return None
@@ -149,7 +149,8 @@ def _marker(wanted: dict[str, Any]) -> Marker:
 def _report_ended(
     services: Services, request: Request, wanted: dict[str, Any], ended: Partitions, since_ms: int
 ) -> Steps:
-    """Reports an ended transaction: a log line, a metric, and an entry in the journal of its id."""
+    """Reports a transaction that an operator ended: a log line, a metric, and an entry in the
+    journal of the transactional id."""
     producer_id, epoch = wanted["producer_id"], wanted["producer_epoch"]
     committed = wanted["transaction_result"]
     transactional_id = yield from _id_of(services, producer_id)
@@ -160,8 +161,8 @@ def _report_ended(
 
 
 def _id_of(services: Services, producer_id: int) -> Generator[None, None, str]:
-    """Returns the transactional id that has the producer id; "" if no transactional id has it.
-    Searches in steps."""
+    """Returns the transactional id that has the producer id; "" if none has it. The search is done
+    in steps."""
     for hosted in list(services.transactions.hosted_shards):
         ids = list(hosted.core.view.transactions.values())
         for start in range(0, len(ids), _STEP):

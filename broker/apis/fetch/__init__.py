@@ -1,1 +1,1 @@
-"""Fetch: the handler, its sessions, its reads and its response."""
+"""The Fetch API: the handler, fetch sessions, reads of the logs, and the response."""

@@ -1,4 +1,5 @@
-"""The response to a Fetch: all partitions, or in an incremental session the changed partitions."""
+"""The response to a Fetch: all partitions or, in an incremental fetch session, the changed
+partitions."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ class Answer:
         self._worst = NONE
 
     def steps(self) -> Iterator[None]:
-        """Collects the response, one partition in each step."""
+        """Adds the fetched partitions to the response, one partition in each step."""
         session = self._session
         for wanted, entry in zip(self._wanted, self._found, strict=True):
             if entry is NO_NEWS:
@@ -61,14 +62,14 @@ class Answer:
             yield
 
     def frame(self) -> list[Chunk]:
-        """Encodes the response; may be called in any thread."""
+        """Returns the encoded response; may be called in any thread."""
         session_id = NO_SESSION if self._session is None else self._session.session_id
         request = self._request
         encode = ENCODE_RESPONSE[request.api_version]
         return encode(request.correlation_id, 0, NONE, session_id, self._topics.items())
 
     def send(self, services: Services, frame: list[Chunk] | None = None) -> None:
-        """Completes the request with ``frame``; encodes the response first if ``frame`` is None."""
+        """Sends ``frame`` as the response. If ``frame`` is None, encodes the response first."""
         if self._replica_id >= 0:
             self._count_replicated(services)
         else:
@@ -93,8 +94,10 @@ class Answer:
 
 
 def _is_news(wanted: Wanted, entry: Fetched) -> bool:
-    """True if an incremental response must include this partition; stores the values that the
-    response sends."""
+    """Returns True if an incremental response must include this partition.
+
+    Also stores in ``wanted`` the high watermark and log start offset that the client then knows.
+    """
     news = (
         entry.size_bytes > 0
         or entry.error_code != NONE

@@ -1,15 +1,18 @@
 """Fetch (1): returns records of partitions, at once or when there are enough bytes.
 
-Versions: v0 and v1 get message sets of magic 0, v2 and v3 of magic 1; v1 throttle time; v3 a bound
-on the whole response; v4 isolation level, and batches of magic 2; v5 log start offsets; v7 sessions
-(KIP-227); v9 fencing by leader epoch; v10 is sent by clients that know zstd, and its response is
-that of v9; v11 rack; v12 flexible, last fetched epoch; v13 topic ids; v15 the replica's state in
-place of its id; v16 other leaders (never in Muster's response); v17 and v18 are for replicas.
-Another replica reads to the log end, and each Fetch reports how far it has read.
+Versions: v0 and v1 get message sets of magic 0, v2 and v3 of magic 1. v1 adds the throttle time; v3
+a bound on the whole response; v4 the isolation level, and batches of magic 2; v5 log start offsets;
+v7 sessions (KIP-227); v9 fencing by leader epoch. v10 is sent by clients that know zstd; its
+response is that of v9. v11 adds the rack; v12 is flexible and adds the last fetched epoch; v13 has
+topic ids; v15 has the replica's state in place of its id. v16 adds the endpoints of other leaders,
+which Muster never sends. v17 and v18 are for replicas.
 
-The role is authorized first: a Fetch that falsely claims to come from a broker does not affect a
-session. The final list of topics, including those of the session, is authorized before each read of
-the logs. The session is opened with the response, so that a denied request opens no session.
+A follower reads up to the log end offset. Each of its Fetch requests reports how far it has read.
+
+The handler first authorizes the sender's role as a follower: a Fetch that falsely claims to come
+from a broker does not affect a session. Before each read of the logs, the handler authorizes all
+topics, including those of the session. A session opens only with the response, so that a denied
+request opens none.
 
 The first batch of a response is complete whatever its size, so that every reader makes progress. A
 response without enough bytes waits for appends until max_wait_ms. It does not wait if its records
@@ -51,10 +54,11 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 ENCODED_AT_ONCE = 200
-"""The most partitions of a response that the event loop's thread encodes, in 1 ms."""
+"""The maximum number of partitions in a response that the event loop's thread encodes, in 1 ms.
+Another thread encodes larger responses."""
 _FIRST_WITH_SESSIONS, _FIRST_WITH_IDS = 7, 13
 _LOOKS_PER_CLOCK = 32
-"""The partitions that are read between two reads of the clock, which takes about 1 ms."""
+"""The number of partitions that are read between two checks of the time, in about 1 ms."""
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -71,7 +75,7 @@ class Fetching:
     """One Fetch request, from its first read of the logs to its response."""
 
     def __init__(self, services: Services, request: Request) -> None:
-        """Raises FetchSessionError."""
+        """Raises FetchSessionError if the request does not match its fetch session."""
         version = request.api_version
         (
             replica_id,
@@ -104,17 +108,15 @@ class Fetching:
         self.max_bytes = request.fetched_at_most(max_bytes)
         self.min_bytes = min(min_bytes, self.max_bytes)
         self._opens: type[Session] | None = None
-        """The class of the session that the response opens; None if the response opens no session.
-        """
+        """The class of the session that the response opens; None if it opens no session."""
         self.wanted = self._wanted(session_id, session_epoch, topics, forgotten)
         self.waiter: Waiter | None = None
         self.due = False
-        """True when the wait for more bytes has ended: the response then has the bytes that are
-        available."""
+        """True when the wait for more bytes has ended, so that a response must be sent."""
         self.looking = False
         """True while a read of the logs continues in slices."""
         self.again = False
-        """True if appends arrived during a read in slices."""
+        """True if appends arrived while a read of the logs continued in slices."""
 
     def _wanted(
         self,
@@ -123,7 +125,7 @@ class Fetching:
         topics: Iterable[Topic],
         forgotten: Iterable[Forgotten],
     ) -> Sequence[Wanted]:
-        """Returns the partitions to read, of the request or session. Raises FetchSessionError."""
+        """Returns the partitions to read. Raises FetchSessionError."""
         wanted = [
             Wanted(topic, partition, offset, max_bytes, leader_epoch, last_epoch)
             for topic, partitions in topics
@@ -172,7 +174,7 @@ class Fetching:
     # -- reading
 
     def begin(self) -> None:
-        """Authorizes the partitions and reads the logs; responds, or waits for more bytes."""
+        """Authorizes and reads the partitions. Then responds, or waits for more bytes."""
         session = self.reader.replica
         if session is not None:
             self.wanted = session.due()
@@ -210,8 +212,7 @@ class Fetching:
         answer.send(self.services)
 
     def _judge(self) -> Steps | None:
-        """Denies topics that the client may not read; returns the remaining steps if the
-        authorization is not complete."""
+        """Denies topics that may not be read. Returns the remaining steps; None if none remain."""
         services, request = self.services, self.request
         topics = [wanted.topic for wanted in self.wanted]
         if self.reader.replica_id >= 0:
@@ -230,7 +231,6 @@ class Fetching:
         self._deny({topic for topic in topics if self._name_of(topic) in refused})
 
     def _name_of(self, topic: TopicKey) -> str | None:
-        """Returns the topic's name; None for an unknown id."""
         return self.services.registry.topic_name(topic) if isinstance(topic, bytes) else topic
 
     def _deny(self, topics: Set[TopicKey]) -> None:
@@ -240,13 +240,13 @@ class Fetching:
             self.is_denied = all(wanted.topic in topics for wanted in self.wanted)
 
     def _judged_at_once(self, judging: Steps) -> bool:
-        """Authorizes topics within this turn's time; returns False if the time does not suffice."""
+        """Runs steps of an authorization within this turn's time. Returns True if all were run."""
         slicer = self.services.slicer
         until_ns, ticks_ns = slicer.direct_until_ns(), slicer.time.ticks_ns
         return ticks_ns() < until_ns and all(ticks_ns() < until_ns for _ in judging)
 
     def _look_at_once(self, look: Look) -> None:
-        """Reads the logs within this turn's time. Raises Elsewhere."""
+        """Reads the logs of as many partitions as this turn's time allows. Raises Elsewhere."""
         slicer = self.services.slicer
         until_ns, ticks_ns = slicer.direct_until_ns(), slicer.time.ticks_ns
         while look.left and ticks_ns() < until_ns:
@@ -256,8 +256,7 @@ class Fetching:
     def _look_later(
         self, judging: Steps | None, look: Look | None, elsewhere: Elsewhere | None
     ) -> None:
-        """Continues the request in slices: the authorization ``judging``, or the read ``look`` that
-        has begun."""
+        """Continues in slices: runs ``judging``, or the remaining part of ``look``."""
         if self.waiter is None and self.max_wait_ms > 0:
             self._wait()  # records appended during the read must be noticed
         self.looking = True
@@ -267,7 +266,8 @@ class Fetching:
     async def _go_on(
         self, judging: Steps | None, look: Look | None, elsewhere: Elsewhere | None
     ) -> None:
-        """Authorizes, reads and responds in slices; a thread reads records from the disk."""
+        """Authorizes, reads and responds in slices. A thread reads records that are not in the page
+        cache."""
         slices = self.services.slicer.work("Fetch")
         try:
             await slices.pause()
@@ -307,7 +307,7 @@ class Fetching:
                 await slices.pause()
 
     async def _done(self, elsewhere: Elsewhere) -> Done:
-        """Runs a job in a disk-read thread or the worker; returns its result or exception."""
+        """Runs ``elsewhere.job`` in another thread. Returns its result or exception."""
         try:
             if elsewhere.reads:
                 result = await self.services.disk_reads.read(elsewhere.job)
@@ -327,7 +327,8 @@ class Fetching:
         answer.send(self.services, frame)
 
     def _missing(self, look: Look) -> int:
-        """Returns the number of bytes that the response lacks; 0 or less if the response is due."""
+        """Returns how many bytes the response lacks up to min_bytes; 0 or less if the response must
+        be sent now."""
         found = look.found
         if self.due or self.max_wait_ms <= 0 or not (found or self.reader.replica):
             return 0
@@ -379,7 +380,7 @@ class Fetching:
             self.services.long_polls.forget(self.waiter)
 
     def _answer(self, found: list[Fetched]) -> Answer:
-        """Ends the wait, opens the session that the request asks for, and returns the response."""
+        """Ends the wait, opens the session if one was requested, and returns the response."""
         if self.waiter is not None or self.reader.replica is not None:
             self._forget()
         replica_id = self.reader.replica_id

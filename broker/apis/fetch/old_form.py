@@ -1,4 +1,5 @@
-"""Records for clients that do not know batches (Fetch v0-v3): message sets of magic 0 or 1."""
+"""Converts records for clients that do not know batches (Fetch v0 to v3) into message sets of magic
+0 or 1."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Converted(NamedTuple):
-    """Message sets for an old client, or an error; ``records`` is the number of converted
+    """Message sets for an old client, or an error code; ``records`` is the number of converted
     records."""
 
     error_code: int
@@ -37,10 +38,10 @@ def old_form(
 ) -> Converted:
     """Returns the records of ``info`` before the first zstd batch, in format ``magic`` or older.
 
-    Batches without a record for an old client (markers, emptied batches) are skipped: after an
-    empty response an old client would fetch from the same offset forever. The client may read
-    records before ``end``. The function waits for the disk and runs in any thread; raises
-    CorruptLog and OSError.
+    Records at or after ``end`` are omitted. Batches without a record for an old client (markers,
+    emptied batches) are skipped: after an empty response an old client would fetch from the same
+    offset forever. The function waits for the disk, so it runs outside the event loop's thread.
+    Raises CorruptLog and OSError.
     """
     data = info.data
     if not needs_conversion(data, magic):

@@ -1,4 +1,5 @@
-"""Reads the logs once for a Fetch: in order, within its bounds, converted for old clients."""
+"""Reads the logs once for a Fetch: in the order of partitions, up to the request's byte limits, and
+converted for old clients."""
 
 from __future__ import annotations
 
@@ -39,20 +40,19 @@ _FIRST_WITH_MAGIC_1 = 2
 _FIRST_WITH_MAGIC_2 = 4
 _FIRST_WITH_STORAGE_ERROR = 6
 CONVERTED_BYTES_MAX = 1 << 20
-"""The most bytes that are read for one response in an old format: the worker converts a record in
-10 us. A request for more bytes starts at a random partition, so that each partition is read.
-"""
+"""The maximum number of bytes that one response in an old format is converted from. The worker
+converts a record in 10 us. If a request allows more bytes, the read starts at a random partition,
+so that each partition is read at times."""
 READ_AT_ONCE = 64 * 1024
-"""The most bytes of a response that are copied from files into memory, so that partitions with few
-records need no file descriptor until the response is sent.
-"""
+"""The maximum number of bytes of a response that are copied from files into memory. Partitions with
+few records then need no file descriptor until the response is sent."""
 FILES_MAX = 32
-"""The most files that a response keeps open until the response is sent; further partitions return
-records in the next response."""
+"""The maximum number of file slices that a response keeps open until it is sent. Further partitions
+return their records in the next response."""
 
 
 NO_NEWS = Fetched(-1)
-"""The result for an unchanged partition of a session, which the response omits."""
+"""The result for an unchanged partition of a session. The response omits this partition."""
 
 
 class Elsewhere(Exception):
@@ -66,7 +66,7 @@ class Elsewhere(Exception):
         self.partition = partition
         self.job = job
         self.reads = reads
-        """True if the job waits for the disk, False if it computes."""
+        """True if the job waits for the disk; False if it only computes."""
 
 
 class Done(NamedTuple):
@@ -74,11 +74,12 @@ class Done(NamedTuple):
 
     partition: Partition
     result: Any
-    """The job's result, or its exception."""
+    """The result that the job returned, or the exception that it raised."""
 
 
 class Look:
-    """One read of the logs, partition by partition: call ``step`` until ``left`` is 0."""
+    """One read of the logs for a Fetch. Each call of ``step`` reads one partition; the read is
+    complete when ``left`` is 0."""
 
     def __init__(self, reader: Reader, wanted: Sequence[Wanted], max_bytes: int) -> None:
         self._reader = reader
@@ -90,20 +91,23 @@ class Look:
             max_bytes = CONVERTED_BYTES_MAX
         self._max_bytes = max_bytes
         self.found: list[Fetched] = []
-        """The results of the partitions read so far; complete and in the order of the wanted
-        partitions when ``left`` is 0."""
+        """The results of the partitions read so far. When ``left`` is 0, the results are complete
+        and in the order of ``wanted``."""
         self.size_bytes = 0
         """The number of bytes of the records found so far."""
         self.left = len(wanted)
         """The number of partitions that are not read yet."""
         self._read_bytes = 0
-        """The number of bytes of records that are already in memory."""
+        """The number of bytes of records that have been copied into memory."""
         self._files = 0
-        """The number of slices of files that are not in memory."""
+        """The number of file slices in the results, which stay open until the response is sent."""
 
     def step(self, done: Done | None = None) -> None:
-        """Reads the next partition. If the step raised Elsewhere, the next call reads the same
-        partition again."""
+        """Reads the next partition.
+
+        If the call raises Elsewhere, the next call reads the same partition again, with the result
+        of the job in ``done``.
+        """
         index = self._turn + len(self.found)
         if index >= len(self._wanted):
             index -= len(self._wanted)
@@ -129,7 +133,8 @@ class Look:
 
 
 class Reader:
-    """Reads the logs for one Fetch request of ``version``, once or several times."""
+    """Reads the logs for one Fetch request. A request that waits for more bytes reads several
+    times."""
 
     def __init__(
         self, services: Services, version: int, read_committed: bool, replica_id: int
@@ -141,27 +146,26 @@ class Reader:
         """The id of the broker that fetches as a follower of partitions led by this broker;
         negative for a consumer."""
         self.is_client = False
-        """True if the request claims to come from a broker, but not on the inter-broker
-        listener.
-        """
+        """True if the request has a replica id but did not arrive on the inter-broker listener."""
         self.only_news = False
         """True in an incremental session: the response contains only partitions that have changed.
         """
         self.replica: ReplicaSession | None = None
-        """The fetch session of the follower that sent the request: unchanged partitions of the
-        session are skipped. None for a consumer."""
+        """The fetch session of the follower that sent the request; None for a consumer. Unchanged
+        partitions of the session are skipped."""
         self.takes_position = True
-        """True at the first read, which records the request's offset as the replica's position.
+        """True at the first read, which records the request's offset as the follower's position.
 
-        The replica may fail while the request waits, so later reads record no position.
+        Later reads of the same request record no position, because the follower may fail while the
+        request waits.
         """
 
     def partition(self, wanted: Wanted, room: int, first: bool, done: Done | None) -> Fetched:
-        """Returns at most ``room`` bytes of one partition, but at least one whole batch if
-        ``first``.
+        """Returns at most ``room`` bytes of one partition; at least one whole batch if ``first`` is
+        True.
 
-        Raises Elsewhere if the read needs a thread; the next call for the same partition gets the
-        result of the job as ``done``.
+        Raises Elsewhere if the read needs a thread. The next call for the same partition gets the
+        result of the thread's job as ``done``.
         """
         if isinstance(wanted.topic, bytes):
             name = self.services.registry.topic_name(wanted.topic)
@@ -201,15 +205,19 @@ class Reader:
             return Fetched(wanted.partition, self._known(KAFKA_STORAGE_ERROR))
 
     def _known(self, error_code: int) -> int:
-        """Returns ``error_code``, but NOT_LEADER_OR_FOLLOWER to a client that is too old to know
-        KAFKA_STORAGE_ERROR and would not look for another leader."""
+        """Returns ``error_code``, but replaces KAFKA_STORAGE_ERROR by NOT_LEADER_OR_FOLLOWER in
+        versions before 6.
+
+        Clients of these versions do not know KAFKA_STORAGE_ERROR, and would not search for another
+        leader.
+        """
         if error_code == KAFKA_STORAGE_ERROR and self.version < _FIRST_WITH_STORAGE_ERROR:
             return NOT_LEADER_OR_FOLLOWER
         return error_code
 
     def _for_follower(self, partition: Replica | None, wanted: Wanted) -> Fetched | None:
-        """Returns the result for a replica that is refused or has all records; None if the log must
-        be read.
+        """Returns the result for a follower that is refused, or that has all records. Returns None
+        if the log must be read.
 
         ``partition`` is None on a standalone broker, which has no followers.
         """
@@ -242,7 +250,7 @@ class Reader:
         return None
 
     def _holds_back(self, partition: Replica) -> bool:
-        """True if the replica is not in the ISR and replication exceeds its quota."""
+        """Returns True if the follower is not in the ISR and replication exceeds its quota."""
         led = partition.led
         if led is None or self.replica_id in led.state.isr:
             return False
@@ -354,14 +362,13 @@ class Reader:
 
 
 class DenyingReader(Reader):
-    """A reader that does not read denied topics."""
+    """A reader that returns TOPIC_AUTHORIZATION_FAILED for denied topics."""
 
     def __init__(self, reader: Reader, denied: Set[TopicKey]) -> None:
         self.__dict__.update(reader.__dict__)
         self._denied = denied
 
     def partition(self, wanted: Wanted, room: int, first: bool, done: Done | None) -> Fetched:
-        """Refuses a denied topic; reads other topics as `Reader.partition` does."""
         if wanted.topic in self._denied:
             return refused(wanted.partition, TOPIC_AUTHORIZATION_FAILED)
         return super().partition(wanted, room, first, done)
@@ -375,7 +382,8 @@ def _more_follows(log: PartitionLog, offset: int, end: int) -> bool:
 
 
 def _in_memory(records: Sequence[Chunk]) -> list[Chunk] | None:
-    """Returns ``records`` as bytes in memory; None if some must be read from disk."""
+    """Returns the contents of ``records`` as bytes in memory. Returns None if a part is not in the
+    page cache."""
     read: list[Chunk] = []
     for chunk in records:
         if isinstance(chunk, Slice):

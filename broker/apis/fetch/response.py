@@ -1,6 +1,6 @@
-"""The response of a Fetch for one partition; `protocol/generated/fetch.py` encodes it.
+"""The result for one partition in the response of a Fetch.
 
-Records stay in their files until they are sent.
+`protocol/generated/fetch.py` encodes the result. Records stay in their files until they are sent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from protocol.slotted import slotted
 
 @slotted
 class Fetched:
-    """The response for one partition; ``records`` is bytes, or slices of files."""
+    """The result for one partition; ``records`` is bytes or slices of files."""
 
     partition: int
     error_code: int = 0
@@ -25,8 +25,8 @@ class Fetched:
     records: Sequence[Chunk] = ()
     size_bytes: int = 0
     diverging: tuple[int, int] | None = None
-    """An epoch and the epoch's end offset in this log, if the reader's log has diverged (KIP-595).
-    """
+    """If the reader's log has diverged (KIP-595): the latest epoch that this log has up to the
+    reader's epoch, and the end offset of that epoch in this log."""
     more_follows: bool = False
     """True if the records are in an older segment than the log end: appends can't lengthen this
     response, so the response does not wait for appends.
@@ -34,7 +34,6 @@ class Fetched:
 
 
 def refused(partition: int, error_code: int) -> Fetched:
-    """Returns the response for a partition that is not read. As in Kafka, its list of aborted
-    transactions is empty, not null.
-    """
+    """Returns the result for a partition that is not read. As in Kafka, its list of aborted
+    transactions is empty, not null."""
     return Fetched(partition, error_code, aborted_transactions=())

@@ -1,14 +1,15 @@
-"""Incremental fetch sessions (KIP-227): a client's partitions, which the broker stores between the
+"""Incremental fetch sessions (KIP-227): the broker stores a client's partitions between the
 client's requests.
 
 A session keeps its partitions in the order in which they are read. A partition that returned data
 moves to the end, so that full responses do not always omit the same partitions. A session belongs
 to a principal and a replica id (`Owner`); other clients can't use or close the session. The number
-of sessions is bounded: a new session replaces a session that was idle for two minutes, or an older
-and smaller session. Otherwise no session is created, and the client continues with full requests.
+of sessions is bounded. A new session replaces a session that was idle for two minutes, or an older
+and smaller session. Without such a session, no session is created, and the client continues with
+full requests.
 
-A replica's session (`ReplicaSession`) may have thousands of partitions of which a few change. An
-unchanged partition is skipped until `stirred` is called, after an append, a new high watermark,
+A follower's session (`ReplicaSession`) may have thousands of partitions, of which few change. An
+unchanged partition is skipped until `stirred` is called: after an append, a new high watermark,
 deleted records or another partition state. Changes without such a call, such as retention, are
 noticed after `LOOKED_THROUGH_MS` at the latest.
 
@@ -33,20 +34,21 @@ INITIAL_EPOCH = 0
 NO_SESSION = 0
 EVICTION_MS = 120_000
 LOOKED_THROUGH_MS = 3_000
-"""The interval in ms at which all partitions of a replica's session are read."""
+"""The interval in ms at which all partitions of a follower's session are read, changed or not."""
 _INT_MAX = 2**31 - 1
 
 TopicKey = str | bytes
 Key = tuple[TopicKey, int]
-"""A partition: the topic's name (its id from version 13 on) and the partition's index."""
+"""A partition: the topic's name (from version 13 on, the topic's id) and the partition's index."""
 Owner = tuple[Principal, int]
-"""The owner of a session: a principal, and the id of the follower; -1 for a consumer."""
+"""The owner of a session: a principal, and the broker id of the follower, or -1 for a consumer."""
 CONSUMER = -1
 
 
 @slotted
 class Wanted:
-    """The fetch position of a client in one partition, and its last response."""
+    """A client's fetch position in one partition, and the high watermark and log start offset of
+    the last response."""
 
     topic: TopicKey
     partition: int
@@ -59,7 +61,6 @@ class Wanted:
 
     @property
     def key(self) -> Key:
-        """Returns the topic and the index of the partition."""
         return self.topic, self.partition
 
 
@@ -85,7 +86,7 @@ class Session:
         self.created_ms = self.used_ms = now_ms
 
     def update(self, wanted: Iterable[Wanted], forgotten: Iterable[Key]) -> None:
-        """Applies the changes of an incremental request."""
+        """Applies the changed and the forgotten partitions of an incremental request."""
         for entry in wanted:
             known = self.partitions.get(entry.key)
             if known is None:
@@ -99,7 +100,8 @@ class Session:
             self.partitions.pop(key, None)
 
     def response_was_dropped(self) -> None:
-        """Makes the next response include every partition, since the last response was not sent."""
+        """Makes the next response include every partition, because the last response was not
+        sent."""
         for entry in self.partitions.values():
             entry.high_watermark = -1
 
@@ -111,7 +113,7 @@ class Session:
 
 
 class ReplicaSession(Session):
-    """The fetch session of another broker that follows partitions led by this broker."""
+    """The fetch session of another broker, which follows partitions that this broker leads."""
 
     __slots__ = ("_due", "_through_ms", "wake")
 
@@ -129,10 +131,11 @@ class ReplicaSession(Session):
         self._through_ms = now_ms
         """The time (monotonic ms) at which all partitions were last marked to be read."""
         self.wake: Callable[[], None] | None = None
-        """A function that makes the waiting request read again; None without a waiting request."""
+        """A function that makes the parked Fetch read the logs again; None if no Fetch is parked.
+        """
 
     def update(self, wanted: Iterable[Wanted], forgotten: Iterable[Key]) -> None:
-        """Implements `Session.update`; the partitions of the request are marked to be read."""
+        """Implements `Session.update`, and marks the partitions of the request to be read."""
         wanted, forgotten = list(wanted), list(forgotten)
         super().update(wanted, forgotten)
         for entry in wanted:
@@ -141,30 +144,30 @@ class ReplicaSession(Session):
             self._due.pop(key, None)
 
     def gave_data(self, key: Key) -> None:
-        """Implements `Session.gave_data`; the partition remains marked to be read."""
+        """Implements `Session.gave_data`. The partition remains marked to be read."""
         super().gave_data(key)
         entry = self._due.pop(key, None)
         if entry is not None:
             self._due[key] = entry
 
     def look_through(self, now_ms: int) -> None:
-        """Marks all partitions to be read if LOOKED_THROUGH_MS have passed since they were last
-        marked."""
+        """Marks all partitions to be read, at most once per LOOKED_THROUGH_MS."""
         if now_ms - self._through_ms >= LOOKED_THROUGH_MS:
             self._through_ms = now_ms
             self._due = dict(self.partitions)
 
     def due(self) -> list[Wanted]:
-        """Returns the partitions that may have changed and are read now."""
+        """Returns the partitions that are marked to be read."""
         return list(self._due.values())
 
     def quiet(self, wanted: Wanted) -> None:
-        """Skips an unchanged partition until `stirred` is called."""
+        """Removes the mark of an unchanged partition, so that it is skipped until `stirred` is
+        called."""
         self._due.pop(wanted.key, None)
 
     def stirred(self, wanted: Wanted, *, wake: bool) -> None:
-        """Marks a changed partition to be read; with ``wake`` the waiting request reads the
-        partition at once."""
+        """Marks a changed partition to be read. If ``wake`` is True, a parked Fetch reads the logs
+        again at once."""
         if self.partitions.get(wanted.key) is wanted:
             self._due[wanted.key] = wanted
             if wake and self.wake is not None:
@@ -172,7 +175,8 @@ class ReplicaSession(Session):
 
 
 class FetchSessionError(Exception):
-    """The request does not match its session; ``error_code`` is the error for the response."""
+    """A request that does not match its fetch session; ``error_code`` is the error for the
+    response."""
 
     def __init__(self, error_code: int) -> None:
         super().__init__(error_code)
@@ -180,13 +184,14 @@ class FetchSessionError(Exception):
 
 
 class FetchSessions:
-    """The fetch sessions of one broker; ``slots`` is the most sessions."""
+    """The fetch sessions of one broker; ``slots`` is the maximum number of sessions."""
 
     def __init__(self, slots: int, chance: Random) -> None:
         self.slots = slots
         self._chance = chance
         self._sessions: dict[int, Session] = {}
-        """The sessions by id, the least recently used session first."""
+        """The sessions by id, in the order of their last use; the least recently used session is
+        first."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -205,11 +210,8 @@ class FetchSessions:
         uses_ids: bool,
         now_ms: int,
     ) -> Session | None:
-        """Returns the updated session of an incremental request; None if the session has no
-        partitions left.
-
-        Raises FetchSessionError.
-        """
+        """Applies an incremental request to its session. Returns the session; None if it has no
+        partitions left. Raises FetchSessionError."""
         session = self._sessions.get(session_id)
         if session is None or session.owner != owner:
             raise FetchSessionError(FETCH_SESSION_ID_NOT_FOUND)
@@ -241,7 +243,7 @@ class FetchSessions:
         now_ms: int,
         kind: type[Session] = Session,
     ) -> Session | None:
-        """Creates a session; None if the cache is full."""
+        """Creates and returns a session. Returns None if no existing session may be replaced."""
         if len(self._sessions) >= self.slots and not self._evict(len(wanted), now_ms):
             return None
         session_id = self._chance.randint(1, _INT_MAX)
@@ -266,5 +268,6 @@ class FetchSessions:
 
 
 def next_epoch(epoch: int) -> int:
-    """Returns the epoch after ``epoch``; the highest epoch is followed by 1, never by 0."""
+    """Returns the session epoch after ``epoch``. After the highest epoch follows 1, because 0 means
+    a new session."""
     return 1 if epoch < 0 or epoch == _INT_MAX else epoch + 1

@@ -1,8 +1,8 @@
 """AlterPartitionReassignments (45) in a cluster: moves partitions to other replicas (KIP-455).
 
 Null replicas cancel a reassignment in progress. If a request names a partition twice, the last
-entry counts, as in Kafka. The response confirms the start; ListPartitionReassignments shows the
-progress.
+entry counts, as in Kafka. The response confirms that the reassignments have started;
+ListPartitionReassignments shows their progress.
 """
 
 from __future__ import annotations

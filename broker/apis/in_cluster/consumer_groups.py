@@ -1,9 +1,9 @@
-"""ConsumerGroupHeartbeat (68) and ConsumerGroupDescribe (69) in a cluster, where the feature
-group.version decides whether brokers may write the records of consumer groups (KIP-584).
+"""ConsumerGroupHeartbeat (68) and ConsumerGroupDescribe (69) in a cluster.
 
-At level 0 both return UNSUPPORTED_VERSION, as in Kafka. A broker that has not received all topics
-from the controller yet returns COORDINATOR_LOAD_IN_PROGRESS, also for JoinGroup: otherwise a group
-would lose the partitions of these topics, as if they were deleted.
+The cluster's feature group.version decides whether brokers may write the records of consumer groups
+(KIP-584). At level 0 both APIs return UNSUPPORTED_VERSION, as in Kafka. Until a broker has received
+all topics from the controller, both APIs and JoinGroup return COORDINATOR_LOAD_IN_PROGRESS.
+Otherwise a group would lose the partitions of the missing topics, as if they were deleted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _OFF = (
 
 
 def _error(services: Services) -> tuple[int, str] | None:
-    """Returns the error for all requests for consumer groups; None if the broker serves them."""
+    """Returns the error for all requests about consumer groups; None if this broker can serve
+    them."""
     if GROUP_VERSION not in services.registry.features.levels:
         return UNSUPPORTED_VERSION, _OFF
     if lacks_topics(services):
@@ -63,7 +64,8 @@ def _described(request: Request, error_code: int, text: str) -> Steps:
 
 
 def _join(services: Services, request: Request) -> Steps | None:
-    """A classic member may join a consumer group, which then computes its assignment."""
+    """Handles JoinGroup, which is refused while topics are missing: a classic member may join a
+    consumer group, and the join computes the group's assignment."""
     if lacks_topics(services) and GROUP_VERSION in services.registry.features.levels:
         refuse_join(request, COORDINATOR_LOAD_IN_PROGRESS)
         return None

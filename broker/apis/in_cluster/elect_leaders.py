@@ -1,8 +1,9 @@
 """ElectLeaders (43) in a cluster: preferred or unclean leader elections (KIP-183, KIP-460).
 
-Versions: v1 unclean elections and a top-level error; v2 flexible. As in Kafka, the response to a
-request for all partitions lists only partitions whose election was tried, and NOT_CONTROLLER is set
-on each named partition. The response waits until this broker has learned the new leaders.
+Versions: v1 adds unclean elections and a top-level error; v2 is flexible. As in Kafka, the response
+to a request for all partitions lists only partitions whose election was attempted. As in Kafka, a
+broker that is not the controller returns NOT_CONTROLLER for each requested partition, not at the
+top level. The response waits until this broker has learned the new leaders.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ async def _elect(services: Services, request: Request, unclean: bool) -> None:
 
 
 def _is_led(cache: MetadataCache, place: Place, unclean: bool) -> bool:
-    """True if this broker's metadata has the elected leader, or if the topic was deleted."""
+    """Returns True if this broker's metadata has the elected leader of the partition, or no longer
+    has the topic."""
     found = cache.partition(*place)
     if found is None:
         return True  # the topic was deleted

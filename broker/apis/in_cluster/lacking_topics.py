@@ -1,4 +1,4 @@
-"""The time in which a broker in a cluster does not know all topics yet."""
+"""Checks whether the controller has sent all topics of the cluster to this broker."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ NO_METADATA = "The broker has not received all topics of the cluster yet."
 
 
 def lacks_topics(services: Services) -> bool:
-    """Returns True until the controller has sent all topics of the cluster."""
+    """Returns True until the controller has sent all topics of the cluster to this broker."""
     return cache_of(services).lacks_topics

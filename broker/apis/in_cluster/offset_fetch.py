@@ -1,8 +1,8 @@
 """OffsetFetch (9) in a cluster: a broker that may have been fenced first checks its registration.
 
 A fenced broker must not return offsets that a newer coordinator may have changed
-(`broker/cluster/membership/registration_fence.py`). On timeout the connection is closed, so that
-the client looks for the coordinator again.
+(`broker/cluster/membership/registration_fence.py`). If the check times out, the broker closes the
+connection, so that the client searches for the coordinator again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 SURE_WITHIN_S = 5.0
-"""The maximum time in seconds for which a request waits for ZooKeeper and the controller."""
+"""The maximum time in seconds that a request waits for ZooKeeper and the controller to confirm the
+registration."""
 
 
 def _handle(services: Services, request: Request) -> Steps | None:

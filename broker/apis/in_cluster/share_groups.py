@@ -1,9 +1,10 @@
-"""The APIs of share groups in a cluster, where the feature share.version decides whether brokers
-may write the records of share groups (KIP-932, KIP-584).
+"""The APIs of share groups in a cluster.
 
-At level 0 they return UNSUPPORTED_VERSION, as in Kafka. A group coordinator that has not received
-all topics from the controller yet returns COORDINATOR_LOAD_IN_PROGRESS: otherwise a group would
-lose the delivery states of these topics, as if they were deleted.
+The cluster's feature share.version decides whether brokers may write the records of share groups
+(KIP-932, KIP-584). At level 0 the APIs return UNSUPPORTED_VERSION, as in Kafka. Until a group
+coordinator has received all topics from the controller, its APIs return
+COORDINATOR_LOAD_IN_PROGRESS. Otherwise a group would lose the delivery states of the missing
+topics, as if they were deleted.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 Refuse = Callable[[Request, int, str], "Steps | None"]
-"""Ends a request with an error code and its message."""
+"""A function that ends a request with an error code and an error message."""
 
 _OFF = (
     "The feature share.version of this cluster is at level 0. Raise it with kafka-features.sh"
@@ -37,8 +38,11 @@ _OFF = (
 
 
 def _guarded(alone: ServedApi, refuse: Refuse, *, is_coordinator: bool = True) -> ServedApi:
-    """Returns the row of an API that is refused while share groups can't be served.
-    ``is_coordinator`` is True for an API of the group coordinator."""
+    """Returns the row of an API for a cluster, from the row ``alone`` of a standalone broker.
+
+    The handler refuses requests while share.version is 0. If ``is_coordinator`` is True, it also
+    refuses requests while this broker lacks topics.
+    """
 
     def handle(services: Services, request: Request) -> Steps | None:
         if SHARE_VERSION not in services.registry.features.levels:
@@ -51,7 +55,7 @@ def _guarded(alone: ServedApi, refuse: Refuse, *, is_coordinator: bool = True) -
 
 
 def _whole(request: Request, error_code: int, text: str) -> None:
-    """Ends a request whose response has one error and an empty array."""
+    """Ends a request with a top-level error and an empty array ``responses``."""
     fields = {"error_code": error_code, "error_message": text}
     request.respond({**fields, "responses": []}, error_code)
 
@@ -89,4 +93,5 @@ GUARDED_ROWS = (
     _guarded(ACKNOWLEDGE, _whole, is_coordinator=False),
     _guarded(FETCH, _whole, is_coordinator=False),
 )
-"""The rows of share groups that differ from the rows of a standalone broker."""
+"""The rows of share-group APIs for the table of served APIs in a cluster. Each row checks
+share.version first."""

@@ -1,1 +1,1 @@
-"""Produce: the handler and its response."""
+"""The Produce API: the handler, the append of records, transactions, and the response."""

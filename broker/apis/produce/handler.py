@@ -1,14 +1,17 @@
 """Produce (0): appends records to partitions.
 
-Versions: v0 and v1 carry message sets of magic 0, v2 also of magic 1, from v3 on there is one batch
-of magic 2; v1 throttle time; v2 log append time; v3 transactional id; v5 log start offset; v7 zstd
-allowed; v8 the invalid records in errors; v9 flexible; v10 the leader if it is another broker
-(never in Muster's response); v13 topic ids in place of names. A request with acks=0 gets no
-response: an error closes the connection, so that the client refreshes its metadata, as in Kafka.
+Versions: v0 and v1 carry message sets of magic 0, v2 also of magic 1; from v3 on, a partition has
+one batch of magic 2. v1 adds the throttle time; v2 the log append time; v3 the transactional id; v5
+the log start offset; v7 allows zstd; v8 adds the invalid records to errors; v9 is flexible; v10
+adds the current leader after NOT_LEADER_OR_FOLLOWER, which Muster never sends; v13 has topic ids in
+place of names.
 
-A transactional batch is appended only if its partition is in the transaction, which is checked in
-the turn of the append (`broker/apis/produce/transaction.py`); from v12 on the broker adds the
-partition first.
+A request with acks=0 gets no response. An error closes the connection, so that the client refreshes
+its metadata, as in Kafka.
+
+A transactional batch is appended only if its partition is in the transaction. This check and the
+append run in the same turn (`broker/apis/produce/transaction.py`). From v12 on, the broker first
+adds the partition to the transaction.
 """
 
 from __future__ import annotations
@@ -33,9 +36,11 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 COUNTED_BYTES = 64 * 1024
-"""A request below this size in bytes is decoded within 5 ms, however many partitions it names."""
+"""A size in bytes. A smaller request is decoded within 5 ms, however many partitions it names, so
+its partitions are not counted first."""
 DECODED_AT_ONCE = 1000
-"""The most topics and partitions of a larger request that the event loop's thread decodes."""
+"""The maximum number of topics and partitions in a request that the event loop's thread decodes.
+This limit applies only to requests of at least COUNTED_BYTES."""
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -61,7 +66,8 @@ def _handle(services: Services, request: Request) -> None:
 
 
 def _names_many(request: Request) -> bool:
-    """True if the request names more than DECODED_AT_ONCE partitions; no records are read."""
+    """Returns True if the request names more than DECODED_AT_ONCE topics and partitions. The
+    function reads no records."""
     try:
         API.count_elements(request.api_version, request.buffer, request.position, DECODED_AT_ONCE)
     except TooManyElements:
@@ -98,8 +104,11 @@ async def _produce_in_slices(services: Services, request: Request, decoded: Deco
 
 
 def _is_known(services: Services, request: Request, decoded: Decoded) -> bool:
-    """True if a request can start at once, since it is not transactional or its transactional id
-    and topics are known to be allowed."""
+    """Returns True if the request needs no authorization before it starts.
+
+    Either it is not transactional, or the authorization cache allows its transactional id and
+    topics.
+    """
     transactional_id, _, _, topics = decoded
     if not has_transactional(topics):
         return True
@@ -110,8 +119,8 @@ def _is_known(services: Services, request: Request, decoded: Decoded) -> bool:
 
 
 def _name_of(services: Services, request: Request) -> Callable[[Any], str | None]:
-    """Returns a function that finds the name of a topic from its name or id in the request; None
-    for an unknown id."""
+    """Returns a function from a topic's key in the request, a name or an id, to the topic's name.
+    The function returns None for an unknown id."""
     return services.registry.topic_name if request.api_version >= FIRST_WITH_IDS else str
 
 
@@ -121,7 +130,7 @@ def _denied(
     """Returns the topics of a transactional request to which the client may not write.
 
     The broker must not add these topics to the transaction. Raises Refused if the client has no
-    WRITE on the transactional id.
+    WRITE permission on the transactional id.
     """
     transactional_id, _, _, topics = decoded
     if transactional_id is None or not is_allowed(services, request, _WRITE_ID, transactional_id):

@@ -1,4 +1,4 @@
-"""The work of one Produce request, partition by partition: checking and appending its records."""
+"""Checks and appends the records of one Produce request, partition by partition."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ _FIRST_WITH_ONE_BATCH = 3
 
 
 def has_transactional(topics: Topics) -> bool:
-    """True if a request has transactional records."""
     for _, partitions in topics:
         for _, data in partitions:
             if is_transactional(data):
@@ -63,22 +62,22 @@ def has_transactional(topics: Topics) -> bool:
 
 @slotted
 class Place:
-    """A partition that a request names."""
+    """A partition in a Produce request, with its records."""
 
     answers: list[Answer]
-    """The list to which the partition's response is appended."""
+    """The list to which the result for this partition is appended."""
     entry: TopicLogs | None
-    """The topic as it was found at its first partition; None if the topic is unknown."""
+    """The topic as it was when its first partition was handled; None if the topic is unknown."""
     partition: int
     data: bytes | None
 
 
 class Producing:
-    """The work of one Produce request, partition by partition.
+    """Handles one Produce request, partition by partition.
 
-    Small work is done when the request is handled. From the first larger partition on, or when the
-    turn's time is used up, the request is parked and the remaining work is done in slices, with
-    long checks in the worker's thread. A topic is looked up again after each wait.
+    Small work is done at once. From the first larger partition on, or when the turn's time is used
+    up, the request is parked. The remaining work is then done in slices, with long checks in the
+    worker's thread. A topic is looked up again after each wait, because it may have changed.
     """
 
     def __init__(
@@ -104,8 +103,8 @@ class Producing:
             )
         self.now_ms = services.time.now().wall_ms
         self.answers: list[tuple[Any, list[Answer]]] = []
-        """The responses known so far by topic: first the ``denied`` topics, then the remaining
-        topics in the request's order."""
+        """The results known so far, by topic: first the ``denied`` topics, then the other topics in
+        the request's order."""
         self.unstable: list[Unstable] = []
         """The results that wait until their records are stable."""
         for key, partitions in refused:
@@ -115,12 +114,14 @@ class Producing:
         )
         self._places = self._each(topics)
         self._next: Place | None = None
-        """The next partition, if it needs too much work to be done at once; otherwise None."""
+        """The partition with which the parked request continues; None if the request was parked
+        between two partitions."""
 
     def _each(
         self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]
     ) -> Iterator[Place | None]:
-        """Yields each partition; yields None for a partition that already has its result."""
+        """Yields each partition with its records. Yields None in place of a partition that gets an
+        error at once."""
         registry = self.services.registry
         judges = self.services.authorizer.judges
         by_id = self.version >= FIRST_WITH_IDS
@@ -148,8 +149,8 @@ class Producing:
     # -- within the handling of the request
 
     def done_at_once(self) -> bool:
-        """Appends records until a partition takes too long; returns True if all partitions are
-        done."""
+        """Appends records to one partition after the other. Returns False when a partition needs
+        too much work, or when the time is used up. Returns True if all partitions are done."""
         if self.transaction is not None and self.transaction.to_add:
             return False
         ticks_ns = self.services.time.ticks_ns
@@ -164,11 +165,12 @@ class Producing:
         return True
 
     def _partition(self, place: Place, entry: TopicLogs | None, budget: Budget) -> bool:
-        """Appends to one partition and adds its result; returns False if the check of its records
-        exceeds ``budget``.
+        """Appends to one partition and adds its result. ``entry`` is the current state of the
+        topic.
 
-        ``entry`` is the current state of the topic. Also returns False for records of a shard's
-        log, since these records must wait for the end of the shard's turn.
+        Returns False, without an append, in two cases: the check of the records exceeds ``budget``,
+        or the partition is the log of a shard. An append to a shard's log must wait for the end of
+        the shard's turn.
         """
         try:
             partition = self._writable(entry, place.partition, place.data)
@@ -189,10 +191,11 @@ class Producing:
     # -- while the request is parked
 
     async def go_on(self) -> None:
-        """Appends to the remaining partitions and responds.
+        """Appends to the remaining partitions and sends the response.
 
-        A client that has disconnected before its response may send the records again, so no more
-        records are appended. A client with acks=0 expects no response: its records are appended.
+        If the client disconnects before its response, no more records are appended, because the
+        client may send them again. A client with acks=0 expects no response, so all its records are
+        appended.
         """
         slices = self.services.slicer.work("Produce")
         budget = request_budget(len(self.request.buffer))
@@ -250,8 +253,8 @@ class Producing:
         produced: Produced,
         place: Place,
     ) -> None:
-        """Appends to the log of a shard after the shard's loader has accepted the records; the
-        shard is then reloaded."""
+        """Appends a client's records to the log of a shard. First, the shard's loader checks the
+        records; after the append, the shard is reloaded."""
         groups, worker, client = self.services.groups, self.services.worker, self.request.connection
         error_code = partition.serving_error(-1)
         if error_code:
@@ -276,8 +279,8 @@ class Producing:
         self._appended(entry, partition, produced, place, info)
 
     def _as_it_is_now(self, entry: TopicLogs | None) -> TopicLogs | None:
-        """Looks up the topic again, since it may have more partitions now; returns None if the
-        topic was deleted."""
+        """Returns the current state of the topic, which may have more partitions than before.
+        Returns None if the topic was deleted."""
         if entry is None:
             return None
         found = self.services.logs.topics.get(entry.topic.name)
@@ -303,7 +306,8 @@ class Producing:
         return partition
 
     def _check_transaction(self, partition: Partition, produced: Produced) -> None:
-        """Checks the transaction in the turn of the append. Raises Refused."""
+        """Checks that the transaction accepts the batches; called in the turn of the append. Raises
+        Refused."""
         if self.transaction is not None:
             self.transaction.check(partition, produced)
         elif any(batch.is_transactional for batch in produced.batches):
@@ -332,7 +336,8 @@ class Producing:
         place: Place,
         info: AppendInfo,
     ) -> None:
-        """Adds the result for appended records, now or when the records may be acknowledged."""
+        """Adds the result for appended records. If the client waits for stable records, the result
+        takes effect only then."""
         if not info.duplicate:
             entry.bytes_in += len(produced.data)
         if produced.converted:

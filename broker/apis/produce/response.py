@@ -1,5 +1,4 @@
-"""The response to a Produce request: the results of its partitions, sent when all results are
-known.
+"""The response to a Produce request, sent when the results of all partitions are known.
 
 A result waits until its records are stable. `protocol/generated/produce.py` encodes the response.
 """
@@ -29,10 +28,10 @@ from protocol.records.corrupt import CorruptRecords, RecordError
 from protocol.slotted import slotted
 
 ANSWERED_AT_ONCE = 256
-"""The most partitions of a response that the event loop's thread encodes: 2 ms if each has an
-error."""
+"""The maximum number of partitions in a response that the event loop's thread encodes; this takes 2
+ms if each partition has an error."""
 ALL = -1
-"""The value of acks with which a producer waits for all in-sync replicas."""
+"""The value of acks for a producer that waits for all in-sync replicas."""
 _WITHOUT_START = frozenset(
     (
         CORRUPT_MESSAGE,
@@ -60,10 +59,10 @@ class Answer(NamedTuple):
 
 
 class Unstable(NamedTuple):
-    """A result that waits until its partition is stable up to ``end_offset``."""
+    """A result that waits until the records before ``end_offset`` are stable in its partition."""
 
     answers: list[Answer]
-    """The results of the partition's topic."""
+    """The list that has the results of all partitions of the topic."""
     place: int
     """The index of the result in ``answers``."""
     partition: Partition
@@ -87,7 +86,6 @@ class Refused(Exception):
         self.log_start_offset = log_start_offset
 
     def answer(self, partition: int) -> Answer:
-        """Returns the result for the partition."""
         start, records = self.log_start_offset, self.record_errors
         return Answer(partition, self.error_code, -1, -1, start, records, self.message)
 
@@ -104,10 +102,9 @@ def answer(
     unstable: Sequence[Unstable] = (),
     timeout_ms: int = 0,
 ) -> None:
-    """Completes the request: at once, or when the ``unstable`` results are stable.
+    """Sends the response at once or, if ``unstable`` is not empty, when these results are stable.
 
-    ``timeout_ms`` is how long other brokers may take to satisfy ``acks``. The worker encodes large
-    responses.
+    ``timeout_ms`` limits the wait for other replicas. The worker encodes large responses.
     """
     if unstable:
         waiting = _Waiting(len(unstable), partial(answer, request, acks, topics))
@@ -136,7 +133,7 @@ def answer(
 
 @slotted
 class _Waiting:
-    """A Produce request with partitions that are not stable yet."""
+    """A Produce request that waits for its last unstable results; ``missing`` is their number."""
 
     missing: int
     answer: Callable[[], None]

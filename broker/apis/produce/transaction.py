@@ -1,4 +1,4 @@
-"""The transaction of a Produce: checks the whole request, and then each partition.
+"""The transaction of a Produce request: checks the whole request first, and then each partition.
 
 As in Kafka, a request without a transactional batch has no transaction, even if the request has a
 transactional id.
@@ -51,11 +51,11 @@ _ANOTHER_COORDINATOR = (
     NETWORK_EXCEPTION,
     NOT_COORDINATOR,
 )
-"""Errors that a producer expects from a coordinator but not from a partition's leader."""
+"""Errors that a producer expects from a coordinator, but not from the leader of a partition."""
 
 
 class Transaction:
-    """The transaction of a request, with the rules of its producer."""
+    """The transaction of a Produce request, and the rules (TV1 or TV2) of its producer."""
 
     def __init__(
         self,
@@ -65,17 +65,17 @@ class Transaction:
         topics: Topics,
         may_write_internal: bool,
     ) -> None:
-        """Raises Refused with an error for all partitions, in which case no records are
-        appended."""
+        """Raises Refused if the whole request is invalid; then no records are appended."""
         self.to_add: dict[str, list[int]] = {}
-        """The partitions, by topic, that the broker must add to the transaction or verify at
-        another broker."""
+        """Partitions by topic. The broker must add them to the transaction, or ask the coordinating
+        broker whether they are in it."""
         self._topics = topics
         self._may_write_internal = may_write_internal
         self._services = services
         self._version = request.api_version
         self._not_added = NONE
-        """The error code of adding the partitions; NONE if no addition has failed."""
+        """The error code from the attempt to add the partitions of ``to_add``; NONE without an
+        error."""
         self._answered: Answered = NOT_ASKED
         if transactional_id is None:
             raise Refused(
@@ -102,11 +102,12 @@ class Transaction:
 
     @property
     def adds(self) -> bool:
-        """True if the broker adds the partitions that are not in the transaction yet."""
+        """True if the broker adds missing partitions to the transaction (TV2); False if the client
+        does (TV1)."""
         return self._enlisted.rules == TV2
 
     def look_what_to_add(self) -> Iterator[None]:
-        """Fills ``to_add``, one partition in each step."""
+        """Fills ``to_add``; checks one partition in each step."""
         registry = self._services.registry
         for key, partitions in self._topics if self.adds or self._is_elsewhere else ():
             name = key if self._version < FIRST_WITH_IDS else registry.topic_name(key)
@@ -127,7 +128,7 @@ class Transaction:
         return self._enlisted.must_be_added(self._services, partition)
 
     def _opens(self, partition: Partition, data: bytes | None) -> bool:
-        """True if ``data`` would be the transaction's first records in the partition."""
+        """Returns True if ``data`` has the transaction's first records in the partition."""
         if not is_transactional(data) or self._enlisted.is_open(partition):
             return False
         assert data is not None
@@ -137,9 +138,10 @@ class Transaction:
             return False  # the append reports the error
 
     def check_unwritable(self, partition: Partition, data: bytes | None) -> None:
-        """Raises Refused for a transaction error that precedes other errors, as in Kafka.
+        """Raises Refused if the partition is not in the transaction. Called for a partition that
+        refuses writes anyway, because Kafka reports the transaction's error first.
 
-        Only requests of clients that add partitions themselves are checked.
+        Only TV1 requests, whose clients add partitions themselves, are checked.
         """
         if not self.adds and not self._is_elsewhere and self._opens(partition, data):
             error = self._enlisted.refusal(self._services, partition)
@@ -156,7 +158,8 @@ class Transaction:
             self._not_added = await self._enlisted.add(self._services, partitions)
 
     def check(self, partition: Partition, produced: Produced) -> None:
-        """Raises Refused unless the transaction allows to append the batches in this turn."""
+        """Raises Refused unless the transaction accepts the batches. The caller appends them in the
+        same turn."""
         enlisted, answered = self._enlisted, self._answered
         if enlisted.is_open(partition) or not enlisted.error(self._services, partition, answered):
             return
@@ -176,7 +179,8 @@ class Transaction:
                 raise self._refused(self._not_added or error)
 
     def _refused(self, error: int) -> Refused:
-        """Returns the error for a partition that is not in the transaction."""
+        """Returns the exception for a partition that is not in the transaction, with an error code
+        that the client knows."""
         if error == TRANSACTION_ABORTABLE and self._version < _FIRST_WITH_ABORTABLE:
             error = INVALID_TXN_STATE
         if error in _ANOTHER_COORDINATOR or (error == CONCURRENT_TRANSACTIONS and not self.adds):

@@ -1,4 +1,5 @@
-"""ShareFetch: the handler, its reads and its response; and what ShareAcknowledge shares with it."""
+"""The ShareFetch API: the handler, the reads and the response. ShareAcknowledge uses some of this
+code."""
 
 from __future__ import annotations
 
@@ -9,5 +10,5 @@ READ_GROUP = group(Operation.READ)
 READ_TOPIC = of_each(ResourceType.TOPIC, Operation.READ)
 RIGHTS = Rights((READ_GROUP,), own=(READ_TOPIC,))
 ELEMENTS_MAX = 200_000
-"""The maximum number of elements in one request: a member may acknowledge thousands of records one
+"""The maximum number of elements in one request. A member may acknowledge thousands of records one
 by one."""

@@ -1,8 +1,8 @@
 """Acquires records for one ShareFetch: reads the logs, and waits while there are too few records.
 
-While a request reads the log of a share partition, the share partition is locked for other
-requests, which would acquire the same records. Records are acquired in the same turn in which the
-last read ends.
+While a request reads the log of a share partition, it locks the share partition, so that no other
+request acquires the same records. Records are acquired in the same turn in which the last read
+ends.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Limits(NamedTuple):
-    """How much a ShareFetch acquires, and how long it waits."""
+    """The limits of a ShareFetch: how much it acquires, and how long it waits."""
 
     max_wait_ms: int
     min_bytes: int
@@ -57,7 +57,7 @@ class Limits(NamedTuple):
 
 
 class Disconnected(Exception):
-    """Raised when the client has disconnected; its request is not answered."""
+    """Raised when the client has disconnected; its request gets no response."""
 
 
 class Acquiring:
@@ -76,21 +76,21 @@ class Acquiring:
         self._limits = limits
         self._settings = self._partitions.settings_of(session.group_id)
         self.errors: dict[Place, Code] = {}
-        """The partitions that can't be read."""
+        """The error of each share partition that can't be read."""
         self.acquired: dict[Place, ShareFetched] = {}
-        """The partitions from which records were acquired."""
+        """The response entries of the share partitions from which records were acquired."""
         self._lives: dict[Place, LivePartition] = {}
         self._waiter: Waiter | None = None
         self._woken: asyncio.Future[None] | None = None
         self._is_due = limits.max_wait_ms <= 0
         """True when the wait has ended: the response then has the records that are available."""
         self._is_stale = False
-        """True if records may have become available since the last look began."""
+        """True if records may have become available since the last read of the logs began."""
 
     async def run(self, slices: Slices) -> None:
         """Acquires records, or waits for them until max_wait_ms.
 
-        Raises ShareSessionError if the session ends during the wait, and Disconnected.
+        Raises ShareSessionError if the session ends during the wait. Raises Disconnected.
         """
         if self._limits.max_records <= 0:
             return
@@ -101,7 +101,8 @@ class Acquiring:
             self._forget()
 
     async def _is_answered(self, slices: Slices) -> bool:
-        """Looks once for records; returns whether the response is due."""
+        """Reads the logs once, and acquires records if there are enough. Returns True if the
+        response must be sent now."""
         self._is_stale = False
         await self._authorize(slices)
         await self._find(slices)
@@ -120,8 +121,8 @@ class Acquiring:
         return bool(self.acquired) or self._is_due or not self._lives
 
     def _check(self) -> None:
-        """Checks that a client is still there for the records. Raises Disconnected and
-        ShareSessionError."""
+        """Raises Disconnected if the client has disconnected, and ShareSessionError if its session
+        has ended."""
         if self._request.connection.closed:
             raise Disconnected
         if not self._sessions.is_open(self._session):
@@ -130,10 +131,11 @@ class Acquiring:
     # -- finding the share partitions
 
     async def _authorize(self, slices: Slices) -> None:
-        """Refuses the topics of the session that the client may not read, and deleted topics.
+        """Sorts the topics of the session into topics to read and refused topics (denied or
+        deleted).
 
-        The rights may have changed while the request waited. Raises ShareSessionError if the client
-        may not read the group any more.
+        The permissions may have changed while the request waited. Raises ShareSessionError if the
+        client may no longer read the group.
         """
         if not is_allowed(self._services, self._request, READ_GROUP, self._session.group_id):
             raise ShareSessionError(GROUP_AUTHORIZATION_FAILED)
@@ -155,7 +157,8 @@ class Acquiring:
                 self._names[topic_id] = name
 
     async def _find(self, slices: Slices) -> None:
-        """Finds the share partitions of the session, whose loads begin if necessary."""
+        """Finds the share partitions of the session, and starts to load those that are not
+        loaded."""
         for place in list(self._session.partitions):
             topic_id, index = place
             live = self._lives.get(place)
@@ -195,15 +198,16 @@ class Acquiring:
         await slices.pause()
 
     def _may_miss(self) -> None:
-        """Notes that records may become available unnoticed; a waiter would be notified."""
+        """Sets `_is_stale` if the request has no waiter. Without a waiter, the request is not
+        notified when records become available."""
         if self._waiter is None:
             self._is_stale = True
 
     # -- reading and acquiring
 
     async def _read(self, slices: Slices, readings: list[Reading]) -> None:
-        """Locks and reads the share partitions that have records to acquire, until the limits of
-        the request are reached."""
+        """Locks and reads share partitions that have records to acquire, until a limit of the
+        request is reached."""
         limits = self._limits
         size_bytes = records = 0
         for place in list(self._session.partitions):
@@ -226,8 +230,8 @@ class Acquiring:
         room: tuple[int, int],
         is_first: bool,
     ) -> Reading | None:
-        """Locks a share partition and reads its log; returns None, without a lock, if there is
-        nothing to acquire. ``room`` is the number of bytes and of records to read."""
+        """Locks a share partition and reads its log. Returns None, without a lock, if there is
+        nothing to acquire. ``room`` is the maximum number of bytes and of records to read."""
         if live.is_reading:
             live.is_contended = True
             self._may_miss()
@@ -316,7 +320,7 @@ class Acquiring:
     # -- waiting
 
     async def _wait(self, slices: Slices) -> None:
-        """Waits until records may be available, or until the wait is over."""
+        """Waits until records may be available, or until max_wait_ms is over."""
         if self._waiter is None:
             self._begin_to_wait()
         if self._is_stale:

@@ -1,17 +1,17 @@
-"""ShareFetch (78): acquires records of share partitions for a member of a share group, and
-acknowledges records that it acquired before (KIP-932).
+"""ShareFetch (78): a member of a share group acquires records, and acknowledges records that it
+acquired before (KIP-932).
 
-Versions: v1 max_records and batch_size; v2 the acquire mode and acknowledgements of type renew
-(KIP-1206, KIP-1222). Version 0 was an early access that Kafka 4.3.1 does not serve either.
+Versions: v1 has max_records and batch_size; v2 adds the acquire mode and acknowledgements of type
+renew (KIP-1206, KIP-1222). Version 0 was an early access that Kafka 4.3.1 does not serve either.
 
-The group and the named topics are authorized first, before the session is checked, and all topics
-of the session before each read of the logs. The acknowledgements are applied before records are
-acquired, and the response is sent when they are stored. A request waits for records as a Fetch
-does; in addition, it waits for records that other members release. Records are acquired only while
-the client is connected and its session is open.
+The handler authorizes the group and the named topics before it checks the session. Before each read
+of the logs, it authorizes all topics of the session. It applies the acknowledgements before it
+acquires records, and sends the response when the acknowledgements are stored. A request waits for
+records as a Fetch does; it also waits for records that other members release. Records are acquired
+only while the client is connected and its session is open.
 
-Unlike Kafka, a client above its fetch quota gets its response and is throttled afterwards: an
-empty response would leave the acquired records locked.
+A client above its fetch quota gets its response first and is throttled afterwards. Kafka sends an
+empty response instead, but that would leave the acquired records locked.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 ENCODED_AT_ONCE = 200
-"""The most partitions of a response that the event loop's thread encodes, in 1 ms."""
+"""The maximum number of partitions in a response that the event loop's thread encodes, in 1 ms.
+Another thread encodes larger responses."""
 MEMBER_ID_MAX = 36
-"""The most characters of a member id, as in ShareGroupHeartbeat and in Kafka: the broker keeps the
-ids of all sessions."""
+"""The maximum length of a member id in characters, as in ShareGroupHeartbeat and in Kafka. The
+limit bounds memory, because the broker keeps the ids of all sessions."""
 _MODES = (0, 1)
 
 
 def handle(services: Services, request: Request) -> None:
-    """Serves one request."""
     decoded = request.context or DECODE_REQUEST[request.api_version](
         request.buffer, request.position
     )
@@ -75,7 +75,7 @@ def handle(services: Services, request: Request) -> None:
 
 
 class ShareFetching:
-    """One ShareFetch request."""
+    """Handles one ShareFetch request."""
 
     def __init__(self, services: Services, request: Request, decoded: Any) -> None:
         assert services.share_partitions is not None
@@ -112,7 +112,7 @@ class ShareFetching:
         """The acknowledgements of the request."""
 
     async def run(self) -> None:
-        """Answers the request, unless the client disconnects."""
+        """Handles the request and sends the response, unless the client disconnects."""
         slices = self.services.slicer.work("ShareFetch")
         try:
             error_code = self._error()
@@ -133,7 +133,8 @@ class ShareFetching:
     # -- checks
 
     def _error(self) -> int:
-        """Returns the error of a request that is refused whatever its session."""
+        """Returns the error code of a request that is refused without a check of its session, else
+        NONE."""
         if not is_allowed(self.services, self.request, READ_GROUP, self.group_id or ""):
             return GROUP_AUTHORIZATION_FAILED
         if not self.group_id or not 0 < len(self.member_id or "") <= MEMBER_ID_MAX:
@@ -145,7 +146,6 @@ class ShareFetching:
         return INVALID_REQUEST if self.epoch == INITIAL_EPOCH and self.asked else NONE
 
     async def _refused(self, slices: Slices) -> Set[str]:
-        """Returns the topics of the request that the client may not read."""
         registry = self.services.registry
         names = [registry.topic_name(topic_id) for topic_id, _ in self.topics]
         refused: Set[str] = await slices.through(
@@ -174,7 +174,8 @@ class ShareFetching:
         return session
 
     async def _wait_or_disconnect(self, slices: Slices) -> None:
-        """Waits as long as the request may wait: the client would repeat it at once."""
+        """Waits for max_wait_ms, because the client would repeat the refused request at once. A
+        disconnect ends the wait."""
         disconnected = asyncio.Event()
         self.request.on_disconnect = disconnected.set
         if not self.request.connection.closed:
@@ -201,8 +202,12 @@ class ShareFetching:
             await self._respond(slices, errors, acquiring.acquired, results)
 
     async def _acquire(self, slices: Slices, acquiring: Acquiring) -> None:
-        """Acquires records. If the session ends during the wait, the response still has the results
-        of the acknowledgements, which were applied. Otherwise raises ShareSessionError."""
+        """Acquires records.
+
+        Raises ShareSessionError if the session ends during the wait. This error is not raised if
+        the request had acknowledgements, because they were applied, and the response must have
+        their results.
+        """
         try:
             await acquiring.run(slices)
         except ShareSessionError:
@@ -210,11 +215,9 @@ class ShareFetching:
                 raise
 
     def _update(self, session: ShareSession, refused: Set[str]) -> dict[Place, Code]:
-        """Adds the partitions of the request to the session; returns the errors of partitions that
-        do not exist. Raises ShareSessionError.
-
-        The names of these partitions could be invented, so that the session does not keep them.
-        """
+        """Adds the partitions of the request to the session. Returns the errors of partitions that
+        are denied or do not exist; the session does not keep these partitions, because a client
+        could invent any number of them. Raises ShareSessionError."""
         registry = self.services.registry
         errors: dict[Place, Code] = {}
         added: list[Place] = []
@@ -284,7 +287,7 @@ class ShareFetching:
             request.complete(await slices.beside(work), worst)
 
     def _places(self, *parts: Mapping[Place, Any]) -> Iterator[Place]:
-        """Yields the partitions of the response, each once."""
+        """Yields each partition of the response once."""
         seen: dict[Place, None] = {}
         for part in parts:
             seen |= dict.fromkeys(part)

@@ -1,4 +1,4 @@
-"""Reads the batches of a log from which a ShareFetch acquires records."""
+"""Reads the batches of a log whose records a ShareFetch acquires."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from protocol.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from share.partition.values import FetchedBatch
 
 READ_AT_ONCE = 64 * 1024
-"""The most bytes of one partition that are copied from its file into memory, so that few records
-need no file descriptor until the response is sent."""
+"""The maximum number of bytes of one partition that are copied from the file into memory. A
+response with few records then needs no file descriptor until it is sent."""
 
 
 class Batches(NamedTuple):
-    """Batches that were found in a log; their records are still in the file."""
+    """The positions and headers of batches in a log; the records are not read."""
 
     info: ReadInfo
     headers: Sequence[Header]
-    """The headers of whole batches, at least one."""
+    """The headers of the complete batches; at least one."""
 
     @property
     def size_bytes(self) -> int:
-        """The size of the batches in bytes."""
         return self.headers[-1].end - self.headers[0].position
 
     def fetched(self, offset: int) -> list[FetchedBatch]:
-        """Returns the offsets of the batches, which were read from ``offset`` on.
+        """Returns the first and last offset of each batch. ``offset`` is where the read began.
 
-        The header of a compressed message set of an old format does not have the first offset.
+        A compressed message set of an old format has no first offset in its header; the returned
+        batch then begins after the batch before it.
         """
         found: list[FetchedBatch] = []
         after = offset
@@ -47,7 +47,8 @@ class Batches(NamedTuple):
         return found
 
     def piece(self, first_offset: int, last_offset: int) -> Slice:
-        """Returns the bytes of the batches that contain these offsets, both ends included."""
+        """Returns the part of the file with the batches that contain ``first_offset`` to
+        ``last_offset`` (inclusive)."""
         inside = [
             header
             for header in self.headers
@@ -66,13 +67,13 @@ def read_batches(
     last_wanted: int,
     wait: bool,
 ) -> Batches | None:
-    """Returns at most ``max_bytes`` of batches from the batch with ``offset`` on and before the
-    offset ``end``; None without a whole batch.
+    """Returns the batches from ``offset`` up to the offset ``end`` (exclusive), at most
+    ``max_bytes``. Returns None if no complete batch fits.
 
-    If ``is_first`` is true, the first batch is returned whatever its size. Other batches that begin
-    after the offset ``last_wanted`` are omitted. With ``wait`` the function waits for
-    the disk and runs in any thread; otherwise it raises NotInMemory. Raises CorruptLog, OSError and
-    OffsetOutOfRange.
+    If ``is_first`` is True, the first batch is returned whatever its size. Later batches that begin
+    after the offset ``last_wanted`` are omitted. If ``wait`` is True, the function may wait for the
+    disk, so it must run outside the event loop's thread. If ``wait`` is False, it raises
+    NotInMemory instead. Raises CorruptLog, OSError and OffsetOutOfRange.
     """
     info = log.read(offset, max_bytes, is_first, end, wait)
     if not info.slices or info.first_entry_incomplete or info.segment is None:
@@ -94,7 +95,7 @@ def read_batches(
 def aborted_ranges(
     found: Sequence[Header], aborted: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Returns the first and last offsets of the batches that belong to aborted transactions.
+    """Returns the first and last offset of each batch that belongs to an aborted transaction.
 
     ``aborted`` has the producer id and the first offset of each aborted transaction, ordered by
     first offset. A transaction ends at the next control batch of its producer.
@@ -116,7 +117,8 @@ def aborted_ranges(
 
 
 def chunk(piece: Slice) -> Chunk:
-    """Returns the bytes of a piece if they are few and in memory; otherwise the piece itself."""
+    """Returns the bytes of ``piece`` if they are at most READ_AT_ONCE and in the page cache.
+    Otherwise returns ``piece`` itself."""
     if piece.length <= READ_AT_ONCE:
         data = piece.file.read_cached(piece.position, piece.length)
         if data is not None and len(data) == piece.length:
@@ -125,7 +127,8 @@ def chunk(piece: Slice) -> Chunk:
 
 
 class Reading(NamedTuple):
-    """A share partition whose log was read; the share partition is locked for other requests."""
+    """The batches read from one share partition, which stays locked until its records are
+    acquired."""
 
     live: LivePartition
     offset: int

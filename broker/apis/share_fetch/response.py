@@ -1,5 +1,7 @@
-"""The response of a ShareFetch for one partition, which `protocol/generated/share_fetch.py`
-encodes."""
+"""The result for one partition in the response of a ShareFetch.
+
+`protocol/generated/share_fetch.py` encodes the result.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from protocol.slotted import slotted
 
 @slotted
 class ShareFetched:
-    """The response for one partition; ``records`` is bytes, or slices of files."""
+    """The result for one partition; ``records`` is bytes or slices of files."""
 
     partition: int
     error_code: int = 0
@@ -23,4 +25,4 @@ class ShareFetched:
     records: Sequence[Chunk] = ()
     size_bytes: int = 0
     acquired: Sequence[tuple[int, int, int]] = ()
-    """The acquired ranges: first offset, last offset, delivery count."""
+    """The acquired ranges of offsets: first offset, last offset, delivery count."""

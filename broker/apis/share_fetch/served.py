@@ -1,4 +1,5 @@
-"""ShareFetch in the table of APIs; the first request imports the code that serves it."""
+"""The row of ShareFetch in the table of served APIs. The first ShareFetch request imports the
+handler."""
 
 from __future__ import annotations
 

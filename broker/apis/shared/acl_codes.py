@@ -1,8 +1,8 @@
-"""Converts the ACL entries and filters of requests from and to the codes of Kafka's protocol.
+"""Converts ACL entries and filters between requests and the codes of Kafka's protocol.
 
-Kafka can't parse a request with code 0 and closes the connection; so does Muster. Every other code
-that Kafka does not define becomes UNKNOWN, which is invalid in an entry and matches nothing in a
-filter.
+Kafka can't parse a request with code 0, and closes the connection; Muster does the same. Every
+other code that Kafka does not define becomes UNKNOWN, which is invalid in an entry and matches
+nothing in a filter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_AUTHORIZER_ON_BROKER = "No Authorizer is configured on the broker."
 
 
 def entry_of(value: Mapping[str, Any]) -> AclEntry:
-    """Returns the entry that a CreateAcls adds. Raises ProtocolError."""
+    """Returns the ACL entry that a CreateAcls request adds. Raises ProtocolError."""
     return AclEntry(
         Pattern(
             _known(ResourceType, value["resource_type"]),
@@ -46,7 +46,7 @@ def entry_of(value: Mapping[str, Any]) -> AclEntry:
 
 
 def filter_of(value: Mapping[str, Any]) -> AclFilter:
-    """Returns the filter of a DescribeAcls, or a filter of a DeleteAcls. Raises ProtocolError."""
+    """Returns a filter of a DescribeAcls or DeleteAcls request. Raises ProtocolError."""
     return AclFilter(
         _known(ResourceType, value["resource_type_filter"]),
         value["resource_name_filter"],
@@ -59,7 +59,7 @@ def filter_of(value: Mapping[str, Any]) -> AclFilter:
 
 
 def codes_of(entry: AclEntry) -> dict[str, Any]:
-    """Returns the response fields of an entry, without the fields of its resource pattern."""
+    """Returns the response fields of an ACL entry, without the fields of its resource pattern."""
     return {
         "principal": entry.principal,
         "host": entry.host,

@@ -1,13 +1,14 @@
-"""Checks that a partition is in the producer's transaction before its first records are appended.
+"""Checks that a producer's transaction contains a partition, before the transaction's first records
+are appended to this partition.
 
-Produce and TxnOffsetCommit make this check (KIP-890). A client of TV1 has added the partition
-before, by AddPartitionsToTxn or AddOffsetsToTxn, and the check is made in the turn of the append,
-so that no records are appended to a transaction that has just ended. For a client of TV2 the broker
-adds the partition, waits until the addition is stable, and then makes the same check.
+Produce and TxnOffsetCommit make this check (KIP-890). A client with the rules TV1 adds the
+partition itself, by AddPartitionsToTxn or AddOffsetsToTxn. For a client with TV2 the broker adds
+the partition, and waits until the addition is stable. In both cases the check runs in the turn of
+the append, so that no records are appended to a transaction that has just ended.
 
-When another broker coordinates the transaction, this broker asks the coordinator
-(`broker/cluster/coordinators/remote_add_partitions.py`). The answer is valid until the producer or
-a marker for the producer is written to the partition: after that the transaction may have ended.
+If another broker coordinates the transaction, this broker asks that broker
+(`broker/cluster/coordinators/remote_add_partitions.py`). The answer is valid until the partition
+gets records of the producer or a marker for it: after that the transaction may have ended.
 """
 
 from __future__ import annotations
@@ -38,17 +39,18 @@ Place = tuple[str, int]
 
 
 class Answered(NamedTuple):
-    """The replies of other brokers about the partitions of one request."""
+    """The replies of the coordinating broker about the partitions of one request."""
 
     errors: Mapping[Place, int]
     before: Mapping[Place, object]
-    """The state of the producer in each partition when the request was sent."""
+    """The producer's state in each partition at the time when the request was sent to the
+    coordinating broker."""
 
     def error(self, partition: Partition, producer_id: int) -> int | None:
-        """Returns the error of appending records now; None if the partition was not in the request.
+        """Returns the error code for an append in this turn; None if the coordinating broker was
+        not asked about the partition.
 
-        If the reply may be outdated, the error is NETWORK_EXCEPTION, after which a producer
-        retries.
+        Returns NETWORK_EXCEPTION, after which a producer retries, if the reply may be outdated.
         """
         place = partition.topic, partition.index
         error = self.errors.get(place)
@@ -62,32 +64,33 @@ NOT_ASKED = Answered({}, {})
 
 
 class Enlisted(NamedTuple):
-    """A producer, its transaction, and the rules that determine how partitions are added to the
+    """A producer and its transaction, with the rules by which partitions are added to the
     transaction."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     rules: int
-    """The value TV1 if the producer adds partitions itself; the value TV2 if the broker adds
-    partitions."""
+    """TV1 if the producer adds partitions itself; TV2 if the broker adds partitions."""
     client: Client
     group_id: str = ""
-    """The group whose offsets the producer commits, for the journal; "" for Produce."""
+    """The group whose offsets the producer commits, for the journal; "" for a Produce request."""
 
     def is_open(self, partition: Partition) -> bool:
-        """True if the transaction has records in the partition, so that no check is needed."""
+        """Returns True if the transaction already has records in the partition, so that no check is
+        needed."""
         producers = partition.producers_of(self.producer_id)
         return producers.in_transaction(self.producer_id, self.producer_epoch)
 
     def error(
         self, services: Services, partition: Partition, answered: Answered = NOT_ASKED
     ) -> int:
-        """Returns the error of appending the transaction's first records in this turn, or NONE.
+        """Returns the error code for an append of the transaction's first records in this turn, or
+        NONE.
 
-        Kafka's codes: COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR without an active
-        coordinator, INVALID_PRODUCER_EPOCH for a fenced producer, TRANSACTION_ABORTABLE if the
-        partition was not added.
+        The codes are Kafka's. COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR: this broker has no
+        active coordinator of the transaction. INVALID_PRODUCER_EPOCH: the producer is fenced.
+        TRANSACTION_ABORTABLE: the partition was not added to the transaction.
         """
         if not self._is_checked(services):
             return NONE
@@ -115,8 +118,8 @@ class Enlisted(NamedTuple):
         return enabled or self.rules == TV2
 
     def is_elsewhere(self, services: Services) -> bool:
-        """True if another broker coordinates the transaction, so that this broker must send it a
-        request."""
+        """Returns True if another broker coordinates the transaction, so that this broker must send
+        it a request."""
         return (
             services.enlisting is not None
             and bool(self.transactional_id)
@@ -127,17 +130,18 @@ class Enlisted(NamedTuple):
     def refusal(
         self, services: Services, partition: Partition, answered: Answered = NOT_ASKED
     ) -> int:
-        """Returns `error` for records that are about to be appended, and counts the error."""
+        """Returns the result of `error`, and counts an error in the metrics. Called just before an
+        append."""
         error = self.error(services, partition, answered)
         if error:
             services.metrics.transactions.verification_failures[error] += 1
         return error
 
     def must_be_added(self, services: Services, partition: Partition) -> bool:
-        """True if the broker must add the partition, or wait until the record that adds it is
-        stable.
+        """Returns True if the broker must add the partition, or must wait until the record that
+        adds it is stable.
 
-        Until that record is stable the partition accepts no records of the transaction: if the
+        Until that record is stable, the partition accepts no records of the transaction: if the
         record were lost, no coordinator would end the transaction in this partition.
         """
         hosted = services.transactions.hosted_for(self.transactional_id)
@@ -145,11 +149,12 @@ class Enlisted(NamedTuple):
         return waits or self.error(services, partition) != NONE
 
     async def add(self, services: Services, partitions: Partitions) -> int:
-        """Adds partitions to the transaction; returns one error code for all partitions.
+        """Adds partitions to the transaction of a coordinator on this broker. Returns one error
+        code for all partitions.
 
         While the producer's previous transaction is being completed, the coordinator replies
-        CONCURRENT_TRANSACTIONS. The call is then retried, and returns this error only after a
-        timeout.
+        CONCURRENT_TRANSACTIONS. The call is then repeated; CONCURRENT_TRANSACTIONS is returned only
+        after a timeout.
         """
         if not self.transactional_id:
             return INVALID_REQUEST
@@ -173,8 +178,8 @@ class Enlisted(NamedTuple):
                 return error_for_version(error, knows_fenced=False)
 
     async def ask(self, services: Services, partitions: Partitions) -> Answered:
-        """Sends the partitions to the coordinating broker, which verifies them or, in TV2, adds all
-        or none."""
+        """Sends the partitions to the coordinating broker. With TV2 that broker adds all partitions
+        or none; with TV1 it only verifies them."""
         enlisting = services.enlisting
         assert enlisting is not None
         adds = self.rules == TV2
@@ -200,9 +205,8 @@ class Enlisted(NamedTuple):
 
 
 class _Pauses:
-    """The pauses between attempts to add partitions while the producer's previous transaction is
-    being completed.
-    """
+    """The pauses between attempts to add partitions, while the producer's previous transaction is
+    being completed."""
 
     def __init__(self, services: Services) -> None:
         self._time = services.time
@@ -211,8 +215,8 @@ class _Pauses:
         self._until_ms = self._time.now().mono_ms + at_most_ms
 
     async def next(self, wait: Callable[[float], Awaitable[None]]) -> bool:
-        """Calls ``wait`` with the pause in seconds. After the timeout it returns False and does not
-        wait."""
+        """Calls ``wait`` with the pause in seconds, and returns True. If the pause would exceed the
+        timeout, returns False without a call."""
         if self._time.now().mono_ms + self._pause_ms > self._until_ms:
             return False
         await wait(self._pause_ms / 1000)

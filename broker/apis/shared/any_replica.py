@@ -1,7 +1,7 @@
-"""Tools that compare replicas, such as kafka-replica-verification.sh, may read from followers.
+"""Lets tools that compare replicas, such as kafka-replica-verification.sh, read from followers.
 
-These tools send replica id -2, which Kafka calls a debugging consumer, and get committed records,
-like other clients.
+These tools send replica id -2, which Kafka calls a debugging consumer. Like other clients, they get
+only committed records.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from broker.topics.replicas.roles import Role
 from protocol.errors import NONE, NOT_LEADER_OR_FOLLOWER
 
 COMPARES_REPLICAS = -2
-"""The replica id that a tool sends when it compares replicas."""
+"""The replica id in requests of a tool that compares replicas."""
 
 
 def error_at(partition: Partition, error_code: int, replica_id: int) -> int:
-    """Returns NONE if a tool that compares replicas reads from a follower, and otherwise
-    ``error_code``."""
+    """Returns NONE if the reader is a tool that compares replicas and the partition is a follower.
+    Otherwise returns ``error_code``."""
     replica = replica_of(partition)
     serves = (
         error_code == NOT_LEADER_OR_FOLLOWER

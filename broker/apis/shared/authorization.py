@@ -1,9 +1,9 @@
-"""Authorizes requests for the handlers, on the final list of resources (law 12).
+"""Authorizes requests for the handlers, on the final list of resources (ARCHITECTURE.md, law 12).
 
-A handler passes the rights of its row (`broker/net/required_acls.py`) and responds to denials
-itself. Allowed names are cached on the connection (`broker/net/authorization_cache.py`) until an
-ACL changes or the connection gets another principal. Denied names are not cached, so that the audit
-log counts each denial.
+A handler passes one of the required ACLs of its row in the table of served APIs
+(`broker/net/required_acls.py`), and responds to denials itself. Allowed names are cached on the
+connection (`broker/net/authorization_cache.py`) until an ACL changes or the connection gets another
+principal. Denied names are not cached, so that the audit log counts each denial.
 """
 
 from __future__ import annotations
@@ -38,17 +38,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Right: TypeAlias = RequiredAcl | HandlerAcl | Each | Hides
-"""The operation on a resource type that a client must be allowed to perform."""
+"""An ACL that a request needs: an operation on a type of resource."""
 
 NOT_ASKED = -(1 << 31)
-"""The value of the field of authorized operations (KIP-430) if the request does not ask for
+"""The value of the field authorized_operations (KIP-430) if the request does not ask for
 operations."""
 NAMES_KEPT = 10_000
-"""The most names cached on a connection for one right. A full cache is cleared; the limit also
-bounds the work of clearing.
-"""
+"""The maximum number of names that a connection caches for one operation and resource type. A
+larger cache is cleared; the limit also bounds the work of clearing."""
 _ANSWERED_AT_ONCE_BYTES = 2048
-"""The most bytes of a denied request whose response is encoded in the event loop's thread."""
+"""The maximum size in bytes of a denied request whose response the event loop's thread encodes."""
 
 _WITH_SETTINGS = {
     2: ResourceType.TOPIC,
@@ -84,7 +83,8 @@ def is_allowed(
     count: int = 1,
     is_logged: bool = True,
 ) -> bool:
-    """True if the client has a right to the resource ``name``, by default to the cluster.
+    """Returns True if the client may perform the operation ``right`` on the resource ``name``, by
+    default on the cluster.
 
     ``count`` is how often the request names the resource, for the audit log.
     """
@@ -108,7 +108,8 @@ def is_allowed(
 def are_known(
     services: Services, request: Request, right: Right, names: Collection[str | None]
 ) -> bool:
-    """True if all names are known to be allowed, so that the authorizer is not needed."""
+    """Returns True if the connection's cache allows all names, so that the authorizer need not be
+    called."""
     authorizer = services.authorizer
     return not authorizer.judges or _known(authorizer, request.connection, right).issuperset(names)
 
@@ -123,8 +124,8 @@ def denied(
 ) -> Generator[None, None, Set[str]]:
     """Returns the names that are denied to the client; None in ``names`` is skipped.
 
-    The work is done in steps, since a decision takes one lookup for each length of a prefix. The
-    audit log counts a name as often as ``names`` has it.
+    The work is done in steps, because one decision needs a lookup for each length of a name's
+    prefix. The audit log counts a name as often as ``names`` contains it.
     """
     authorizer, connection = services.authorizer, request.connection
     if not authorizer.judges:
@@ -156,9 +157,9 @@ def denied(
 
 
 def named_once(elements: Iterable[Mapping[str, Any]]) -> Generator[None, None, Set[str]]:
-    """Returns the names that exactly one element has, in order; the work is done in steps.
+    """Returns the names that exactly one element has, in order. The work is done in steps.
 
-    The handler returns an error for a repeated name, without authorizing the name.
+    For a repeated name, the handler returns an error without authorizing the name.
     """
     single: dict[str, None] = {}
     repeated: set[str] = set()
@@ -180,10 +181,9 @@ def split(
     elements: Sequence[T],
     name_of: Callable[[T], str | None],
 ) -> Generator[None, None, tuple[Sequence[T], Sequence[T]]]:
-    """Splits the elements of a request into allowed elements and denied elements; the work is done
-    in steps.
+    """Splits the elements of a request into allowed and denied elements. The work is done in steps.
 
-    An element without a name counts as allowed: the handler returns an error for it.
+    An element whose name is None counts as allowed: the handler then returns another error.
     """
     if not services.authorizer.judges:
         return elements, ()
@@ -205,11 +205,11 @@ def split_resources(
     resources: Sequence[dict[str, Any]],
     is_left: Callable[[dict[str, Any]], bool],
 ) -> Generator[None, None, tuple[Sequence[dict[str, Any]], Mapping[int, Sequence[dict[str, Any]]]]]:
-    """Splits resources with settings into allowed resources and denied resources, which are grouped
-    by error code.
+    """Returns the allowed resources, and the denied resources by error code. The work is done in
+    steps.
 
-    The work is done in steps. A resource of an unknown type, or for which ``is_left`` returns True,
-    counts as allowed: the handler decides.
+    A resource counts as allowed if its type is unknown, or if ``is_left`` returns True: the handler
+    then decides.
     """
     if not services.authorizer.judges:
         return resources, {}
@@ -240,7 +240,8 @@ def split_resources(
 
 
 def cluster_operations(services: Services, request: Request, tells: AuthorizedOperations) -> int:
-    """Returns the client's allowed operations on the cluster; 0 if the client may not see them."""
+    """Returns the operations on the cluster that the client may perform, as bits; 0 if the client
+    may not see them."""
     if tells.need is not None and not is_allowed(services, request, tells.need):
         return 0
     return services.authorizer.operations(request.connection, tells.kind, CLUSTER_NAME)
@@ -249,7 +250,7 @@ def cluster_operations(services: Services, request: Request, tells: AuthorizedOp
 def refuse(
     request: Request, error_code: int, answer: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
-    """Responds to a denied request with ``answer(value)``; the worker encodes large responses.
+    """Responds to a denied request with ``answer(value)``. The worker encodes large responses.
 
     Raises ProtocolError for an incomplete request.
     """
@@ -262,7 +263,8 @@ def refuse(
 
 
 def _known(authorizer: Authorizer, connection: Connection, right: Right) -> Names:
-    """Returns the names that are known to be allowed for a right; the caller may add names."""
+    """Returns the connection's cache of names that are allowed for ``right``. The caller may add
+    names."""
     known = connection.authorization_cache
     epoch = authorizer.epoch
     if known is None or known.epoch != epoch or known.principal is not connection.principal:
@@ -279,7 +281,7 @@ def _known(authorizer: Authorizer, connection: Connection, right: Right) -> Name
 
 
 def _counted(names: Iterable[str | None]) -> Generator[None, None, dict[str, int]]:
-    """Returns how often each name occurs; None is skipped. The work is done in steps."""
+    """Returns how often each name occurs, without None. The work is done in steps."""
     found: dict[str, int] = {}
     for name in names:
         if name is not None:

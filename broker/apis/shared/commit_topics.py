@@ -1,4 +1,5 @@
-"""Splits a commit into existing and unknown partitions, and merges the coordinator's reply.
+"""Splits a commit into existing and unknown partitions, and merges the coordinator's reply into the
+response.
 
 OffsetCommit and TxnOffsetCommit use this module. An unknown topic or partition gets an error in the
 response; the other partitions are committed.
@@ -23,31 +24,31 @@ from protocol.errors import (
 from security.acls.model import Operation, ResourceType
 
 READ_TOPIC = Each(Operation.READ, ResourceType.TOPIC)
-"""The right that a commit needs on each of its topics."""
+"""The ACL that a commit needs on each of its topics."""
 Errors = int | Sequence[int]
 """One error code for all partitions of a topic, or one error code for each partition."""
 Encode = Callable[[int, int, Sequence[tuple[Any, Sequence[int], Errors]]], bytes]
-"""A function that encodes a frame from the correlation id, the throttle time, and each topic with
-its partitions and errors."""
+"""A function that encodes a response. Its arguments are the correlation id, the throttle time, and
+each topic with its partitions and errors."""
 
 
 class _Partly:
-    """A commit with unknown topics or partitions, stored until the coordinator's reply is
-    merged."""
+    """A commit with unknown or denied topics or partitions, which are kept until the coordinator's
+    reply is merged."""
 
     __slots__ = ("errors", "kept", "topics")
 
     def __init__(self, topics: list[Any]) -> None:
         self.topics = topics
         self.errors: list[Errors] = []
-        """The error codes of each topic's partitions; 0 for a partition that the coordinator
-        commits."""
+        """The error codes of each topic's partitions; 0 for a partition that was passed to the
+        coordinator."""
         self.kept: list[int] = []
         """The indexes in ``topics`` of the topics that were passed to the coordinator."""
 
 
 class CommitTopics:
-    """Splits the topics in the requests of one API, and makes the responses."""
+    """For one API: splits the topics of its requests, and sends the responses."""
 
     def __init__(self, encode: Mapping[int, Encode]) -> None:
         self._encode = encode
@@ -62,8 +63,8 @@ class CommitTopics:
         by_id: bool = False,
         denied: Sequence[Any] = (),
     ) -> list[TopicOffsets]:
-        """Returns the existing topics and partitions of ``topics``; prepares ``request`` to accept
-        a CommitReply.
+        """Returns the existing partitions of ``topics``, and prepares ``request`` to accept a
+        CommitReply.
 
         The response lists ``denied`` topics last, with TOPIC_AUTHORIZATION_FAILED.
         """
@@ -93,7 +94,6 @@ class CommitTopics:
         return kept
 
     def refuse(self, request: Request, topics: Sequence[Any], error_code: int) -> None:
-        """Responds with the same error for all topics."""
         request.context = topics
         self._answer(request, CommitReply(error_code))
 
@@ -136,7 +136,7 @@ class CommitTopics:
 def _existing(
     registry: Registry, partly: _Partly, topics: Sequence[Any], by_id: bool
 ) -> list[TopicOffsets]:
-    """Returns the existing partitions of a commit; adds the errors of all other partitions to
+    """Returns the existing partitions of a commit. Adds the errors of all other partitions to
     ``partly``."""
     kept: list[TopicOffsets] = []
     for index, (key, partitions, offsets, epochs, metadata, timestamps) in enumerate(topics):

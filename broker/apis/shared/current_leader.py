@@ -1,5 +1,5 @@
-"""The current leader in the response for a partition that another broker leads, so that clients
-need no Metadata request (KIP-951)."""
+"""Adds the current leader to the response for a partition that another broker leads, so that
+clients need no Metadata request (KIP-951)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ _NO_EPOCH = -1
 
 
 class CurrentLeaders:
-    """The leaders that one response names."""
+    """The leaders that one response names, with their endpoints."""
 
     def __init__(self, services: Services, request: Request) -> None:
         self._services = services
         self._listener = services.advertised.listener(request)
         self.endpoints: dict[int, BrokerNode] = {}
-        """The brokers that `of` has named, at the client's listener."""
+        """The leaders that `of` has returned, by broker id, with their endpoint on the client's
+        listener."""
 
     def of(self, topic_id: bytes, index: int) -> tuple[int, int]:
-        """Returns the leader of a partition and its epoch, each -1 if unknown."""
+        """Returns the leader's broker id and the leader epoch of a partition; each is -1 if
+        unknown."""
         name = self._services.registry.topic_name(topic_id)
         cluster = self._services.cluster
         found = None if name is None else cluster.partition(name, index)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 Answer = Callable[["Services", Request], Steps | None]
-"""A function that completes a request, or returns the steps that complete the request, as a handler
-does."""
+"""A function like a handler: it completes a request, or returns the steps that complete the
+request."""
 
 
 BROKERS_WITHIN_S = 5.0
@@ -23,8 +23,8 @@ BROKERS_WITHIN_S = 5.0
 
 
 def await_live_brokers(services: Services, request: Request, answer: Answer) -> Steps | None:
-    """Answers the request once the controller has sent the live brokers; a standalone broker
-    answers at once.
+    """Calls ``answer`` once the controller has sent the live brokers to this broker; at once on a
+    standalone broker.
 
     A broker that has just started in a cluster does not know the other brokers. librdkafka replaces
     its list of brokers by the list in each response, and never recovers from an empty list.
@@ -40,8 +40,8 @@ def await_live_brokers(services: Services, request: Request, answer: Answer) -> 
 def deferred_answer(
     there: Awaitable[bool], services: Services, request: Request, answer: Answer
 ) -> None:
-    """Answers the request when ``there`` returns True. If ``there`` returns False on timeout, the
-    connection is closed."""
+    """Calls ``answer`` when ``there`` returns True. Closes the connection if ``there`` returns
+    False, which means a timeout."""
     request.answer_later(_answer_once(there, services, request, answer))
 
 

@@ -1,5 +1,8 @@
-"""The response of ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe; the APIs
-differ in their members and in some fields of groups."""
+"""Builds the responses of ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe.
+
+The three APIs differ only in the fields of members and in some fields of groups; `DescribedType`
+has these differences.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +33,12 @@ _DESCRIBE = Each(Operation.DESCRIBE, ResourceType.GROUP)
 _DESCRIBE_TOPIC = of_each(ResourceType.TOPIC, Operation.DESCRIBE)
 _TELLS = AuthorizedOperations(ResourceType.GROUP)
 RIGHTS = Rights(each=_DESCRIBE, own=(_DESCRIBE_TOPIC,), tells=(_TELLS,))
-"""The rights that each of the APIs needs."""
+"""The ACLs that a request of each of the three APIs needs."""
 
 
 class _Reply(Protocol):
-    """A reply of the coordinator; the members have the type that `DescribedType.member` takes."""
+    """The fields that the coordinator's replies for consumer, share and streams groups have in
+    common."""
 
     @property
     def error_code(self) -> int: ...
@@ -56,7 +60,8 @@ Reply = TypeVar("Reply", bound=_Reply)
 
 
 class DescribedType(Generic[Reply]):
-    """A type of groups, with what its description does not share with other types."""
+    """The functions for the description of one type of groups. All other code for descriptions is
+    the same for all types."""
 
     def __init__(
         self,
@@ -67,19 +72,22 @@ class DescribedType(Generic[Reply]):
         member: Callable[[Registry, Any], dict[str, Any]],
     ) -> None:
         self.call = call
-        """Makes the call of the coordinator from the ticket and the group id."""
+        """A function that returns the call to the coordinator. Arguments: a ticket and a group id.
+        """
         self.refusal = refusal
-        """Makes the reply with only an error code, for a group id."""
+        """A function that returns a reply without a description. Arguments: an error code and a
+        group id."""
         self.group = group
-        """Returns the fields of a group that not all types have, from a reply."""
+        """A function that returns, from a reply, the response fields that only this type of groups
+        has."""
         self.topics = topics
-        """Yields the names of all topics in a reply; None for a deleted topic."""
+        """A function that yields the names of all topics in a reply; None for a deleted topic."""
         self.member = member
-        """Returns the fields of a member in the response."""
+        """A function that returns the response fields of a member."""
 
 
 def describe(services: Services, request: Request, described: DescribedType[Reply]) -> Steps:
-    """Serves one request."""
+    """Handles a request to describe groups of the type ``described``."""
     value = request.value
     allowed, refused = yield from split(services, request, _DESCRIBE, value["group_ids"], str)
     gather: Gather[Reply] = Gather()
@@ -110,8 +118,8 @@ def _group(
     described: DescribedType[Reply],
     reply: Reply,
 ) -> Generator[None, None, dict[str, Any]]:
-    """Returns one group of the response; the whole group is refused if the client may not describe
-    a topic."""
+    """Returns the response entry of one group. The entry has only an error if the client may not
+    describe one of the group's topics."""
     if reply.error_code:
         return {
             "error_code": reply.error_code,
@@ -146,8 +154,11 @@ def _group(
 def assigned_topics(
     assignments: Callable[[Any], tuple[Assignment, ...]],
 ) -> Callable[[Registry, _Reply], Iterator[str | None]]:
-    """Returns a function that yields the names of all topics in the assignments of a reply's
-    members; ``assignments`` returns all assignments of a member."""
+    """Returns a function that yields the names of all topics in the members' assignments, once
+    each; None for a deleted topic.
+
+    ``assignments`` returns all assignments of a member.
+    """
 
     def names(registry: Registry, reply: _Reply) -> Iterator[str | None]:
         seen: set[bytes] = set()
@@ -162,8 +173,8 @@ def assigned_topics(
 
 
 def named(registry: Registry, assignment: Assignment) -> dict[str, Any]:
-    """Returns an assignment with the names of its topics; deleted topics are omitted, as in
-    Kafka."""
+    """Returns the response fields of an assignment, with topic names. Deleted topics are omitted,
+    as in Kafka."""
     return {
         "topic_partitions": [
             {"topic_id": topic_id, "topic_name": name, "partitions": list(partitions)}

@@ -1,4 +1,5 @@
-"""Code shared by the handlers of the controller's requests, sent to the inter-broker listener."""
+"""Shared code of the handlers of requests that the controller sends to the inter-broker
+listener."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 ELEMENTS_MAX = 10_000_000
-"""The maximum number of elements in a request of the controller, which may name all partitions. The
-number is higher than a frame can contain."""
+"""The maximum number of elements in a request of the controller, which may name all partitions. No
+frame can contain so many elements."""
 
 Decode = Callable[[dict[str, Any]], Any]
 
@@ -37,7 +38,8 @@ def decoded_request(request: Request, decode: Decode) -> Any:
 
 
 def replicas_for(services: Services, request: Request) -> ReplicaManager | None:
-    """Returns the replica manager; None if the sender is not a broker and has been refused."""
+    """Returns the replica manager. If the sender is not a broker, refuses the request and returns
+    None."""
     replicas = services.replicas
     assert replicas is not None, "a standalone broker has no replica manager"
     if may_act_as_broker(services, request):

@@ -1,4 +1,4 @@
-"""Collects the replies to the many calls that one request makes, such as one for each group."""
+"""Collects the replies to the calls that one request makes, such as one call for each group."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from protocol.errors import NONE, NOT_COORDINATOR
 Reply = TypeVar("Reply")
 
 CALLS_AT_ONCE = 100
-"""The maximum number of calls in progress; at this number the handler waits until all calls have
-replies."""
+"""The maximum number of calls without a reply. When it is reached, the handler waits until all
+calls have replies."""
 
 
 class Gather(Generic[Reply]):
-    """The replies to calls, in the order of their tickets.
+    """The replies to the calls of one request, in the order of their tickets.
 
-    ``yield from gather.sent()`` after each call limits the calls in progress; after
-    ``gather.rest()`` all ``replies`` are known.
+    ``yield from gather.sent()`` after each call limits the calls in progress. After ``yield from
+    gather.rest()``, ``replies`` is complete.
     """
 
     def __init__(self) -> None:
@@ -30,13 +30,12 @@ class Gather(Generic[Reply]):
         self._waiter: asyncio.Future[None] | None = None
 
     def ticket(self) -> Ticket:
-        """Returns the ticket for the next call."""
         self._missing += 1
         self.replies.append(None)
         return _Ticket(self, len(self.replies) - 1)
 
     def sent(self) -> Steps:
-        """Yields once after a call; if CALLS_AT_ONCE calls have no reply, waits for all their
+        """Yields once after a call. If CALLS_AT_ONCE calls have no reply, waits for all their
         replies."""
         if self._missing >= CALLS_AT_ONCE:
             yield from self.rest()
@@ -50,7 +49,7 @@ class Gather(Generic[Reply]):
             yield self._waiter
 
     def put(self, index: int, reply: Reply) -> None:
-        """Stores the reply to the call with this index."""
+        """Stores the reply to the call with the number ``index``."""
         self.replies[index] = reply
         self._missing -= 1
         if not self._missing and self._waiter is not None and not self._waiter.done():
@@ -58,9 +57,9 @@ class Gather(Generic[Reply]):
 
 
 def error_of_all(codes: Iterable[int]) -> int:
-    """Returns the error of a response about all shards, the largest code.
+    """Returns the largest of the shards' error codes, for a response about all shards.
 
-    NOT_COORDINATOR, as from an unreadable shard, counts only if no other shard replies.
+    NOT_COORDINATOR, which an unreadable shard returns, counts only if every shard returns it.
     """
     found = set(codes)
     if found != {NOT_COORDINATOR}:

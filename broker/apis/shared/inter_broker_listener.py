@@ -1,4 +1,5 @@
-"""Requests between brokers, which must arrive on the inter-broker listener.
+"""Decides whether a request comes from a broker: such a request must arrive on the inter-broker
+listener.
 
 A sender on any other listener is a client, even if the request names a broker.
 """
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def comes_from_broker(services: Services, request: Request) -> bool:
-    """True if a request arrived on the inter-broker listener, which a standalone broker does not
-    have."""
+    """Returns True if the request arrived on the inter-broker listener. A standalone broker has no
+    such listener."""
     replicas = services.replicas
     return replicas is not None and services.advertised.listener(request) == replicas.listener
 
 
 def may_act_as_broker(services: Services, request: Request) -> bool:
-    """True if the sender may act as a broker and the request arrived on the inter-broker
-    listener."""
+    """Returns True if the request arrived on the inter-broker listener and the sender has
+    CLUSTER_ACTION permission."""
     allowed = is_allowed(services, request, CLUSTER_ACTION)
     return allowed and comes_from_broker(services, request)

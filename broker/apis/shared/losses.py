@@ -1,4 +1,5 @@
-"""Reports unread records that an admin request deleted in the journals of the affected groups.
+"""Adds an entry to a group's journal if an admin request deleted records that the group had not
+read.
 
 In a cluster each broker writes the journals of the groups that it coordinates.
 """
@@ -25,7 +26,7 @@ Starts = Mapping[str, Mapping[int, int]]
 
 
 def sender_of(request: Request) -> Sender:
-    """Returns the sender of a request, for the journal."""
+    """Returns the principal, client id and host of the sender of a request, for the journal."""
     connection = request.connection
     return Sender(str(connection.principal), request.client_id, connection.client_host)
 
@@ -33,7 +34,8 @@ def sender_of(request: Request) -> Sender:
 async def report_trimmed(
     services: Services, sender: Sender, starts: Starts, slices: Slices
 ) -> None:
-    """Reports deleted records in the journals of groups that had not read these records."""
+    """Reports deleted records in the journal of each group that had not read them. ``starts`` has
+    the new log start offsets."""
     with services.groups.errors.reporting("deleted records"):
         for topic, begins in starts.items():
             for group_id, offsets in _committed(services, topic):
@@ -54,8 +56,8 @@ async def readers_of(
 ) -> dict[str, dict[str, list[Moved]]]:
     """Returns the committed offsets in topics that are about to be deleted, by topic and group.
 
-    Exceptions are caught, so that the topics are deleted even after a failure; the offsets found
-    before the failure are returned.
+    After an exception, the offsets found so far are returned, so that the topics are deleted in any
+    case.
     """
     found: dict[str, dict[str, list[Moved]]] = {}
     with services.groups.errors.reporting("readers of deleted topics"):
@@ -76,7 +78,8 @@ async def readers_of(
 def report_deleted(
     services: Services, sender: Sender, readers: Mapping[str, Mapping[str, list[Moved]]]
 ) -> None:
-    """Reports deleted topics in the journals of groups that had committed offsets in them."""
+    """Reports deleted topics in the journal of each group that had committed offsets in these
+    topics."""
     with services.groups.errors.reporting("deleted topics"):
         services.groups.life.emit(
             lost(group_id, Loss.TOPIC_DELETED, sender, offsets)
@@ -86,7 +89,8 @@ def report_deleted(
 
 
 def _committed(services: Services, topic: str) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """Yields each group with its committed offsets in a topic; most groups have no offsets."""
+    """Yields each group with its committed offsets in the topic. Also yields groups without offsets
+    there, so that the caller can pause."""
     for hosted in readable(services.groups):
         cached = hosted.core.view.offsets
         for group_id in list(cached.groups()):

@@ -1,8 +1,9 @@
-"""OffsetCommit and OffsetFetch version 0: offsets by ZooKeeper's consumer paths, not in the log.
+"""OffsetCommit and OffsetFetch version 0, whose offsets were nodes under ZooKeeper's consumer paths
+in Kafka, not records in the log.
 
 These offsets have no generation, member or retention: an existing partition accepts any offset. The
-length of the metadata is checked, but the metadata is not stored, since a path has only a number.
-For a partition without an offset the error is UNKNOWN_TOPIC_OR_PARTITION, unlike in later versions.
+length of the metadata is checked, but the metadata is not stored, since a ZooKeeper node has only a
+number. Unlike in later versions, a partition without an offset gets UNKNOWN_TOPIC_OR_PARTITION.
 Source: Kafka 1.0 and 3.9, KafkaApis.handleOffsetCommitRequest and handleOffsetFetchRequest.
 """
 
@@ -31,15 +32,16 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 READ_GROUP = group(Operation.READ)
-"""The right that a commit needs on its group."""
+"""The ACL that a commit needs on its group."""
 DESCRIBE_GROUP = of_each(ResourceType.GROUP, Operation.DESCRIBE)
 DESCRIBE_TOPIC = each_shown_topic()
-"""The rights that a fetch needs on its group and topics."""
+"""The ACL that an OffsetFetch needs on each of its topics; DESCRIBE_GROUP is the ACL on its group.
+"""
 _NAME = itemgetter("name")
 
 
 def commit(services: Services, request: Request) -> Steps:
-    """Stores all offsets of a request by a single write, and then responds."""
+    """Stores all offsets of a request by one write, and then sends the response."""
     value = request.value
     group_id = value["group_id"]
     if not is_allowed(services, request, READ_GROUP, group_id):
@@ -103,7 +105,6 @@ def _refusal(services: Services, topic: str, partition: int, metadata: str | Non
 
 
 def fetch(services: Services, request: Request) -> Steps:
-    """Responds with the offsets that `commit` stored."""
     value = request.value
     if not is_allowed(services, request, DESCRIBE_GROUP, value["group_id"]):
         refuse(request, GROUP_AUTHORIZATION_FAILED, _denied_fetch)

@@ -1,7 +1,7 @@
 """Services: the parts of the broker that a request handler may use.
 
-The composition root (`broker/broker.py`) makes one instance of `Services`, which every handler
-gets. `broker/net/` passes the instance on and reads no field.
+`broker/broker.py` makes one instance of `Services` and connects its parts; every handler gets this
+instance. The code in `broker/net/` passes the instance on, but reads none of its fields.
 """
 
 from __future__ import annotations
@@ -60,17 +60,18 @@ ALLOWS_ALL: Final = AllowsAll()
 
 @slotted(frozen=True)
 class Services:
-    """The parts of one broker, which do not change while the broker runs. Only the event loop's
-    thread uses these parts."""
+    """The parts of one broker. They do not change while the broker runs, and only the event loop's
+    thread uses them."""
 
     config: Config
-    """The current settings of the broker; dynamic configs change the values in place."""
+    """The current settings of the broker. A change of a dynamic setting changes the value in place.
+    """
     time: Time
     """The wall clock in Unix milliseconds and the monotonic clock; both are virtual in tests."""
     served: Mapping[int, ServedApi]
-    """The APIs that this broker serves and their versions, by API key, for ApiVersions."""
+    """The APIs that this broker serves, with their versions, by API key."""
     advertised: Advertised
-    """The host and port of each listener at which clients reach this broker."""
+    """The advertised host and port of each listener."""
     cluster: ClusterView
     """The live brokers, the controller, and each partition's leader, epoch, replicas and ISR."""
     groups: GroupRuntime
@@ -108,11 +109,11 @@ class Services:
     config_changes: ConfigChanges
     """Changes settings of topics and brokers (AlterConfigs, IncrementalAlterConfigs, KIP-339)."""
     long_polls: LongPolls
-    """Fetches that wait for fetch.min.bytes or fetch.max.wait.ms."""
+    """Fetch requests that wait for fetch.min.bytes or until fetch.max.wait.ms."""
     maintenance: Maintenance
     """Runs retention, log cleaning and flushes."""
     old_offsets: OldOffsets
-    """Offsets of OffsetCommit and OffsetFetch version 0, by ZooKeeper's consumer paths."""
+    """The offsets that OffsetCommit version 0 stored, which in Kafka were nodes in ZooKeeper."""
     fetch_sessions: FetchSessions
     """Incremental fetch sessions (KIP-227), in a cache of bounded size."""
     metrics: Metrics
@@ -123,9 +124,10 @@ class Services:
     disk_reads: DiskReads
     """Threads that read records from disk if the page cache does not have the records."""
     unsupported: Unsupported
-    """Requests of APIs, versions and protocols that this broker does not serve, by client."""
+    """Counts, by client, the requests for APIs, versions and protocols that this broker does not
+    serve."""
     stuck_clients: StuckClients
-    """Clients that repeatedly fail to find or join their group."""
+    """Finds clients that repeatedly fail to find or join their group."""
     quotas: QuotaChanges
     """Reads and changes client quotas (AlterClientQuotas, KIP-546)."""
     replicas: ReplicaManager | None = None
@@ -133,10 +135,8 @@ class Services:
     standalone broker.
     """
     controller: ControllerHost | None = None
-    """Accepts calls to the controller; None in a standalone broker.
-
-    The reply is NOT_CONTROLLER while another broker is the controller.
-    """
+    """Accepts calls to the controller, and replies NOT_CONTROLLER while another broker is the
+    controller. None in a standalone broker."""
     enlisting: RemoteEnlisting | None = None
     """Sends AddPartitionsToTxn to coordinators on other brokers (KIP-890); None in a standalone
     broker.
@@ -147,22 +147,22 @@ class Services:
     remote_end_offsets: RemoteEndOffsets | None = None
     """Reads the end offsets of logs that other brokers lead; None in a standalone broker."""
     share_partitions: SharePartitions | None = None
-    """The share partitions of the logs that this broker leads; None without share groups."""
+    """The share partitions whose partitions this broker leads; None without share groups."""
     share_sessions: ShareSessions | None = None
-    """The share sessions of members with this broker; None without share groups."""
+    """The share sessions that members have with this broker; None without share groups."""
     share_offsets: ShareOffsets | None = None
     """Reads and changes the start offsets of share groups; None without share groups."""
     internal_topics: InternalTopics | None = None
     """Creates the internal topics of streams groups; None in a cluster, which does not serve
-    them."""
+    streams groups."""
     authorizer: Authorizer = ALLOWS_ALL
     """Decides what a principal may do; handlers call it through
     `broker/apis/shared/authorization.py`.
     """
     acls: AclChanges | None = None
-    """Adds, removes and lists ACLs; None when the authorizer does not use ACLs."""
+    """Adds, removes and lists ACLs; None if the authorizer does not use ACLs."""
     audit: Audit | None = None
-    """The audit log of denials and of changes to ACLs, users, tokens and quotas."""
+    """The audit log: denials, and changes to ACLs, users, tokens and quotas."""
     users: Users | None = None
     """The SCRAM credentials (KIP-554)."""
     tokens: Tokens | None = None

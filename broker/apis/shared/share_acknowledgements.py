@@ -1,4 +1,5 @@
-"""Applies the acknowledgements of ShareFetch and ShareAcknowledge, and closes sessions."""
+"""Applies the acknowledgements of ShareFetch and ShareAcknowledge requests, and closes share
+sessions."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from share.partition.values import Change
 
 Batches = Sequence[tuple[int, int, Sequence[int]]]
-"""Batches of acknowledgements: first offset, last offset, types."""
+"""Batches of acknowledgements, each with its first offset, last offset and types."""
 Asked = tuple[bytes, int, Batches]
-"""The acknowledgements for one partition: topic id, index, batches."""
+"""The acknowledgements for one partition: topic id, partition index, batches."""
 
 
 class ShareAcknowledgements:
@@ -44,11 +45,11 @@ class ShareAcknowledgements:
         self._is_renew = is_renew and self._partitions.settings_of(group_id).may_renew
         self._results: dict[Place, Code] = {}
         self._missing = 0
-        """The number of changes that are not stored yet."""
+        """The number of changes to delivery states that are not stored yet."""
         self._waiter: asyncio.Future[None] | None = None
 
     async def apply(self, slices: Slices, asked: Iterable[Asked], denied: Set[str]) -> None:
-        """Applies the acknowledgements of all partitions, except of topics that are denied."""
+        """Applies the acknowledgements of all partitions, except those of denied topics."""
         for topic_id, index, batches in asked:
             name = self._registry.topic_name(topic_id)
             if name is None:
@@ -77,9 +78,13 @@ class ShareAcknowledgements:
     async def _apply_in_pieces(
         self, slices: Slices, live: LivePartition, place: Place, batches: Batches
     ) -> None:
-        """Applies many acknowledgements piece by piece, so that a large request does not block the
-        loop. The pieces are stored when all have begun; if one is refused, for example because a
-        lock has ended, nothing is applied, except renewals."""
+        """Applies many acknowledgements of one partition in pieces, so that a large request does
+        not block the event loop.
+
+        The changes are stored only when all pieces are accepted. If one piece is refused, for
+        example because an acquisition lock has expired, the earlier pieces are undone, except
+        renewals.
+        """
         for index in range(0, len(batches), PIECE):
             # With the last batch before, since batches must ascend.
             checked = [AckBatch(*each) for each in batches[max(index - 1, 0) : index + PIECE]]
@@ -128,12 +133,13 @@ class ShareAcknowledgements:
         return done
 
     def _put(self, place: Place, error_code: int, error_message: str | None) -> None:
-        """Notes the result of a partition; if a request names it twice, the first error."""
+        """Stores the result of a partition. If a request names the partition twice, the first error
+        is kept."""
         if self._results.get(place, (NONE, None))[0] == NONE:
             self._results[place] = error_code, error_message
 
     async def results(self, slices: Slices) -> dict[Place, Code]:
-        """Waits until all changes are stored; returns the result of each partition."""
+        """Waits until all changes are stored. Returns the result of each partition."""
         if self._missing:
             self._waiter = asyncio.get_running_loop().create_future()
             await slices.until(self._waiter)
@@ -141,12 +147,13 @@ class ShareAcknowledgements:
 
 
 def place_of(place: Place, name: str) -> tuple[bytes, str, int]:
-    """Returns a partition with the name of its topic, as `SharePartitions.get` expects it."""
+    """Returns the topic id, topic name and index of a partition, which are arguments of
+    `SharePartitions.get`."""
     return place[0], name, place[1]
 
 
 async def close_session(services: Services, slices: Slices, session: ShareSession) -> None:
-    """Closes a share session, and waits until the release of its records is stored."""
+    """Closes a share session, and waits until the release of its acquired records is stored."""
     assert services.share_partitions is not None
     assert services.share_sessions is not None
     services.share_sessions.close(session)

@@ -1,8 +1,8 @@
 """Serves the APIs 83 to 87, by which brokers initialize, read, write and delete the states of share
-partitions at their share coordinator (KIP-932).
+partitions at the share coordinator (KIP-932).
 
 A request without a group, or with a topic without partitions, gets no results, as in Kafka. Each
-share partition has its own error; the response is sent when all changes are stable.
+share partition has its own error code. The response is sent when all changes are stable.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def served(call: type) -> ServedApi:
-    """Returns the row of the API that carries the calls of this type."""
+    """Returns the row of the API whose requests become calls of the type ``call``."""
     form = FORMS[call]
     versions = form.api.versions
     return ServedApi(

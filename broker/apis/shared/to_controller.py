@@ -1,7 +1,7 @@
-"""Code shared by the handlers of requests to the controller; the requests become calls to the
-controller's host.
+"""Shared code of the handlers of requests to the controller.
 
-The host of a broker that is not the controller replies NOT_CONTROLLER.
+A request becomes a call to the `ControllerHost` of this broker. If this broker is not the
+controller, the host replies NOT_CONTROLLER.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ Place = tuple[str, int]
 
 
 def host_of(services: Services) -> ControllerHost:
-    """Returns the host of the controller; only for a broker in a cluster."""
+    """Returns this broker's `ControllerHost`. The broker must be in a cluster."""
     assert services.controller is not None, "a standalone broker has no controller"
     return services.controller
 
 
 def cache_of(services: Services) -> MetadataCache:
-    """Returns the metadata that the controller has sent; only for a broker in a cluster."""
+    """Returns the metadata that the controller has sent to this broker. The broker must be in a
+    cluster."""
     assert isinstance(services.cluster, MetadataCache), "a standalone broker has no controller"
     return services.cluster
 
 
 def host_for(services: Services, request: Request) -> ControllerHost | None:
-    """Returns the controller's host; None if the sender is not a broker and has been refused."""
+    """Returns this broker's `ControllerHost`. If the sender is not a broker, refuses the request
+    and returns None."""
     if may_act_as_broker(services, request):
         return host_of(services)
     request.respond({"error_code": CLUSTER_AUTHORIZATION_FAILED})
@@ -44,7 +46,8 @@ def host_for(services: Services, request: Request) -> ControllerHost | None:
 
 
 def places(topics: Iterable[Mapping[str, Any]], name: str, partitions: str) -> list[Place]:
-    """Returns the partitions that a request names; ``name`` and ``partitions`` are field names."""
+    """Returns the partitions in ``topics``. ``name`` is the field with a topic's name,
+    ``partitions`` the field with its partition indexes."""
     return [(topic[name], index) for topic in topics for index in topic[partitions]]
 
 
@@ -57,6 +60,5 @@ def by_topic(results: Mapping[Place, dict[str, Any]]) -> dict[str, list[dict[str
 
 
 def error_fields(error: tuple[int, str]) -> dict[str, Any]:
-    """Returns the code and the text of an error as response fields."""
     code, text = error
     return {"error_code": code, "error_message": shortened(text) or None}

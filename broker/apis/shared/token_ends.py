@@ -1,4 +1,4 @@
-"""Code shared by the APIs of delegation tokens: authorization, and changes of the expiry."""
+"""Shared code of the APIs that renew and expire delegation tokens."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 _PLAINTEXT: Final = "PLAINTEXT"
 _NOT_ALLOWED_MS = -1
 _FAILED_MS = 0
-"""The expiry in the responses to requests that are not allowed or that fail, as in Kafka."""
+"""The expiry time in a response with an error, as in Kafka. `_NOT_ALLOWED_MS` is the expiry time
+for connections that may not send token requests."""
 
 
 def may_ask(connection: Connection) -> bool:
-    """True if the connection may send requests about tokens: the client has logged in, but without
-    a token."""
+    """Returns True if the connection may send requests about tokens: the client has logged in, but
+    not with a token."""
     if connection.login is not None:
         return not connection.login.by_token
     is_authenticated = connection.principal != ANONYMOUS
@@ -40,7 +41,8 @@ def answer_change(
     change: Callable[[Tokens], Awaitable[Token | int]],
     what: str,
 ) -> None:
-    """Changes a token, returns its new expiry to the client, and logs ``what`` to the audit log."""
+    """Changes a token, and responds with its new expiry. Writes the change to the audit log under
+    the name ``what``."""
     if not may_ask(request.connection):
         _respond(request, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, _NOT_ALLOWED_MS)
     elif services.tokens is None:

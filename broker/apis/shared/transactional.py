@@ -1,4 +1,5 @@
-"""Code shared by the requests of transactional producers: the sender, and the fencing error."""
+"""Shared code of the handlers of transactional requests: the sender of a request, and error codes
+for older versions."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from transactions.calls import CLIENT_CHARACTERS, Client
 
 
 def client_of(request: Request) -> Client:
-    """Returns the sender of a request, for the coordinator and the journal of transactions."""
+    """Returns the sender of a request in the form that the coordinator and the transaction journal
+    use."""
     client_id, host = request.client_id, request.connection.client_host
     if len(client_id) > CLIENT_CHARACTERS or len(host) > CLIENT_CHARACTERS:
         return Client(cut(client_id, CLIENT_CHARACTERS), cut(host, CLIENT_CHARACTERS))
@@ -17,10 +19,10 @@ def client_of(request: Request) -> Client:
 
 
 def error_for_version(error_code: int, knows_fenced: bool) -> int:
-    """Returns the error code in the form that the version of the request knows.
+    """Returns the error code that the version of the request knows.
 
-    KIP-588 added PRODUCER_FENCED for fenced producers; earlier versions get INVALID_PRODUCER_EPOCH,
-    which is fatal to a producer too.
+    KIP-588 added PRODUCER_FENCED for fenced producers. Earlier versions get INVALID_PRODUCER_EPOCH,
+    which is also fatal to a producer.
     """
     if error_code == PRODUCER_FENCED and not knows_fenced:
         return INVALID_PRODUCER_EPOCH

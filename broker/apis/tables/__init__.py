@@ -1,1 +1,2 @@
-"""The tables of served APIs: standalone, in a cluster, and in a cluster without transactions."""
+"""The tables of served APIs: of a standalone broker, in a cluster, and in a cluster without
+transactions."""

@@ -1,4 +1,5 @@
-"""The table of APIs of a broker in a cluster: the APIs of a standalone broker, and more.
+"""The table of APIs of a broker in a cluster: the APIs of a standalone broker, and APIs between
+brokers and for the controller.
 
 The table has its own module, so that a standalone broker does not import the cluster's code.
 """
@@ -53,7 +54,7 @@ _BY_THE_CONTROLLER = (
     LIST_PARTITION_REASSIGNMENTS,
     UPDATE_FEATURES,
 )
-"""APIs of the controller; they replace the handlers of a standalone broker."""
+"""The rows of APIs that the controller serves. They replace the rows of a standalone broker."""
 
 SERVED_IN_CLUSTER = by_key(
     *SERVED_WITHOUT_CONSUMER_GROUPS.values(),
@@ -61,14 +62,14 @@ SERVED_IN_CLUSTER = by_key(
     *_AMONG_BROKERS,
     *_BY_THE_CONTROLLER,
 )
-"""Rows by API key, for a broker in a cluster that serves only classic groups; other brokers send
-requests too."""
+"""The served APIs by API key, for a broker in a cluster that serves only classic groups. Clients
+and other brokers send requests of these APIs."""
 CONSUMER_ROWS = (DESCRIBE, HEARTBEAT, JOIN)
 
 
 def served_with(*, consumer_groups: bool, share_groups: bool) -> dict[int, ServedApi]:
-    """Returns the served APIs by API key of a broker in a cluster that serves these types of groups
-    in addition to classic groups."""
+    """Returns the served APIs by API key, for a broker in a cluster. The arguments say which types
+    of groups the broker serves in addition to classic groups."""
     return by_key(
         *SERVED_IN_CLUSTER.values(),
         *(CONSUMER_ROWS if consumer_groups else ()),

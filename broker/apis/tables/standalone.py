@@ -1,4 +1,4 @@
-"""The table of served APIs: one row from each module of `broker/apis/`.
+"""The table of served APIs of a standalone broker: one row from each module of `broker/apis/`.
 
 The ApiVersions response and `docs/use/coverage.md` come from this table, so an API whose module is
 not listed here is not served.
@@ -134,7 +134,8 @@ _ROWS = (
 
 
 def by_key(*rows: ServedApi) -> dict[int, ServedApi]:
-    """Returns the rows by API key, in the order of the keys."""
+    """Returns the rows by API key, ordered by key. If several rows have the same key, the last one
+    is used."""
     return {row.api.key: row for row in sorted(rows, key=lambda row: row.api.key)}
 
 
@@ -150,17 +151,16 @@ SHARE_ROWS = (
 )
 STREAMS_ROWS = (STREAMS_GROUP_DESCRIBE, STREAMS_GROUP_HEARTBEAT)
 SERVED_WITHOUT_CONSUMER_GROUPS = by_key(*_ROWS)
-"""The served APIs by API key, in the order of the keys, for a broker that serves only classic
-groups."""
+"""The served APIs by API key, for a standalone broker that serves only classic groups."""
 SERVED = by_key(*_ROWS, *CONSUMER_ROWS, *SHARE_ROWS, *STREAMS_ROWS)
-"""The served APIs by API key of a standalone broker, which serves groups of all types."""
+"""The served APIs by API key, for a standalone broker that serves groups of all types."""
 
 
 def served_with(
     *, consumer_groups: bool, share_groups: bool, streams_groups: bool
 ) -> dict[int, ServedApi]:
-    """Returns the served APIs by API key of a standalone broker that serves these types of groups
-    in addition to classic groups."""
+    """Returns the served APIs by API key, for a standalone broker. The arguments say which types of
+    groups the broker serves in addition to classic groups."""
     return by_key(
         *_ROWS,
         *(CONSUMER_ROWS if consumer_groups else ()),

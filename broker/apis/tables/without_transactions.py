@@ -1,9 +1,9 @@
-"""The table of served APIs in a cluster whose inter-broker protocol is older than 0.11 and has no
-transactions.
+"""The table of served APIs in a cluster without transactions, whose inter.broker.protocol.version
+is below 0.11.
 
 InitProducerId is still served, as in Kafka 3.9: a producer may be idempotent, although brokers do
-not store its sequence numbers. The other APIs of transactions are not offered. A client that sends
-such a request anyway gets UNSUPPORTED_VERSION in each error field of the response.
+not store its sequence numbers. The other APIs of transactions are missing in ApiVersions. A client
+that sends such a request anyway gets UNSUPPORTED_VERSION in each error field of the response.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def _topics(
     named: Iterable[tuple[str | bytes, Iterable[int]]],
     key: str = "name",
 ) -> Generator[None, None, EncodedArray]:
-    """Returns topics with the error for each partition; ``array``, ``error`` and ``key`` are field
-    names."""
+    """Returns the response entries of ``named`` topics, with UNSUPPORTED_VERSION for each
+    partition. ``array``, ``error`` and ``key`` are field names."""
     topics = request.array(*path)
     for name, indexes in named:
         partitions = request.array(*path, array)

@@ -1,3 +1,2 @@
-"""Applies client quotas to requests: measures the use, sets throttle times, and throttles
-connections.
-"""
+"""Applies client quotas to requests: measures what a request uses, sets throttle times, and
+throttles connections."""

@@ -1,4 +1,4 @@
-"""The parts that the meters of one broker share."""
+"""The objects that the meters of all requests of one broker share."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from protocol.api_keys import WRITE_TXN_MARKERS
 
 
 class Measures(NamedTuple):
-    """The quotas, the throttled connections, the fetch sessions, and the clock for quotas."""
+    """The objects that all meters use: the quotas, the throttled connections, and the fetch
+    sessions."""
 
     quotas: ClientQuotas
     throttles: Throttles
     fetch_sessions: FetchSessions
 
     def now_ms(self) -> int:
-        """Returns the time in ms of the monotonic clock for quotas."""
+        """Returns the monotonic time of the quotas' clock, in ms."""
         return self.quotas.time.now().mono_ms
 
 
 def is_of_brokers(row: ServedApi) -> bool:
-    """True if an API is for brokers, which have no quota. A denied request counts against the
-    client's quota.
+    """Returns True if only brokers send requests of this API, so that quotas do not apply.
 
-    Operators may send WriteTxnMarkers too.
+    WriteTxnMarkers is included, although operators may send it too. The caller still counts a
+    denied request against the client's quota.
     """
     return row.rights is AMONG_BROKERS or row.api.key == WRITE_TXN_MARKERS

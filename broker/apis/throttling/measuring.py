@@ -1,7 +1,7 @@
-"""Attaches meters to requests while a client quota is set.
+"""Attaches a meter to each request while a client quota is set.
 
-When the first quota is set, the routes get a factory of meters; when the last quota is removed, the
-factory is removed too. Without quotas, requests have no meter.
+When the first quota is set, the routes get a factory of meters. When the last quota is removed, the
+factory is removed. Without quotas, requests have no meter.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from broker.quotas.client_quotas import ClientQuotas, Kind
 
 
 class Measuring:
-    """Starts and stops the measurement of requests and address rates when quotas are set and
+    """Starts to measure requests and connection rates when quotas are set, and stops when they are
     removed."""
 
     def __init__(

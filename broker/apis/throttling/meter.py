@@ -1,13 +1,15 @@
-"""The meter of a request, in a broker with quotas: measures its use and throttles its client.
+"""The meter of a request on a broker with quotas: measures what the request uses, and throttles its
+client.
 
-The meter records the use when the response is complete. A client beyond a quota gets its response
-at once, with the throttle time in it, and its connection is throttled afterwards
+The meter records the use when the response is complete. A client that exceeds a quota gets its
+response at once, with a throttle time. Then its connection is throttled
 (`broker/net/limits/throttles.py`). If several quotas are exceeded, the longest throttle time
 counts.
 
-The time of a request is the time that the event loop works for it: its handler, slice by slice, and
-the encoding of its response. Waiting does not count. Work for the request after its response is
-recorded when it is done. docs/operate/security.md describes quotas for operators.
+The time of a request is the time that the event loop works for the request: its handler, slice by
+slice, and the encoding of its response. Waiting does not count. If work for the request continues
+after its response, that work is recorded when it ends. docs/operate/security.md describes quotas
+for operators.
 """
 
 from __future__ import annotations
@@ -31,12 +33,12 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct(">i")
 _NS_OF_A_PERCENT: Final = 10_000_000
-"""Nanoseconds in 1 % of a second of the event loop's thread."""
+"""The nanoseconds in 1 % of a second."""
 _UNBOUND: Final = Shares()
 
 
 class Meter:
-    """Measures one request; `broker/net/request.py` documents when each method is called."""
+    """Measures one request. `broker/net/request.py` documents when each method is called."""
 
     __slots__ = (
         "_measures", "_mutations", "_pieces", "_since_work_ns", "_ticks_ns", "_worked_ns", "shares",
@@ -46,9 +48,10 @@ class Meter:
         self._measures = measures
         self._ticks_ns = connection.ticks_ns
         self._worked_ns = 0
-        """The time in ns spent on the request, without the piece of work in progress."""
+        """The time in ns that the event loop has worked for the request, without the piece of work
+        in progress."""
         self._pieces = 0
-        """The number of nested pieces of work in progress; 0 if the request waits."""
+        """The nesting depth of pieces of work in progress; 0 if the request waits."""
         self._since_work_ns = 0
         """The time in ns at which the outermost piece of work in progress began."""
         self._mutations: Mutations = UNBOUND
@@ -57,17 +60,18 @@ class Meter:
     # -- time
 
     def begin(self) -> None:
-        """Records the start of a piece of work.
+        """Notes the start of a piece of work.
 
-        A piece may start inside another piece: steps that a handler passes to `work_off` start at
-        once.
+        Pieces can be nested: steps that a handler passes to `work_off` start inside the handler's
+        piece.
         """
         if not self._pieces:
             self._since_work_ns = self._ticks_ns()
         self._pieces += 1
 
     def end(self, is_answered: bool) -> None:
-        """Records the end of a piece of work, and the time of any work after the response."""
+        """Notes the end of a piece of work. If the response is already complete, counts the piece
+        against the quota at once."""
         self._pieces -= 1
         if self._pieces:
             return
@@ -78,7 +82,8 @@ class Meter:
             self.shares.request.use(worked_ns / _NS_OF_A_PERCENT, self._measures.now_ms())
 
     def _take_time(self) -> float:
-        """Returns the time of the event loop used since the last call, in percent of a second."""
+        """Returns the event loop's time for this request since the last call, in percent of a
+        second."""
         worked_ns, self._worked_ns = self._worked_ns, 0
         if self._pieces:
             now_ns = self._ticks_ns()
@@ -87,7 +92,7 @@ class Meter:
         return worked_ns / _NS_OF_A_PERCENT
 
     def steps(self, request: Request, steps: Steps) -> Steps:
-        """Runs ``steps`` and measures each step."""
+        """Runs ``steps``, and measures each step."""
         while True:
             self.begin()
             try:
@@ -102,7 +107,7 @@ class Meter:
     def coroutine(
         self, request: Request, work: Coroutine[Any, Any, None]
     ) -> Generator[Any, Any, None]:
-        """Runs ``work`` and measures each of its pieces between two waits."""
+        """Runs ``work``, and measures each piece of it between two waits."""
         step, given = work.send, None
         while True:
             self.begin()
@@ -124,21 +129,20 @@ class Meter:
     # -- calls of the request
 
     def park(self, request: Request) -> bool:
-        """Parks the request if its connection is throttled; returns False if the connection is not
-        throttled."""
+        """Parks the request and returns True if its connection is throttled; otherwise returns
+        False."""
         return self._measures.throttles.park(request)
 
     def exempt(self) -> None:
-        """Exempts the request from quotas."""
         self.shares = _UNBOUND
 
     def fetched_at_most(self, asked_bytes: int) -> int:
-        """Returns the most bytes that a Fetch may read at once; see `Request`."""
+        """Returns the maximum number of bytes that a Fetch may read now; see `Request`."""
         share = self.shares.fetch
         return asked_bytes if share is None else min(asked_bytes, share.at_once)
 
     def mutations(self, version: int, strict_from: int | None) -> Mutations:
-        """Returns the mutations that the request may make; see `Request`."""
+        """Returns the number of partition mutations that the request may make; see `Request`."""
         share = self.shares.mutation
         if share is None:
             return UNBOUND
@@ -152,7 +156,8 @@ class Meter:
     # -- the end
 
     def finish(self, request: Request, frame: Body, error_code: int) -> Body:
-        """Records the use and returns the response to send; throttles the connection if needed."""
+        """Counts what the request used, and returns the response to send. Throttles the connection
+        if a quota is exceeded."""
         if is_of_brokers(request.served) and error_code != CLUSTER_AUTHORIZATION_FAILED:
             self.exempt()
         measures, shares = self._measures, self.shares
@@ -181,7 +186,7 @@ class Meter:
 
 
 def _size(buffer: bytes) -> int:
-    """Returns the size in bytes of a request's header and body; the buffer may start with the
-    length field."""
+    """Returns the size in bytes of a request's header and body. The buffer may begin with the
+    frame's length field, which does not count."""
     size = len(buffer)
     return size - 4 if _LENGTH.unpack_from(buffer)[0] == size - 4 else size

@@ -1,7 +1,7 @@
 """Sets ``throttle_time_ms`` in encoded responses.
 
-Handlers set the field to 0. In most APIs it is the first field and is overwritten; in Produce it is
-the last field. A response with the field in another position is encoded again.
+Handlers set the field to 0. In most APIs the field is the first one, and its bytes are overwritten.
+In Produce it is the last field. If the field has another position, the response is encoded again.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ _LENGTH_AND_CORRELATION: Final = 8
 
 
 def header_bytes(api_key: int, version: int) -> int:
-    """Returns the number of bytes before the body of a response: the length field and the
-    header."""
+    """Returns the number of bytes before the body of a response: length field and header."""
     return _LENGTH_AND_CORRELATION + response_header_version(api_key, version)
 
 
 @cache
 def has_field(api_key: int, version: int) -> bool:
-    """True if responses of this version have the field ``throttle_time_ms``."""
+    """Returns True if responses of this version have the field ``throttle_time_ms``."""
     return any(
         field.name == NAME and version in version_range(field.versions)
         for field in BY_KEY[api_key].response
@@ -57,7 +56,7 @@ def fixed_place(api_key: int, version: int) -> int | None:
 
 
 def with_throttle(frame: Body, api_key: int, version: int, wait_ms: int) -> Body:
-    """Returns the response with the throttle time set; a response without the field is returned
+    """Returns the response with the throttle time set. A response without the field is returned
     unchanged."""
     if not frame or not has_field(api_key, version):
         return frame
@@ -73,8 +72,8 @@ def with_throttle(frame: Body, api_key: int, version: int, wait_ms: int) -> Body
 
 
 def head_of(frame: Body) -> bytes:
-    """Returns the start of a response up to the first part that is in a file, or the whole
-    response."""
+    """Returns the bytes of a response before the first part that is in a file; the whole response
+    if no part is in a file."""
     if isinstance(frame, bytes):
         return frame
     parts = takewhile(lambda part: not isinstance(part, Slice), frame)

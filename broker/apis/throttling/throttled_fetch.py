@@ -1,13 +1,14 @@
-"""Fetch under a quota: reads at most the bytes that the quota allows at once, and empties a larger
+"""Applies quotas to a Fetch response: a response that exceeds a quota is replaced by an empty
 response.
 
-An emptied response does not count: the client fetches the same records after the throttle time, and
-its session is unchanged, as if the response had no records. Brokers have no quota: the handler
-exempts a request after it has authorized the sender as a broker (`Request.exempt`).
+The records of a replaced response do not count against the quota. The client fetches the same
+records after the throttle time, and its session is unchanged, as if the response had no records.
+Brokers have no quota: the handler exempts a request after it has authorized the sender as a broker
+(`Request.exempt`).
 
-Unlike in Kafka, a response that can never be within the quota, since one batch is larger than all
-windows allow, is sent in full once the client is within its quota; otherwise the client would wait
-forever. The client is throttled afterwards.
+A single batch can be so large that no response with it is ever within the quota. Such a response is
+sent in full once the client is within its quota, and the client is throttled afterwards. In Kafka
+the client would wait forever.
 
 Source: Kafka 3.9 ``KafkaApis.handleFetchRequest``, ``FetchSession.getThrottledResponse``; KIP-219.
 """
@@ -37,9 +38,8 @@ def bounded(
     frame: Body,
     waits: list[tuple[int, Kind]],
 ) -> Body:
-    """Records a response, appends its throttle time to ``waits``, and returns the response to
-    send.
-    """
+    """Counts a response against the quota, appends its throttle time to ``waits``, and returns the
+    response to send."""
     version, now_ms = request.api_version, measures.now_ms()
     size = 4 + size_of(frame) - header_bytes(API.key, version)  # as Kafka counts it
     if share is not None:
@@ -55,13 +55,14 @@ def bounded(
 
 
 def _fields_at(request: Request) -> int:
-    """Returns the position of max_wait_ms, which min_bytes and max_bytes follow."""
+    """Returns the position in the request of the fields max_wait_ms, min_bytes and max_bytes, which
+    follow each other."""
     return request.position + (4 if request.api_version < _FIRST_WITHOUT_REPLICA else 0)
 
 
 def _emptied(request: Request, frame: Body, sessions: FetchSessions) -> Body:
-    """Returns an empty response in place of ``frame``; returns ``frame`` itself if it has an
-    error."""
+    """Returns an empty response in place of ``frame``. If ``frame`` has a top-level error, returns
+    ``frame`` itself."""
     version = request.api_version
     if version < _FIRST_WITH_SESSIONS:
         return request.frame({"responses": []})
