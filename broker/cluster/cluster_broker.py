@@ -2,8 +2,8 @@
 
 The parts are made in three steps. `join` reads ZooKeeper, the ids and the topics, before any log is
 opened. `make` makes the parts that need the logs. `start` starts all parts before the broker serves
-requests: an old controller may still send requests that were meant for this broker's previous
-process, and the broker rejects them by the broker epoch.
+requests. An old controller may still send requests that were meant for this broker's previous
+process; the broker rejects them by their broker epoch.
 """
 
 from __future__ import annotations
@@ -68,11 +68,12 @@ from protocol.znodes.fields import BadNode
 from replication.values import Rules
 
 AGAIN_S = 0.1
-"""The delay in seconds before ZooKeeper is read again after a session expired during a read."""
+"""The delay in seconds before ZooKeeper is read again, after a read failed because the session
+expired."""
 
 
 class ClusterBroker:
-    """All parts of a broker in a cluster; only the event loop's thread may use this class."""
+    """The parts of a broker in a cluster. Only the event loop's thread may use this class."""
 
     def __init__(self, startup: StartupParts, settings: ClusterSettings, joined: Joined) -> None:
         config, time, real = startup.config, startup.time, startup.time.real
@@ -90,7 +91,7 @@ class ClusterBroker:
         journal_bytes, errors = config["cluster.journal.file.max.bytes"], startup.errors
         kept = (time, background.spawn, startup.fs, startup.directory, journal_bytes, errors)
         self.keeper = JournalKeeper(partial(ClusterJournal, joined.node_id), *kept)
-        """The journal of the cluster events that this broker saw, with its file."""
+        """Keeps the journal of cluster events that this broker observed, in memory and on disk."""
         self._journal_recorder = JournalRecorder(joined.node_id, self.keeper, self.cache, errors)
         self.replication = replication_settings(
             config, joined.node_id, settings.spoken, settings.listener, settings.connect
@@ -137,7 +138,7 @@ class ClusterBroker:
 
     @property
     def topic_version(self) -> int:
-        """Returns the version of the format in which topics' nodes are written."""
+        """The version of the format in which nodes of topics are written to ZooKeeper."""
         has_ids = self.settings.spoken.has_topic_ids
         return topics.VERSION if has_ids else topics.VERSION_BEFORE_IDS
 
@@ -180,14 +181,15 @@ class ClusterBroker:
         )
 
     def learnt(self, learnt: Learnt) -> Sequence[Topic]:
-        """Applies a change of the metadata cache; returns the deleted topics."""
+        """Applies a change of the metadata cache. Returns the deleted topics."""
         changed = self.registry.learnt(learnt)
         self.configs.learnt(changed.shown)
         return changed.gone
 
     @property
     def _peers(self) -> PeerSettings:
-        """Returns the settings of connections to other brokers for requests of coordinators."""
+        """The settings of connections on which this broker sends requests of coordinators to other
+        brokers."""
         config = self._startup.config
         return PeerSettings(
             self.joined.node_id,
@@ -202,7 +204,8 @@ class ClusterBroker:
         return self.registration.epoch
 
     async def strays(self) -> list[str]:
-        """Lists the partition directories without a replica on this broker. Raises OSError."""
+        """Returns the partition directories on disk whose partitions have no replica on this
+        broker. Raises OSError."""
         startup, node_id = self._startup, self.joined.node_id
 
         def is_here(topic: str, index: int) -> bool:
@@ -220,7 +223,8 @@ class ClusterBroker:
         self,
         settings_of: Callable[[str], Mapping[str, Any] | None],
     ) -> ReplicaServices:
-        """Returns the services of a replica; ``settings_of`` returns None for an unknown topic."""
+        """Returns the services that replicas use. ``settings_of`` returns the settings of a topic,
+        or None if the topic is unknown."""
         common = self._startup.partition_services
         known = {each.name: getattr(common, each.name) for each in fields(common)}
 
@@ -250,7 +254,7 @@ class ClusterBroker:
         hooks: ReplicaHooks,
         settings_changed: Callable[[], None],
     ) -> ReplicaManager:
-        """Makes the parts that need the logs; ``settings_changed`` is called after changes of
+        """Makes the parts that need the logs. ``settings_changed`` is called after each change of
         settings."""
         startup, journal_recorder = self._startup, self._journal_recorder
         self.configs = ClusterConfigs(
@@ -295,7 +299,7 @@ class ClusterBroker:
         return for_fellows(settings, self.settings.spoken, known["message.format.version"])
 
     def remote_end_offsets(self, logs: LogManager) -> RemoteEndOffsets:
-        """Makes the reader of other leaders' log end offsets, for the lag of groups."""
+        """Makes the part that reads log end offsets from other leaders, for the lag of groups."""
         startup = self._startup
         self.elsewhere = RemoteEndOffsets(
             self.cache, logs, self._peers, startup.time, startup.background
@@ -303,7 +307,8 @@ class ClusterBroker:
         return self.elsewhere
 
     async def _topic_settings(self, name: str) -> Mapping[str, str]:
-        """Reads a topic's own settings from ZooKeeper."""
+        """Reads the topic's own settings from ZooKeeper; repeats the read if the ZooKeeper session
+        expires."""
         while True:
             try:
                 return await self.configs.nodes.topic(name)
@@ -311,8 +316,8 @@ class ClusterBroker:
                 await self._startup.time.sleep(AGAIN_S)
 
     async def _directory_changed(self) -> None:
-        """Writes a log directory notice, after which the controller sends the roles of all replicas
-        of this broker."""
+        """Writes a log directory notification to ZooKeeper. The controller then sends the roles of
+        all replicas of this broker."""
         notice = notices.encode_log_dir_event(self.joined.node_id)
         with suppress(SessionExpired, Closed):  # the next registration has the same effect
             await self.joined.zookeeper.create(notices.LOG_DIR_EVENT, notice, sequence=True)
@@ -320,7 +325,8 @@ class ClusterBroker:
     # -- start and stop
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
-        """Registers ``endpoints`` and starts all parts. Raises AlreadyRegistered."""
+        """Registers the broker with ``endpoints`` and starts all parts. Raises
+        AlreadyRegistered."""
         self._endpoints = endpoints
         self._journal_recorder.start(self.joined.zookeeper, self.registration)
         self.registration.when_registered(self._unheard.registered)
@@ -334,7 +340,7 @@ class ClusterBroker:
         self.host.start()
 
     async def hand_over(self) -> None:
-        """Requests the controller to move this broker's leaderships to other brokers; called before
+        """Asks the controller to move this broker's leaderships to other brokers. Called before
         `stop`."""
         await hand_over(
             shutdown_settings(self._startup.config),

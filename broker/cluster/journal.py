@@ -1,9 +1,9 @@
-"""The journal of cluster events that this broker saw; docs/formats/cluster-journal.md describes the
-file.
+"""The journal of cluster events that this broker observed; docs/formats/cluster-journal.md
+describes the file.
 
 The journal records this broker's actions as controller with their reasons, the replicas of its
-partitions that left the ISR, the requests of controllers, and the state of this broker's session in
-ZooKeeper. Other brokers record the events that they saw: `muster cluster why` asks all brokers.
+partitions that left the ISR, the requests of controllers, and the state of this broker's ZooKeeper
+session. Other brokers record what they observe: `muster cluster why` asks all brokers.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class ClusterJournal(Pages[HappenedPage]):
         self._controller = Story(node_id)
 
     def of(self, name: str) -> list[Happened]:
-        """Returns the entries of a name, oldest first."""
+        """Returns the history of ``name`` (of a partition, topic or broker), the oldest entry
+        first."""
         page = self.get(name)
         return [] if page is None else page.entries()
 
     def last(self, name: str, kind: Kind, broker: int = -1) -> Happened | None:
-        """Returns the newest entry of a kind for a name; for ISR changes, the newest entry of
-        replica ``broker``."""
+        """Returns the newest entry of ``kind`` in the history of ``name``. For ISR changes, only
+        entries about the replica ``broker`` count."""
         page = self.get(name)
         return None if page is None else page.last(kind, broker)
 
     def observe(self, event: ControllerEvent | ReplicaEvent, now: Now) -> None:
-        """Implements `Pages.observe`."""
         told = (
             entry(event, now)
             if isinstance(event, ReplicaEvent)
@@ -56,8 +56,8 @@ class ClusterJournal(Pages[HappenedPage]):
             self.count(page)
 
     def _is_known(self, name: str, entry: Happened) -> bool:
-        """True if an entry repeats a leader that is already recorded, such as a leader that this
-        broker elected as controller."""
+        """Returns True if an entry about a leader repeats the last recorded leader, for example a
+        leader that this broker elected as controller."""
         if entry.kind is not Kind.LEADER or entry.cause != "told":
             return False
         last = self.last(name, Kind.LEADER)

@@ -1,7 +1,7 @@
-"""Records in the journal the cluster events that this broker sees but did not cause.
+"""Writes to the journal the cluster events that this broker observes but does not cause.
 
-The controller and the leaders report their own events. This module adds changed leaders, the
-controller that named them, the state of the ZooKeeper session, and this broker's registration.
+The controller and the leaders report their own events. This module adds changed leaders, changes of
+the controller, the state of the ZooKeeper session, and this broker's registration.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from replication.events import (
 
 
 class JournalRecorder:
-    """Records events in the journal; only the event loop's thread may use this class."""
+    """Records cluster events in the journal. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -45,8 +45,8 @@ class JournalRecorder:
         self._cache = cache
         self._errors = errors
         self._controller = NOBODY, -1
-        """The controller that last sent metadata to this broker, and the epoch of that controller.
-        """
+        """The broker id of the controller that last sent metadata to this broker, and its
+        controller epoch."""
         self._session: Session | None = None
 
     def start(self, zookeeper: ZooKeeper, registration: BrokerRegistration) -> None:
@@ -56,12 +56,13 @@ class JournalRecorder:
         registration.when_registered(self.registered)
 
     def observe(self, event: Event) -> None:
-        """Records a change of an ISR that a leader reports."""
+        """Records an event that a leader reports, such as a change of the ISR."""
         with self._errors.reporting(type(event).__name__):
             self._keeper.observe(event)
 
     def beside(self, hooks: ReplicaHooks) -> ReplicaHooks:
-        """Returns hooks that record each call and then call ``hooks``."""
+        """Returns hooks that record an event in the journal and then call the same hook of
+        ``hooks``."""
 
         def role_given(hook: Callable[[Replica, int], None], replica: Replica, epoch: int) -> None:
             with self._errors.reporting("role change"):
@@ -81,7 +82,8 @@ class JournalRecorder:
         )
 
     def role_given(self, replica: Replica) -> None:
-        """Records the leader that the controller named for a partition."""
+        """Records the leader of a partition, after the controller has assigned a role to this
+        broker's replica."""
         state = replica.state
         if state is None or replica.role not in (Role.LEADER, Role.FOLLOWER):
             return
@@ -101,14 +103,14 @@ class JournalRecorder:
         )
 
     def controller_seen(self) -> None:
-        """Records a change of the controller after metadata has arrived."""
+        """Records a change of the controller; called after metadata has arrived."""
         controller = self._cache.controller_id, self._cache.controller_epoch
         if controller != self._controller:
             self._controller = controller
             self._keeper.observe(ControllerChanged(*controller))
 
     def session_changed(self, connection: Connection) -> None:
-        """Records that the ZooKeeper session is open, lost or expired."""
+        """Adds a journal entry: the ZooKeeper session is open, lost or expired."""
         before = self._session
         match connection:
             case Connection.SUSPENDED:
@@ -122,6 +124,5 @@ class JournalRecorder:
                 self._keeper.observe(SessionChanged(self._session))
 
     def registered(self, epoch: int) -> None:
-        """Records the registration of this broker."""
         with self._errors.reporting("registered"):
             self._keeper.observe(Registered(self._node_id, epoch))

@@ -1,4 +1,5 @@
-"""Bounds the number of log lines about changes of many partitions, and about repeated failures."""
+"""Limits the number of log lines about changes of many partitions, and about failures that
+repeat."""
 
 from __future__ import annotations
 
@@ -12,24 +13,24 @@ from broker.time import Time
 logger = structlog.get_logger(__name__)
 
 FEW = 20
-"""The number of partitions that have one log line each. More partitions share one line, which names
-this number of partitions."""
+"""The maximum number of changed partitions that get one log line each. More partitions share one
+line, which names the first `FEW` partitions."""
 AGAIN_MS = 60_000
-"""The interval in ms between two log lines about a failure that continues."""
+"""The interval in ms between two log lines about a failure that repeats."""
 
 
 class PartitionLines:
-    """Collects changes of partitions in one operation; `write` logs them."""
+    """Collects the partitions that one operation has changed; `write` logs them."""
 
     def __init__(self) -> None:
         self._found: dict[str, list[dict[str, Any]]] = {}
 
     def add(self, event: str, partition: str, **about: Any) -> None:
-        """Adds a partition to the lines of an event."""
+        """Adds a partition to the log lines of ``event``."""
         self._found.setdefault(event, []).append({"partition": partition, **about})
 
     def write(self) -> None:
-        """Logs the changes added since the last call."""
+        """Logs the partitions that were added since the last call."""
         found, self._found = self._found, {}
         for event, each in found.items():
             if len(each) <= FEW:
@@ -41,8 +42,7 @@ class PartitionLines:
 
 
 class Trouble:
-    """Decides when a repeated failure is logged: at once, then once a minute, and when the failure
-    ends."""
+    """Decides when a repeated failure is logged: at the first failure, and then once a minute."""
 
     __slots__ = ("_logged_ms", "_now_ms", "attempts")
 
@@ -53,7 +53,7 @@ class Trouble:
         """The number of consecutive failures."""
 
     def is_news(self) -> bool:
-        """Counts one more failure; returns True if the failure must be logged."""
+        """Counts a failure. Returns True if this failure must be logged."""
         now_ms = self._now_ms()
         self.attempts += 1
         if self.attempts > 1 and now_ms - self._logged_ms < AGAIN_MS:
@@ -62,6 +62,6 @@ class Trouble:
         return True
 
     def is_over(self) -> bool:
-        """Resets the count after a success; returns True if there were failures before."""
+        """Resets the count of failures after a success. Returns True if there were failures."""
         was, self.attempts = self.attempts > 0, 0
         return was

@@ -1,8 +1,8 @@
-"""The last metadata from the controller: live brokers, topics, leaders.
+"""The metadata that the controller has sent: live brokers, topics and leaders.
 
-Only UpdateMetadata writes the cache; Metadata, FindCoordinator and other requests read it
-(`ClusterView`). An UpdateMetadata has all live brokers but only the changed partitions. The cache
-is empty before the first UpdateMetadata, and this broker names no other broker to clients until
+Only UpdateMetadata changes the cache. Metadata, FindCoordinator and other requests read it
+(`ClusterView`). An UpdateMetadata has all live brokers, but only the changed partitions. The cache
+is empty until the first UpdateMetadata, and this broker names no other broker to clients until
 then.
 """
 
@@ -28,12 +28,12 @@ class Learnt:
     deleted: tuple[tuple[str, int], ...] = ()
     """The partitions of topics that are being deleted."""
     topics: tuple[str, ...] = ()
-    """The topics whose id has changed, and the topics that have a new or changed partition."""
+    """The topics with a changed id, or with a new or changed partition."""
 
 
 @dataclass(slots=True)
 class KnownTopic:
-    """A topic as the controller has described it."""
+    """A topic as the controller has described it in UpdateMetadata."""
 
     topic_id: bytes | None = None
     """The topic id; None if the topic has no id, or if the controller has not sent the id."""
@@ -41,31 +41,31 @@ class KnownTopic:
 
 
 class MetadataCache:
-    """Implements `ClusterView` with the last metadata from the controller."""
+    """Implements `ClusterView` with the metadata that the controller has sent."""
 
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id
         self.controller_id = -1
-        """Implements `ClusterView.controller_id`."""
         self.controller_epoch = -1
-        """The epoch of the last controller that sent metadata."""
+        """The epoch of the controller that sent the last metadata."""
         self.topics: dict[str, KnownTopic] = {}
         self._brokers: Mapping[int, BrokerFact] = {}
         self._names: dict[bytes, str] = {}
         self.doubted: set[str] = set()
-        """The topics that no update has named since the last `doubt_all`; these topics may have
-        been deleted."""
+        """The topics that no UpdateMetadata has named since the last call of `doubt_all`. They may
+        have been deleted."""
         self.missing: set[str] = set()
-        """The topics that were in ZooKeeper when this broker started, and that no update has named
-        yet; they have not been deleted."""
+        """The topics that were in ZooKeeper when this broker started, and that no UpdateMetadata
+        has named yet. They have not been deleted."""
         self._awaited: list[tuple[Callable[[], bool], asyncio.Event]] = []
-        """The conditions for which callers of `until` wait, each with the event that wakes the
-        caller."""
+        """The conditions for which calls of `until` wait, each with the event that is set when the
+        condition becomes true."""
 
     # -- from the controller
 
     def update(self, told: UpdateMetadataRequest) -> Learnt:
-        """Applies a valid update of the metadata."""
+        """Applies an UpdateMetadata request, which the caller has validated. Returns the
+        changes."""
         self.controller_id = told.controller_id
         self.controller_epoch = told.controller_epoch
         self._brokers = {each.broker_id: each for each in sorted(told.brokers)}
@@ -91,12 +91,13 @@ class MetadataCache:
         return Learnt(tuple(deleted), tuple(changed))
 
     def doubt_all(self) -> None:
-        """Marks all topics as doubted: this broker was not registered and may have missed
+        """Marks all topics as doubted, because this broker was not registered and may have missed
         deletions."""
         self.doubted = set(self.topics)
 
     def forget(self, names: Collection[str]) -> Learnt:
-        """Removes topics that were deleted without an announcement by a controller."""
+        """Removes topics that were deleted while this broker was not registered. Returns the
+        changes."""
         deleted = [(name, index) for name in names for index in self.topics[name].partitions]
         for name in names:
             self.doubted.discard(name)
@@ -106,8 +107,8 @@ class MetadataCache:
     async def until(
         self, wanted: Mapping[Key, Callable[[], bool]], timeout: asyncio.Timeout
     ) -> Collection[Key]:
-        """Waits until all conditions in ``wanted`` are true; returns the keys of the conditions
-        that are false at the timeout."""
+        """Waits until all conditions in ``wanted`` are true. Returns the keys of conditions that
+        are false at the timeout."""
         left = [(key, is_so, asyncio.Event()) for key, is_so in wanted.items() if not is_so()]
         entries = [(is_so, event) for _, is_so, event in left]
         self._awaited += entries
@@ -139,12 +140,11 @@ class MetadataCache:
     # -- brokers
 
     def is_alive(self, broker_id: int) -> bool:
-        """Returns True if a broker is live according to the controller."""
         return broker_id in self._brokers
 
     @property
     def broker_ids(self) -> list[int]:
-        """Returns the ids of the live brokers in ascending order."""
+        """The ids of the live brokers, in ascending order."""
         return list(self._brokers)
 
     def racks(self) -> dict[int, str | None]:
@@ -153,35 +153,33 @@ class MetadataCache:
 
     @property
     def lacks_topics(self) -> bool:
-        """Returns True until the controller has sent all topics: a topic that is not in the cache
-        has not been deleted. The first update of a controller has all topics that were created
-        after this broker read ZooKeeper."""
+        """True until the controller has sent all topics of the cluster to this broker.
+
+        Until then, a topic that is not in the cache has not necessarily been deleted. The first
+        update of a controller has all topics that were created after this broker read ZooKeeper.
+        """
         return self.controller_id < 0 or bool(self.missing)
 
     @property
     def has_brokers(self) -> bool:
-        """Implements `ClusterView.has_brokers`."""
         return bool(self._brokers)
 
     async def await_brokers(self, timeout: asyncio.Timeout) -> bool:
-        """Implements `ClusterView.await_brokers`."""
         return not await self.until({"brokers": lambda: self.has_brokers}, timeout)
 
     def brokers(self, listener: str) -> Sequence[BrokerNode]:
-        """Implements `ClusterView.brokers`."""
         nodes = [_node(each, listener) for each in self._brokers.values()]
         return [each for each in nodes if each is not None]
 
     def node(self, node_id: int, listener: str) -> BrokerNode | None:
-        """Implements `ClusterView.node`."""
         known = self._brokers.get(node_id)
         return None if known is None else _node(known, listener)
 
     # -- partitions
 
     def partition(self, topic: str, index: int) -> PartitionView | None:
-        """Implements `ClusterView.partition`; the leader is NO_LEADER if the leading broker is not
-        live."""
+        """Implements `ClusterView.partition`. The leader is NO_LEADER if the partition's leader is
+        not live."""
         known = self.topics.get(topic)
         found = None if known is None else known.partitions.get(index)
         if found is None:

@@ -1,1 +1,2 @@
-"""The controller's I/O: its election, its reads and writes, and its channels to brokers."""
+"""The I/O of the controller: its election, its reads and writes in ZooKeeper, and its channels to
+brokers."""

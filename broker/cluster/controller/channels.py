@@ -1,9 +1,9 @@
-"""The controller's channels: one channel per registration of a broker, which sends requests in
-order.
+"""The controller's channels, which send its requests to brokers in order.
 
-A channel sends one request at a time and repeats the request until the broker answers or its
-registration disappears from ZooKeeper: no request is skipped. A broker that registers again has a
-new epoch and a new channel; the requests in the old channel are dropped.
+Each registration of a broker has one channel. A channel sends one request at a time. It repeats the
+request until the broker answers or the registration disappears from ZooKeeper, so no request is
+skipped. A broker that registers again has a new epoch and a new channel; the requests in the old
+channel are dropped.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ logger = structlog.get_logger(__name__)
 AGAIN_S = 0.1
 """The delay in seconds before a failed request is repeated."""
 SLICE = 1000
-"""The number of requests and partitions that `_tidy` reads in one slice, which takes a few
-milliseconds."""
+"""The number of requests and partitions that `_tidy` reads in one slice of a few milliseconds."""
 LOAD_MIN = 1000
 """The queue size, in requests and partitions, above which superseded requests are removed."""
 
@@ -46,7 +45,7 @@ class ChannelSettings:
     node_id: int
     spoken: InterBroker
     listener: str
-    """The name of the listener for requests between brokers."""
+    """The name of the inter-broker listener."""
     connect_timeout_ms: int
     """The value of ``controller.socket.timeout.ms``."""
     request_timeout_ms: int
@@ -54,11 +53,11 @@ class ChannelSettings:
 
 
 class Unanswered(NamedTuple):
-    """The queue of a broker that has not answered all requests."""
+    """The request queue of a broker that has not answered all requests of the controller."""
 
     broker_id: int
     requests: int
-    """The number of requests in the queue, including the request that has been sent."""
+    """The number of requests in the queue, including the request that is in flight."""
     request: str
     """The type of the first request in the queue, such as ``LeaderAndIsr``."""
     since_ms: int
@@ -70,7 +69,7 @@ class Unanswered(NamedTuple):
 
 
 class Channels:
-    """All channels of a controller; only the event loop's thread may use this class."""
+    """All channels of the controller. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -86,8 +85,8 @@ class Channels:
         self._channels: dict[tuple[int, int], _Channel] = {}
 
     def brokers_are(self, brokers: Iterable[BrokerFact]) -> None:
-        """Opens channels to newly registered brokers, and closes the channels of brokers not in
-        ``brokers``."""
+        """Opens channels to newly registered brokers, and closes the channels to brokers that are
+        not in ``brokers``."""
         there: dict[tuple[int, int], Address] = {}
         for each in brokers:
             address = self._address(each)
@@ -105,7 +104,8 @@ class Channels:
                 channel.address = address
 
     def send(self, request: Send) -> None:
-        """Queues a request; the request is dropped if its broker is no longer registered."""
+        """Adds a request to the queue of its broker. Drops the request if the broker is not
+        registered with the broker epoch in the request."""
         channel = self._channels.get((request.broker_id, request.broker_epoch))
         if channel is not None:
             channel.put(request)
@@ -130,7 +130,7 @@ class Channels:
         ]
 
     def close(self) -> None:
-        """Closes all channels; later answers are dropped."""
+        """Closes all channels. Responses that arrive later are dropped."""
         for each in self._channels.values():
             each.close()
         self._channels.clear()
@@ -173,7 +173,7 @@ class _Channel:
         self._news = Event()
         self._peer: Peer | None = None
         self.asked_ms = 0
-        """The wall time (ms) of the first attempt to send the first request of the queue."""
+        """The wall time in ms of the first attempt to send the request at the head of the queue."""
         self._trouble = Trouble(time)
         self.reason = ""
         """The reason of the last failed attempt; "" after a success."""
@@ -181,12 +181,13 @@ class _Channel:
 
     @property
     def failures(self) -> int:
-        """Returns the number of consecutive failed attempts to send the first request."""
+        """The number of consecutive failed attempts to send the request at the head of the
+        queue."""
         return self._trouble.attempts
 
     def put(self, request: Send) -> None:
-        """Queues a request. Whenever the queue has doubled, superseded requests are removed from
-        the queue."""
+        """Adds a request to the queue. Whenever the queue has doubled, superseded requests are
+        removed from it."""
         self.queue.append(request)
         self._load += load(request)
         if self._load > self._most and self._tidying is None:
@@ -194,8 +195,8 @@ class _Channel:
         self._news.set()
 
     async def _tidy(self) -> None:
-        """Removes superseded requests in slices; leaves the queue unchanged if the broker answered
-        during the removal."""
+        """Removes superseded requests from the queue, in slices. The queue stays as it is if the
+        broker answers a request during the removal."""
         first, *waiting = self.queue or (None,)  # the first request may be in flight
         tidy, done = without_superseded(waiting), 0
         try:
@@ -216,7 +217,6 @@ class _Channel:
             self._tidying = None
 
     def close(self) -> None:
-        """Drops the queue and closes the connection."""
         self._worker.cancel()
         if self._tidying is not None:
             self._tidying.cancel()
@@ -240,7 +240,8 @@ class _Channel:
                 self._peer.close()
 
     async def _ask(self, request: Send) -> Answered | None:
-        """Sends a request once; returns None if the request must be repeated."""
+        """Sends a request once. Returns the broker's answer, or None if the request must be sent
+        again."""
         settings = self._settings
         error, partitions = 0, dict[TopicPartition, int]()
         try:

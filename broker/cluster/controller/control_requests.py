@@ -1,7 +1,7 @@
 """Encodes and decodes the controller's requests to brokers, in each version.
 
-The values have no versions (`controller/requests.py`). Encoding omits fields that a version does
-not have; decoding sets these fields to the values that the older versions imply.
+The request objects of `controller/requests.py` do not depend on versions. Encoding omits fields
+that a version does not have. Decoding sets these fields to the values that older versions imply.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from protocol.schema import ZERO_UUID, Api
 from protocol.znodes.brokers import Endpoint
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""The security protocols; the index of each protocol is its number on the wire."""
+"""The security protocols; the index of each protocol is its id in Kafka's requests."""
 _ONE_DELETION_FOR_ALL = 3
-"""The first StopReplica version in which each partition has its own deletion flag; older versions
-delete all partitions of the request or none."""
+"""The first StopReplica version with a deletion flag for each partition. Older versions have one
+flag for all partitions of a request."""
 
 
 class Message(NamedTuple):
@@ -45,10 +45,10 @@ class Message(NamedTuple):
 
 
 def encode(request: Send, version_of: Callable[[str], int | None], listener: str) -> list[Message]:
-    """Encodes a request in the version that brokers support: as one message, or for a StopReplica
-    as several messages.
+    """Returns the messages for a request, in the versions that brokers support. A StopReplica may
+    need two messages, all other requests one.
 
-    ``listener`` is the name of the listener for requests between brokers.
+    ``listener`` is the name of the inter-broker listener.
     """
     if isinstance(request, LeaderAndIsrRequest):
         return [_message(leader_and_isr.API, version_of, _leader_and_isr(request, listener))]
@@ -165,7 +165,8 @@ def _broker(broker: BrokerFact) -> Value:
 
 
 def _by_deletion(request: StopReplicaRequest) -> Iterator[StopReplicaRequest]:
-    """Yields one request with the replicas to stop, and one with the replicas to delete."""
+    """Splits a StopReplica into one for the replicas that are only stopped, and one for the
+    replicas that are deleted."""
     for delete in (False, True):
         topics = [
             StoppedTopic(topic.name, [each for each in topic.partitions if each.delete == delete])
@@ -224,7 +225,7 @@ def _endpoint(broker: BrokerFact, listener: str) -> Endpoint | None:
 # -- decoding
 
 RECEIVED = -1
-"""The broker id of a decoded request, since encoded requests do not name their receiver."""
+"""The broker id of a decoded request, because encoded requests do not name their receiver."""
 
 
 def decode_leader_and_isr(value: Value) -> LeaderAndIsrRequest:
@@ -296,8 +297,8 @@ def decode_update_metadata(value: Value) -> UpdateMetadataRequest:
 
 
 def decode_stop_replica(value: Value) -> StopReplicaRequest:
-    """Decodes a StopReplica of any version; the leader epoch is -1 if the version has no leader
-    epoch."""
+    """Decodes a StopReplica of any version. The leader epoch is -1 if the version does not have
+    it."""
     deletes = value["delete_partitions"]
     if value["topic_states"]:
         topics = [
@@ -331,8 +332,8 @@ def decode_stop_replica(value: Value) -> StopReplicaRequest:
 
 
 def _topics(value: Value) -> Iterator[tuple[str, bytes | None, list[Value]]]:
-    """Yields name, id and partitions of each topic, also in versions that do not group partitions
-    by topic."""
+    """Yields the name, id and partitions of each topic. Some versions do not group partitions by
+    topic."""
     if value["topic_states"]:
         for topic in value["topic_states"]:
             topic_id = topic["topic_id"]

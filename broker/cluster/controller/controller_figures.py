@@ -1,4 +1,4 @@
-"""Figures about the controller, as of the last call of `look`; zero while another broker is the
+"""Figures about the controller, which `look` updates. All are zero while another broker is the
 controller."""
 
 from __future__ import annotations
@@ -11,34 +11,34 @@ from broker.time import Time
 from controller.view import Counts, Doing, Waits
 
 WAITING = ("deletion", "reassignment", "leader")
-"""The types of work that may wait for a broker."""
+"""The types of work of the controller that may have to wait for a broker."""
 NOTHING = Doing(0, 0, 0, 0, {})
 
 
 @dataclass(slots=True)
 class Waiting:
-    """The number and age of the topics or partitions in which one type of work waits."""
+    """For one type of work: how many topics or partitions wait, and for how long."""
 
     count: int = 0
     oldest_ms: int = 0
-    """Milliseconds since the topic or partition that has waited longest was first seen to wait."""
+    """The longest wait of a topic or partition, in ms since it was first seen waiting."""
 
 
 class ControllerFigures:
-    """Figures about the controller; only the event loop's thread may use this class."""
+    """Figures about the controller. Only the event loop's thread may use this class."""
 
     def __init__(self, host: ControllerHost, time: Time) -> None:
         self.counts = Counts()
         self.waiting = {each: Waiting() for each in WAITING}
         self.doing = NOTHING
-        """The operations in progress."""
+        """The controller's operations in progress."""
         self.requests: Mapping[int, int] = {}
         """The number of queued requests by broker id."""
         self._host = host
         self._time = time
         self._since: dict[tuple[str, str, int], int] = {}
-        """The monotonic time in ms at which each waiting topic or partition was first seen to
-        wait."""
+        """The monotonic time in ms at which each waiting topic or partition was first seen waiting.
+        """
 
     @property
     def is_active(self) -> bool:
@@ -46,7 +46,7 @@ class ControllerFigures:
         return self._host.is_active
 
     def look(self) -> Iterator[int]:
-        """Updates the figures, one topic per step, so that the caller can spread the work."""
+        """Updates the figures, one topic in each step, so that the caller can spread the work."""
         term = self._host.term
         if term is None:
             self.counts, self.doing, self.requests = Counts(), NOTHING, {}

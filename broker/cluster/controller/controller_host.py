@@ -1,10 +1,9 @@
-"""Hosts the controller: runs elections, passes facts to the core, executes the core's outcomes, and
-resigns.
+"""Runs the elections of a controller, and the controller itself while this broker is elected.
 
-A broker that wins an election has a `Term`: a core (`controller.Controller`), channels and watches.
-The term ends with the ZooKeeper session, or with the first write that fails because a newer
-controller has another epoch. Results of the term's reads and writes that arrive later are dropped.
-Only the event loop's thread may use this module.
+A broker that wins an election has a `Term`, with a core (`controller.Controller`), channels and
+watches. The term ends with the ZooKeeper session, or with the first write that fails because a
+newer controller has another epoch. Results of the term's reads and writes that arrive later are
+dropped. Only the event loop's thread may use this module.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from protocol.znodes.fields import BadNode
 logger = structlog.get_logger(__name__)
 
 AGAIN_S = 1.0
-"""The delay in seconds from the end of a term, or a failed election, to the next election."""
+"""The delay in seconds before the next election, after the end of a term or a failed election."""
 
 
 class ControllerHost:
-    """Takes part in elections and hosts the controller as long as this broker is elected."""
+    """Takes part in elections, and runs the controller while this broker is elected."""
 
     def __init__(self, services: HostServices, observe: Observe) -> None:
         self._services = services
@@ -41,11 +40,11 @@ class ControllerHost:
         self._term: Term | None = None
         self._electing = False
         self._again = False
-        """True if the election must run once more, since the controller's node may have changed
-        after it was read."""
+        """True if the node ``/controller`` may have changed after it was read, so that it must be
+        read again."""
         self._stopped = False
         self._logged_error = ""
-        """The last logged error about a node that can't be parsed."""
+        """The last logged error about a ZooKeeper node that can't be parsed."""
 
     @property
     def is_active(self) -> bool:
@@ -54,7 +53,7 @@ class ControllerHost:
 
     @property
     def term(self) -> Term | None:
-        """Returns this broker's term as controller; None while another broker is the controller."""
+        """This broker's term as controller; None while another broker is the controller."""
         return self._term
 
     def start(self) -> None:
@@ -72,7 +71,8 @@ class ControllerHost:
         self._resign("this broker is stopping")
 
     def submit(self, call: Call) -> None:
-        """Passes a call to the controller; the call's ticket gets one reply."""
+        """Passes a call to the controller. If this broker is not the controller, refuses the
+        call."""
         if self._term is None:
             deliver(call.ticket, refusal(call), self._services.errors)
         else:
@@ -90,7 +90,8 @@ class ControllerHost:
         await change_levels(zookeeper, spoken, fence, updates, validate_only=validate_only)
 
     def settings_changed(self, topic: str) -> None:
-        """Handles changed settings of a topic, or of this broker if ``topic`` is ""."""
+        """Passes a change of the unclean election setting to the controller: of a topic, or of this
+        broker if ``topic`` is ""."""
         if self._term is not None:
             self._term.settings_changed(topic)
 
@@ -103,8 +104,8 @@ class ControllerHost:
             self._look()
 
     def _look(self) -> None:
-        """Reads which broker is the controller, and starts an election if the cluster has no
-        controller."""
+        """Reads which broker is the controller. If the cluster has no controller, tries to become
+        the controller."""
         self._again = True
         if not self._electing and not self._stopped:
             self._electing = True
@@ -155,8 +156,8 @@ class ControllerHost:
             raise
 
     async def _give_up(self) -> None:
-        """Deletes the controller node that an earlier term in the same session created, so that the
-        next election can start."""
+        """Deletes the node ``/controller`` if an earlier term in the same ZooKeeper session created
+        it, so that the next election can start."""
         zookeeper = self._services.zookeeper
         there = await zookeeper.exists(cluster.CONTROLLER)
         if there is not None and there.ephemeral_owner == zookeeper.session:

@@ -1,8 +1,9 @@
-"""Log lines of the controller: new leaders with the reason, brokers and topics added and removed.
+"""The controller's log lines: new leaders with the reason, and added and removed brokers and
+topics.
 
-Events within `TOGETHER_S` share log lines: after the loss of a broker that led a thousand
-partitions, each broker that takes over has one line with a count. A line may therefore be late by
-`TOGETHER_S`, and the number of lines is bounded.
+Equal events within `TOGETHER_S` share one log line. After the loss of a broker that led a thousand
+partitions, there is one line for each new leader broker, with a count. A line is therefore late by
+at most `TOGETHER_S`, and the number of lines is limited.
 """
 
 from __future__ import annotations
@@ -38,35 +39,35 @@ from protocol.errors import NAMES
 logger = structlog.get_logger(__name__)
 
 TOGETHER_S = 0.5
-"""The period in seconds in which events are collected; equal events of this period share one log
-line."""
+"""The time in seconds for which events are collected before their log lines are written."""
 LINES_MAX = 50
-"""The maximum number of log lines that are written together; one additional line counts the omitted
-events."""
+"""The maximum number of log lines that are written at a time. One more line has the number of
+omitted events."""
 NAMES_MAX = 5
-"""The maximum number of topics or partitions that a line names."""
+"""The maximum number of topics or partitions that one log line names."""
 
 
 class _Line(NamedTuple):
-    """The fields of a log line; events with equal fields share one line."""
+    """The text and fields of a log line. Events with the same text and fields share one line."""
 
     text: str
     fields: tuple[tuple[str, object], ...] = ()
     is_warning: bool = False
     names: str = "partitions"
-    """The log field that lists the topics or partitions."""
+    """The name of the log field that lists the topics or partitions."""
 
 
 @dataclass(slots=True)
 class _Events:
-    """The events that share one log line."""
+    """The topics or partitions of the events that share one log line."""
 
     count: int = 0
     names: list[str] = field(default_factory=list)
 
 
 class ControllerLines:
-    """An observer of the controller's events; only the event loop's thread may use this class."""
+    """An observer that logs the controller's events. Only the event loop's thread may use this
+    class."""
 
     def __init__(self, time: Time) -> None:
         self._time = time
@@ -74,7 +75,7 @@ class ControllerLines:
         self._left_out = 0
 
     def observe(self, event: Event) -> None:
-        """Adds an event to the next log lines."""
+        """Collects an event for the next log lines."""
         found = _line_of(event)
         if found is None:
             return
@@ -91,7 +92,6 @@ class ControllerLines:
         events.names += names[: NAMES_MAX - len(events.names)]
 
     def write_lines(self) -> None:
-        """Writes the collected lines."""
         lines, self._pending = self._pending, {}
         left_out, self._left_out = self._left_out, 0
         for line, events in lines.items():
@@ -104,7 +104,7 @@ class ControllerLines:
 
 
 def _line_of(event: Event) -> tuple[_Line, Sequence[str]] | None:
-    """Returns the log line of an event, and the topics or partitions that the line names.
+    """Returns the log line of an event, and the topics or partitions for the line to name.
 
     Returns None if the event is not logged.
     """

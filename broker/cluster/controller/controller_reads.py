@@ -1,7 +1,8 @@
-"""The controller's reads: nodes in ZooKeeper become facts, and watches report changes of the nodes.
+"""The controller's reads: converts nodes in ZooKeeper to facts for the controller's core, and sets
+watches on the nodes.
 
-A watch only reports that a node has changed: its receiver reads the node again, with a new watch. A
-node that does not parse is logged once and omitted, so that the node affects only its own topic or
+A watch only reports that a node has changed; its receiver reads the node again, with a new watch. A
+node that can't be parsed is logged once and omitted, so that it affects only its own topic or
 broker.
 """
 
@@ -43,20 +44,20 @@ UNCLEAN = "unclean.leader.election.enable"
 
 
 class ControllerReads:
-    """The reads of one term as controller."""
+    """The reads of one broker's term as controller."""
 
     def __init__(self, zookeeper: ZooKeeper, spare_id: Callable[[str], bytes]) -> None:
-        """``spare_id`` returns a topic id for a topic whose node contains no topic id."""
+        """``spare_id`` returns a topic id for a topic whose node has none."""
         self._zookeeper = zookeeper
         self._spare_id = spare_id
         self._logged_errors: set[str] = set()
-        """The logged errors about nodes that can't be parsed."""
+        """The errors about nodes that can't be parsed, each of which was logged once."""
         self._moves_czxid = -1
-        """The czxid (id of the creating transaction) of the reassignment node that was read last.
-        """
+        """The czxid (id of the creating transaction) of the last read node with reassignments."""
 
     async def brokers(self, watch: Watch) -> BrokersSeen:
-        """Reads all registrations; ``watch`` reports new, removed and changed registrations."""
+        """Returns the registrations of all brokers. ``watch`` is called after registrations have
+        been added, removed or changed."""
         before = await self._zookeeper.exists(brokers.IDS)
         names = await self._zookeeper.children(brokers.IDS, watch)
         ids = [int(name) for name in names if name.isascii() and name.isdigit()]
@@ -78,14 +79,15 @@ class ControllerReads:
         return BrokerFact(broker_id, stat.czxid, there.endpoints, there.rack, features)
 
     async def names(self, path: str, watch: Watch) -> list[str]:
-        """Returns the names of a node's children; an empty list if the node does not exist."""
+        """Returns the names of a node's children; an empty list if the node does not exist.
+        ``watch`` is called when children change."""
         return await children_of(self._zookeeper, path, watch)
 
     async def topic(self, name: str, watch: Watch) -> TopicSeen | TopicGone | None:
-        """Reads a topic; ``watch`` reports changes of the topic's node.
+        """Returns a topic's state. ``watch`` is called when the topic's node changes.
 
-        Returns None if the node does not parse: the core keeps its state of the topic until the
-        node changes.
+        Returns None if the node can't be parsed: the controller then keeps its state of the topic
+        until the node changes.
         """
         try:
             data, stat = await self._zookeeper.get(topics.topic_path(name), watch)
@@ -104,7 +106,7 @@ class ControllerReads:
         return TopicSeen(fact, self._spare_id(name))
 
     async def states(self, partitions: Sequence[TopicPartition]) -> StatesRead:
-        """Reads the states of partitions."""
+        """Returns the leader and ISR of partitions, from their state nodes in ZooKeeper."""
         return StatesRead(await asyncio.gather(*[self._state(each) for each in partitions]))
 
     async def _state(self, place: TopicPartition) -> tuple[TopicPartition, LeaderAndIsr | None]:
@@ -128,7 +130,7 @@ class ControllerReads:
         return place, state
 
     async def unclean(self, topic: str) -> UncleanSeen:
-        """Reads whether a topic overrides the setting for unclean leader elections."""
+        """Returns the topic's own value of ``unclean.leader.election.enable``, if it has one."""
         path = configs.path(configs.TOPICS, topic)
         try:
             data, _ = await self._zookeeper.get(path)
@@ -141,7 +143,7 @@ class ControllerReads:
         return UncleanSeen(topic, None if text is None else text.lower() == "true")
 
     async def producer_ids(self) -> ProducerIdsRead | ProducerIdsUnknown:
-        """Reads the last allocated block of producer ids."""
+        """Returns the block of producer ids that was allocated last."""
         try:
             data, stat = await self._zookeeper.get(cluster.PRODUCER_IDS)
         except NoNode:
@@ -154,11 +156,11 @@ class ControllerReads:
         return ProducerIdsRead(-1 if block is None else block.last, stat.version)
 
     async def reassignments(self, watch: Watch) -> ReassignmentsSeen | None:
-        """Reads the reassignments that an old tool requests; ``watch`` reports the next request.
-        Raises BadNode.
+        """Returns the reassignments that an old tool requests. ``watch`` is called at the next
+        request. Raises BadNode.
 
-        Returns None if the same node was read before. The controller itself writes the remaining
-        reassignments into the node; if the controller read them as a request, it would restart all
+        Returns None if this node was read before. The controller itself writes the remaining
+        reassignments into the node. If it read them as a request, it would restart all
         reassignments in progress.
         """
         found = await self._asked(admin.REASSIGN, watch)
@@ -172,8 +174,8 @@ class ControllerReads:
         return seen
 
     async def preferred(self, watch: Watch) -> PreferredSeen | None:
-        """Reads the partitions for which an old tool requests an election of the preferred leader.
-        Raises BadNode.
+        """Returns the partitions for which an old tool requests an election of the preferred
+        leader. Raises BadNode.
 
         Returns None if the node does not exist. The controller deletes the nodes that it has read,
         and must not delete a node that is created after this read.
@@ -190,7 +192,7 @@ class ControllerReads:
         return None
 
     async def isr_notices(self, watch: Watch) -> IsrNotified:
-        """Reads the notices of leaders that changed an ISR."""
+        """Returns the notifications in which leaders name partitions with a changed ISR."""
         found = await self._notices(notices.ISR_CHANGES, watch)
         partitions: list[TopicPartition] = []
         for path, data in found:
@@ -201,7 +203,7 @@ class ControllerReads:
         return IsrNotified([path for path, _ in found], partitions)
 
     async def log_dir_notices(self, watch: Watch) -> LogDirsNotified:
-        """Reads the notices of brokers whose log directories failed or recovered."""
+        """Returns the notifications of brokers whose log directories have failed or recovered."""
         found = await self._notices(notices.LOG_DIR_EVENTS, watch)
         ids: list[int] = []
         for path, data in found:

@@ -1,7 +1,7 @@
 """One term of this broker as controller, from the won election to the term's end.
 
-The core handles facts one after the other, and each outcome is executed at once. Results of reads
-and writes that arrive after the term's end are dropped.
+The controller's core handles facts one after the other, and each outcome is executed at once.
+Results of reads and writes that arrive after the term's end are dropped.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 NO_TICKET = -1
-"""The ticket id of a write that the core did not request."""
+"""The ticket id of a write that the controller's core did not request."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 Observe = Callable[[Sequence[Event]], None]
@@ -82,16 +82,16 @@ Observe = Callable[[Sequence[Event]], None]
 
 @dataclass(frozen=True, slots=True)
 class HostServices:
-    """The services that the controller's host and its terms use."""
+    """The services that the `ControllerHost` and its terms use."""
 
     zookeeper: ZooKeeper
     channels: ChannelSettings
     config: Callable[[], ControllerConfig]
     """A function that returns the controller's settings; called at each election."""
     topic_version: int
-    """The version of the format in which topics' nodes are written."""
+    """The version of the format in which nodes of topics are written to ZooKeeper."""
     known_id: Callable[[str], bytes | None]
-    """A function that returns the known id of a topic, or None."""
+    """A function that returns the id of a topic in this broker's metadata, or None."""
     time: Time
     spawn: Spawn
     errors: InternalErrors
@@ -117,17 +117,17 @@ class Term:
         self.writes = ControllerWrites(zookeeper, elected.epoch_version, services.topic_version)
         self.channels = Channels(services.channels, self._time, services.spawn, self.handle)
         self._registrations = ANY_VERSION
-        """The version of `/brokers/ids` that the core has read."""
+        """The version of `/brokers/ids` at the core's last read of the registrations."""
         self._results: list[WriteResult] = []
         self._timer: TimerHandle | None = None
         self._working = False
         self._over = False
         self._reading: dict[str, bool] = {}
-        """The paths that are being read; True if the path has changed since the read began."""
+        """The parts of the state that are being read; True if a part must be read again."""
 
     def _spare_id(self, name: str) -> bytes:
-        """Returns the known id of a topic whose node lost the id to an old tool (KAFKA-14190), or a
-        new id."""
+        """Returns an id for a topic whose node lost its id to an old tool (KAFKA-14190): the id in
+        this broker's metadata, or else a new id."""
         return self._services.known_id(name) or self._time.fresh_id()
 
     async def begin(self) -> None:
@@ -149,7 +149,8 @@ class Term:
             await self._read(each, self._reader(each))
 
     async def _begin_topics(self, names: Sequence[str]) -> list[TopicPartition]:
-        """Reads topics and settings; returns the partitions. Each topic has a separate turn."""
+        """Passes the state and settings of topics to the core, each topic in its own turn. Returns
+        the topics' partitions."""
         reads, places = self._reads, list[TopicPartition]()
         seen = await asyncio.gather(
             *[reads.topic(name, partial(self._watched_topic, name)) for name in names]
@@ -166,24 +167,23 @@ class Term:
 
     @property
     def epoch(self) -> int:
-        """Returns the controller epoch."""
+        """The controller epoch."""
         return self.core.epoch
 
     def doing(self) -> Doing:
-        """Returns the operations in progress."""
         return self.core.doing()
 
     def waits(self, only: str | None = None) -> Iterator[list[Waits]]:
-        """Yields the waiting operations and their reasons, topic by topic. ``only`` selects one
-        topic; None selects all topics."""
+        """Yields the operations that wait, with their reasons, in one list for each topic. ``only``
+        selects one topic; None selects all topics."""
         return self.core.waits(only)
 
     def counts(self) -> Iterator[Counts]:
-        """Yields the counts of topics, partitions and replicas, updated after each topic."""
+        """Counts topics, partitions and replicas. Yields the counts so far after each topic."""
         return self.core.counts()
 
     def end(self) -> None:
-        """Fails the waiting requests, and drops all state of the term."""
+        """Answers the waiting calls with an error, and drops the state of the term."""
         self.channels.close()
         if self._timer is not None:
             self._timer.cancel()
@@ -200,8 +200,8 @@ class Term:
         self._observe(answers.events)
 
     def settings_changed(self, topic: str) -> None:
-        """Reads the setting for unclean elections again: of a topic, or of this broker if ``topic``
-        is ""."""
+        """Reads the setting of unclean leader elections again: of a topic, or of this broker if
+        ``topic`` is ""."""
         if topic:
             self._spawn(self._give(self._reads.unclean(topic)))
         else:
@@ -231,7 +231,7 @@ class Term:
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        """Ends the term after a bug; the next controller reads its state from ZooKeeper."""
+        """Ends the term after an exception in the core. The next term reads ZooKeeper again."""
         self._services.errors.caught("controller", error)
         if not self._over:
             self._ended(self, f"internal error: {error!r}")
@@ -298,7 +298,7 @@ class Term:
         self._done(results)
 
     def _done(self, results: Sequence[WriteResult]) -> None:
-        """Collects results of writes; all results of one turn are passed on as one fact."""
+        """Collects the results of writes. The core gets all results of one turn as one fact."""
         if not self._results:
             asyncio.get_running_loop().call_soon(self._written)
         self._results += results
@@ -325,7 +325,6 @@ class Term:
         self._take(await fact)
 
     def _take(self, fact: Fact | None) -> None:
-        """Passes a fact to the core; ignores None."""
         if fact is not None:
             self.handle(fact)
 
@@ -336,11 +335,11 @@ class Term:
         nothing: Fact | None,
         watch: Watch,
     ) -> Fact | None:
-        """Reads the request that an old tool left in a node of /admin; returns ``nothing`` if the
-        node can't be parsed.
+        """Returns the request that an old tool has left in a node under /admin. Returns ``nothing``
+        if the node can't be parsed.
 
-        A node that can't be parsed is deleted, because no tool could make another request as long
-        as the node exists.
+        A node that can't be parsed is deleted, because no tool can make another request while the
+        node exists.
         """
         try:
             return await read(watch)
@@ -374,8 +373,8 @@ class Term:
         return readers[what]
 
     def _watched(self, what: str) -> None:
-        """Reads ``what`` again after its watch has been called. Watches that are called during a
-        read cause one more read."""
+        """Called by the watch of ``what``: reads ``what`` again. If a read is already in progress,
+        it is repeated after its end."""
         self._read_again(what, self._reader(what))
 
     def _watched_topic(self, name: str) -> None:
@@ -390,7 +389,7 @@ class Term:
                 self._spawn(self._read(what, read))
 
     async def _read(self, what: str, read: Callable[[], Awaitable[Fact | None]]) -> None:
-        """Reads ``what`` and handles the fact; repeats this if ``what`` changed during the read."""
+        """Reads ``what`` and passes it to the core. Repeats this after a change during the read."""
         self._reading[what] = True
         try:
             while self._reading[what] and not self._over:

@@ -1,4 +1,4 @@
-"""Counts of this broker's work as controller since the process began."""
+"""Counts what this broker has done as controller since its process began."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ LED = {
     Cause.BALANCE: "balance",
     Cause.REASSIGNED: "reassigned",
 }
-"""The counted reasons for a leader change, with their label values."""
+"""The reasons for a leader change that are counted, each with its label value in the metrics."""
 
 
 class ControllerTotals:
-    """An observer of the controller's events; only the event loop's thread may use this class."""
+    """An observer that counts the controller's events. Only the event loop's thread may use this
+    class."""
 
     def __init__(self, time: Time) -> None:
         self.leader_changes: Counter[str] = Counter(dict.fromkeys(LED.values(), 0))
@@ -28,13 +29,13 @@ class ControllerTotals:
         self.terms = 0
         """The number of terms as controller that this broker has begun."""
         self.leaderless_ms = 0
-        """Milliseconds without a leader, as a sum over the partitions that have a leader again."""
+        """The time in ms without a leader, summed over all partitions that lost their leader and
+        have a leader again."""
         self._time = time
         self._leaderless: dict[tuple[str, int], int] = {}
         """The monotonic time in ms at which each partition without a leader lost its leader."""
 
     def observe(self, event: Event) -> None:
-        """Counts an event."""
         match event:
             case ControllerReady():
                 self.terms += 1

@@ -1,16 +1,17 @@
-"""The controller's writes: each is fenced by the controller's epoch, and each result is checked.
+"""The controller's writes to ZooKeeper. Each write is fenced by the controller's epoch, and its
+result is checked.
 
-A write is a multi with a check of ``/controller_epoch`` at the version that this controller read
-when it was elected (KAFKA-6082), so an old controller can't write. After a lost connection a write
-may have been applied although its result is an error; then the node's content is compared with the
-wanted content. States that are written at the same time share a multi; if the multi is rejected,
-each state is written by a separate multi.
+A write is a ZooKeeper multi (a transaction) that also checks the version of ``/controller_epoch``.
+It must be the version from this controller's election (KAFKA-6082), so an old controller can't
+write. After a lost connection, a write may have been applied although its result is an error; then
+the node's content is compared with the wanted content. States of partitions that are written at the
+same time share a multi. If ZooKeeper rejects the multi, each state is written by its own multi.
 
-The registrations of brokers also fence changed states: each Muster that registers sets
-``/brokers/ids``, and a state that was decided before the registration is not written. Without this,
-a leader that lost power and registers again could stay leader with a log that lost its end: if the
-controller dies before it sees the registration, the next controller assumes that the state was
-decided after the registration.
+The registrations of brokers also fence changed states. Each Muster that registers sets
+``/brokers/ids``, and a state that was decided before the registration is not written. Without this
+fence, a leader that lost power and registers again could remain leader although its log lost its
+last records. That happens if the controller dies before it sees the registration, because the next
+controller assumes that the state was decided after the registration.
 """
 
 from __future__ import annotations
@@ -59,21 +60,20 @@ _RESULTS: dict[type[ZooKeeperError], Result] = {
     NoNode: Result.NO_NODE,
 }
 STATES_AT_ONCE = 128
-"""The maximum number of states in one multi, which then has 40 kB and takes a millisecond of the
-event loop's time."""
+"""The maximum number of partition states in one ZooKeeper multi. Such a multi has 40 kB and takes a
+millisecond of the event loop's time."""
 StateWrite = CreateState | SetState
 _DELETIONS_MAX = 5
-"""The maximum number of attempts to delete a tree in which other clients create nodes at the same
-time."""
+"""The maximum number of attempts to delete a tree of nodes while other clients create nodes in it.
+"""
 
 
 class _Fenced(Exception):
-    """``/controller_epoch`` has another version, since another broker was elected."""
+    """Another broker was elected: ``/controller_epoch`` no longer has the version of this term."""
 
 
 class _Outdated(Exception):
-    """``/brokers/ids`` has another version, since a broker has registered after the version was
-    read."""
+    """A broker has registered since the write was decided: ``/brokers/ids`` has another version."""
 
     def __init__(self, unsure: bool) -> None:
         super().__init__()
@@ -82,24 +82,23 @@ class _Outdated(Exception):
 
 
 class ControllerWrites:
-    """The writes of one term; ``epoch_version`` is the version of ``/controller_epoch`` in this
-    term."""
+    """The writes of one term as controller. ``epoch_version`` is the version of
+    ``/controller_epoch`` in this term."""
 
     def __init__(self, zookeeper: ZooKeeper, epoch_version: int, topic_version: int) -> None:
-        """``topic_version`` is the version of the format in which topics' nodes are written."""
+        """``topic_version`` is the version of the format in which nodes of topics are written."""
         self._zookeeper = zookeeper
         self.fence = Check(cluster.CONTROLLER_EPOCH, epoch_version)
-        """The operation that makes a multi fail once another broker was elected."""
+        """The check that makes a multi fail after another broker was elected."""
         self._topic_version = topic_version
 
     async def do(
         self, write: Write, registrations: int = ANY_VERSION, *, unsure: bool = False
     ) -> WriteResult:
-        """Executes a write and returns its result. ``unsure`` is True if the write may already be
-        applied.
+        """Executes a write and returns its result.
 
-        ``registrations`` is the version of ``/brokers/ids`` on which the decision was based, if
-        known.
+        ``registrations`` is the version of ``/brokers/ids`` on which the write was decided;
+        ANY_VERSION skips the check. ``unsure`` is True if an earlier attempt may have been applied.
         """
         try:
             version = await self._do(write, registrations, unsure)
@@ -116,7 +115,8 @@ class ControllerWrites:
     async def do_states(
         self, writes: Sequence[StateWrite], registrations: int = ANY_VERSION
     ) -> list[WriteResult]:
-        """Writes up to `STATES_AT_ONCE` different states, and returns the result of each."""
+        """Writes the states of at most `STATES_AT_ONCE` partitions. Returns the result of each
+        write."""
         if len(writes) == 1:
             return [await self.do(writes[0], registrations)]
         try:
@@ -137,7 +137,7 @@ class ControllerWrites:
         ]
 
     async def _states(self, writes: Sequence[StateWrite], registrations: int) -> list[int]:
-        """Writes all states or none; returns their new versions."""
+        """Writes all states or none, by one multi. Returns the new versions of their nodes."""
         changes = any(isinstance(write, SetState) for write in writes)
         seen = registrations if changes else ANY_VERSION
         operations: list[Operation] = []
@@ -180,9 +180,9 @@ class ControllerWrites:
         return ANY_VERSION
 
     async def _fenced(self, *operations: Operation, registrations: int = ANY_VERSION) -> list[Done]:
-        """Executes operations together with the fences.
+        """Executes operations in one multi, together with the checks of epoch and registrations.
 
-        Raises _Fenced, _Outdated, or the error of the failed operation.
+        Raises _Fenced, _Outdated, or the error of the operation that failed.
         """
         fences = [self.fence]
         if registrations != ANY_VERSION:
@@ -213,7 +213,7 @@ class ControllerWrites:
         return 0
 
     async def _alone(self, state: Create, unsure: bool = False) -> None:
-        """Creates the state of a partition in a separate write; the parent node exists."""
+        """Creates the state node of a partition. The parent of this node must exist."""
         try:
             await self._fenced(state)
         except NodeExists as error:
@@ -223,7 +223,7 @@ class ControllerWrites:
     async def _set_at(
         self, wanted: Set, registrations: int = ANY_VERSION, *, unsure: bool = False
     ) -> int:
-        """Sets a node if it has the expected version; returns the node's new version."""
+        """Sets a node if it has the expected version. Returns the node's new version."""
         try:
             (stat,) = await self._fenced(wanted, registrations=registrations)
         except (BadVersion, _Outdated) as error:
@@ -296,7 +296,7 @@ class ControllerWrites:
 
 
 def _created(write: CreateState) -> tuple[Create, Create]:
-    """Returns the operations that create a partition's node and its state."""
+    """Returns the operations that create a partition's node and its state node."""
     topic, partition = write.topic, write.partition
     parent = Create(topics.partition_path(topic, partition), None)
     return parent, Create(topics.state_path(topic, partition), _state(write.state))

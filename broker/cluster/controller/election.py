@@ -1,9 +1,9 @@
-"""The election of the controller: the first broker that creates ``/controller`` increments the
-epoch.
+"""The election of the controller: the first broker that creates ``/controller`` wins and increments
+the controller epoch.
 
-One multi makes both writes, so that two controllers never share an epoch. The version of the
-epoch's node fences all writes of this controller. Source: Kafka 3.9 ``KafkaZkClient``; 0.10.2
-creates the node first and increments the epoch afterwards.
+One ZooKeeper multi makes both writes, so that two controllers never share an epoch. The version of
+``/controller_epoch`` fences all later writes of the controller. Source: Kafka 3.9
+``KafkaZkClient``. Kafka 0.10.2 makes two writes instead.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOBODY = -1
 
 
 class Elected(NamedTuple):
-    """The result of an election that this broker won."""
+    """The epoch of an election that this broker won."""
 
     epoch: int
     epoch_version: int
@@ -43,7 +43,8 @@ class Elected(NamedTuple):
 
 
 async def controller_of(zookeeper: ZooKeeper) -> int:
-    """Returns the broker id of the controller; `NOBODY` if the cluster has no controller."""
+    """Returns the broker id of the controller; `NOBODY` if the node ``/controller`` does not
+    exist."""
     try:
         data, _ = await zookeeper.get(cluster.CONTROLLER)
     except NoNode:
@@ -61,7 +62,8 @@ async def last_epoch(zookeeper: ZooKeeper) -> int:
 
 
 async def elect(zookeeper: ZooKeeper, broker_id: int, wall_ms: int) -> Elected | None:
-    """Tries to become the controller; returns None if another broker is the controller."""
+    """Tries to become the controller. Returns None if another broker is, or becomes, the
+    controller."""
     if await zookeeper.exists(cluster.CONTROLLER) is not None:
         return None
     epoch, version = await _epoch(zookeeper)
@@ -82,10 +84,11 @@ async def elect(zookeeper: ZooKeeper, broker_id: int, wall_ms: int) -> Elected |
 
 
 async def write_feature(zookeeper: ZooKeeper, spoken: InterBroker) -> None:
-    """Creates ``/feature``, or updates it to ``inter.broker.protocol.version``.
+    """Creates ``/feature``, or updates it to the format of this broker's
+    ``inter.broker.protocol.version``.
 
-    A node with features was written by a controller that supports them, and is not changed. Source:
-    Kafka 3.9 ``KafkaController.maybeSetupFeatureVersioning``.
+    A node that already lists features is not changed, because a controller that supports features
+    wrote it. Source: Kafka 3.9 ``KafkaController.maybeSetupFeatureVersioning``.
     """
     wanted = cluster.encode_feature(spoken.feature_version, spoken.has_features)
     try:
@@ -105,8 +108,8 @@ async def write_feature(zookeeper: ZooKeeper, spoken: InterBroker) -> None:
 
 
 async def _epoch(zookeeper: ZooKeeper) -> tuple[int, int]:
-    """Returns the epoch of the last controller and the version of the epoch's node; creates a
-    missing node."""
+    """Returns the current controller epoch and the version of ``/controller_epoch``. Creates the
+    node if it does not exist."""
     with suppress(NodeExists):
         if await zookeeper.exists(cluster.CONTROLLER_EPOCH) is None:
             await zookeeper.create(cluster.CONTROLLER_EPOCH, cluster.encode_epoch(0))
@@ -115,7 +118,8 @@ async def _epoch(zookeeper: ZooKeeper) -> tuple[int, int]:
 
 
 async def _is_ours(zookeeper: ZooKeeper, epoch: int) -> bool:
-    """True if an earlier attempt of this election succeeded."""
+    """Returns True if this broker already won the election with ``epoch``, although the write
+    returned an error."""
     there = await zookeeper.exists(cluster.CONTROLLER)
     if there is None or there.ephemeral_owner != zookeeper.session:
         return False

@@ -1,4 +1,5 @@
-"""The controller changes the finalized feature levels at UpdateFeatures (KIP-584).
+"""Changes the finalized feature levels of the cluster, for UpdateFeatures requests to the
+controller (KIP-584).
 
 A level is written to ``/feature`` only if every registered broker supports it. The write is fenced
 by the controller's epoch and by the version of ``/feature``.
@@ -24,7 +25,7 @@ from protocol.errors import FEATURE_UPDATE_FAILED, NOT_CONTROLLER
 from protocol.znodes import brokers, cluster
 
 _FENCE = 0
-"""The position of the check of the controller's epoch in the multi."""
+"""The index in the ZooKeeper multi of the check of the controller's epoch."""
 
 
 async def change_levels(
@@ -35,9 +36,9 @@ async def change_levels(
     *,
     validate_only: bool,
 ) -> None:
-    """Changes the finalized levels; writes nothing if ``validate_only``.
+    """Changes the finalized levels. If ``validate_only`` is True, only checks the updates.
 
-    Raises RefusedUpdate, ZooKeeperError, and BadNode if a node does not parse.
+    Raises RefusedUpdate and ZooKeeperError. Raises BadNode if a node can't be parsed.
     """
     if not spoken.has_features:
         raise RefusedUpdate(
@@ -71,7 +72,8 @@ async def _supported(zookeeper: ZooKeeper) -> dict[str, SupportedLevels]:
 
 
 async def _registered(zookeeper: ZooKeeper, broker_id: int) -> tuple[int, SupportedLevels | None]:
-    """Returns the levels that a broker has registered; None if it is not registered any more."""
+    """Returns the broker id, and the levels that the broker has registered; None if the broker is
+    no longer registered."""
     try:
         data, _ = await zookeeper.get(brokers.path(broker_id))
     except NoNode:

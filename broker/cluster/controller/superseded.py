@@ -1,14 +1,14 @@
 """Removes from a channel's queue the parts of requests that later requests in the queue repeat.
 
 While a registered broker does not answer, the queue of its channel grows with each change. Kafka
-retains the whole queue. Muster removes from an older LeaderAndIsr, UpdateMetadata or StopReplica
-the partitions that a later request of the same type also names, and removes the request when no
-partition is left. The remaining requests retain their order, so that a broker is shown as live
-before others have to follow it.
+keeps the whole queue. Muster removes a partition from a LeaderAndIsr, UpdateMetadata or StopReplica
+if a later request of the same type also names the partition. A request without partitions left is
+removed. The remaining requests keep their order, so that a broker is shown as live before other
+brokers have to follow it.
 
 | not removed | reason |
 |---|---|
-| is_new of a LeaderAndIsr | the broker does not have the replica yet: the later request gets it |
+| is_new of a LeaderAndIsr | the broker has no such replica yet: the later request gets the flag |
 | an UpdateMetadata that reports a deletion | a later request may create a topic of the same name |
 | the first UpdateMetadata of a partition | partitions of a new topic appear together |
 | a StopReplica that deletes a replica | a later StopReplica may not delete the replica |
@@ -36,7 +36,7 @@ from controller.requests import (
 from controller.values import LEADER_OF_DELETED, TopicPartition
 
 Key = tuple[str, int, bool]
-"""Topic, partition, and True if the request ends the partition."""
+"""A topic, a partition index, and True if the request deletes the partition."""
 Said = TypeVar("Said", LeaderAndIsrPartition, ShownPartition, StoppedPartition)
 
 
@@ -48,7 +48,7 @@ def load(request: Send) -> int:
 def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Send]]:
     """Returns the requests in their order, without the parts that later requests repeat.
 
-    Reads each request twice, and yields the size of the request after each read.
+    Reads each request twice. After each read, yields the size of the request.
     """
     kept: list[Send] = []
     told, stopped = set[Key](), set[Key]()
@@ -74,13 +74,13 @@ def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Se
 
 @dataclass(slots=True)
 class _First:
-    """The first request that names a partition, for each type of request."""
+    """The facts about a request queue that the removal of superseded requests must not change."""
 
     new: set[TopicPartition] = field(default_factory=set)
-    """The replicas that a LeaderAndIsr marks as new."""
+    """The partitions for which a LeaderAndIsr in the queue has is_new."""
     shown: dict[TopicPartition, int] = field(default_factory=dict)
-    """The index of the first UpdateMetadata that shows the partition after its last deletion, by
-    partition."""
+    """By partition: the index in the queue of the first UpdateMetadata about the partition after
+    its last deletion."""
 
     def is_shown_in(self, number: int, place: TopicPartition) -> bool:
         return self.shown.get(place) == number
@@ -130,9 +130,10 @@ def _needed(
     ends: Callable[[Said], bool],
     is_first: Callable[[TopicPartition], bool],
 ) -> Iterator[Said]:
-    """Yields the partitions that no later request names, and the first entry of each partition.
+    """Yields those partitions of a request that must stay in it: partitions that no later request
+    names, and partitions for which ``is_first`` returns True.
 
-    Entries before a request that ends the partition are not yielded.
+    A partition that a later request deletes is not yielded.
     """
     for each in partitions:
         place: TopicPartition = (topic, each.partition)
@@ -145,14 +146,15 @@ def _needed(
 
 
 class _Shown:
-    """Merges UpdateMetadata requests, which are read from the last to the first."""
+    """Merges UpdateMetadata requests. It reads the queue backwards, from the last request to the
+    first."""
 
     def __init__(self, first: _First) -> None:
         self._first = first
         self._seen: set[Key] = set()
         self._topics: list[ShownTopic] = []
-        """The topics of the last returned request; topics of earlier requests may be merged into
-        these topics."""
+        """The topics of the request that `left` returned last. Topics of earlier requests may be
+        merged into them."""
         self._by_name: dict[str, ShownTopic] = {}
         self._places: set[TopicPartition] = set()
         """All partitions of the topics in `_topics`."""
@@ -160,8 +162,8 @@ class _Shown:
     def left(
         self, number: int, request: UpdateMetadataRequest, may_merge: bool
     ) -> UpdateMetadataRequest | None:
-        """Returns the part of a request that stays in the queue; None if the part was merged into
-        the next later request."""
+        """Returns the part of a request that stays in the queue. Returns None if that part was
+        merged into the next request of the queue."""
         is_first = partial(self._first.is_shown_in, number)
         topics = []
         for each in request.topics:
@@ -176,7 +178,7 @@ class _Shown:
         return None if merges else request._replace(topics=self._topics)
 
     def _take(self, topic: ShownTopic) -> None:
-        """Adds a topic's partitions that no later request has named."""
+        """Adds those partitions of a topic that are not in `_topics` yet."""
         there = self._by_name.get(topic.name)
         if there is None:
             there = self._by_name[topic.name] = topic._replace(partitions=[])
@@ -190,8 +192,8 @@ class _Shown:
 
 
 def _fits(topic: ShownTopic, later: ShownTopic | None) -> bool:
-    """True if a topic's older partitions can share an entry with the partitions of a later
-    request."""
+    """Returns True if an earlier request's partitions of a topic can be merged into the ``later``
+    request's entry of the same topic."""
     if later is None:
         return True
     both = (*topic.partitions, *later.partitions[:1])

@@ -1,1 +1,2 @@
-"""Group, transaction and share coordinators in a cluster, and their requests to other brokers."""
+"""Group, transaction and share coordinators of a broker in a cluster, and their requests to other
+brokers."""

@@ -1,5 +1,8 @@
-"""The clients of coordinators and leaders on other brokers: markers and partitions of transactions,
-and the states of share partitions."""
+"""Makes the clients with which this broker's coordinators send requests to other brokers.
+
+The requests are about transaction markers, partitions of transactions, and the states of share
+partitions.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from broker.topics.startup_parts import StartupParts
 
 
 class CoordinatorClients:
-    """Makes the clients; each is made once."""
+    """Makes the clients, each at most once, and stops them."""
 
     def __init__(
         self,
@@ -38,9 +41,9 @@ class CoordinatorClients:
         self._stops: list[Callable[[], None]] = []
 
     def enlisting(self, partition_count: Callable[[], int]) -> RemoteEnlisting:
-        """Makes the client that adds partitions to transactions that other brokers coordinate.
+        """Makes the client that adds partitions to transactions which other brokers coordinate.
 
-        ``partition_count`` returns the number of partitions of ``__transaction_state``, because
+        ``partition_count`` returns the number of partitions of ``__transaction_state``, because the
         metadata may not list all of them yet.
         """
         startup = self._startup
@@ -53,8 +56,8 @@ class CoordinatorClients:
     def marker_destinations(
         self, logs: LogManager, local: LocalMarkers
     ) -> Callable[[str, int], Destination]:
-        """Returns a function that chooses the writer of a partition's markers: this broker or the
-        partition's leader."""
+        """Returns a function from a topic and partition to the object that writes its markers. This
+        broker writes to partitions that it leads; other leaders get requests."""
         startup = self._startup
         remote = RemoteMarkers(
             self._cluster,
@@ -68,8 +71,8 @@ class CoordinatorClients:
         return Destinations(logs, local, remote).of
 
     def share_states(self, local: ShareCoordinator) -> RemoteShareStates:
-        """Makes the client of the share coordinators; ``local`` is the share coordinator of this
-        broker."""
+        """Makes the client of the share coordinators on all brokers; ``local`` is the share
+        coordinator of this broker."""
         startup = self._startup
         states = RemoteShareStates(
             local, self._cluster, self._settings, startup.time, startup.background.spawn
@@ -78,6 +81,5 @@ class CoordinatorClients:
         return states
 
     def stop(self) -> None:
-        """Stops sending requests."""
         for stop in self._stops:
             stop()

@@ -49,8 +49,10 @@ AGAIN_S = 1.0
 
 
 class Coordinators:
-    """The coordinators of this broker; only the event loop's thread may use this class. The
-    `on_...` methods are `ReplicaHooks`."""
+    """The coordinators of this broker. Only the event loop's thread may use this class.
+
+    The `on_...` methods implement `ReplicaHooks`.
+    """
 
     def __init__(
         self,
@@ -62,8 +64,8 @@ class Coordinators:
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
         before_start: Callable[[], None],
     ) -> None:
-        """``before_start`` configures the runtimes, and is called as soon as the settings of the
-        topics are known."""
+        """``before_start`` configures the runtimes. It is called as soon as the settings of the
+        internal topics are known."""
         self._groups = groups
         self._zookeeper = zookeeper
         self._slicer = slicer
@@ -78,9 +80,9 @@ class Coordinators:
     # -- from the controller
 
     def on_leader(self, replica: Replica, leader_epoch: int) -> None:
-        """Loads the shard of a partition that this broker leads from this leader epoch on.
+        """Loads the shard of a partition that this broker leads. Ignores an old leader epoch.
 
-        This broker may have led the partition before.
+        This broker may have led the partition in an earlier epoch; then the shard stays loaded.
         """
         coordinated = self._coordinated.get(replica.topic)
         if coordinated is not None and coordinated.is_new(replica.index, leader_epoch):
@@ -91,22 +93,22 @@ class Coordinators:
                 self._begin(coordinated)
 
     def on_follower(self, replica: Replica, leader_epoch: int) -> None:
-        """Unloads a partition's shard, unless the leader epoch is old. Epochs -1 and -2 are never
-        old."""
+        """Unloads the shard of a partition that another broker leads. Ignores the call if the
+        leader epoch is old. The leader epochs -1 and -2 are never old."""
         coordinated = self._coordinated.get(replica.topic)
         if coordinated is not None and coordinated.is_new(replica.index, leader_epoch):
             coordinated.led.pop(replica.index, None)
             coordinated.runtime.resign(replica.index)
 
     def on_deleted(self, topic: str, index: int) -> None:  # noqa: ARG002
-        """Removes all shards of a deleted internal topic, since all partitions of the topic are
-        deleted."""
+        """Removes all shards of an internal topic when one of its partitions is deleted, since the
+        whole topic is deleted."""
         coordinated = self._coordinated.get(topic)
         if coordinated is not None:
             coordinated.forget()
 
     def on_learnt(self, learnt: Learnt) -> None:
-        """Handles changed metadata: starts the coordinator of a new internal topic, and drops
+        """Applies changed metadata: starts the coordinator of a new internal topic, and drops the
         committed offsets of deleted topics."""
         gone = {topic for topic, _ in learnt.deleted}
         for name, coordinated in self._coordinated.items():
@@ -129,8 +131,8 @@ class Coordinators:
             self._spawn(self._read(coordinated), "coordinator's topic")
 
     async def _read(self, coordinated: _Coordinated) -> None:
-        """Reads the topic's node, with retries, until the read succeeds or the node does not
-        exist."""
+        """Reads the internal topic's node and starts its coordinator. Repeats a failed read, unless
+        the node does not exist."""
         topic = coordinated.topic
         try:
             while True:
@@ -160,7 +162,7 @@ class Coordinators:
 
 
 class _Coordinated:
-    """One internal topic and its runtime."""
+    """One internal topic, and the runtime that serves its shards."""
 
     def __init__(self, topic: str, runtime: Runtime[Any, Any]) -> None:
         self.topic = topic
@@ -169,13 +171,13 @@ class _Coordinated:
         """The replicas of the topic that this broker leads, by partition."""
         self.is_being_read = False
         self.deletions = 0
-        """The number of times that the topic was deleted."""
+        """The number of times that the internal topic was deleted while this broker runs."""
         self._epochs: dict[int, int] = {}
-        """The highest leader epoch received, by partition."""
+        """The highest leader epoch that the controller has sent for each partition."""
 
     def is_new(self, index: int, leader_epoch: int) -> bool:
-        """True if a request's leader epoch is at least the leader epoch of all earlier requests for
-        the partition."""
+        """Returns True unless the controller has sent a higher leader epoch for the partition
+        before."""
         if leader_epoch < 0:
             return True
         if leader_epoch < self._epochs.get(index, -1):
@@ -184,8 +186,8 @@ class _Coordinated:
         return True
 
     def start(self, node: TopicNode) -> None:
-        """Starts the runtime after the topic's node was read, and loads the shards of led
-        partitions."""
+        """Starts the runtime with the partition count from the topic's node, and loads the shards
+        of all partitions that this broker leads."""
         count = max(node.partitions) + 1
         topic_id = ZERO_UUID if node.topic_id is None else uuid_bytes(node.topic_id)
         self.runtime.start([], topic_id, count=count)
@@ -193,8 +195,8 @@ class _Coordinated:
             self.lead(replica)
 
     def lead(self, replica: Replica) -> None:
-        """Loads the shard of a partition that this broker leads, or moves the shard to the newer
-        leader epoch."""
+        """Loads the shard of a partition that this broker leads. If the shard is loaded, it writes
+        in the new leader epoch."""
         if replica.index < self.runtime.life.partitions:
             self.runtime.lead(replica)
             return

@@ -32,7 +32,8 @@ from protocol.records.compression import ZSTD
 def for_fellows(
     settings: RuntimeSettings, spoken: InterBroker, message_format: str
 ) -> RuntimeSettings:
-    """Returns the group settings for the inter-broker protocol version ``spoken``.
+    """Returns ``settings`` with record formats that the other brokers can read, at inter-broker
+    protocol version ``spoken``.
 
     ``message_format`` is the setting message.format.version of ``__consumer_offsets``.
     """

@@ -1,7 +1,8 @@
-"""Blocks of producer ids in a cluster: each broker reserves blocks in one node by compare-and-set.
+"""Blocks of producer ids in a cluster: each broker reserves blocks in one ZooKeeper node by
+compare-and-set.
 
-The node's version decides which broker gets a block, even if a controller allocates blocks for
-other brokers (AllocateProducerIds, KIP-730) or older brokers use the same node. Thus each id is
+The version of the node decides which broker gets a block. Older brokers, and controllers that
+allocate blocks for other brokers (AllocateProducerIds, KIP-730), use the same node. Thus each id is
 used once, whichever broker is the controller. Source: Kafka 3.9 ``ZkProducerIdManager``.
 """
 
@@ -25,15 +26,15 @@ LAST_ID = 2**63 - 1
 
 
 class ProducerIdBlocks:
-    """Implements the source of a `ProducerIdPool` in a cluster."""
+    """Reserves blocks of producer ids for the `ProducerIdPool` of a broker in a cluster."""
 
     def __init__(self, zookeeper: ZooKeeper, node_id: int) -> None:
         self._zookeeper = zookeeper
         self._node_id = node_id
 
     async def reserve(self, count: int) -> range:
-        """Reserves the next ``count`` ids for this broker. Raises OSError if ZooKeeper can't be
-        used."""
+        """Returns the next ``count`` producer ids, which are reserved for this broker. Raises
+        OSError if ZooKeeper can't be used."""
         try:
             while True:
                 found = await self._taken(count)
@@ -43,8 +44,8 @@ class ProducerIdBlocks:
             raise OSError(errno.EAGAIN, str(error)) from error
 
     async def _taken(self, count: int) -> range | None:
-        """Reserves the next block of ids; returns None if another broker reserved it first, or if
-        the node did not exist.
+        """Tries once to reserve the next block of ids. Returns None if another broker reserved the
+        block first, or if the node did not exist.
 
         If the response to a successful write is lost, the block is never used.
         """

@@ -1,12 +1,13 @@
-"""Adds partitions to transactions, or verifies that they were added. This broker leads the
-partitions; another broker coordinates the transactions.
+"""Adds partitions to transactions which other brokers coordinate, or verifies that they were added.
+This broker leads the partitions.
 
 The requests are AddPartitionsToTxn v4 and later (KIP-890), batched by coordinator. If the producer
-has added its partitions itself, the request only verifies them. If the coordinator does not support
-these versions, verification succeeds, since brokers of that release do not verify either, and
-adding fails with INVALID_TXN_STATE. Of two queued requests for one transactional id the request
-with the lower producer epoch is rejected; if the epochs are equal, the later request waits for the
-next batch.
+adds its partitions itself, the request only verifies them. A coordinator of an older release does
+not support these versions. Then verification succeeds, since brokers of that release do not verify
+either, and adding fails with INVALID_TXN_STATE.
+
+If two requests for one transactional id are queued, the one with the lower producer epoch is
+rejected. If their epochs are equal, the later one waits for the next batch.
 """
 
 from __future__ import annotations
@@ -38,24 +39,24 @@ from protocol.messages.add_partitions_to_txn import API
 from transactions.calls import Partitions
 
 PARTITIONS_AT_ONCE = 1000
-"""The maximum number of partitions in one request, which is encoded in about 3 ms."""
+"""The maximum number of partitions in one request. Encoding such a request takes about 3 ms."""
 FIRST_FROM_BROKERS = 4
 _AS_TAKEN = {
     PRODUCER_FENCED: INVALID_PRODUCER_EPOCH,
     CLUSTER_AUTHORIZATION_FAILED: INVALID_TXN_STATE,
 }
-"""The error code that the producer gets instead of the coordinator's error code."""
+"""Error codes of the coordinator, each with the error code that the producer gets instead."""
 
 Errors = Mapping[tuple[str, int], int]
-"""The error code by topic and partition; NONE if the partition is in the transaction."""
+"""The error code of each topic and partition; NONE if the partition is in the transaction."""
 
 
 @dataclass(slots=True, eq=False)
 class _Asking:
-    """The partitions in the request of one producer."""
+    """The partitions of one producer that wait for the coordinator's answer."""
 
     key: str
-    """The transactional id, which is the key of the request's entry."""
+    """The transactional id, which identifies the entry in the batched request."""
     producer_id: int
     producer_epoch: int
     partitions: Partitions
@@ -64,28 +65,24 @@ class _Asking:
 
     @property
     def weight(self) -> int:
-        """Implements `Item.weight`."""
         return sum(len(ids) for _, ids in self.partitions)
 
     def lost(self, _: PeerLost) -> None:
-        """Implements `Item.lost`."""
         self.take_all(NETWORK_EXCEPTION)
 
     def take_all(self, error_code: int) -> None:
-        """Sets the same error code for all partitions."""
         self.take(dict.fromkeys(self.places(), error_code))
 
     def take(self, errors: Errors) -> None:
-        """Sets the result for the caller, unless the caller has stopped waiting."""
+        """Passes the result to the caller, unless the caller has stopped waiting."""
         if not self.answer.done():
             self.answer.set_result(errors)
 
     def places(self) -> list[tuple[str, int]]:
-        """Returns topic and index of each partition."""
         return [(topic, index) for topic, indexes in self.partitions for index in indexes]
 
     def value(self) -> Value:
-        """Returns the transaction's entry in AddPartitionsToTxn."""
+        """Returns the fields of the transaction's entry in AddPartitionsToTxn."""
         return {
             "transactional_id": self.key,
             "producer_id": self.producer_id,
@@ -98,8 +95,8 @@ class _Asking:
 
 
 class RemoteEnlisting:
-    """Sends requests to the coordinators on other brokers; only the event loop's thread may use
-    this class."""
+    """Sends AddPartitionsToTxn to the coordinators on other brokers. Only the event loop's thread
+    may use this class."""
 
     def __init__(
         self,
@@ -127,7 +124,7 @@ class RemoteEnlisting:
         *,
         verify_only: bool,
     ) -> Errors:
-        """Sends partitions to the coordinator of a transactional id; returns an error code for each
+        """Sends partitions to the coordinator of a transactional id. Returns an error code for each
         partition.
 
         The error is COORDINATOR_NOT_AVAILABLE if the coordinator's partition has no leader, and
@@ -147,7 +144,6 @@ class RemoteEnlisting:
         return await answer
 
     def stop(self) -> None:
-        """Stops sending requests."""
         self._outboxes.stop()
 
     def _coordinator(self, transactional_id: str) -> int:
@@ -158,11 +154,11 @@ class RemoteEnlisting:
         return NO_LEADER if found is None else found.leader
 
     def _is_outdated(self, coordinator: int, asking: _Asking) -> bool:
-        """Compares the epochs of this request and of queued requests with the same transactional
-        id.
+        """Compares the producer epoch of this request with queued requests of the same
+        transactional id.
 
-        Rejects the requests with the lower epoch with INVALID_PRODUCER_EPOCH. Returns True if this
-        request was rejected.
+        The requests with the lower epoch get INVALID_PRODUCER_EPOCH. Returns True if this request
+        is one of them.
         """
         queued = self._outboxes.queued(coordinator)
         for other in [each for each in queued if each.key == asking.key]:
@@ -198,7 +194,7 @@ class RemoteEnlisting:
 
 
 def _errors(asking: _Asking, topics: Any) -> Errors:
-    """Returns the error codes of one transaction.
+    """Returns the error code of each partition of one transaction.
 
     A partition that the response omits gets NETWORK_EXCEPTION, so that it is requested again.
     """

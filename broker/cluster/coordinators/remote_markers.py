@@ -1,10 +1,11 @@
-"""Markers for partitions that other brokers lead: WriteTxnMarkers, batched by broker.
+"""Writes transaction markers to partitions that other brokers lead, by WriteTxnMarkers requests,
+batched by broker.
 
 `MarkerSender` handles the error codes: it repeats requests, with pauses, until each partition has
-the marker. If a partition's leader is unknown or can't be reached, the ticket gets
-NOT_LEADER_OR_FOLLOWER or NETWORK_EXCEPTION; metadata may name another leader before the next
-attempt. The metadata possibly does not have a new partition yet. So an unknown partition counts as
-deleted only if its topic's node does not exist.
+its marker. If a partition's leader is unknown or can't be reached, the error code is
+NOT_LEADER_OR_FOLLOWER or NETWORK_EXCEPTION; the metadata may name another leader before the next
+attempt. The metadata may not list a new partition yet. Therefore an unlisted partition counts as
+deleted only if its topic's node does not exist in ZooKeeper.
 """
 
 from __future__ import annotations
@@ -38,18 +39,21 @@ from protocol.messages.write_txn_markers import API
 from protocol.znodes.topics import topic_path
 
 PARTITIONS_AT_ONCE = 1000
-"""The maximum number of partitions in one request, which is encoded in about 3 ms."""
+"""The maximum number of partitions in one request. Encoding such a request takes about 3 ms."""
 _AS_TAKEN = {
     UNKNOWN_TOPIC_OR_PARTITION: NOT_LEADER_OR_FOLLOWER,
     UNSUPPORTED_FOR_MESSAGE_FORMAT: NONE,
 }
-"""The error code that the ticket gets instead of the leader's error code. A newly elected leader
-may not know the partition yet; a partition with an old message format has no transactions."""
+"""Error codes of a leader, each with the error code that the ticket gets instead.
+
+A newly elected leader may not know the partition yet. A partition with an old message format has no
+transactions, so it needs no marker.
+"""
 
 
 @dataclass(slots=True, eq=False)
 class _Wanted:
-    """The marker that one partition needs."""
+    """A marker that has to be written to one partition."""
 
     topic: str
     partition: int
@@ -59,17 +63,16 @@ class _Wanted:
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """Returns topic, partition and producer id, which identify a marker's result in the
+        """The topic, partition and producer id, which identify the marker's result in the
         response."""
         return self.topic, self.partition, self.marker.producer_id
 
     def lost(self, _: PeerLost) -> None:
-        """Implements `Item.lost`."""
         self.ticket.take(NETWORK_EXCEPTION)
 
 
 class RemoteMarkers:
-    """Implements `Destination` for partitions that other brokers lead; only the event loop's thread
+    """Implements `Destination` for partitions that other brokers lead. Only the event loop's thread
     may use this class."""
 
     def __init__(
@@ -90,10 +93,10 @@ class RemoteMarkers:
             "markers", cluster, settings, self._ask, PARTITIONS_AT_ONCE, time, spawn
         )
         self._unknown: dict[str, list[Ticket]] = {}
-        """The tickets that wait for a check in ZooKeeper, by topic that metadata does not list."""
+        """By topic that the metadata does not list: the tickets that wait until ZooKeeper shows
+        whether the topic exists."""
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
-        """Implements `Destination.write`."""
         found = self._cluster.partition(topic, partition)
         if self._version is None:
             ticket.take(UNSUPPORTED_VERSION)
@@ -105,11 +108,10 @@ class RemoteMarkers:
             self._outboxes.put(found.leader, _Wanted(topic, partition, marker, ticket))
 
     def coordinator_epoch(self, topic: str, partition: int, producer_id: int) -> int:  # noqa: ARG002
-        """Returns -1, since only the partition's leader knows the epoch."""
+        """Returns -1, because only the partition's leader knows the coordinator epoch."""
         return -1
 
     def stop(self) -> None:
-        """Stops sending requests."""
         self._outboxes.stop()
 
     # -- topics missing from metadata
@@ -146,7 +148,8 @@ class RemoteMarkers:
 
 
 def _markers(batch: Sequence[_Wanted]) -> list[Value]:
-    """Returns the markers of a request, each with its partitions by topic."""
+    """Returns the field ``markers`` of a request: each marker with its partitions, grouped by
+    topic."""
     by_marker: dict[Marker, dict[str, list[int]]] = {}
     for wanted in batch:
         topics = by_marker.setdefault(wanted.marker, {})
@@ -176,8 +179,8 @@ def _errors(answer: dict[str, Any]) -> dict[tuple[str, int, int], int]:
 
 
 class Destinations:
-    """Chooses the broker that writes a partition's marker: this broker if it is the leader,
-    otherwise the leader."""
+    """Chooses the object that writes the markers of a partition: the local one if this broker leads
+    the partition, otherwise the remote one."""
 
     def __init__(self, logs: LogManager, local: LocalMarkers, remote: RemoteMarkers) -> None:
         self._logs = logs
@@ -185,8 +188,8 @@ class Destinations:
         self._remote = remote
 
     def of(self, topic: str, partition: int) -> Destination:
-        """Returns the destination for a partition. This broker's role from LeaderAndIsr takes
-        precedence over metadata."""
+        """Returns the local or remote destination for a partition. The role that LeaderAndIsr
+        assigned decides, not the metadata."""
         found = self._logs.get(topic, partition)
         led = found is not None and found.serving_error(-1) == NONE
         return self._local if led else self._remote

@@ -1,10 +1,11 @@
 """The states of share partitions whose share coordinator is another broker: the APIs 83 to 87,
 batched by coordinator (KIP-932).
 
-The calls that arrive while requests to a coordinator are in flight are sent together afterwards:
-one request for each API and group, all at once on one connection. Writes for one share partition
-that wait together become one write. The persister repeats calls after NETWORK_EXCEPTION, and finds
-the coordinator again. Source: Kafka 4.3.1 ``PersisterStateManager``.
+Calls that arrive while requests to a coordinator are in flight are sent together afterwards. All
+these requests, one for each API and group, are sent at once on one connection. Writes for the same
+share partition that wait together become one write. The persister repeats calls after
+NETWORK_EXCEPTION, and looks up the coordinator again. Source: Kafka 4.3.1
+``PersisterStateManager``.
 """
 
 from __future__ import annotations
@@ -35,43 +36,42 @@ from share.persister.values import coordinator_key
 from share.values import SharePartitionKey
 
 WEIGHT_AT_ONCE = 2000
-"""The maximum number of share partitions and state batches in the requests of one round, which are
-encoded in about 5 ms."""
+"""The maximum number of share partitions and state batches in the requests that are sent together.
+Encoding them takes about 5 ms."""
 
 
 @dataclass(slots=True, eq=False)
 class _Sent:
-    """A call that is sent to another broker."""
+    """A call that has to be sent to another broker."""
 
     call: Call
 
     @property
     def key(self) -> _Sent:
-        """Returns the object itself: several calls for one share partition may be sent together."""
+        """The object itself, which makes the key unique: several calls for one share partition may
+        be sent together."""
         return self
 
     @property
     def weight(self) -> int:
-        """Implements `Item.weight`."""
         call = self.call
         return 1 + len(call.batches) if isinstance(call, WriteState) else 1
 
     def lost(self, _: PeerLost) -> None:
-        """Implements `Item.lost`."""
         self.call.ticket.take(StateReply(NETWORK_EXCEPTION))
 
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """One request: calls of one API for one group, by share partition."""
+    """One request, with calls of one API for one group."""
 
     form: Form
     group_id: str
     calls: dict[SharePartitionKey, list[Call]]
 
     def admits(self, call: Call) -> bool:
-        """Returns True if the request may also contain a call. Writes of one share partition with
-        the same epochs become one write."""
+        """Returns True if ``call`` can be added to this request. Several writes for one share
+        partition fit if their epochs are equal."""
         earlier = self.calls.get(call.key)
         if earlier is None:
             return True
@@ -83,7 +83,7 @@ class _Request:
         )
 
     def value(self) -> Value:
-        """Returns the fields of the request in its newest version."""
+        """Returns the fields of the request, in the newest version of the API."""
         topics: dict[bytes, list[Value]] = {}
         for key, calls in self.calls.items():
             entry = {"partition": key.partition, **self.form.request(_joined(calls))}
@@ -97,8 +97,8 @@ class _Request:
         }
 
     def answer(self, response: Value) -> None:
-        """Passes the results to the calls; a share partition without a result gets
-        NETWORK_EXCEPTION."""
+        """Passes the results of the response to the calls. A share partition that the response
+        omits gets NETWORK_EXCEPTION."""
         results = {
             (topic["topic_id"], each["partition"]): each
             for topic in response["results"]
@@ -111,14 +111,15 @@ class _Request:
                 call.ticket.take(reply)
 
     def refuse(self, error_code: int) -> None:
-        """Replies to all calls with an error."""
+        """Replies to all calls with the error code."""
         for calls in self.calls.values():
             for call in calls:
                 call.ticket.take(StateReply(error_code))
 
 
 class RemoteShareStates:
-    """Implements `ShareCoordinators` in a cluster; only the event loop's thread may use it."""
+    """Implements `ShareCoordinators` in a cluster. Only the event loop's thread may use this
+    class."""
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class RemoteShareStates:
         time: Time,
         spawn: Spawn,
     ) -> None:
-        """``local`` gets the calls of which this broker is the coordinator."""
+        """``local`` handles the calls for which this broker is the share coordinator."""
         self._local = local
         self._cluster = cluster
         self._node_id = settings.node_id
@@ -139,12 +140,11 @@ class RemoteShareStates:
 
     @property
     def are_started(self) -> bool:
-        """Implements `ShareCoordinators.are_started`."""
         return self._local.are_started
 
     def submit(self, call: Call) -> None:
-        """Implements `ShareCoordinators.submit`. This broker's role from LeaderAndIsr takes
-        precedence over metadata."""
+        """Passes a call to this broker's share coordinator, or sends it to another broker. The role
+        that LeaderAndIsr assigned to this broker takes precedence over the metadata."""
         if self._local.coordinates(call.key):
             self._local.submit(call)
             return
@@ -157,7 +157,7 @@ class RemoteShareStates:
             self._outboxes.put(leader, _Sent(call))
 
     def stop(self) -> None:
-        """Stops sending requests; the persister answers the calls."""
+        """Stops sending requests. The persister answers the remaining calls."""
         self._is_stopped = True
         self._outboxes.stop()
 
@@ -192,7 +192,8 @@ async def _sent(peer: LastingPeer, request: _Request, version: int) -> Value:
 
 
 async def _all(sends: Sequence[Any]) -> list[Value]:
-    """Returns the responses to requests. Raises PeerLost if one of them has no response."""
+    """Returns the responses of requests that are sent concurrently. Raises PeerLost if one request
+    gets no response."""
     responses: list[Value] = []
     for each in await asyncio.gather(*sends, return_exceptions=True):
         if isinstance(each, BaseException):
@@ -202,7 +203,8 @@ async def _all(sends: Sequence[Any]) -> list[Value]:
 
 
 def _requests(calls: Sequence[Call]) -> list[_Request]:
-    """Returns the requests with these calls, in the order of the calls of each share partition."""
+    """Returns requests with all calls. The requests keep the order of the calls for each share
+    partition."""
     requests: list[_Request] = []
     last: dict[tuple[int, str], _Request] = {}
     for call in calls:
@@ -217,7 +219,7 @@ def _requests(calls: Sequence[Call]) -> list[_Request]:
 
 
 def _joined(calls: Sequence[Call]) -> Call:
-    """Returns one call with the effect of consecutive writes for one share partition."""
+    """Returns one write with the effect of consecutive writes for the same share partition."""
     last = calls[-1]
     if len(calls) == 1 or not isinstance(last, WriteState):
         return last

@@ -1,1 +1,1 @@
-"""The membership of a broker in its cluster: joining, staying registered, and leaving."""
+"""How a broker joins its cluster, stays registered in ZooKeeper, and leaves."""

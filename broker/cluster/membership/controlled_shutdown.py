@@ -1,13 +1,14 @@
 """Controlled shutdown: a stopping broker asks the controller to move its leaderships to other
 brokers.
 
-The broker sends ControlledShutdown until the controller answers that no partition is left, or the
-retries are used up; then the broker stops in any case. The broker serves requests during this time,
-since leaders are replaced one by one. If the stopping broker is the controller, it sends the
-request to its own listener.
+The broker sends ControlledShutdown until the controller answers that the broker leads no partition,
+or until the retries are used up. Then the broker stops in any case. The broker serves requests
+during this time, since leaders are replaced one by one. If the stopping broker is the controller,
+it sends the request to its own listener.
 
 Without ZooKeeper the controller can't move leaderships, and each attempt would wait for
-`controller.socket.timeout.ms`. Therefore the broker also checks whether ZooKeeper answers.
+`controller.socket.timeout.ms`. Therefore the broker also checks whether ZooKeeper responds, and
+stops if ZooKeeper does not respond.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ from protocol.znodes.cluster import CONTROLLER
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
-"""The delay in seconds before the first check whether ZooKeeper responds, and between two checks.
-"""
+"""The interval in seconds between two checks whether ZooKeeper responds. The first check is made
+after one interval."""
 SHOWN = 5
-"""The maximum number of remaining partitions that a log line names."""
+"""The maximum number of partitions still led by this broker that a log line names."""
 
 
 class ShutdownSettings(NamedTuple):
-    """The settings ``controlled.shutdown.*``."""
+    """The values of the settings ``controlled.shutdown.*``."""
 
     is_enabled: bool
     attempts: int
@@ -52,7 +53,6 @@ class ShutdownSettings(NamedTuple):
 
 
 def shutdown_settings(config: Config) -> ShutdownSettings:
-    """Returns the current settings ``controlled.shutdown.*``."""
     return ShutdownSettings(
         config["controlled.shutdown.enable"],
         config["controlled.shutdown.max.retries"],
@@ -68,8 +68,8 @@ async def hand_over(
     zookeeper: ZooKeeper,
     time: Time,
 ) -> bool:
-    """Sends requests until this broker leads no partition, the retries are used up, or ZooKeeper is
-    down.
+    """Sends ControlledShutdown until this broker leads no partition, the retries are used up, or
+    ZooKeeper is down.
 
     Returns True if this broker leads no partition.
     """
@@ -93,7 +93,7 @@ async def hand_over(
 
 
 async def _until_away(zookeeper: ZooKeeper, time: Time) -> None:
-    """Waits until ZooKeeper has not responded to a request in time."""
+    """Returns as soon as ZooKeeper fails to respond to a request in time."""
     while True:
         await time.sleep(LOOK_S)
         try:
@@ -131,7 +131,8 @@ async def _asked(
 
 
 async def _ask(node_id: int, epoch: int, controller: ControllerPeer) -> str:
-    """Sends one request; returns the reason why the broker can't stop yet, or "" if it can stop."""
+    """Sends one ControlledShutdown. Returns "" if this broker can stop, otherwise the reason why it
+    can't."""
     value = {"broker_id": node_id, "broker_epoch": epoch}
     try:
         version = await controller.version_of(API)

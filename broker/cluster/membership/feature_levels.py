@@ -1,7 +1,7 @@
-"""The finalized feature levels of a cluster, in the node ``/feature`` (KIP-584).
+"""The finalized feature levels of a cluster, in the ZooKeeper node ``/feature`` (KIP-584).
 
-Each broker registers the levels that it supports. UpdateFeatures lets the controller change the
-finalized levels (`broker/cluster/controller/feature_changes.py`); every broker follows the node. A
+Each broker registers the levels that it supports. UpdateFeatures makes the controller change the
+finalized levels (`broker/cluster/controller/feature_changes.py`). Every broker watches the node. A
 broker that does not support a finalized level can't join the cluster, since it could not read the
 records that the other brokers write.
 """
@@ -38,14 +38,16 @@ _PROTOCOLS = {
     GROUP_VERSION: (CONSUMER, GROUP_VERSION_MAX),
     SHARE_VERSION: (SHARE, SHARE_VERSION_MAX),
 }
-"""The group protocol of each feature, and the highest level that this version supports."""
+"""By feature: the group protocol that needs it, and the highest level that this version of Muster
+supports."""
 
 
 def supported_features(config: Config, spoken: InterBroker) -> SupportedLevels:
-    """Returns the feature levels that this broker supports.
+    """Returns the feature levels that this broker supports, as lowest and highest level.
 
     The lowest level is 1, because Kafka 2.7 to 3.2 can't read a registration with level 0. Consumer
-    groups and share groups need topic ids, hence an inter.broker.protocol.version of 2.8 or later.
+    groups and share groups need topic ids, and therefore inter.broker.protocol.version 2.8 or
+    later.
     """
     supported: dict[str, tuple[int, int]] = {}
     if spoken.has_topic_ids and serves_consumer_groups(config):
@@ -56,7 +58,7 @@ def supported_features(config: Config, spoken: InterBroker) -> SupportedLevels:
 
 
 def unsupported(levels: Mapping[str, int], supported: SupportedLevels) -> list[str]:
-    """Returns the names of the features whose level is not supported, sorted."""
+    """Returns the sorted names of the features whose level in ``levels`` is not supported."""
     return sorted(
         name
         for name, level in levels.items()
@@ -67,7 +69,7 @@ def unsupported(levels: Mapping[str, int], supported: SupportedLevels) -> list[s
 async def check_levels(zookeeper: ZooKeeper, supported: SupportedLevels) -> None:
     """Raises CannotJoin if this broker does not support a finalized level of the cluster.
 
-    Raises BadNode if the node does not parse.
+    Raises BadNode if the node ``/feature`` can't be parsed.
     """
     levels = (await read_levels(zookeeper)).levels
     for name in unsupported(levels, supported):
@@ -85,7 +87,7 @@ async def check_levels(zookeeper: ZooKeeper, supported: SupportedLevels) -> None
 
 
 async def read_levels(zookeeper: ZooKeeper, changed: Callable[[], None] | None = None) -> Features:
-    """Reads the finalized levels; ``changed`` is called once after the next change.
+    """Returns the finalized levels. ``changed`` is called once, at the next change of the node.
 
     Raises BadNode.
     """
@@ -99,7 +101,8 @@ async def read_levels(zookeeper: ZooKeeper, changed: Callable[[], None] | None =
 
 
 class FeatureLevels:
-    """Follows the finalized levels; only the event loop's thread may use it."""
+    """Keeps the finalized levels in the registry up to date. Only the event loop's thread may use
+    this class."""
 
     def __init__(
         self,
@@ -118,11 +121,10 @@ class FeatureLevels:
         )
 
     async def open(self) -> None:
-        """Reads the levels and starts to follow their changes. Raises ZooKeeperError."""
+        """Reads the finalized levels, and starts to watch for changes. Raises ZooKeeperError."""
         await self._node.open()
 
     def stop(self) -> None:
-        """Stops following changes."""
         self._node.stop()
 
     async def _read(self) -> None:

@@ -1,8 +1,8 @@
-"""Joins a cluster: connects to ZooKeeper, and reads the ids and the topics.
+"""Joins a cluster: connects to ZooKeeper, and reads the cluster id, the broker id and the topics.
 
 The broker joins before it opens its logs, because the settings of the logs are in ZooKeeper. The
-data directory may have topics that ZooKeeper does not have any more; the broker does not touch the
-directories of such topics (`strays`).
+data directory may have partitions of topics that ZooKeeper no longer has; the broker leaves these
+directories as they are (`strays`).
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The results of joining a cluster."""
+    """The data that a broker read from ZooKeeper when it joined the cluster."""
 
     zookeeper: ZooKeeper
     node_id: int
     cluster_id: str
     topics: Sequence[Topic]
-    """The topics in ZooKeeper that have a directory on this broker."""
+    """The topics in ZooKeeper of which the data directory has a partition."""
 
 
 async def join(
@@ -54,7 +54,7 @@ async def join(
     missing: KnownMissing,
     time: Time,
 ) -> Joined:
-    """Connects to ZooKeeper and reads this broker's identity. Raises CannotJoin, BadDirectory.
+    """Connects to ZooKeeper, and reads the ids and topics. Raises CannotJoin and BadDirectory.
 
     Adds the dynamic settings in ZooKeeper to ``config``.
     """
@@ -121,7 +121,8 @@ async def _joined(
 
 
 def _here(names: Iterable[str]) -> dict[str, list[int]]:
-    """Returns the partitions that have a directory on this broker, by topic and sorted."""
+    """Returns the partitions that have a directory on this broker: their sorted indexes, by
+    topic."""
     here: dict[str, list[int]] = {}
     for place in sorted(filter(None, map(partition_of, names))):
         here.setdefault(place[0], []).append(place[1])
@@ -131,10 +132,10 @@ def _here(names: Iterable[str]) -> dict[str, list[int]]:
 async def _topic(
     zookeeper: ZooKeeper, nodes: ConfigNodes, name: str, of_disk: Callable[[str], Topic]
 ) -> Topic | None:
-    """Reads a topic from ZooKeeper; returns None if the topic does not exist in ZooKeeper.
+    """Returns a topic as ZooKeeper describes it; None if ZooKeeper does not have the topic.
 
-    If the topic's node can't be parsed, ``of_disk`` returns the topic according to its directories;
-    the controller sends the remaining facts once the node is corrected.
+    If the topic's node can't be parsed, returns the result of ``of_disk``, which describes the
+    topic by its directories. The controller sends the missing facts once the node is corrected.
     """
     try:
         data, _ = await zookeeper.get(topics.topic_path(name))

@@ -1,8 +1,9 @@
-"""This broker's nodes in ZooKeeper: the cluster id, the broker id, and the registration.
+"""This broker's registration in ZooKeeper, and the creation of the cluster id and the broker id.
 
-The node ``/brokers/ids/<id>`` is ephemeral; the id of the transaction that created the node is the
-broker epoch (KIP-380). ZooKeeper deletes the node when the session ends, and the broker registers
-again in the next session. Until then the broker has no epoch, and must not use the old epoch.
+The node ``/brokers/ids/<id>`` is ephemeral. The id of the ZooKeeper transaction that created the
+node is the broker epoch (KIP-380). ZooKeeper deletes the node when the session ends, and the broker
+registers again in the next session. Until it has registered again, the broker has no epoch, and
+must not use the epoch of the ended session.
 """
 
 from __future__ import annotations
@@ -39,17 +40,18 @@ NO_EPOCH = -1
 
 
 class AlreadyRegistered(CannotJoin):
-    """Another live broker has this broker id; the exception's text names the fix."""
+    """Another live broker has registered this broker id. The exception's text says what to do."""
 
 
 async def prepare(zookeeper: ZooKeeper) -> None:
-    """Creates the nodes that every broker creates when it starts."""
+    """Creates the ZooKeeper nodes that every broker needs at its start, if they do not exist."""
     for path in cluster.AT_START:
         await ensure_path(zookeeper, path)
 
 
 async def cluster_id(zookeeper: ZooKeeper, fresh: str, known: str | None) -> str:
-    """Returns the cluster id in ZooKeeper; the first broker writes ``known`` or ``fresh`` there.
+    """Returns the cluster id in ZooKeeper. If ZooKeeper has no cluster id, first writes ``known``,
+    or else ``fresh``.
 
     ``known`` is the cluster id in the data directory. Raises BadDirectory if ``known`` differs from
     the id in ZooKeeper.
@@ -78,13 +80,17 @@ async def generated_id(zookeeper: ZooKeeper, reserved_max: int) -> int:
 
 
 UNSEEN_MS = 3000
-"""Milliseconds for which a broker id stays unregistered if controllers identify brokers only by
-broker id (before 2.2, KIP-380). If a controller did not notice the missing registration, it would
-not send any partitions to the new process."""
+"""The time in ms for which a broker id stays unregistered, in clusters whose controllers identify
+brokers only by broker id (before 2.2, KIP-380).
+
+A controller that did not notice the missing registration would not send any partitions to the new
+process.
+"""
 
 
 class BrokerRegistration:
-    """Keeps this broker registered; only the event loop's thread may use this class."""
+    """Registers this broker in ZooKeeper, in each session. Only the event loop's thread may use
+    this class."""
 
     def __init__(
         self,
@@ -97,7 +103,8 @@ class BrokerRegistration:
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
         fail: Callable[[str], None],
     ) -> None:
-        """``broker`` returns the data to register; ``fail`` stops the broker for a reason.
+        """``broker`` returns the data to register. ``fail`` stops the broker; its argument is the
+        reason.
 
         ``unseen_ms`` is `UNSEEN_MS`, or 0 if controllers identify brokers by their epochs.
         """
@@ -105,8 +112,8 @@ class BrokerRegistration:
         """The broker epoch of the current registration; NO_EPOCH while this broker is not
         registered."""
         self.last_epoch = NO_EPOCH
-        """The broker epoch of the last registration; requests with an earlier broker epoch are
-        rejected."""
+        """The broker epoch of the last registration, which may have ended. Requests with an earlier
+        broker epoch are rejected."""
         self._zookeeper = zookeeper
         self._broker = broker
         self._node_version = node_version
@@ -116,17 +123,17 @@ class BrokerRegistration:
         self._spawn = spawn
         self._fail = fail
         self._sessions: set[int] = set()
-        """All sessions of this process, including expired sessions: nodes of these sessions belong
-        to this process."""
+        """The ids of all ZooKeeper sessions of this process, including expired ones. A registration
+        of such a session belongs to this process."""
         self._on_registered: list[Callable[[int], None]] = []
         self._expired = False
 
     def when_registered(self, call: Callable[[int], None]) -> None:
-        """Adds a callback that is called with each new broker epoch."""
+        """Adds a callback, which gets each new broker epoch."""
         self._on_registered.append(call)
 
     async def until_free(self) -> None:
-        """Waits until no earlier session has this broker id registered. Raises
+        """Waits until no session of an earlier process has this broker id registered. Raises
         AlreadyRegistered."""
         path = brokers.path(self._broker().broker_id)
         with suppress(SessionExpired):  # `start` checks again
@@ -134,7 +141,7 @@ class BrokerRegistration:
                 await self._left(path)
 
     async def start(self) -> None:
-        """Registers this broker now and in every later session. Raises AlreadyRegistered."""
+        """Registers this broker now, and again in every later session. Raises AlreadyRegistered."""
         while self.epoch == NO_EPOCH:
             with suppress(SessionExpired):  # repeated in the new session
                 await self._register()
@@ -186,16 +193,16 @@ class BrokerRegistration:
             call(epoch)
 
     async def _left(self, path: str) -> int | None:
-        """Calls `_taken`. If the node was deleted, waits long enough for the controllers to notice
-        the deletion."""
+        """Waits like `_taken` until the node of an earlier registration is deleted. Then waits
+        until the controllers have noticed the deletion."""
         epoch = await self._taken(path)
         if epoch is None and self._unseen_ms:
             await self._time.sleep(self._unseen_ms / 1000)
         return epoch
 
     async def _taken(self, path: str) -> int | None:
-        """Handles an existing node: returns the node's epoch if this session owns the node; returns
-        None once the node is deleted.
+        """Handles a registration of this broker id that already exists. Returns its epoch if this
+        session owns it; otherwise returns None once the node is deleted.
 
         Deletes the node if an earlier session of this process owns it. For any other owner, waits
         until the owner's session expires (ZOOKEEPER-2985). Raises AlreadyRegistered if that session

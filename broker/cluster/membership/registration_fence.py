@@ -1,13 +1,13 @@
 """The registration fence: checks that this broker still has the roles that the controller assigned.
 
-A broker that was paused beyond its session timeout has lost its leaderships and does not know it
-yet. Its appends are not acknowledged, but committed offsets that the broker returns from memory may
-be outdated. Therefore, after a pause that could have cost the session, the broker writes to
-ZooKeeper before it returns committed offsets. After a lost session the broker waits until the
+A broker that was paused beyond its ZooKeeper session timeout has lost its leaderships, and does not
+know it yet. Its appends are not acknowledged, but the committed offsets that it returns from memory
+may be outdated. Therefore, after a pause that may have ended the session, the broker writes to
+ZooKeeper before it returns committed offsets. If the session has ended, the broker waits until the
 controller has sent LeaderAndIsr in the new session.
 
-If ZooKeeper is down, the controller elects no leaders, and this broker continues: a lost connection
-alone does not raise the fence.
+If ZooKeeper is down, the controller elects no leaders, so this broker continues: a lost connection
+alone does not make it wait.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from broker.cluster.zookeeper.zookeeper import (
 from broker.time import Time
 
 AGAIN_S = 0.05
-"""The delay in seconds before this broker checks again a session whose end has not been reported
-yet."""
+"""The delay in seconds before the session is checked again, if the check failed and the end of the
+session has not been reported yet."""
 
 
 class RegistrationFence:
-    """Checks that this broker still has its roles; only the event loop's thread may use this
+    """Checks that this broker still has its roles. Only the event loop's thread may use this
     class."""
 
     def __init__(
@@ -43,16 +43,17 @@ class RegistrationFence:
         session_timeout_ms: int,
         time: Time,
     ) -> None:
-        """``path`` is the path of the registration's node."""
+        """``path`` is the path of this broker's registration in ZooKeeper."""
         self._zookeeper = zookeeper
         self._registration = registration
         self._path = path
         self._pause_ms = session_timeout_ms // 3
-        """The length in ms below which a pause can't cost the session, since a client pings
+        """The length in ms of the shortest pause that can end the session. The client pings
         ZooKeeper at least twice in this time."""
         self._time = time
         self._proven_at_ms = time.left_out_ms
-        """The total paused time of the clock when the session was last known to be alive."""
+        """The value of `Time.left_out_ms` (the total paused time) when the session was last known
+        to be alive."""
         self._is_lost = False
         self._confirmed = Event()
         self._asking = Lock()
@@ -66,7 +67,7 @@ class RegistrationFence:
         return paused_ms < self._pause_ms and not self._is_lost
 
     async def until_sure(self, timeout: Timeout) -> bool:
-        """Waits until `is_sure` is true; returns False after the timeout."""
+        """Waits until `is_sure` is True. Returns False after the timeout."""
         try:
             async with timeout:
                 while not self.is_sure:
@@ -79,10 +80,10 @@ class RegistrationFence:
         return True
 
     async def _ask(self) -> None:
-        """Checks whether the session is alive; one check serves all waiting callers.
+        """Checks whether the session is alive. One check serves all callers that wait.
 
-        The check is a multi, which is a write: a ZooKeeper server that lags behind can answer a
-        read, but not a write.
+        The check is a ZooKeeper multi, which counts as a write. A ZooKeeper server that lags behind
+        can answer a read, but not a write.
         """
         async with self._asking:
             if self.is_sure or self._is_lost:
@@ -101,7 +102,8 @@ class RegistrationFence:
             self._confirmed.clear()
 
     def confirmed(self) -> None:
-        """Lowers the fence; called after a LeaderAndIsr from the controller was executed."""
+        """Marks the roles of this broker as current. Called after the broker has applied a
+        LeaderAndIsr of the controller."""
         if self._is_lost and self._registration.epoch != NO_EPOCH:
             self._is_lost = False
             self._proven_at_ms = self._time.left_out_ms

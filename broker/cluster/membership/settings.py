@@ -1,4 +1,4 @@
-"""Reads the cluster settings from a broker's properties; rejects unsupported values."""
+"""Reads the cluster settings from a broker's properties, and rejects unsupported values."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _RECOVERY_STATE = (3, 2, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """The cluster settings that are read once, when the broker starts."""
+    """The cluster settings, which are read once when the broker starts."""
 
     zookeeper: Where
     spoken: InterBroker
     """The inter-broker protocol version."""
     listener: str
-    """The name of the listener for requests between brokers."""
+    """The name of the inter-broker listener."""
     connect: Connect
     """The function that connects to the inter-broker listener of another broker."""
     configured_id: int | None
@@ -41,7 +41,7 @@ class ClusterSettings:
 def cluster_settings(config: Config, connect: Connect = connect) -> ClusterSettings:
     """Returns the settings of a broker that joins a cluster. Raises BadConfig.
 
-    ``connect`` connects to the inter-broker listener of another broker.
+    ``connect`` is the function that connects to the inter-broker listener of another broker.
     """
     if config["zookeeper.metadata.migration.enable"]:
         raise BadConfig(
@@ -79,7 +79,7 @@ def cluster_settings(config: Config, connect: Connect = connect) -> ClusterSetti
 
 
 def inter_broker_listener(config: Config) -> Endpoint:
-    """Returns the listener for requests between brokers. Raises BadConfig."""
+    """Returns the inter-broker listener. Raises BadConfig."""
     listeners = {each.name: each for each in config.listeners}
     wanted = config.inter_broker_listener
     if wanted not in listeners:
@@ -103,7 +103,6 @@ def channel_settings(config: Config, settings: ClusterSettings, node_id: int) ->
 
 
 def controller_config(config: Config, spoken: InterBroker, node_id: int) -> ControllerConfig:
-    """Returns the controller's current settings."""
     return ControllerConfig(
         broker_id=node_id,
         unclean_leader_election_enable=config["unclean.leader.election.enable"],

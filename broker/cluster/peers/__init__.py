@@ -1,1 +1,1 @@
-"""Connections to other brokers, and the version of each request."""
+"""Connections from this broker to other brokers, and the version of each request."""

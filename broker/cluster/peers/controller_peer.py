@@ -1,8 +1,4 @@
-"""A connection to the controller, whose broker id is in the metadata cache.
-
-Unlike other connections between brokers, this connection sends ApiVersions: the versions that the
-controller supports show its release.
-"""
+"""A connection to the controller, whose broker id is in the metadata cache."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from broker.time import Time
 
 
 class ControllerPeer(LastingPeer):
-    """A connection to the controller for one request at a time; only the event loop's thread may
+    """A connection to the controller, for one request at a time. Only the event loop's thread may
     use this class."""
 
     def __init__(
@@ -31,7 +27,7 @@ class ControllerPeer(LastingPeer):
         self._cache = cache
 
     def look_again(self) -> None:
-        """Closes the connection, since the other broker responded that it is not the controller."""
+        """Closes the connection, because the other broker replied that it is not the controller."""
         self.close()
 
     def _address(self) -> Address:

@@ -1,4 +1,4 @@
-"""Adapts values to messages of any version: omits the fields that the version does not have."""
+"""Adapts a message to any version: omits the fields that the version does not have."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Value = dict[str, Any]
 
 
 def fitting(fields: Sequence[Field], version: int, value: Value) -> Value:
-    """Returns the fields of ``value`` that a version has; the codec rejects fields that the version
-    does not have."""
+    """Returns ``value`` with only the fields that the version has. The codec rejects other
+    fields."""
     found: Value = {}
     for name, parts in _names(tuple(fields), version):
         if name in value:
@@ -25,8 +25,8 @@ def fitting(fields: Sequence[Field], version: int, value: Value) -> Value:
 
 @cache
 def _names(fields: tuple[Field, ...], version: int) -> list[tuple[str, tuple[Field, ...] | None]]:
-    """Returns the names of a version's fields; an array of structs also has the fields of its
-    struct."""
+    """Returns the names of the fields that the version has. For an array of structs, also returns
+    the fields of the struct."""
     return [
         (
             field.name,

@@ -1,8 +1,9 @@
-"""The inter-broker protocol, by ``inter.broker.protocol.version``.
+"""The versions of requests between brokers, by ``inter.broker.protocol.version``.
 
-Kafka's channels between brokers send no ApiVersions: the setting decides the versions, and a broker
-that does not support one of them breaks the cluster. Supports 0.10.2 to 3.9. Source: Kafka 3.9
-``MetadataVersion``, ``ControllerChannelManager``, ``RemoteLeaderEndPoint``.
+Kafka's brokers send no ApiVersions on most connections to each other: the setting decides the
+versions, and a broker that does not support one of them breaks the cluster. Releases 0.10.2 to 3.9
+are supported. Source: Kafka 3.9 ``MetadataVersion``, ``ControllerChannelManager``,
+``RemoteLeaderEndPoint``.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ OLDEST = (0, 10, 2, 0)
 NEWEST = (3, 9, 0, 0)
 _TEXT = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
 _LAST_STEP = 99
-"""The step of a release without ``-IV``, which means the last step of that release."""
+"""The step of a version that is written without ``-IV``. Such a version means the last step of its
+release."""
 
 _Since = tuple[tuple[tuple[int, int, int, int], int], ...]
-"""The versions of a request: pairs of a release and the request's version from that release on, in
-ascending order."""
+"""Pairs of a release and the version of a request from that release on, in ascending order."""
 
 _VERSIONS: Mapping[str, _Since] = {
     "LeaderAndIsr": (
@@ -100,18 +101,19 @@ _PREFIXED_ACLS = (2, 0, 0, 1)
 
 
 class BadVersionText(ValueError):
-    """The setting's value is not a version that brokers with ZooKeeper support."""
+    """The value of the setting is not a version that brokers with ZooKeeper support."""
 
 
 class InterBroker(NamedTuple):
-    """A value of ``inter.broker.protocol.version``."""
+    """The value of ``inter.broker.protocol.version``, and the features that brokers of this version
+    have."""
 
     release: tuple[int, int, int, int]
-    """The release as major, minor, patch (only for 0.x, otherwise 0) and ``-IV`` step."""
+    """The major version, minor version, patch version (0 except for 0.x) and ``-IV`` step."""
 
     def version_of(self, api: str) -> int | None:
-        """Returns the version in which a request is sent; None if this release does not have the
-        request yet."""
+        """Returns the version in which brokers send a request to each other; None if this release
+        does not have the request."""
         found = None
         for since, version in _VERSIONS[api]:
             if self.release >= since:
@@ -120,8 +122,8 @@ class InterBroker(NamedTuple):
 
     @property
     def has_leader_epochs(self) -> bool:
-        """True if followers truncate by leader epochs, and not to their high watermark
-        (KIP-101)."""
+        """True if followers truncate by leader epochs; False if they truncate to their high
+        watermark (KIP-101)."""
         return self.release >= _EPOCHS
 
     @property
@@ -137,8 +139,8 @@ class InterBroker(NamedTuple):
 
     @property
     def has_alter_partition(self) -> bool:
-        """True if leaders request ISR changes from the controller, and do not write the ISR
-        themselves (KIP-497)."""
+        """True if leaders request ISR changes from the controller; False if they write the ISR to
+        ZooKeeper (KIP-497)."""
         return self.release >= _ALTER_PARTITION
 
     @property
@@ -148,17 +150,17 @@ class InterBroker(NamedTuple):
 
     @property
     def has_features(self) -> bool:
-        """True if registrations contain features (version 5, KIP-584)."""
+        """True if registrations of brokers contain features (version 5 of the node, KIP-584)."""
         return self.release >= _FEATURES
 
     @property
     def feature_version(self) -> int:
-        """Returns the version of the node ``/feature`` (KIP-584)."""
+        """The version of the node ``/feature`` (KIP-584)."""
         return 2 if self.release >= _FEATURE_2 else 1
 
     @property
     def controller_gives_producer_ids(self) -> bool:
-        """True if the controller allocates producer ids (AllocateProducerIds, KIP-730); if False,
+        """True if the controller allocates producer ids (AllocateProducerIds, KIP-730). If False,
         each broker reserves producer ids in ZooKeeper."""
         return self.release >= _BLOCKS_BY_CONTROLLER
 
@@ -175,26 +177,25 @@ class InterBroker(NamedTuple):
 
     @property
     def has_broker_epochs(self) -> bool:
-        """True if requests have broker epochs, which identify a restarted broker (KIP-380)."""
+        """True if requests have broker epochs, by which a restarted broker is recognized
+        (KIP-380)."""
         return self.release >= _BROKER_EPOCHS
 
     @property
     def has_static_members(self) -> bool:
-        """True if group records have instance ids (KIP-345)."""
+        """True if records of groups have group instance ids (KIP-345)."""
         return self.release >= _STATIC_MEMBERS
 
     @property
     def keeps_offsets_without_expiry(self) -> bool:
-        """True if an offset without an expire timestamp is retained while its group is active
+        """True if a committed offset without an expire timestamp is kept while its group is active
         (KIP-211)."""
         return self.release >= _NO_EXPIRY
 
 
 def parse(text: str) -> InterBroker:
-    """Parses a version such as ``3.9``, ``3.9-IV0``, ``0.10.2`` or ``0.10.2.2``.
-
-    Raises BadVersionText.
-    """
+    """Parses a value such as ``3.9``, ``3.9-IV0``, ``0.10.2`` or ``0.10.2.2``. Raises
+    BadVersionText."""
     found = _TEXT.fullmatch(text.strip())
     if found is None:
         raise BadVersionText(f"{text!r} is not a Kafka version such as 3.9 or 0.10.2")

@@ -1,8 +1,8 @@
-"""A connection to another broker that opens on first use and opens again after a loss.
+"""A connection to another broker that is opened at the first request, and again after a loss.
 
-Each attempt looks up the address again, since a broker may restart at another address. ApiVersions
-is sent only for requests whose version Kafka's brokers negotiate; other requests have the version
-of ``inter.broker.protocol.version``.
+Each attempt looks up the address again, since a broker may restart at another address. Most
+requests have the version that ``inter.broker.protocol.version`` determines. ApiVersions is sent
+only for requests whose version Kafka's brokers also negotiate.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ class PeerSettings(NamedTuple):
     """The settings of connections to other brokers."""
 
     node_id: int
-    """The id of this broker, which is the client id in its requests."""
+    """The broker id of this broker, which is also the client id in its requests."""
     listener: str
-    """The name of the listener for requests between brokers."""
+    """The name of the inter-broker listener."""
     connect_timeout_ms: int
     request_timeout_ms: int
     connect: Connect = connect
 
 
 class NotServed(PeerLost):
-    """The two brokers have no common version of a request."""
+    """The other broker supports no version of a request that this broker supports."""
 
 
 class LastingPeer:
-    """A connection to another broker for one request at a time; only the event loop's thread may
+    """A connection to another broker, for one request at a time. Only the event loop's thread may
     use this class."""
 
     def __init__(
         self, address_of: Callable[[], Address], settings: PeerSettings, time: Time
     ) -> None:
-        """``address_of`` returns the other broker's address, or raises PeerLost."""
+        """``address_of`` returns the address of the other broker, or raises PeerLost."""
         self._address_of = address_of
         self._settings = settings
         self._time = time
         self._peer: Peer | None = None
         self._versions: dict[int, range] = {}
-        """The version ranges that the other broker supports, by API key; empty until the other
-        broker has responded to ApiVersions."""
+        """The versions that the other broker supports, by API key. Empty until the other broker has
+        answered ApiVersions."""
 
     async def version_of(self, api: Api) -> int:
-        """Returns the newest version of an API that both brokers support. Raises PeerLost,
+        """Returns the newest version of an API that both brokers support. Raises PeerLost and
         NotServed."""
         peer = await self._connected()
         if not self._versions:
@@ -83,7 +83,6 @@ class LastingPeer:
         return await peer.call(api, version, value, timeout_ms or self._settings.request_timeout_ms)
 
     def close(self) -> None:
-        """Closes the connection."""
         if self._peer is not None:
             self._peer.close()
             self._peer = None

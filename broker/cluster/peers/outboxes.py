@@ -1,8 +1,8 @@
-"""Batches requests to other brokers. Each broker has at most one request in flight; the next
-request contains all items that arrived during that request.
+"""Batches requests to other brokers.
 
-When a connection is lost, all items in flight fail at once, because the leader may have changed
-before the next attempt.
+Each broker has at most one request in flight. The next request contains all items that have arrived
+during that request. When a connection is lost, all items for that broker fail at once, because the
+leader may change before the next attempt.
 """
 
 from __future__ import annotations
@@ -23,28 +23,30 @@ Spawn = Callable[[Coroutine[Any, Any, None], str], "Task[None]"]
 
 
 class Item(Protocol):
-    """An entry of a batched request."""
+    """One entry of a batched request."""
 
     @property
     def key(self) -> Hashable:
-        """Returns the key of the item's result; a request contains each key at most once."""
+        """The key of the item's result in the response. No two items of a request have the same
+        key."""
 
     @property
     def weight(self) -> int:
-        """Returns the number of partitions that the item names."""
+        """The number of partitions that the item names."""
 
     def lost(self, lost: PeerLost) -> None:
-        """Handles a request without a response; the broker may have executed the request."""
+        """Called if the item gets no result. The other broker may have executed the request
+        nevertheless."""
 
 
 ItemT = TypeVar("ItemT", bound=Item)
 Ask = Callable[[LastingPeer, list[ItemT]], Awaitable[None]]
-"""A function that sends one request and passes the results to its items. It raises PeerLost only
-before any item has its result."""
+"""A function that sends one request, and passes the results to its items. It may raise PeerLost
+only before any item has a result."""
 
 
 class Outboxes(Generic[ItemT]):
-    """The queues of items by broker; only the event loop's thread may use this class."""
+    """The queues of items, one for each broker. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -56,7 +58,8 @@ class Outboxes(Generic[ItemT]):
         time: Time,
         spawn: Spawn,
     ) -> None:
-        """A request names at most ``weight_max`` partitions, unless it has a single item."""
+        """``weight_max`` is the maximum number of partitions in a request. A request with a single
+        item may exceed it."""
         self._name = name
         self._cluster = cluster
         self._settings = settings
@@ -67,8 +70,8 @@ class Outboxes(Generic[ItemT]):
         self._outboxes: dict[int, _Outbox[ItemT]] = {}
 
     def put(self, broker_id: int, item: ItemT) -> None:
-        """Queues an item, which is sent in the next turn of the loop, or after the request in
-        flight."""
+        """Adds an item to the queue of a broker. It is sent in the next turn of the event loop or,
+        if a request is in flight, after that request."""
         outbox = self._outboxes.get(broker_id)
         if outbox is None:
             peer = LastingPeer(lambda: self._address(broker_id), self._settings, self._time)
@@ -78,7 +81,7 @@ class Outboxes(Generic[ItemT]):
             outbox.worker = self._spawn(outbox.work(), self._name)
 
     def queued(self, broker_id: int) -> deque[ItemT]:
-        """Returns the items that are not sent to a broker yet."""
+        """Returns the queue of items that have not been sent to the broker yet."""
         outbox = self._outboxes.get(broker_id)
         return deque() if outbox is None else outbox.queue
 
@@ -98,7 +101,7 @@ class Outboxes(Generic[ItemT]):
 
 
 class _Outbox(Generic[ItemT]):
-    """The queue of items and the connection for one broker."""
+    """The queue of items for one broker, and the connection to this broker."""
 
     def __init__(self, peer: LastingPeer, ask: Ask[ItemT], weight_max: int) -> None:
         self.peer = peer
@@ -122,7 +125,8 @@ class _Outbox(Generic[ItemT]):
             self.worker = None
 
     def _next(self) -> list[ItemT]:
-        """Removes the items of the next request from the queue, in the order of their arrival."""
+        """Removes the items for the next request from the queue and returns them, in the order of
+        their arrival."""
         batch: list[ItemT] = []
         keys: set[Hashable] = set()
         weight = 0

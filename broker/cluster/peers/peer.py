@@ -1,8 +1,8 @@
-"""A connection to another broker that sends requests and matches responses in their order.
+"""A connection to another broker that sends requests and matches the responses to them in order.
 
 Several requests may be in flight. A late or malformed response ends the connection, because later
-responses could not be matched to requests. Frames are read like clients' frames, so that memory is
-never allocated according to a claimed length.
+responses could not be matched to their requests. A frame is buffered as its bytes arrive, like
+frames of clients, so that the length that it claims never causes an allocation.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ if TYPE_CHECKING:
     import ssl
 
 ANSWER_BYTES_MAX = 256 << 20
-"""The size in bytes of the largest accepted response; a follower's fetch limits are far below this
-size."""
+"""The maximum size of an accepted response in bytes. The fetch limits of followers are far below
+this size."""
 _LENGTH = struct.Struct(">i")
 
 Value = dict[str, Any]
 Decode = Callable[[bytes, int], Any]
-"""A function that decodes a response, given its frame and the position of its body."""
+"""A function that decodes a response. Its arguments are the frame, and the position of the body in
+the frame."""
 
 
 class PeerLost(Exception):
-    """The other broker can't be reached, was too slow, or sent an invalid response; the exception's
+    """The other broker can't be reached, was too slow, or sent an invalid response. The exception's
     text has the reason.
 
-    The broker may have executed the request.
+    The other broker may have executed the request.
     """
 
 
 class Address(NamedTuple):
-    """The host and port of a broker's inter-broker listener."""
+    """The host and port of another broker's inter-broker listener."""
 
     host: str
     port: int
@@ -54,10 +55,10 @@ PeerT = TypeVar("PeerT", bound="Peer")
 
 
 class _Asked(NamedTuple):
-    """A request that waits for its response."""
+    """A request in flight, which waits for its response."""
 
     expected: bytes
-    """The bytes of the header that the response must have."""
+    """The bytes with which the response must begin: its header."""
     decode: Decode
     answer: asyncio.Future[Any]
 
@@ -75,13 +76,12 @@ class Peer(asyncio.Protocol):
         self._correlation_id = 0
         self._transport: asyncio.Transport | None = None
         self.lost: PeerLost | None = None
-        """The reason why the connection can't be used any more; None if it can be used."""
+        """The reason why the connection can no longer be used; None while it can be used."""
 
     # -- requests
 
     async def call(self, api: Api, version: int, value: Value, timeout_ms: int) -> Value:
-        """Sends a request in the given version and returns its decoded response. Raises
-        PeerLost."""
+        """Sends a request in the given version. Returns the decoded response. Raises PeerLost."""
         answer: Value = await self.send(
             api,
             version,
@@ -94,7 +94,7 @@ class Peer(asyncio.Protocol):
     async def send(
         self, api: Api, version: int, body: bytes, decode: Decode, timeout_ms: int
     ) -> Any:
-        """Sends a request with an encoded body; returns the response as decoded by ``decode``.
+        """Sends a request with an encoded body. Returns the response as ``decode`` decodes it.
         Raises PeerLost."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         head = encode_request_header(api.key, version, self._correlation_id, self._client_id)
@@ -103,8 +103,8 @@ class Peer(asyncio.Protocol):
         return await self._answer_to(frame, expected, decode, api.name, timeout_ms)
 
     async def exchange(self, token: bytes, timeout_ms: int) -> bytes:
-        """Sends a frame with a raw SASL token; returns the bytes of the response. Raises
-        PeerLost."""
+        """Sends a SASL token as a frame without a request header. Returns the bytes of the
+        response. Raises PeerLost."""
         frame = [_LENGTH.pack(len(token)), token]
         answer: bytes = await self._answer_to(frame, b"", _as_it_is, "a login", timeout_ms)
         return answer
@@ -129,7 +129,7 @@ class Peer(asyncio.Protocol):
             raise
 
     def close(self, reason: PeerLost | None = None) -> None:
-        """Closes the connection; requests in flight fail with ``reason``."""
+        """Closes the connection. Requests in flight fail with ``reason``."""
         if self.lost is None:
             self.lost = reason or PeerLost(f"the connection to {self.address} was closed")
         if self._transport is not None:
@@ -142,11 +142,9 @@ class Peer(asyncio.Protocol):
     # -- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Implements `asyncio.Protocol.connection_made`."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Implements `asyncio.Protocol.data_received`."""
         try:
             frames = self._framer.feed(data)
             for frame in frames:
@@ -166,7 +164,6 @@ class Peer(asyncio.Protocol):
             asked.answer.set_result(value)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Implements `asyncio.Protocol.connection_lost`."""
         reason = f": {error}" if error else ""
         self.close(PeerLost(f"{self.address} closed the connection{reason}"))
 
@@ -176,18 +173,18 @@ def _as_it_is(frame: bytes, position: int) -> bytes:
 
 
 async def connect(address: Address, client_id: str, time: Time, timeout_ms: int) -> Peer:
-    """Connects to the broker at an address. Raises PeerLost."""
+    """Opens a plaintext connection to another broker. Raises PeerLost."""
     return await connect_as(Peer(address, client_id, time), time, timeout_ms)
 
 
 Connect = Callable[[Address, str, Time, int], Awaitable[Peer]]
-"""The type of `connect`, and of functions that connect by TLS or SASL."""
+"""The type of `connect`, and of functions that connect with TLS or SASL."""
 
 
 async def connect_as(
     peer: PeerT, time: Time, timeout_ms: int, context: ssl.SSLContext | None = None
 ) -> PeerT:
-    """Opens the connection of a new peer, with TLS if ``context`` is set. Raises PeerLost."""
+    """Opens the connection of ``peer``, with TLS if ``context`` is not None. Raises PeerLost."""
     loop, address = asyncio.get_running_loop(), peer.address
     try:
         async with time.real.within(timeout_ms / 1000):

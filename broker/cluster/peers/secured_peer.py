@@ -1,9 +1,9 @@
-"""Connections to other brokers by TLS, by SASL, or by both.
+"""Connections to other brokers with TLS, SASL or both.
 
-This broker authenticates again before its session expires, between two requests: the other broker
-answers earlier requests first, and later requests wait. This broker requests the versions of the
-SASL requests that the other broker supports; before Kafka 1.0, tokens are sent without a request
-header.
+Before its SASL session expires, this broker authenticates again, between two requests: the broker
+first waits for earlier responses, and sends later requests afterwards. The SASL requests have
+versions that the other broker supports. To a broker before Kafka 1.0, this broker sends SASL tokens
+without a request header.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import ssl
 
 RENEWED_AT: Final = (0.85, 0.95)
-"""The minimum and maximum fraction of the session's lifetime after which this broker authenticates
-again, as in Kafka."""
+"""This broker authenticates again after a random fraction of the session's lifetime, between these
+two bounds, as in Kafka."""
 _NEVER: Final = float("inf")
 _AUTHENTICATE_VERSION_MAX: Final = 2
 
@@ -38,12 +38,12 @@ class BrokerLogin(NamedTuple):
 
 
 class SecuredPeers:
-    """Makes connections with the security settings of the inter-broker listener; `connect`
-    implements `peer.Connect`."""
+    """Makes connections with the security settings of the inter-broker listener. The method
+    `connect` has the type `peer.Connect`."""
 
     def __init__(self, tls: Callable[[], ssl.SSLContext] | None, login: BrokerLogin | None) -> None:
-        """``tls`` returns the context of the next connection. It may read files, and may be called
-        in any thread."""
+        """``tls`` returns the TLS context for the next connection; None for connections without
+        TLS. It may read files, so it is called in a thread."""
         self._tls = tls
         self._login = login
 
@@ -59,7 +59,7 @@ class SecuredPeers:
 
 
 class LoggedInPeer(Peer):
-    """A connection with SASL: `begin` authenticates, and `send` authenticates again before the
+    """A connection with SASL. `begin` authenticates, and `send` authenticates again before the
     session expires."""
 
     def __init__(self, address: Address, client_id: str, time: Time, login: BrokerLogin) -> None:
@@ -67,20 +67,20 @@ class LoggedInPeer(Peer):
         self._login = login
         self._renewing = asyncio.Lock()
         self._renewed_at_s = _NEVER
-        """The time in seconds at which to authenticate again. Like the session, the system clock
-        continues while this process is paused."""
+        """The monotonic time in seconds at which to authenticate again. The clock includes pauses
+        of this process, because the lifetime of the session includes them too."""
         self._handshake_version = 0
         self._authenticate_version = 0
 
     async def begin(self, timeout_ms: int) -> None:
-        """Authenticates. Raises PeerLost."""
+        """Authenticates the new connection. Raises PeerLost."""
         async with self._renewing:
             await self._ended_if_refused(self._begin(timeout_ms))
 
     async def send(
         self, api: Api, version: int, body: bytes, decode: Decode, timeout_ms: int
     ) -> Any:
-        """Implements `Peer.send`; first authenticates again if the session expires soon."""
+        """Implements `Peer.send`. If the session expires soon, authenticates again first."""
         if self._renewing.locked() or self._is_due:
             async with self._renewing:
                 if self._is_due and self.lost is None:
@@ -138,8 +138,8 @@ class LoggedInPeer(Peer):
             self._renewed_at_s = began_s + share * lifetime_ms / 1000
 
     async def _exchanged(self, login: ClientLogin, timeout_ms: int) -> int:
-        """Exchanges the mechanism's messages; returns the session's lifetime in ms, or 0 if the
-        session does not expire."""
+        """Exchanges the messages of the SASL mechanism. Returns the session's lifetime in ms, or 0
+        if the session does not expire."""
         token: bytes | None = login.first()
         lifetime_ms = 0
         while token is not None:

@@ -1,1 +1,1 @@
-"""ACLs and delegation tokens of a cluster, in ZooKeeper."""
+"""The ACLs and delegation tokens of a cluster, which ZooKeeper stores."""

@@ -1,13 +1,13 @@
-"""ACLs in ZooKeeper, stored and followed as Kafka's brokers do.
+"""The ACLs of a cluster in ZooKeeper, stored and followed as Kafka's brokers do.
 
-A node has all entries of a resource pattern. A write is conditional on the version that was read;
-if the node has changed, the node is read again. After a write a notice informs every other broker.
-Entries that this broker can't parse stay in the node, and are logged. Source: Kafka 3.9
+Each resource pattern has a node with all its ACLs. A write is conditional on the version that was
+read; if the node has changed, it is read again. After a write, a notification node informs the
+other brokers. ACLs that this broker can't parse are logged and stay in the node. Source: Kafka 3.9
 ``AclAuthorizer``, ``ZkAclStore``.
 
-A node may have 1 MB, which is thousands of entries: large nodes are decoded and encoded in a
-thread, and applied in slices. Concurrent reads of a pattern may finish in any order; the read that
-ZooKeeper answered last takes effect.
+A node may have 1 MB, which is thousands of ACLs. Large nodes are decoded and encoded in a thread,
+and their ACLs are applied in slices. Concurrent reads of a node may finish in any order; the read
+that ZooKeeper answered last takes effect.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ from security.acls.text import entry_of, json_of, type_of
 logger = structlog.get_logger(__name__)
 
 ATTEMPTS: Final = 10
-"""The number of attempts to change a node that other brokers change at the same time, as in
+"""The maximum number of attempts to change a node that other brokers change at the same time, as in
 Kafka."""
 AGAIN_S: Final = (0.05, 0.2)
-"""The range in seconds of the random pause between attempts, so that two brokers do not collide
-again."""
+"""The bounds in seconds of the random pause between two attempts, so that two brokers do not
+collide again."""
 AT_ONCE: Final = 200
-"""The maximum number of entries of a node that are decoded or encoded on the event loop, in less
-than 1 ms."""
+"""The maximum number of ACLs of a node that are decoded or encoded in the event loop's thread, in
+less than 1 ms."""
 ENTRY_BYTES: Final = 100
-"""The approximate size of an entry in a node, in bytes."""
+"""The approximate size of one ACL in a node, in bytes."""
 
 Understood = tuple[frozenset[AclEntry], list[acls.Entry]]
 
 
 class ZooKeeperAcls:
-    """Implements `AclStore`; only the event loop's thread may use this class."""
+    """Implements `AclStore` with ZooKeeper. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class ZooKeeperAcls:
     ) -> None:
         """``has_prefixes`` is True if all brokers of the cluster support prefixed ACLs."""
         self.index = AclIndex()
-        """All entries that this broker can parse."""
+        """The index of all ACLs that this broker can parse."""
         self._zookeeper = zookeeper
         self._time = time
         self._slicer = slicer
@@ -84,7 +84,8 @@ class ZooKeeperAcls:
         self._taking = asyncio.Lock()
         self._answers = count()
         self._taken: dict[Place, int] = {}
-        """The number of the last applied response, for each pattern with reads in progress."""
+        """While reads are in progress: the number of the ZooKeeper response that was applied last,
+        by resource pattern."""
         self._under_way = 0
         self._nodes = FollowedNodes(
             zookeeper,
@@ -99,11 +100,10 @@ class ZooKeeperAcls:
         )
 
     async def open(self) -> None:
-        """Reads all entries, and starts to follow their changes. Raises ZooKeeperError."""
+        """Reads all ACLs, and starts to follow their changes. Raises ZooKeeperError."""
         await self._nodes.open()
 
     def stop(self) -> None:
-        """Stops following changes."""
         self._nodes.stop()
 
     # -- reading
@@ -152,7 +152,8 @@ class ZooKeeperAcls:
 
     @contextmanager
     def _order(self) -> Iterator[None]:
-        """Opens a context during which an outdated response does not replace a newer response."""
+        """Returns a context manager. While reads run in it, an older response does not replace a
+        newer one."""
         self._under_way += 1
         try:
             yield
@@ -162,13 +163,14 @@ class ZooKeeperAcls:
                 self._taken.clear()
 
     async def _understood(self, place: Place, data: bytes) -> Understood:
-        """Parses the entries of a node. Raises BadNode."""
+        """Parses the ACLs of a node; a large node is parsed in a thread. Raises BadNode."""
         if len(data) <= AT_ONCE * ENTRY_BYTES:
             return _understood(place, data)
         return await self._time.in_thread(_understood, place, data)
 
     async def _take(self, place: Place, entries: frozenset[AclEntry], answer: int) -> None:
-        """Sets the entries of a pattern, unless a later response was already applied."""
+        """Replaces the ACLs of a resource pattern, unless a later response was already applied.
+        ``answer`` is the number of the response."""
         async with self._taking:
             if self._taken.get(place, -1) > answer:
                 return
@@ -200,7 +202,6 @@ class ZooKeeperAcls:
     async def change(
         self, added: Sequence[AclEntry], removed: Sequence[AclEntry]
     ) -> Mapping[AclEntry, str]:
-        """Implements `AclStore.change`."""
         wanted: dict[Pattern, dict[AclEntry, bool]] = defaultdict(dict)
         for entries, is_there in ((added, True), (removed, False)):
             for entry in entries:
@@ -214,8 +215,8 @@ class ZooKeeperAcls:
         return failed
 
     async def _change(self, pattern: Pattern, wanted: Mapping[AclEntry, bool]) -> str | None:
-        """Changes the entries of a pattern; returns the reason if the change failed, otherwise
-        None."""
+        """Adds and removes ACLs of one resource pattern. Returns None, or the reason if the change
+        failed."""
         if not acls.fits_a_path(pattern.name):
             return f"ZooKeeper can't have a node of this name: {pattern.name[:100]!r}"
         if pattern.pattern_type == PatternType.PREFIXED and not self._has_prefixes:
@@ -254,7 +255,8 @@ class ZooKeeperAcls:
     async def _written(
         self, place: Place, strange: list[acls.Entry], after: set[AclEntry], version: int | None
     ) -> bool:
-        """Writes a node; returns False if the node no longer has the version that was read."""
+        """Writes the node of a resource pattern. Returns False if the node no longer has the
+        version that was read."""
         if len(after) <= AT_ONCE:
             data = _node(strange, after)
         else:
@@ -275,12 +277,13 @@ class ZooKeeperAcls:
 
 
 def _node(strange: Sequence[acls.Entry], entries: Iterable[AclEntry]) -> bytes:
-    """Encodes the data of a pattern's node."""
+    """Returns the data of a resource pattern's node: the ACLs that this broker can't parse, and
+    ``entries``."""
     return acls.encode_entries([*strange, *map(json_of, sorted(entries))])
 
 
 def _understood(place: Place, data: bytes) -> Understood:
-    """Decodes a node into entries that this broker can parse and entries that it can't parse.
+    """Splits the ACLs of a node into those that this broker can parse, and those that it can't.
     Raises BadNode."""
     entries = acls.decode_entries(place.path, data)
     pattern = Pattern(type_of(place.resource_type), place.name, PatternType[place.pattern_type])

@@ -1,8 +1,9 @@
-"""Nodes in ZooKeeper that every broker follows: the broker reads all nodes when it starts, and
-later each node that a notice names.
+"""Follows ZooKeeper nodes that every broker keeps in memory.
 
-The broker reads all of these nodes before it serves clients, and again in every new connection,
-because notices may have been removed before. The owner of the nodes reads and parses them.
+The broker reads all nodes when it starts, before it serves clients. Later it reads each node that a
+notification names. In every new ZooKeeper connection it reads all nodes again, because
+notifications may have been removed before it connected. The owner of the nodes provides the
+functions that read them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Spawn = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
 
 
 class FollowedNodes:
-    """Follows nodes in ZooKeeper; only the event loop's thread may use this class."""
+    """Follows ZooKeeper nodes. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -42,8 +43,8 @@ class FollowedNodes:
         read_all: Callable[[], Awaitable[None]],
         handle: Handle,
     ) -> None:
-        """``trees`` are the parents of the nodes, which ``read_all`` reads; ``changes`` are the
-        parents of notices, each of which is passed to ``handle``.
+        """``trees`` are the parents of the nodes; ``read_all`` reads the nodes. ``changes`` are the
+        parents of the notifications; ``handle`` gets each notification.
 
         ``what`` names the nodes in log lines, in the plural.
         """
@@ -57,7 +58,8 @@ class FollowedNodes:
             FollowedNotices(directory, zookeeper, time, errors, handle) for directory in changes
         ]
         self.unread = True
-        """True if all nodes must be read; notices can be ignored until then."""
+        """True if all nodes must be read. Until they have been read, notifications can be ignored.
+        """
         self._looking = False
         self._again = False
         self._stopped = False
@@ -78,11 +80,10 @@ class FollowedNodes:
             self._look()
 
     def stop(self) -> None:
-        """Stops following changes."""
         self._stopped = True
 
     def changed(self) -> None:
-        """Reads all nodes again; the watch of a node without notices calls it."""
+        """Reads all nodes again. The watch of a node without notifications calls this."""
         self.unread = True
         self._look()
 
@@ -91,7 +92,7 @@ class FollowedNodes:
             self.changed()
 
     def _look(self) -> None:
-        """Starts reading changes. Watches that are called during a read cause one more read."""
+        """Starts a read of the changes. If a read is in progress, one more read follows it."""
         self._again = True
         if not self._looking and not self._stopped:
             self._looking = True

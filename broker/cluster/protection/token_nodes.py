@@ -1,8 +1,8 @@
-"""Delegation tokens in ZooKeeper, stored and followed as Kafka's brokers do.
+"""Delegation tokens of a cluster in ZooKeeper, stored and followed as Kafka's brokers do.
 
-Each token has a node; after each change or removal a notice informs every other broker. A token's
-password is computed from its id, so all brokers of a cluster need the same secret key. Source:
-Kafka 3.9 ``DelegationTokenManagerZk``.
+Each token has a node. After each change or removal, a notification node informs the other brokers.
+A token's password is computed from its id and a secret key, so all brokers of a cluster need the
+same key. Source: Kafka 3.9 ``DelegationTokenManagerZk``.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ logger = structlog.get_logger(__name__)
 
 
 class Followers(Protocol):
-    """Receives changed tokens."""
+    """An object that receives changes of tokens."""
 
     def ids(self) -> list[str]:
-        """Returns the ids of all known tokens."""
+        """Returns the ids of all tokens that the object knows."""
 
     async def update(self, token_id: str, token: Token | None) -> None:
-        """Receives the state of a token; None if the token was removed."""
+        """Receives the new state of a token; None if the token was removed."""
 
 
 class ZooKeeperTokens:
-    """The tokens in ZooKeeper; only the event loop's thread may use this class."""
+    """The delegation tokens in ZooKeeper. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -74,7 +74,6 @@ class ZooKeeperTokens:
         await self._nodes.open()
 
     def stop(self) -> None:
-        """Stops following changes."""
         self._nodes.stop()
 
     # -- reading
@@ -102,14 +101,14 @@ class ZooKeeperTokens:
         await self._tokens.update(token_id, token)
 
     async def get(self, token_id: str) -> Token | None:
-        """Reads a token; returns None if the token does not exist. Raises ZooKeeperError and
-        BadNode."""
+        """Returns a token from ZooKeeper; None if the token does not exist. Raises ZooKeeperError
+        and BadNode."""
         token, _ = await self._kept(token_id)
         return token
 
     async def _kept(self, token_id: str) -> tuple[Token | None, int]:
-        """Returns a token and the version of its node; returns None and ANY_VERSION if the token
-        does not exist."""
+        """Returns a token and the version of its node. If the token does not exist, returns None
+        and ANY_VERSION."""
         path = nodes.path(token_id)
         try:
             data, stat = await self._zookeeper.get(path)
@@ -123,11 +122,12 @@ class ZooKeeperTokens:
     # -- changes
 
     async def put(self, token: Token, before: Token | None) -> bool:
-        """Writes a new token, or replaces ``before``; returns False if ZooKeeper has another state.
-        See `TokenStore.keep`.
+        """Writes a new token or, if ``before`` is given, replaces the token ``before``. Returns
+        False if ZooKeeper no longer has ``before``.
 
-        Raises ZooKeeperError and BadNode. Kafka's brokers overwrite the node whatever it contains,
-        so that a renewal at one broker undoes an expiry or removal at another broker.
+        Implements `TokenStore.keep`; raises ZooKeeperError and BadNode. Kafka's brokers overwrite
+        the node whatever it contains. There, a renewal at one broker undoes an expiry or removal at
+        another broker.
         """
         path, data = nodes.path(token.token_id), nodes.encode_token(_node(token))
         if before is None:

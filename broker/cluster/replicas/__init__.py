@@ -1,1 +1,1 @@
-"""Replication: executes the controller's requests, follows leaders, changes in-sync replicas."""
+"""Replication: executes the controller's requests, fetches from leaders, and changes the ISR."""

@@ -1,7 +1,8 @@
-"""Fetch between brokers, encoded and decoded by hand, because followers send it continuously.
+"""Encodes and decodes Fetch between brokers by hand, because followers send it continuously.
 
 The reference codec copies all records, and takes ten times as long for many partitions. Tests
-compare both codecs in every version. Decoding skips the fields that a follower does not use.
+compare the results of both codecs in every version. Decoding skips the fields that a follower does
+not use.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from protocol.wire import (
 )
 
 TopicKey = str | bytes
-"""A topic's name, or from version 13 on the topic's id."""
+"""The name of a topic; from version 13 on, the id of the topic."""
 
 OLDEST, NEWEST = 3, 17
 WITH_SESSIONS = 7
@@ -38,18 +39,18 @@ _REPLICA_STATE_TAG = 1
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _REPLICA_STATE = struct.Struct(">BBBiqB")
-"""The tagged field with the replica's state: count of tags, tag, size; replica id, epoch, and an
-empty list of nested tags."""
+"""The tagged field with the replica's state: number of tags, tag, size, replica id, replica epoch,
+and an empty list of nested tags."""
 _DIVERGING = struct.Struct(">iq")
 _ABORTED_BYTES = 16
 
 
 class Asked(NamedTuple):
-    """One partition in a Fetch request."""
+    """One partition in a follower's Fetch request."""
 
     partition: int
     leader_epoch: int
-    """The leader epoch according to LeaderAndIsr, which the leader compares with its own leader
+    """The leader epoch that LeaderAndIsr announced. The leader compares it with its own leader
     epoch."""
     offset: int
     last_epoch: int
@@ -59,7 +60,7 @@ class Asked(NamedTuple):
 
 
 class FetchHead(NamedTuple):
-    """The fields of a Fetch request other than its partitions."""
+    """The fields of a Fetch request, except its partitions."""
 
     replica_id: int
     replica_epoch: int
@@ -78,12 +79,13 @@ class Answered(NamedTuple):
     high_watermark: int
     log_start_offset: int
     diverging: tuple[int, int] | None
-    """The epoch and end offset at which the logs diverge; None if the logs do not diverge."""
+    """The epoch and the end offset from which the follower's log diverges; None if the logs do not
+    diverge."""
     records: memoryview
 
 
 class FetchAnswer(NamedTuple):
-    """A Fetch response."""
+    """A decoded Fetch response."""
 
     error_code: int
     session_id: int
@@ -108,8 +110,8 @@ def encode_fetch(
     asked: Mapping[TopicKey, Sequence[Asked]],
     forgotten: Mapping[TopicKey, Sequence[int]],
 ) -> bytes:
-    """Encodes the body of a Fetch request; ``forgotten`` are the partitions to remove from its
-    session."""
+    """Returns the encoded body of a Fetch request. ``forgotten`` are the partitions that the leader
+    must remove from the fetch session."""
     flexible = version >= FLEXIBLE
     out = bytearray()
     if version < _WITH_REPLICA_STATE:
@@ -171,10 +173,8 @@ def _packed(version: int, asked: Asked) -> bytes:
 
 
 def decode_fetch(version: int, frame: bytes, position: int) -> FetchAnswer:
-    """Decodes the response whose body starts at ``position``; the records are not copied.
-
-    Raises ProtocolError.
-    """
+    """Decodes the response whose body begins at ``position``. The records are not copied. Raises
+    ProtocolError."""
     try:
         return _Reading(version, frame, position).answer()
     except (struct.error, IndexError, UnicodeDecodeError):
@@ -182,7 +182,7 @@ def decode_fetch(version: int, frame: bytes, position: int) -> FetchAnswer:
 
 
 class _Reading:
-    """Decodes one response."""
+    """Decodes one Fetch response."""
 
     def __init__(self, version: int, frame: bytes, position: int) -> None:
         self._version = version
@@ -263,8 +263,8 @@ class _Reading:
         return self._whole[begin:end]
 
     def _diverging(self) -> tuple[int, int] | None:
-        """Reads the tagged fields of a partition; returns the epoch and end offset of divergence,
-        or None."""
+        """Reads the tagged fields of a partition. Returns the epoch and end offset of the
+        divergence, or None."""
         frame, at = self._frame, self._at
         self._skip_tags()
         count, at = read_varint(frame, at)

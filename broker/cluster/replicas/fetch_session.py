@@ -1,11 +1,12 @@
-"""The follower's part of a fetch session (KIP-227): requests and responses contain only changes.
+"""The follower's side of a fetch session (KIP-227), in which requests and responses contain only
+changes.
 
-| epoch | contents of the next Fetch | effect of its response |
+| session epoch | content of the next Fetch | effect of the response |
 |---|---|---|
-| 0 | all partitions; the previous session is closed | epoch 1; session id 0: no session |
-| n | new, changed and removed partitions | epoch n + 1 |
+| 0 | all partitions; closes the previous session | epoch becomes 1; session id 0 means no session |
+| n | new, changed and removed partitions | epoch becomes n + 1 |
 
-When a Fetch is rejected, or its response is lost, the epoch returns to 0.
+If a Fetch is rejected, or its response is lost, the epoch becomes 0.
 """
 
 from __future__ import annotations
@@ -22,31 +23,31 @@ Place = tuple[TopicKey, int]
 
 
 class SessionFields(NamedTuple):
-    """The fields of one Fetch that depend on its session."""
+    """The fields of a Fetch request that depend on the fetch session."""
 
     session_id: int
     epoch: int
     asked: Mapping[TopicKey, list[Asked]]
-    """The new and changed partitions of the request."""
+    """The partitions that the request must contain, because they are new or have changed."""
     forgotten: Mapping[TopicKey, list[int]]
     """The partitions that the leader must remove from the session."""
 
 
 class FetchSession:
-    """The fetch session of this broker with one leader."""
+    """The fetch session that this broker, as a follower, has with one leader."""
 
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = 0
         self._by_id = False
         self._known: Mapping[Place, Asked] = {}
-        """The partitions in the leader's session, as this broker last requested them."""
+        """The partitions of the session, each as this broker last requested it."""
 
     def fields_for(self, wanted: Mapping[Place, Asked], *, by_id: bool) -> SessionFields:
-        """Returns the fields of the next Fetch, after which the leader's session has exactly the
-        ``wanted`` partitions.
+        """Returns the fields for the next Fetch. After this Fetch, the leader's session has exactly
+        the ``wanted`` partitions.
 
-        A session identifies all topics by id, or all by name.
+        A session identifies all its topics by id, or all by name.
         """
         if by_id != self._by_id:
             self.broken()
@@ -65,15 +66,17 @@ class FetchSession:
 
     @property
     def lasts(self) -> bool:
-        """True if the leader has a session of this follower."""
+        """True if the leader has a fetch session for this follower."""
         return self._epoch > 0
 
     def unchanged_fields(self) -> SessionFields:
-        """Returns the fields of a Fetch without changes; valid only if the session `lasts`."""
+        """Returns the fields of a Fetch in which nothing has changed. The session must exist
+        (`lasts`)."""
         return SessionFields(self._id, self._epoch, {}, {})
 
     def answered(self, session_id: int) -> None:
-        """Sets the session to its next epoch after a response."""
+        """Moves the session to its next epoch after a response. ``session_id`` is the id in the
+        response."""
         if session_id == NO_SESSION:
             self.broken(is_unknown=True)
         elif not self._epoch:
@@ -82,7 +85,7 @@ class FetchSession:
             self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
 
     def broken(self, *, is_unknown: bool = False) -> None:
-        """Makes the next Fetch request all partitions, because the leader may have missed the last
+        """Makes the next Fetch contain all partitions, because the leader may have missed the last
         Fetch or lost the session."""
         self._epoch, self._known = 0, {}
         if is_unknown:

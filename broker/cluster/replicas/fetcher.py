@@ -1,23 +1,23 @@
-"""One fetcher: fetches partitions of one leader, over one connection.
+"""A fetcher: fetches partitions from one leader, over one connection.
 
 A fetcher has one request at a time in flight. In each round it executes the next step of each
 partition:
 
-| next step | action | then |
+| next step | action | step after it |
 |---|---|---|
-| CUT | truncates its log to its high watermark | FETCH |
-| ASK | asks the leader where its last epoch ended, truncates its log there | FETCH, or ASK again |
-| FETCH | fetches the records after its end and appends them | FETCH |
+| CUT | truncates the follower's log to its high watermark | FETCH |
+| ASK | asks the leader where its last epoch ended, truncates the log there | FETCH, or ASK again |
+| FETCH | fetches the records after the log's end and appends them | FETCH |
 | RESET | asks the leader for its log start and end offsets | FETCH |
 | WAIT | waits until the controller announces another leader epoch | |
 
 `replication/follower.py` decides the first step, CUT, ASK or FETCH, and the step after an error. A
-response is applied to a partition only if the controller has not changed its role since the
-request.
+response is applied to a partition only if the controller has not changed the partition's role since
+the request.
 
-While a leader has no records for any of thousands of partitions, the next request repeats the last
-one: the partitions are checked again when the leader or the controller has sent a change, and at
-least every `LOOKED_THROUGH_MS`.
+While the leader has no records for any of the partitions, the next request repeats the last one,
+without a check of each partition. All partitions are checked again when the leader or the
+controller has sent a change, and at least every `LOOKED_THROUGH_MS`.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ logger = structlog.get_logger(__name__)
 
 Place = tuple[str, int]
 Named = tuple[TopicKey, int]
-"""A partition as a Fetch names it: topic name or topic id, and partition index."""
+"""A partition as a Fetch identifies it: topic name or topic id, and partition index."""
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 _SESSION_ERRORS = frozenset(
     (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR)
 )
 LOOKED_THROUGH_MS = 3_000
-"""The interval in ms at which all partitions are checked again. The check sends leaders the changes
-that did not cause a Fetch, such as a log start offset moved by retention."""
+"""The interval in ms at which all partitions are checked again. The check sends the leader changes
+that did not cause a Fetch, such as a log start offset that retention has moved."""
 
 
 class FetcherParts(NamedTuple):
-    """The services that all fetchers of a broker use."""
+    """The settings and services that all fetchers of a broker share."""
 
     settings: ReplicationSettings
     cache: MetadataCache
@@ -86,7 +86,7 @@ class FetcherParts(NamedTuple):
 
 
 class Fetcher:
-    """Fetches from one leader over one connection."""
+    """Fetches partitions from one leader over one connection."""
 
     def __init__(self, leader: int, number: int, parts: FetcherParts) -> None:
         self.leader, self.number = leader, number
@@ -96,10 +96,11 @@ class Fetcher:
         self._peer: Peer | None = None
         self._session = FetchSession()
         self._places: dict[Named, Followed] = {}
-        """The partitions of the last Fetch or its session, by the name or id in the Fetch."""
+        """The partitions of the last Fetch, or of its session, by the topic name or id in the
+        Fetch."""
         self._version = OLDEST
         self._quiet_until_ms = 0
-        """The monotonic time in ms until which the last Fetch is repeated; if `_news` is set, it is
+        """The monotonic time in ms until which the last Fetch is repeated. If `_news` is set, it is
         not repeated."""
         self.lines = PartitionLines()
         self.lost: str | None = None
@@ -111,21 +112,19 @@ class Fetcher:
 
     @property
     def failures(self) -> int:
-        """Returns the number of consecutive failed requests."""
+        """The number of consecutive failed requests."""
         return self._trouble.attempts
 
     def add(self, place: Place, followed: Followed) -> None:
-        """Starts to fetch a partition, with new state."""
         self.followed[place] = followed
         self._news.set()
 
     def remove(self, place: Place) -> None:
-        """Stops fetching a partition."""
         del self.followed[place]
         self._news.set()
 
     def stop(self) -> Task[None]:
-        """Cancels the fetcher's task and returns the task."""
+        """Cancels the fetcher's task, and returns the task."""
         self._task.cancel()
         return self._task
 
@@ -155,7 +154,7 @@ class Fetcher:
                 self._peer.close()
 
     async def _lost(self, lost: PeerLost) -> None:
-        """Pauses after a failed request to the leader."""
+        """Logs a failed request to the leader, and pauses."""
         self.lost = str(lost)
         if self._trouble.is_news():
             logger.warning(
@@ -170,7 +169,7 @@ class Fetcher:
     # -- a round
 
     async def _round(self, slices: Slices) -> None:
-        """Executes the next step of each partition whose time has been reached. Raises PeerLost."""
+        """Executes the next step of each partition that is due. Raises PeerLost."""
         now_ms = self._time.now().mono_ms
         if now_ms < self._quiet_until_ms and not self._news.is_set():
             await self._fetch_on(await self._connected(), slices)
@@ -211,7 +210,7 @@ class Fetcher:
         return self._time.now().mono_ms + self._settings.backoff_ms
 
     def _is_followed(self, followed: Followed) -> bool:
-        """True if the controller has left the partition's role unchanged since the request."""
+        """Returns True if the controller has not changed the partition's role since the request."""
         return self.followed.get(followed.place) is followed
 
     def _at(self, due: Iterable[Followed], step: Next) -> list[Followed]:
@@ -245,7 +244,8 @@ class Fetcher:
     async def _fetch(
         self, peer: Peer, fetching: list[Followed], slices: Slices
     ) -> FetchAnswer | None:
-        """Fetches partitions and appends the records; returns None if a new session must start."""
+        """Fetches partitions and appends the records. Returns None if a new fetch session must
+        start."""
         self._version, self._places = version, places = self._named(fetching)
         asked: dict[Named, Asked] = {}
         for place, each in places.items():  # a partition whose role changes now gets an error
@@ -270,13 +270,13 @@ class Fetcher:
             await self._take_all(answer, self._places, slices)
 
     def _is_quiet(self, answer: FetchAnswer, allowed: int) -> bool:
-        """True if the leader has all partitions in its session, and had no records for any of
-        them."""
+        """Returns True if the leader's session has all partitions, and the leader had no records
+        for any of them."""
         return not answer.partitions and allowed == len(self.followed) and self._session.lasts
 
     async def _answer(self, peer: Peer, fields: SessionFields) -> FetchAnswer | None:
-        """Sends a Fetch and returns the response; None if the leader does not have the session.
-        Raises PeerLost."""
+        """Sends a Fetch and returns the response; None if the leader does not have the fetch
+        session. Raises PeerLost."""
         settings, version = self._settings, self._version
         head = FetchHead(
             settings.node_id,
@@ -309,13 +309,13 @@ class Fetcher:
         return answer
 
     def _broken(self, *, is_unknown: bool = False) -> None:
-        """Makes the next Fetch request all partitions."""
+        """Makes the next Fetch contain all partitions."""
         self._session.broken(is_unknown=is_unknown)
         self._quiet_until_ms = 0
 
     def _named(self, fetching: Iterable[Followed]) -> tuple[int, dict[Named, Followed]]:
-        """Returns the version of a Fetch and its partitions, by topic ids if the version has topic
-        ids."""
+        """Returns the version of the next Fetch, and its partitions, identified by topic id if all
+        ids are known."""
         version = self._settings.spoken.version_of(fetch.API.name)
         assert version is not None
         assert OLDEST <= version <= NEWEST
@@ -350,8 +350,8 @@ class Fetcher:
                 await slices.beside(each.replica.settled())
 
     def _put_last(self, followed: Followed) -> None:
-        """Moves a partition that got records to the end of the order, so that a response of limited
-        size has records of the other partitions too."""
+        """Moves a partition that got records to the end of the order. The next response, whose size
+        is limited, then has records of other partitions."""
         if self._is_followed(followed):
             self.followed[followed.place] = self.followed.pop(followed.place)
 

@@ -1,7 +1,7 @@
 """The fetchers of all partitions that this broker follows.
 
-Partitions with the same leader share at most ``num.replica.fetchers`` connections, each with a
-`Fetcher`.
+Partitions with the same leader share at most ``num.replica.fetchers`` fetchers, each with its own
+connection.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from broker.topics.replicas.replica import Replica
 from protocol.java_hash import java_hash
 
 _STOP_S_MAX = 2
-"""The maximum time in seconds for which `Fetchers.stop` waits for fetchers to finish."""
+"""The maximum time in seconds that `Fetchers.stop` waits for the tasks of fetchers to end."""
 
 
 class Fetchers:
-    """All fetchers of a broker; only the event loop's thread may use this class."""
+    """All fetchers of a broker. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class Fetchers:
         self._of: dict[Place, Fetcher] = {}
 
     def follow(self, replica: Replica) -> None:
-        """Starts to fetch a partition from the leader that its state names, in the state's leader
-        epoch."""
+        """Starts to fetch a partition from the leader in ``replica.state``, in the leader epoch of
+        this state."""
         state = replica.state
         assert state is not None
         place = (replica.topic, replica.index)
@@ -59,13 +59,12 @@ class Fetchers:
         fetcher.add(place, Followed(replica, self.settings.spoken, fetcher.lines, before))
 
     def forget(self, topic: str, index: int) -> None:
-        """Stops fetching a partition."""
         fetcher = self._of.pop((topic, index), None)
         if fetcher is not None:
             fetcher.remove((topic, index))
 
     def followed(self, topic: str, index: int) -> Followed | None:
-        """Returns the fetch state of a partition; None if the partition is not fetched."""
+        """Returns the state of following a partition; None if the partition is not fetched."""
         fetcher = self._of.get((topic, index))
         return None if fetcher is None else fetcher.followed[topic, index]
 
@@ -75,22 +74,21 @@ class Fetchers:
 
     @property
     def all(self) -> Sequence[Fetcher]:
-        """Returns a copy of the list of fetchers."""
+        """A copy of the list of fetchers."""
         return list(self._fetchers.values())
 
     @property
     def count(self) -> int:
-        """Returns the number of fetchers, each with its own connection."""
+        """The number of fetchers, each of which has its own connection."""
         return len(self._fetchers)
 
     def close_idle(self) -> None:
-        """Stops the fetchers that have no partition."""
+        """Stops the fetchers that have no partitions left."""
         idle = [key for key, each in self._fetchers.items() if not each.followed]
         for key in idle:
             self._fetchers.pop(key).stop()
 
     async def stop(self) -> None:
-        """Stops all fetchers."""
         tasks = [each.stop() for each in self._fetchers.values()]
         self._fetchers.clear()
         self._of.clear()

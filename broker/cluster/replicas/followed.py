@@ -1,5 +1,5 @@
-"""The fetch state of a followed partition: its next step, and the effect of the leader's responses
-on its log."""
+"""The state of following one partition: the fetcher's next step, and the effect of the leader's
+responses on the follower's log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NEVER = 1 << 62
 
 
 class Next(Enum):
-    """A fetcher's next step for a partition; `broker/cluster/replicas/fetcher.py` describes the
+    """The fetcher's next step for a partition. `broker/cluster/replicas/fetcher.py` describes the
     steps."""
 
     CUT = "cut"
@@ -42,7 +42,7 @@ _FIRST = {Begin.CUT: Next.CUT, Begin.ASK: Next.ASK, Begin.FETCH: Next.FETCH}
 
 
 class EndOfEpoch(NamedTuple):
-    """The leader's response to a request for the end offset of an epoch."""
+    """The leader's answer about one partition in an OffsetForLeaderEpoch response."""
 
     error_code: int
     leader_epoch: int
@@ -50,7 +50,7 @@ class EndOfEpoch(NamedTuple):
 
 
 class EndsOfLog(NamedTuple):
-    """The start and end offsets of a leader's log."""
+    """The start and end offsets of the leader's log, from ListOffsets responses."""
 
     error_code: int
     start_offset: int
@@ -58,7 +58,7 @@ class EndsOfLog(NamedTuple):
 
 
 def way_of(spoken: InterBroker) -> Way:
-    """Returns the method by which followers find the truncation offset, for an inter-broker
+    """Returns the method by which followers find the offset to truncate to, at an inter-broker
     protocol version."""
     if spoken.truncates_on_fetch:
         return Way.BY_FETCH
@@ -66,7 +66,7 @@ def way_of(spoken: InterBroker) -> Way:
 
 
 async def sync_cuts(due: Iterable[Followed], time: Time) -> None:
-    """Fsyncs truncated logs in a thread, before the next Fetch.
+    """Fsyncs logs that were truncated, in a thread, before the next Fetch.
 
     A Fetch reports the log end offset to the leader, and the fetched records are appended at that
     offset. A later fetcher of the partition also waits for this fsync, whichever leader caused the
@@ -78,15 +78,15 @@ async def sync_cuts(due: Iterable[Followed], time: Time) -> None:
 
 
 def _sync_each(logs: Iterable[PartitionLog]) -> None:
-    """Fsyncs the logs. If the fsync of a log fails, the log is poisoned and accepts no records
-    until the broker restarts."""
+    """Fsyncs the truncations of logs. If the fsync of a log fails, the log is poisoned, and accepts
+    no records until the broker restarts."""
     for log in logs:
         with suppress(LogPoisoned):
             log.sync_cuts()
 
 
 class Followed:
-    """The fetch state of a partition in one leader epoch."""
+    """The state of following one partition in one leader epoch."""
 
     def __init__(
         self,
@@ -95,12 +95,12 @@ class Followed:
         lines: PartitionLines,
         before: Followed | None = None,
     ) -> None:
-        """``lines`` collects log lines that many partitions may have; ``before`` is the state in an
-        earlier epoch with the same leader.
+        """``lines`` collects log lines that many partitions may cause. ``before`` is the state in
+        an earlier epoch with the same leader.
 
-        If followers truncate to the high watermark, a partition that was fetching from the same
-        leader continues without truncation, because the leader may have committed records above it
-        (KIP-101; Kafka 0.10.2 did so).
+        At versions where followers truncate to the high watermark, a partition that was fetching
+        from the same leader continues without truncation. The leader may have committed records
+        above the follower's high watermark (KIP-101; Kafka 0.10.2 did the same).
         """
         self.replica = replica
         self.place = (replica.topic, replica.index)
@@ -110,22 +110,22 @@ class Followed:
         if way is Way.BY_HIGH_WATERMARK and before is not None and before.step is Next.FETCH:
             self.step = Next.FETCH
         self.due_ms = 0
-        """The monotonic time in ms of the next step; after an error the time is in the future."""
+        """The monotonic time in ms at which the next step is due. After an error it is in the
+        future."""
         self.leader_high_watermark = -1
         """The high watermark in the leader's last response; -1 before the first response."""
         self._lines = lines
         self.trouble: str | None = None
-        """The reason why the last attempt failed; None if the attempt succeeded."""
+        """The reason why the last attempt failed; None after a success."""
         self._silent_until_ms = 0
-        """The monotonic time in ms before which no error is logged."""
+        """The monotonic time in ms until which further errors are not logged."""
         self.behind_since_ms = NEVER
-        """The monotonic time in ms since which the log has lacked committed records; NEVER if the
-        log has all committed records."""
+        """The monotonic time in ms since which the log lacks committed records; NEVER if it lacks
+        none."""
 
     @property
     def lag(self) -> int:
-        """Returns the number of records below the leader's last known high watermark that the log
-        lacks."""
+        """The number of records that the log lacks up to the leader's last known high watermark."""
         return max(0, self.leader_high_watermark - self.replica.log.log_end_offset)
 
     @property
@@ -134,17 +134,17 @@ class Followed:
         return self.step is Next.WAIT
 
     def note_lag(self, now_ms: int) -> None:
-        """Updates `behind_since_ms` after a Fetch response."""
+        """Updates `behind_since_ms`; called after each Fetch response."""
         self.behind_since_ms = min(self.behind_since_ms, now_ms) if self.lag else NEVER
 
     def is_due(self, now_ms: int) -> bool:
-        """True if the time of the next step has been reached."""
+        """Returns True if the next step is due."""
         return self.due_ms <= now_ms
 
     # -- requests
 
     def asked(self, max_bytes: int, *, by_epoch: bool) -> Asked:
-        """Returns the partition's entry in a Fetch, which requests all records from the log end
+        """Returns the partition's entry in a Fetch request, which requests records from the log end
         offset on."""
         log = self.replica.log
         last_epoch = log.epochs.latest if by_epoch else -1
@@ -159,8 +159,8 @@ class Followed:
 
     @property
     def is_held_back(self) -> bool:
-        """True if fetching is paused, since the replica is not caught up and replication exceeds
-        its quota."""
+        """True if fetching pauses because the replica is not caught up and replication exceeds its
+        quota."""
         if 0 <= self.leader_high_watermark <= self.replica.log.log_end_offset:
             return False
         return self.replica.quotas.follower.holds_back(*self.place)
@@ -168,8 +168,7 @@ class Followed:
     # -- responses
 
     def cut_to_high_watermark(self, again_ms: int) -> None:
-        """Truncates the log to its high watermark, because records above the high watermark may not
-        be committed."""
+        """Truncates the log to its high watermark, because later records may not be committed."""
         try:
             self._cut(self.replica.high_watermark)
         except (NotFollower, LogPoisoned) as error:
@@ -178,7 +177,7 @@ class Followed:
             self._go_on(Next.FETCH)
 
     def epoch_ended(self, answer: EndOfEpoch, again_ms: int) -> None:
-        """Handles the leader's response about the end of this log's last epoch."""
+        """Handles the leader's answer about where the last epoch of this log ends."""
         if answer.error_code != NONE:
             self._refused(answer.error_code, again_ms)
             return
@@ -212,8 +211,8 @@ class Followed:
             self._go_on(Next.FETCH)
 
     def answered(self, found: Answered, again_ms: int) -> Answered | None:
-        """Handles a Fetch response; returns the partition with the batches that are not appended
-        yet, for the next call."""
+        """Handles the partition's part of a Fetch response. Appends some batches; if more are left,
+        returns them for the next call."""
         if found.error_code != NONE:
             self._refused(found.error_code, again_ms)
             return None
@@ -242,7 +241,8 @@ class Followed:
     def _diverged(self, leader_epoch: int, leader_end: int, again_ms: int) -> bool | None:
         """Truncates the log at the offset where it diverges from the leader's log.
 
-        Returns True if the truncation is complete, and False if it is not; None after an error.
+        Returns True if the truncation is complete, False if the leader must be asked again, and
+        None after an error.
         """
         replica = self.replica
         log = replica.log
@@ -297,8 +297,8 @@ class Followed:
             self.wait()
 
     def _failed(self, error: Exception, again_ms: int) -> None:
-        """Handles a failed append: schedules another attempt, unless the log accepts no appends
-        until a restart."""
+        """Handles a failed append or truncation. Schedules another attempt, unless the log accepts
+        no appends until a restart."""
         replica = self.replica
         self.trouble = str(error)
         if isinstance(error, NotFollower) or replica.log.failed_for_good:
@@ -309,7 +309,7 @@ class Followed:
         self._rest(again_ms)
 
     def _is_news(self, again_ms: int) -> bool:
-        """Returns True if an error must be logged; ``again_ms`` is the time of the next attempt."""
+        """Returns True if an error must be logged. ``again_ms`` is the time of the next attempt."""
         if again_ms < self._silent_until_ms:
             return False
         self._silent_until_ms = again_ms + AGAIN_MS

@@ -1,4 +1,4 @@
-"""A change of the ISR that a leader requests and that is not written to ZooKeeper yet."""
+"""A change of the ISR that a leader has requested, and that is not in ZooKeeper yet."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from protocol.errors import NONE
 
 Place = tuple[str, int]
 AGAIN_S = 0.05
-"""The pause of a writer in seconds after an error."""
+"""The pause in seconds after a failed attempt to write an ISR change."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsrChange:
-    """A requested ISR, based on one version of the partition's state."""
+    """A requested ISR, which replaces the ISR in one version of the partition's state."""
 
     partition: LedPartition
     isr: tuple[int, ...]
@@ -24,16 +24,15 @@ class IsrChange:
 
     @property
     def place(self) -> Place:
-        """Returns the topic and index of the partition."""
         return self.partition.topic, self.partition.index
 
     @property
     def holds(self) -> bool:
-        """True if the change is still valid: the leader has the same leader epoch and partition
-        epoch.
+        """True if the change is still valid: this broker leads the partition in the same leader
+        epoch, and the state has the same partition epoch.
 
-        A replica that was stopped must not write: a topic that was deleted and recreated has the
-        same first epochs.
+        The change of a stopped replica is not valid. If its topic was deleted and recreated, the
+        epochs of the new topic can be the same.
         """
         state = self.partition.state
         return (
@@ -44,7 +43,8 @@ class IsrChange:
         )
 
     def decided(self, lines: PartitionLines, error_code: int, partition_epoch: int = -1) -> None:
-        """Reports the result to the leader and adds a log line, if the change is still valid."""
+        """Reports the result to the leader's replica, and adds a log line. Does nothing if the
+        change is no longer valid."""
         if not self.holds:
             return
         name, isr = f"{self.partition.topic}-{self.partition.index}", list(self.isr)
@@ -57,6 +57,6 @@ class IsrChange:
 
 
 def wanted_change(partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> IsrChange:
-    """Makes an `IsrChange` from the arguments of `IsrWriter.wanted`."""
+    """Returns the `IsrChange` for the arguments of `IsrWriter.wanted`."""
     assert partition.state is not None
     return IsrChange(partition, isr, expected_epoch, partition.state.leader_epoch)

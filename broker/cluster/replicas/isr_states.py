@@ -1,8 +1,9 @@
-"""ISR changes that leaders write into ZooKeeper themselves (before 2.7-IV2).
+"""ISR changes that leaders write to ZooKeeper themselves (inter.broker.protocol.version before
+2.7-IV2).
 
-A leader sets the partition's ``state`` node if the node still has the version that the leader
-knows. A notice makes the controller read the state. Changes within 5 s share one notice, and each
-change has a notice within a minute.
+A leader sets the partition's ``state`` node, on condition that the node has the version that the
+leader knows. A notification node makes the controller read the state. Changes within 5 s share one
+notification, which is written at most a minute after a change.
 """
 
 from __future__ import annotations
@@ -30,18 +31,19 @@ from protocol.znodes.topics import StateNode, decode_state, encode_state, state_
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 2.5
-"""The interval in seconds at which a writer checks whether to write a notice."""
+"""The interval in seconds at which the broker checks whether to write a notification."""
 QUIET_MS = 5_000
-"""A notice is written if there are changes and the last change is older than this number of ms."""
+"""A notification is written when the last ISR change is older than this number of ms."""
 NOTICE_MS_MAX = 60_000
-"""A notice is also written if there are changes and the last notice is older than this number of
-ms."""
+"""A notification is also written when there are new ISR changes and the last notification is older
+than this number of ms."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 
 
 class IsrStates:
-    """Implements `IsrWriter`; only the event loop's thread may use this class."""
+    """Implements `IsrWriter` with writes to ZooKeeper. Only the event loop's thread may use this
+    class."""
 
     def __init__(self, zookeeper: ZooKeeper, time: Time, spawn: Spawn) -> None:
         self._zookeeper = zookeeper
@@ -51,24 +53,21 @@ class IsrStates:
         self._news = Event()
         self._tasks: list[Task[None]] = []
         self._changed: dict[Place, None] = {}
-        """The changed partitions that are not in a notice yet."""
+        """The changed partitions that no notification has named yet."""
         self._changed_ms = self._noticed_ms = 0
         self._lines = PartitionLines()
 
     def start(self) -> None:
-        """Starts to write requested changes."""
         self._tasks += [
             self._spawn(self._write_all(), "in-sync replicas"),
             self._spawn(self._notify(), "notices of in-sync replicas"),
         ]
 
     def stop(self) -> None:
-        """Stops writing changes."""
         for task in self._tasks:
             task.cancel()
 
     def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
-        """Implements `IsrWriter.wanted`."""
         change = wanted_change(partition, isr, expected_epoch)
         self._wanted[change.place] = change
         self._news.set()
@@ -94,7 +93,8 @@ class IsrStates:
             pass
 
     async def _write(self, change: IsrChange) -> bool:
-        """Writes the state of one partition; returns False if the result is unknown."""
+        """Writes the state of one partition. Returns False if it is unknown whether the write was
+        applied."""
         state = change.partition.state
         assert state is not None
         node = StateNode(state.leader, state.leader_epoch, change.isr, state.controller_epoch)

@@ -1,12 +1,12 @@
-"""Writes the ISR changes that leaders request into ZooKeeper.
+"""Writes to ZooKeeper the ISR changes that leaders request.
 
 | ``inter.broker.protocol.version`` | writer of the partition's state |
 |---|---|
 | 2.7-IV2 and newer | the controller, after AlterPartition (KIP-497) |
-| older | the leader; a notice makes the controller read the state |
+| older | the leader; a notification makes the controller read the state |
 
 In both cases the write is conditional on the version that the leader knows. `make_isr_writer` makes
-a writer before the partitions that use it.
+the writer before any replica exists.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from protocol.schema import ZERO_UUID
 logger = structlog.get_logger(__name__)
 
 DOUBLED_MOST = 3
-"""The most doublings of a pause after failures: the pause is at most 400 ms, and producers of the
-partition wait for it too."""
+"""The maximum number of times that the pause after failures is doubled. The longest pause is 400
+ms, because producers of the partition may wait for the ISR change."""
 _BY_NAME = 1
-"""The last version of AlterPartition that names topics and has no topic ids."""
+"""The last version of AlterPartition that identifies topics by name."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 
 
 class AlterPartitionWriter:
-    """Sends AlterPartition to the controller, one request at a time, until each change is accepted
-    or rejected.
+    """Sends ISR changes to the controller by AlterPartition, one request at a time, until each
+    change is accepted or rejected.
 
-    Implements `IsrWriter`; only the event loop's thread may use this class.
+    Implements `IsrWriter`. Only the event loop's thread may use this class.
     """
 
     def __init__(
@@ -77,16 +77,13 @@ class AlterPartitionWriter:
         self._lines = PartitionLines()
 
     def start(self) -> None:
-        """Starts to send requested changes."""
         self._worker = self._spawn(self._work(), "in-sync replicas")
 
     def stop(self) -> None:
-        """Stops sending changes."""
         if self._worker is not None:
             self._worker.cancel()
 
     def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
-        """Implements `IsrWriter.wanted`."""
         change = wanted_change(partition, isr, expected_epoch)
         self._changes[change.place] = change
         self._news.set()
@@ -115,7 +112,8 @@ class AlterPartitionWriter:
             return False
 
     async def _round(self) -> bool:
-        """Sends all requested changes; returns False if some changes must be sent again."""
+        """Sends all requested changes in one request. Returns False if some changes must be sent
+        again."""
         self._changes = {place: each for place, each in self._changes.items() if each.holds}
         if not self._changes:
             return True
@@ -141,8 +139,8 @@ class AlterPartitionWriter:
         return self._take(asked, ids, answer)
 
     def _not_asked(self, reason: str) -> bool:
-        """Logs an attempt that changed nothing; returns False, so that the caller repeats the
-        attempt."""
+        """Writes a log line: the controller has not handled the request. Returns False, so that the
+        caller repeats the request."""
         if self._trouble.is_news():
             logger.warning(
                 "controller does not accept ISR changes, retrying",
@@ -235,7 +233,7 @@ def make_isr_writer(
     time: Time,
     spawn: Spawn,
 ) -> AlterPartitionWriter | IsrStates:
-    """Makes the writer that the cluster's inter-broker protocol version requires."""
+    """Returns the `IsrWriter` for the cluster's inter-broker protocol version."""
     if not settings.spoken.has_alter_partition:
         return IsrStates(zookeeper, time, spawn)
     return AlterPartitionWriter(

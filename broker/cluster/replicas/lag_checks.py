@@ -1,4 +1,4 @@
-"""The periodic checks of the leaders of this broker for in-sync replicas that lag."""
+"""Periodic checks for followers that lag, in the ISR of each partition that this broker leads."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from broker.topics.replicas.replica import Replica
 
 
 class LagChecks:
-    """The checks of all replicas that this broker leads."""
+    """The checks of all partitions that this broker leads."""
 
     def __init__(self, replicas: Callable[[], Iterable[Replica]], slicer: Slicer) -> None:
         self._replicas = replicas
         self._slicer = slicer
 
     async def run(self) -> None:
-        """Checks every replica once, in slices."""
+        """Checks the ISR of every partition once, in slices."""
         slices = self._slicer.work("in-sync replicas")
         for replica in list(self._replicas()):
             replica.tick()
@@ -25,7 +25,7 @@ class LagChecks:
         slices.end()
 
     def idle_ms(self) -> int | None:
-        """Returns the milliseconds until the first in-sync replica lags too long; None if none
+        """Returns the milliseconds until a follower would have to leave an ISR; None if no follower
         lags."""
         removals = (replica.removes_in_ms() for replica in self._replicas())
         return min((each for each in removals if each is not None), default=None)

@@ -1,4 +1,5 @@
-"""A follower's requests to its leader: for the end of an epoch, and for the offsets of a log."""
+"""The requests other than Fetch that a follower sends to its leader: OffsetForLeaderEpoch and
+ListOffsets."""
 
 from __future__ import annotations
 
@@ -13,15 +14,15 @@ from protocol.messages import list_offsets, offset_for_leader_epoch
 from protocol.schema import Api
 
 EARLIEST, LATEST = -2, -1
-"""Timestamps in ListOffsets that request the start and the end offset of a log."""
+"""The timestamps in ListOffsets that stand for the start offset and the end offset of a log."""
 _UNANSWERED = {"error_code": UNKNOWN_SERVER_ERROR}
 
 
 async def end_of_epochs(
     peer: Peer, settings: ReplicationSettings, asking: Sequence[Followed]
 ) -> list[tuple[Followed, EndOfEpoch]]:
-    """Returns the offset at which the last epoch of each log ends in the leader's log. Raises
-    PeerLost."""
+    """Returns, for each partition, where the last epoch of the follower's log ends in the leader's
+    log. Raises PeerLost."""
     answers = await _ask(
         peer,
         settings,
@@ -50,7 +51,8 @@ async def end_of_epochs(
 async def ends_of_logs(
     peer: Peer, settings: ReplicationSettings, asking: Sequence[Followed]
 ) -> list[tuple[Followed, EndsOfLog]]:
-    """Returns the log start and log end offsets of the leader's logs. Raises PeerLost."""
+    """Returns the log start and end offsets of the leader's log of each partition. Raises
+    PeerLost."""
     ends = [await _offsets(peer, settings, asking, timestamp) for timestamp in (EARLIEST, LATEST)]
     return [
         (
@@ -90,8 +92,8 @@ async def _ask(
     asking: Sequence[Followed],
     entry: Callable[[Followed], Value],
 ) -> list[tuple[Followed, Value]]:
-    """Sends one request for all partitions; returns the response for each partition in the order of
-    ``asking``."""
+    """Sends one request for all partitions. Returns the response entry of each partition, in the
+    order of ``asking``."""
     version = settings.spoken.version_of(api.name)
     if version is None:
         raise PeerLost(f"the brokers of this cluster do not support {api.name}")

@@ -1,11 +1,10 @@
-"""Replicas that could not start, for example on a full disk: this broker retries until these
-replicas can start.
+"""Starts replicas again that could not start, for example on a full disk.
 
-Either the log of a replica could not be created, or its new leader epoch could not be written to
-the log. This broker answered KAFKA_STORAGE_ERROR, so the controller assigns no role to the replica.
-The controller sends LeaderAndIsr again after a log directory notice that names this broker, as
-Kafka's controller does, and after a restart of this broker. This module writes the notice as soon
-as the log exists or accepts writes again.
+A replica can't start if its log could not be created, or if its new leader epoch could not be
+written to the log. This broker then answered LeaderAndIsr with KAFKA_STORAGE_ERROR, and the
+controller assigns no role to the replica. Kafka's controller sends LeaderAndIsr again after a
+restart of this broker, or after a log directory notification that names this broker. This module
+writes the notification as soon as the log exists or accepts writes again.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ AGAIN_S_MAX = 64.0
 
 
 class MissingLogs:
-    """The replicas that could not start. Only the event loop's thread may use this class, for one
-    change of replicas at a time."""
+    """The replicas that could not start. Only the event loop's thread may use this class. Its
+    changes hold the lock for changes of replicas."""
 
     def __init__(
         self,
@@ -40,8 +39,9 @@ class MissingLogs:
         changing: Lock,
         notify: Callable[[], Awaitable[None]],
     ) -> None:
-        """``configs`` reads a topic's own settings; ``changing`` is the lock for changes of
-        replicas; ``notify`` makes the controller send the roles of all replicas of this broker."""
+        """``configs`` reads a topic's own settings. ``changing`` is the lock for changes of
+        replicas. ``notify`` makes the controller send the roles of all replicas of this broker
+        again."""
         self._node_id = node_id
         self._logs = logs
         self._cache = cache
@@ -49,10 +49,10 @@ class MissingLogs:
         self._changing = changing
         self._notify = notify
         self._missing: dict[str, tuple[bytes | None, set[int], str]] = {}
-        """The topic id, the partitions whose logs could not be created, and the last error, by
-        topic."""
+        """By topic: the topic id, the partitions whose logs could not be created, and the last
+        error."""
         self._ailing: set[tuple[str, int]] = set()
-        """The replicas that should lead but whose logs accept no writes."""
+        """The replicas that can't become leader because their logs accept no writes."""
         self.pause_s = AGAIN_S
         """The delay in seconds before the next attempt."""
 
@@ -62,8 +62,8 @@ class MissingLogs:
         return bool(self._missing or self._ailing)
 
     async def make(self, name: str, topic_id: bytes | None, wanted: Iterable[int]) -> None:
-        """Creates the missing logs of a topic; logs that can't be created are recorded for a
-        retry."""
+        """Creates the missing logs of a topic. Logs that can't be created are remembered for
+        another attempt."""
         missing = [each for each in wanted if self._logs.get(name, each) is None]
         known = self._logs.topic(name)
         if not missing or (known is not None and differ(known.topic_id, topic_id)):
@@ -83,7 +83,7 @@ class MissingLogs:
             )
 
     async def _make(self, name: str, topic_id: bytes | None, missing: list[int]) -> None:
-        """Creates the missing logs. Raises OSError and BadDirectory."""
+        """Creates logs that are known to be missing. Raises OSError and BadDirectory."""
         known = self._logs.topic(name)
         shown = self._cache.topics.get(name)
         count = max(
@@ -97,24 +97,24 @@ class MissingLogs:
         await self._logs.make(known.with_partitions(count), missing)
 
     def why_missing(self, name: str, index: int) -> str | None:
-        """Returns the reason why the log of a replica could not be created; None if the log is not
-        missing."""
+        """Returns the reason why the log of a replica could not be created; None if its creation
+        has not failed."""
         _, indexes, why = self._missing.get(name, (None, (), ""))
         return why if index in indexes else None
 
     def could_not_lead(self, name: str, index: int) -> None:
-        """Adds a replica that should lead but whose log accepts no writes."""
+        """Adds a replica that can't become leader because its log accepts no writes."""
         self._ailing.add((name, index))
         self.pause_s = AGAIN_S
 
     def forget(self, name: str, index: int) -> None:
-        """Removes a replica that was removed from this broker."""
+        """Removes a partition that the controller has removed from this broker."""
         if name in self._missing:
             self._missing[name][1].discard(index)
 
     async def make_again(self) -> None:
-        """Creates missing logs, and makes the controller send roles to the replicas that can start
-        now."""
+        """Tries to create the missing logs. If replicas can start now, makes the controller send
+        their roles again."""
         if not self.is_needed:
             return
         async with self._changing:
@@ -126,8 +126,7 @@ class MissingLogs:
             await self._notify()
 
     def _recovered(self) -> int:
-        """Returns the number of logs that accept writes again. A log starts to accept writes on its
-        own, or never."""
+        """Removes replicas whose logs accept writes again, and returns their number."""
         found = {place: self._logs.get(*place) for place in self._ailing}
         self._ailing = {
             place
@@ -139,7 +138,7 @@ class MissingLogs:
         )
 
     async def _try(self, name: str) -> int:
-        """Creates the missing logs of a topic; returns the number of created logs."""
+        """Tries to create the missing logs of a topic. Returns the number of created logs."""
         topic_id, indexes, _ = self._missing[name]
         missing = [each for each in sorted(indexes) if self._is_wanted(name, topic_id, each)]
         try:
@@ -153,8 +152,8 @@ class MissingLogs:
         return len(missing)
 
     def _is_wanted(self, name: str, topic_id: bytes | None, index: int) -> bool:
-        """True if a missing replica is still assigned to this broker, in a topic with the same
-        topic id."""
+        """Returns True if the partition has no log, and is still assigned to this broker in a topic
+        with the same id."""
         shown = self._cache.topics.get(name)
         known = self._logs.topic(name)
         ids = (None if shown is None else shown.topic_id, None if known is None else known.topic_id)
@@ -168,5 +167,5 @@ class MissingLogs:
 
 
 def differ(known: bytes, told: bytes | None) -> bool:
-    """True if two topic ids belong to different topics; False if either id is unknown."""
+    """Returns True if the topic ids differ; False if either id is unknown."""
     return told is not None and known not in (ZERO_UUID, told)

@@ -1,4 +1,4 @@
-"""Callbacks for changes that the controller makes to this broker's replicas."""
+"""Callbacks that are called when the controller changes this broker's replicas."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from broker.topics.replicas.replica import Replica
 
 @dataclass(frozen=True, slots=True)
 class ReplicaHooks:
-    """Receives changes of replicas; exceptions of the callbacks are caught."""
+    """The callbacks. The caller catches their exceptions."""
 
     on_leader: Callable[[Replica, int], None]
-    """Called when this broker becomes or stays the leader of a partition in a leader epoch."""
+    """Called with the leader epoch when this broker becomes the leader of a partition, or stays the
+    leader in a new epoch."""
     on_follower: Callable[[Replica, int], None]
-    """Called with the leader epoch when this broker follows or stops a replica; epochs -1 and -2
-    match every epoch."""
+    """Called with the leader epoch when this broker follows another leader, or stops the replica.
+    Epochs -1 and -2 stand for any epoch."""
     on_deleted: Callable[[str, int], None]
     """Called when a partition is deleted in the whole cluster."""
     on_learnt: Callable[[Learnt], None]

@@ -4,13 +4,13 @@
 |---|---|
 | LeaderAndIsr | creates a missing log; makes the replica leader or follower |
 | StopReplica | ends the replica's role; schedules the deletion of the log if requested |
-| UpdateMetadata | ends the role of a replica on other brokers now; updates the metadata cache |
+| UpdateMetadata | ends the role of a replica that has moved; updates the metadata cache |
 
-Requests of an older controller are rejected, as are requests for an earlier registration of this
-broker (KIP-380). Requests for a later registration are accepted, since the controller may know the
-registration first. One request at a time changes replicas. A partition's leader epoch distinguishes
-a late request from a new request: a request with an equal epoch is late. Source: Kafka 3.9
-``ReplicaManager``, ``KafkaApis``.
+Requests of an older controller are rejected, and so are requests for an earlier registration of
+this broker (KIP-380). Requests for a later registration are accepted, since the controller may know
+the registration before this broker does. One request at a time changes replicas. The leader epoch
+shows whether a request is late: a request with the current epoch or a lower one is late. Source:
+Kafka 3.9 ``ReplicaManager``, ``KafkaApis``.
 """
 
 from __future__ import annotations
@@ -62,13 +62,14 @@ from replication.values import PartitionState
 logger = structlog.get_logger(__name__)
 
 UNCONDITIONAL = frozenset((-1, -2))
-"""Leader epochs of StopReplica that match any replica: -1: unknown, -2: a topic deletion."""
+"""Leader epochs in StopReplica that match a replica of any epoch: -1 for an unknown epoch, -2 for
+the deletion of a topic."""
 
 Place = tuple[str, int]
 
 
 class LeaderAndIsrResult(NamedTuple):
-    """The result of a LeaderAndIsr."""
+    """The result of a LeaderAndIsr or StopReplica request."""
 
     error_code: int
     partitions: Mapping[Place, int]
@@ -76,7 +77,7 @@ class LeaderAndIsrResult(NamedTuple):
 
 
 class ReplicaManager:
-    """Executes the controller's requests; only the event loop's thread may use this class."""
+    """Executes the controller's requests. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class ReplicaManager:
         self._slicer = slicer
         self._background = background
         self._controller_epoch = -1
-        """The highest controller epoch received."""
+        """The highest controller epoch that this broker knows."""
         self._changing = Lock()
         self.missing = MissingLogs(settings.node_id, logs, cache, configs, self._changing, notify)
         self._tasks: list[Task[None]] = []
@@ -112,19 +113,18 @@ class ReplicaManager:
 
     @property
     def listener(self) -> str:
-        """Returns the name of the listener that the controller and other brokers use."""
+        """The name of the inter-broker listener."""
         return self._settings.listener
 
     # -- start and stop
 
     def start(self) -> None:
-        """Starts the periodic checks for in-sync replicas that lag."""
+        """Starts the periodic checks for followers that lag."""
         pause_s = self._settings.lag_time_max_ms / 2000
         checks = LagChecks(self._logs.all, self._slicer)
         self._repeat("in-sync replicas", lambda: pause_s, checks.run, checks.idle_ms)
 
     async def stop(self) -> None:
-        """Stops fetching."""
         for task in self._tasks:
             task.cancel()
         await self._fetchers.stop()
@@ -142,14 +142,14 @@ class ReplicaManager:
         self._tasks.append(self._background.every(name, pause_s, work, failed, idle_ms))
 
     def _begin_checkpoints(self) -> None:
-        """Starts the periodic checkpoint of high watermarks, which may advance from now on."""
+        """Starts to write high watermarks periodically. Called after a LeaderAndIsr."""
         if not self._checkpoints:
             self._checkpoints = True
             pause_s = self._settings.checkpoint_ms / 1000
             self._repeat("high watermarks", lambda: pause_s, self._logs.write_high_watermarks)
 
     def _begin_retries(self) -> None:
-        """Starts the retries for replicas that could not start, if such replicas exist."""
+        """Starts the attempts of `MissingLogs`, if a replica could not start."""
         if self.missing.is_needed and not self._retries:
             self._retries = True
             self._repeat("missing logs", lambda: self.missing.pause_s, self.missing.make_again)
@@ -157,12 +157,12 @@ class ReplicaManager:
     # -- fencing of controllers
 
     def know_controller(self, epoch: int) -> None:
-        """Stores the controller epoch of ZooKeeper; requests with a lower epoch are rejected."""
+        """Stores the controller epoch from ZooKeeper. Requests with a lower epoch are rejected."""
         self._controller_epoch = max(self._controller_epoch, epoch)
 
     def _refusal(self, request: Send) -> int:
-        """Returns the error code of a fenced request; otherwise stores the controller's epoch and
-        returns NONE."""
+        """Returns the error code of a request from an older controller or for an earlier
+        registration. Otherwise stores the controller's epoch and returns NONE."""
         if request.broker_epoch != -1 and request.broker_epoch < self._broker_epoch():
             why, error_code = "meant for an earlier registration of this broker", STALE_BROKER_EPOCH
         elif request.controller_epoch < self._controller_epoch:
@@ -182,7 +182,7 @@ class ReplicaManager:
     # -- UpdateMetadata
 
     def update_metadata(self, request: UpdateMetadataRequest) -> int:
-        """Applies the controller's metadata; returns an error code."""
+        """Applies an UpdateMetadata request. Returns an error code."""
         refusal = self._refusal(request)
         if refusal:
             return refusal
@@ -204,7 +204,7 @@ class ReplicaManager:
         self._call(self._hooks.on_learnt, learnt)
 
     def forget(self, names: Collection[str]) -> None:
-        """Ends the roles of topics that were deleted when this broker was not registered."""
+        """Ends roles of replicas whose topics were deleted while the broker was unregistered."""
         learnt = self._cache.forget(names)
         self._pass_on(learnt)
         for topic, index in learnt.deleted:
@@ -215,9 +215,9 @@ class ReplicaManager:
     def _stop_where_moved(self, topic: str, shown: ShownPartition) -> None:
         """Ends the role of a replica that was reassigned to other brokers.
 
-        StopReplica does the same, but a broker whose session had expired at that time never gets
-        the StopReplica: in its new session the broker would continue to lead, and clients with old
-        metadata would continue to use it.
+        StopReplica does the same. But a broker whose session had expired at that time never gets
+        the StopReplica. In its new session it would continue to lead, and clients with old metadata
+        would continue to use it.
         """
         replica = self._logs.get(topic, shown.partition)
         if replica is None or replica.state is None:
@@ -264,7 +264,7 @@ class ReplicaManager:
             return LeaderAndIsrResult(NONE, errors)
 
     async def _identify(self, topic: LeaderAndIsrTopic) -> None:
-        """Writes the topic id of a topic that had no id."""
+        """Writes the topic id of a topic that had no id before."""
         known = self._logs.topic(topic.name)
         if known is not None and topic.topic_id is not None and known.topic_id == ZERO_UUID:
             try:
@@ -273,8 +273,7 @@ class ReplicaManager:
                 logger.error("topic id can't be written", topic=topic.name, error=str(error))
 
     def _refused(self, topic: LeaderAndIsrTopic, told: LeaderAndIsrPartition) -> int:
-        """Returns the error code of a rejected partition state, or NONE. The order of the checks:
-        offline replica, topic id, leader epoch, replica on this broker, missing log."""
+        """Returns the error code of a rejected partition state, or NONE."""
         known = self._logs.topic(topic.name)
         replica = self._logs.get(topic.name, told.partition)
         if replica is not None and replica.role is Role.OFFLINE:
@@ -290,7 +289,7 @@ class ReplicaManager:
         return KAFKA_STORAGE_ERROR if replica is None else NONE
 
     def _change(self, topic: str, told: LeaderAndIsrPartition) -> int:
-        """Makes a replica leader or follower; returns an error code."""
+        """Makes a replica leader or follower. Returns an error code."""
         replica = self._logs.get(topic, told.partition)
         assert replica is not None
         if told.leader_epoch == replica.leader_epoch:
@@ -329,7 +328,7 @@ class ReplicaManager:
         return NONE
 
     def _follow(self, replica: Replica, state: PartitionState) -> None:
-        """Makes a replica a follower; fetching starts once the leader is known to be alive."""
+        """Makes a replica a follower. Fetching starts only if the leader is known to be alive."""
         replica.follow(state)
         if state.leader >= 0:
             self._fetchers.follow(replica)
@@ -347,7 +346,8 @@ class ReplicaManager:
     # -- StopReplica
 
     async def stop_replica(self, request: StopReplicaRequest) -> LeaderAndIsrResult:
-        """Ends the roles of replicas; deletes the replicas marked for deletion."""
+        """Ends the roles of the named replicas, and deletes those that the request marks for
+        deletion."""
         async with self._changing:
             refusal = self._refusal(request)
             if refusal:
@@ -372,8 +372,8 @@ class ReplicaManager:
             return LeaderAndIsrResult(NONE, errors)
 
     def _stop(self, topic: str, told: StoppedPartition) -> int:
-        """Ends the role of one replica. An offline replica, and a replica with a later leader
-        epoch, remain unchanged."""
+        """Ends the role of one replica. Returns an error code. An offline replica, or a replica
+        with a later leader epoch, stays as it is."""
         replica = self._logs.get(topic, told.partition)
         if replica is None:
             if told.delete:

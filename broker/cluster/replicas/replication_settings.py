@@ -1,4 +1,4 @@
-"""The replication settings of a broker."""
+"""The settings with which a broker replicates partitions."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from broker.config.config import Config
 
 @dataclass(frozen=True, slots=True)
 class ReplicationSettings:
-    """The replication settings, which do not change at run time."""
+    """The settings of replication, which do not change while the broker runs."""
 
     node_id: int
     spoken: InterBroker
     listener: str
-    """The name of the listener for requests between brokers."""
+    """The name of the inter-broker listener."""
     fetchers: int = 1
     """The value of ``num.replica.fetchers``: the maximum number of connections to each leader."""
     wait_max_ms: int = 500
-    """The value of ``replica.fetch.wait.max.ms``: the time that a leader waits for new records."""
+    """The value of ``replica.fetch.wait.max.ms``: how long a leader waits for new records before it
+    responds."""
     min_bytes: int = 1
     """The value of ``replica.fetch.min.bytes``."""
     max_bytes: int = 10 << 20
@@ -28,7 +29,7 @@ class ReplicationSettings:
     partition_max_bytes: int = 1 << 20
     """The value of ``replica.fetch.max.bytes``."""
     backoff_ms: int = 1_000
-    """The value of ``replica.fetch.backoff.ms``: the time for which a partition is paused after an
+    """The value of ``replica.fetch.backoff.ms``: how long a partition is not fetched after an
     error."""
     socket_timeout_ms: int = 30_000
     """The value of ``replica.socket.timeout.ms``."""
@@ -39,7 +40,7 @@ class ReplicationSettings:
     checkpoint_ms: int = 5_000
     """The value of ``replica.high.watermark.checkpoint.interval.ms``."""
     connect: Connect = connect
-    """The function that connects to a leader."""
+    """The function that connects to another broker."""
 
 
 def replication_settings(
@@ -49,7 +50,6 @@ def replication_settings(
     listener: str,
     connect: Connect = connect,
 ) -> ReplicationSettings:
-    """Reads the replication settings from a broker's properties."""
     return ReplicationSettings(
         node_id,
         spoken,

@@ -1,1 +1,1 @@
-"""Topics, settings and the offsets of old consumers in ZooKeeper."""
+"""A cluster's topics, settings, quotas, credentials and v0 offsets in ZooKeeper."""

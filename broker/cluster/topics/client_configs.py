@@ -1,9 +1,9 @@
-"""Quotas and credentials in ZooKeeper, of clients, users and IP addresses.
+"""Quotas and credentials in ZooKeeper, of client ids, users and IP addresses.
 
-This module reads and caches the quotas and credentials, and passes them to the callbacks of
-`follow`. Settings that this broker does not support are logged by name only, since a value may be a
-credential. Quotas and credentials of a user share a node, so each change is conditional on the
-node's version that was read. Source: Kafka 3.9 ``ZkAdminManager``, ``AdminZkClient``.
+This module reads and caches these settings, and passes them to the callbacks of `follow`. Of
+settings that this broker does not support, only the names are logged, since a value may be a
+credential. The quotas and the credentials of a user share a node, so each change is conditional on
+the version of the node that was read. Source: Kafka 3.9 ``ZkAdminManager``, ``AdminZkClient``.
 """
 
 from __future__ import annotations
@@ -41,34 +41,33 @@ from protocol.znodes.fields import BadNode
 logger = structlog.get_logger(__name__)
 
 KEPT_CHARACTERS = 32 << 20
-"""The maximum number of cached characters of all entities together; each entity counts at least
+"""The maximum number of cached characters of all entities in total. Each entity counts at least
 `_ENTITY_CHARACTERS`."""
 _ENTITY_CHARACTERS = 200
 LINES_AT_ONCE = 20
-"""The maximum number of entities that one read of all entities logs by name; further entities are
-counted."""
+"""The maximum number of entities with unsupported settings that one read of all entities logs by
+name. Further entities are only counted."""
 ATTEMPTS: Final = 10
-"""The number of attempts to change a node that other brokers change at the same time."""
+"""The maximum number of attempts to change a node that other brokers change at the same time."""
 AGAIN_S: Final = (0.02, 0.1)
-"""The range in seconds of the random pause between attempts, so that two brokers do not collide
-again."""
+"""The bounds in seconds of the random pause between two attempts, so that two brokers do not
+collide again."""
 
 Changed = Callable[[ClientEntity, Mapping[str, str]], None]
-"""A function that is called with an entity and all of its settings after a change."""
+"""A callback that gets an entity and all its settings after a change."""
 
 
 class NotFollowed(NamedTuple):
-    """The settings of an entity that this broker does not support."""
+    """An entity with settings that this broker does not support."""
 
     entity: str
-    """The entity as text for the operator."""
+    """The name of the entity, as operators read it."""
     settings: list[str]
     """The names of the unsupported settings, sorted."""
 
 
 class ClientConfigs:
-    """The settings of each entity with quotas or credentials; entities without settings are not
-    stored."""
+    """The settings of each client id, user and IP address that has quotas or credentials."""
 
     def __init__(self, zookeeper: ZooKeeper, nodes: ConfigNodes, time: Time) -> None:
         self.settings: dict[ClientEntity, Mapping[str, str]] = {}
@@ -79,22 +78,21 @@ class ClientConfigs:
         self._on_change: list[Changed] = []
         self._characters = 0
         self._full = False
-        """True if the error about too many settings was logged."""
+        """True if it was logged that there are too many settings."""
 
     def expect(self, names: Collection[str]) -> None:
-        """Marks settings with these names as supported, so that no log line reports them as
-        unsupported."""
+        """Marks settings with these names as supported."""
         self._followed.update(names)
 
     def follow(self, changed: Changed) -> None:
-        """Adds a callback that receives each change."""
+        """Adds a callback that gets each change."""
         self._on_change.append(changed)
 
     async def alter(self, entity: ClientEntity, edit: Mapping[str, str | None]) -> None:
-        """Changes an entity's settings in ZooKeeper and notifies all brokers; a value of None
-        removes a setting.
+        """Changes an entity's settings in ZooKeeper, and notifies all brokers. None removes a
+        setting.
 
-        Raises ZooKeeperError, and BadNode if the node can't be parsed.
+        Raises ZooKeeperError. Raises BadNode if the node can't be parsed.
         """
         path = f"{CONFIG}/{entity.path}"
         for attempt in range(ATTEMPTS):
@@ -138,8 +136,8 @@ class ClientConfigs:
                 await self._tidy(parent)
 
     async def _tidy(self, clients: str) -> None:
-        """Deletes the parent node of a user's client ids if its last client id was deleted; then
-        deletes the user's node if the user has no settings."""
+        """Deletes the parent node of a user's client ids if it has no child left. Then also deletes
+        the user's node if the user has no settings."""
         if clients.count("/") > 2:
             await self._zookeeper.delete(clients)
             user = clients.rpartition("/")[0]
@@ -148,7 +146,7 @@ class ClientConfigs:
                 await self._zookeeper.delete(user, stat.version)
 
     async def read_all(self) -> None:
-        """Reads every entity in ZooKeeper; removes the settings of entities that no longer
+        """Reads the settings of every entity from ZooKeeper, and removes entities that no longer
         exist."""
         gone = {*self.settings}
         changed = 0
@@ -168,7 +166,7 @@ class ClientConfigs:
             )
 
     async def read(self, entity: ClientEntity) -> None:
-        """Reads an entity that a notice names."""
+        """Reads the settings of an entity that a notification names."""
         self._take(entity, await self._nodes.client(entity), tell=True)
 
     def not_followed(self, at_most: int) -> list[NotFollowed]:
@@ -188,10 +186,10 @@ class ClientConfigs:
         return sorted(settings.keys() - self._followed)
 
     def _take(self, entity: ClientEntity, settings: Mapping[str, str], *, tell: bool) -> bool:
-        """Stores an entity's settings and calls the callbacks.
+        """Stores an entity's settings, and calls the callbacks.
 
-        Returns True if the settings changed and include unsupported settings, before or after the
-        change.
+        Returns True if the settings have changed, and unsupported settings exist before or after
+        the change.
         """
         before = self.settings.get(entity, {})
         if before == settings:
@@ -231,8 +229,8 @@ def _entity(path: str) -> ClientEntity | None:
 
 
 def _size(entity: ClientEntity, settings: Mapping[str, str]) -> int:
-    """Returns the number of characters of an entity that count against the limit; 0 without
-    settings."""
+    """Returns the number of characters for which an entity counts in `KEPT_CHARACTERS`; 0 if it has
+    no settings."""
     if not settings:
         return 0
     own = _ENTITY_CHARACTERS + len(entity.path)

@@ -1,9 +1,9 @@
-"""Settings in ZooKeeper: of topics, of this broker, of all brokers, and of clients.
+"""Settings in ZooKeeper: of topics, groups, this broker, all brokers, and clients.
 
-Each entity has a node. A writer of the node also creates a notice, a sequential node that names the
-entity; every broker watches the notices and reads the named entities again. A node that does not
-parse, or a setting with an invalid value, is logged and ignored. Source: Kafka 3.9
-``ZkConfigManager``.
+Each of these entities has a node. A writer of the node also creates a notification, a sequential
+node that names the entity. Every broker watches the notifications, and reads the named entities
+again. A node that can't be parsed, or a setting with an invalid value, is logged and ignored.
+Source: Kafka 3.9 ``ZkConfigManager``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Result = TypeVar("Result")
 
 
 class ClusterConfigs:
-    """Follows the settings of a cluster and changes them; implements `SettingsStore`."""
+    """Watches the settings of a cluster and changes them. Implements `SettingsStore`."""
 
     def __init__(
         self,
@@ -66,11 +66,10 @@ class ClusterConfigs:
     ) -> None:
         """``applied`` is called after each change, so that other parts copy the new settings.
 
-        ``unclean_changed`` notifies the controller that unclean elections were enabled or disabled:
-        for a topic, or with "" for this broker's default.
+        ``unclean_changed`` informs the controller that unclean elections were enabled or disabled.
+        Its argument is a topic, or "" for this broker's default.
         """
         self.changing = asyncio.Lock()
-        """Implements `SettingsStore.changing`."""
         self.nodes = ConfigNodes(zookeeper, config)
         self.clients = clients or ClientConfigs(zookeeper, self.nodes, time)
         self._config = config
@@ -83,12 +82,12 @@ class ClusterConfigs:
         self._applied = applied
         self._unclean_changed = unclean_changed
         self._unclean = config[UNCLEAN]
-        """This broker's default for unclean elections that was last passed to the controller."""
+        """This broker's default for unclean elections, as the controller was last informed."""
         self._unread: set[str] = set()
-        """The topics whose settings must be read from ZooKeeper."""
+        """The topics whose settings have to be read from ZooKeeper."""
         self._others_unread = True
-        """True if the settings of all clients and groups must be read, as after each new
-        connection."""
+        """True if the settings of all clients and groups have to be read, as after each new
+        ZooKeeper connection."""
         self._notices = FollowedNotices(
             notices.CONFIG_CHANGES, zookeeper, time, errors, self._handle
         )
@@ -97,16 +96,15 @@ class ClusterConfigs:
         self._stopped = False
 
     def start(self) -> None:
-        """Starts to handle new and existing notices."""
         self._zookeeper.on_session(self._session_changed)
         self._look()
 
     def stop(self) -> None:
-        """Stops handling notices."""
         self._stopped = True
 
     def learnt(self, shown: Iterable[Topic]) -> None:
-        """Reads the settings of new topics, since the creation of a topic writes no notice."""
+        """Reads the settings of topics that are new, because the creation of a topic writes no
+        notification."""
         self._unread.update(topic.name for topic in shown)
         self._look()
 
@@ -118,7 +116,7 @@ class ClusterConfigs:
             self._look()
 
     def _look(self) -> None:
-        """Starts reading changes. Watches that are called during a read cause one more read."""
+        """Starts a read of the changes. If a read is in progress, one more read follows it."""
         self._again = True
         if not self._looking and not self._stopped:
             self._looking = True
@@ -146,7 +144,7 @@ class ClusterConfigs:
         self._take_topic(name, own)
 
     def _take_topic(self, name: str, own: Mapping[str, str]) -> None:
-        """Applies the settings of a topic that were read from ZooKeeper."""
+        """Applies the settings that a topic has in ZooKeeper."""
         before = self._registry.configs(name)
         self._registry.configured(name, own)
         entry = self._logs.topics.get(name)
@@ -163,7 +161,7 @@ class ClusterConfigs:
         self._applied()
 
     def _take_group(self, group_id: str, own: Mapping[str, str]) -> None:
-        """Applies the settings of a group that were read from ZooKeeper."""
+        """Applies the settings that a group has in ZooKeeper."""
         known = dict(self._registry.group_configs)
         before = known.pop(group_id, {})
         if own:
@@ -189,7 +187,8 @@ class ClusterConfigs:
             logger.error("topic settings conflict with the broker's settings", reason=str(error))
 
     async def _handle(self, path: str, data: bytes) -> None:
-        """Reads the entity that a notice names; the notice itself does not contain settings."""
+        """Reads the settings of the entity that a notification names. The notification itself has
+        no settings."""
         entity = notices.decode_config_change(path, data)
         kind, _, name = entity.partition("/")
         if kind in configs.CLIENT_KINDS:
@@ -207,23 +206,19 @@ class ClusterConfigs:
     # -- changes
 
     async def stored_topic(self, topic: Topic) -> Mapping[str, str]:
-        """Implements `SettingsStore.stored_topic`."""
         return await self._sure(self.nodes.topic(topic.name))
 
     async def stored_broker(self, name: str) -> Mapping[str, str]:
-        """Implements `SettingsStore.stored_broker`."""
         stored = await self._sure(self.nodes.broker(self._registry.node_id))
         return stored.dynamic_default if name == EVERY_BROKER else stored.dynamic_own
 
     async def alter(self, topic: Topic) -> None:
-        """Implements `SettingsStore.alter`."""
         name = topic.name
         known = await self.stored_topic(topic)
         await self._sure(self.nodes.write(configs.TOPICS, name, known, topic.configs))
         self._take_topic(name, topic.configs)
 
     async def stored_group(self, group_id: str) -> Mapping[str, str]:
-        """Implements `SettingsStore.stored_group`."""
         if not self._registry.features.levels.keys() & {GROUP_VERSION, SHARE_VERSION}:
             raise CannotChange(
                 f"the group {group_id} can't have settings while the features {GROUP_VERSION} and"
@@ -232,13 +227,11 @@ class ClusterConfigs:
         return await self._sure(self.nodes.group(group_id))
 
     async def alter_group(self, group_id: str, settings: Mapping[str, str]) -> None:
-        """Implements `SettingsStore.alter_group`."""
         known = await self.stored_group(group_id)
         await self._sure(self.nodes.write(configs.GROUPS, group_id, known, settings))
         self._take_group(group_id, settings)
 
     async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
-        """Implements `SettingsStore.alter_broker`."""
         known = await self.stored_broker(name)
         node = configs.DEFAULT if name == EVERY_BROKER else name
         await self._sure(self.nodes.write(configs.BROKERS, node, known, settings))
@@ -246,8 +239,8 @@ class ClusterConfigs:
         logger.info("settings changed", broker=name or "all", configs=shown)
 
     async def _sure(self, work: Awaitable[Result]) -> Result:
-        """Awaits ``work``. Raises CannotChange if ZooKeeper rejects ``work`` or does not respond in
-        time."""
+        """Returns the result of ``work``. Raises CannotChange if ZooKeeper rejects it or does not
+        respond in time."""
         try:
             return await in_time(self._time, work)
         except ZooKeeperError as error:

@@ -1,8 +1,8 @@
 """The registry of a broker in a cluster: the topics in the controller's metadata.
 
-UpdateMetadata has the topics, their ids and their partition counts (`MetadataCache`); ZooKeeper has
-the topics' own settings (`cluster_configs.py`). A topic's metadata or its settings may arrive
-first.
+Topics, their ids and their partition counts come from UpdateMetadata (`MetadataCache`). The topics'
+own settings come from ZooKeeper (`cluster_configs.py`). A topic's settings may be read before its
+metadata arrives, or after.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from protocol.schema import ZERO_UUID
 
 
 class TopicsLearnt(NamedTuple):
-    """The topics that an update of the metadata cache has changed."""
+    """The topics that one update of the metadata cache has changed."""
 
     shown: tuple[Topic, ...] = ()
-    """The topics that are new, or have another id or more partitions."""
+    """The topics that are new, or have another id or more partitions than before."""
     gone: tuple[Topic, ...] = ()
-    """The topics that were deleted; a topic in `shown` may have the same name as a deleted topic.
-    """
+    """The topics that were deleted. If a topic was recreated, `shown` has the new topic with the
+    same name."""
 
 
 class ClusterRegistry(TopicLookups):
@@ -34,17 +34,20 @@ class ClusterRegistry(TopicLookups):
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.features: Features = NO_FEATURES
-        """The finalized feature levels (`FeatureLevels`). A cluster with ZooKeeper has no
-        transaction.version, so that producers use version 1."""
+        """The finalized feature levels (see `FeatureLevels`).
+
+        A cluster with ZooKeeper has no feature transaction.version, so producers add partitions to
+        their transactions themselves.
+        """
         self._cache = cache
         self._configs: dict[str, Mapping[str, str]] = {}
-        """The topics' own settings by topic, including topics that are not in the metadata cache
-        yet."""
+        """The own settings of each topic, including topics that are not in the metadata cache yet.
+        """
 
     # -- updates
 
     def learnt(self, learnt: Learnt) -> TopicsLearnt:
-        """Applies an update of the metadata cache."""
+        """Applies an update of the metadata cache. Returns the changed topics."""
         shown: list[Topic] = []
         gone: list[Topic] = []
         for name in dict.fromkeys((*learnt.topics, *(topic for topic, _ in learnt.deleted))):
@@ -61,12 +64,12 @@ class ClusterRegistry(TopicLookups):
         return TopicsLearnt(tuple(shown), tuple(gone))
 
     def configs(self, name: str) -> Mapping[str, str]:
-        """Returns a topic's own settings; an empty mapping until the settings are read."""
+        """Returns a topic's own settings; an empty mapping if they have not been read yet."""
         return self._configs.get(name, {})
 
     def configured(self, name: str, configs: Mapping[str, str]) -> Topic | None:
-        """Stores a topic's own settings. Returns the changed topic; None if the metadata cache does
-        not have the topic."""
+        """Stores a topic's own settings. Returns the changed topic; None if the metadata does not
+        have the topic."""
         if configs:
             self._configs[name] = dict(configs)
         else:
@@ -79,7 +82,8 @@ class ClusterRegistry(TopicLookups):
         return topic
 
     def _topic_of_cache(self, name: str) -> Topic | None:
-        """Returns the topic according to the metadata cache; None if the topic does not exist."""
+        """Returns the topic as the metadata cache has it; None if the cache does not have the
+        topic."""
         known = self._cache.topics.get(name)
         if known is None or not known.partitions:
             return None
@@ -104,5 +108,6 @@ class ClusterRegistry(TopicLookups):
 
 
 def _is_another(before: Topic, topic: Topic) -> bool:
-    """True if two topics of the same name have different ids; False if either id is unknown."""
+    """Returns True if two topics with the same name have different ids; False if either id is
+    unknown."""
     return ZERO_UUID not in (before.topic_id, topic.topic_id) and before.topic_id != topic.topic_id

@@ -1,10 +1,10 @@
-"""Creates, grows and deletes topics of a cluster by writing ZooKeeper's nodes.
+"""Creates and deletes topics of a cluster, and adds partitions, by writing nodes in ZooKeeper.
 
-The controller watches the nodes and executes the change, whichever broker or tool has written them.
-Therefore a change has only begun when its node is written: `led` and `gone` wait until the
-controller has sent the result. Requests of clients that change topics go to the broker that is the
-controller; a topic that is created on its first use is written by the broker that received the
-request. Source: Kafka 3.9 ``AdminZkClient``, ``AutoTopicCreationManager``.
+The controller watches these nodes and executes the change, whichever broker or tool has written
+them. Therefore a change has only begun when its node is written: `led` and `gone` wait until the
+controller has sent the result. Only the controller accepts clients' requests to change topics. A
+topic that is created on its first use is written by the broker that received the request. Source:
+Kafka 3.9 ``AdminZkClient``, ``AutoTopicCreationManager``.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ logger = structlog.get_logger(__name__)
 
 
 class ClusterTopics:
-    """Implements `TopicChanges`; only the event loop's thread may use this class."""
+    """Implements `TopicChanges` with ZooKeeper. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class ClusterTopics:
         time: Time,
         topic_version: int = VERSION,
     ) -> None:
-        """``topic_version`` is the version of the format in which topics' nodes are written."""
+        """``topic_version`` is the version of the format in which nodes of topics are written."""
         self._config = config
         self._registry = registry
         self._cache = cache
@@ -79,28 +79,24 @@ class ClusterTopics:
         self._time = time
         self._topic_version = topic_version
         self._pending: dict[str, asyncio.Future[None]] = {}
-        """The futures of topics whose nodes are being written; other creators of the same topic
+        """The topics whose nodes this broker is writing. Other callers that create the same topic
         wait for the future."""
 
     # -- checks
 
     @property
     def is_controller(self) -> bool:
-        """Implements `TopicChanges.is_controller`."""
         return self._host.is_active
 
     def check_new(self, name: str) -> None:
-        """Implements `TopicChanges.check_new`."""
         check_topic_name(name)
         if self._registry.topic(name) or name in self._pending:
             raise TopicExists(f"Topic '{name}' already exists.")
 
     def collisions(self, name: str) -> list[str]:
-        """Implements `TopicChanges.collisions`."""
         return colliding(name, self._registry.topics)
 
     def placed(self, partitions: int, factor: int) -> Assignment:
-        """Implements `TopicChanges.placed`."""
         racks = self._racks()
         if factor == LEFT_TO_BROKER:
             factor = self._config["default.replication.factor"]
@@ -117,7 +113,6 @@ class ClusterTopics:
         _check_same_factor(len(assignment[0]), assignment)
 
     def check_more(self, name: str, first: int, assignment: Assignment) -> None:
-        """Implements `TopicChanges.check_more`."""
         alive = self._cache.broker_ids
         for partition, broker_ids in enumerate(assignment, first):
             check_replicas(partition, broker_ids, alive)
@@ -134,7 +129,6 @@ class ClusterTopics:
         configs: Mapping[str, str],
         assignment: Assignment | None = None,
     ) -> Topic:
-        """Implements `TopicChanges.create`."""
         self.check_new(name)
         own = keep_fixed(name, configs)
         topic_settings(self._config, own)
@@ -154,7 +148,6 @@ class ClusterTopics:
         return topic
 
     async def ensure(self, name: str) -> Topic | None:
-        """Implements `TopicChanges.ensure`."""
         if name in OWNED:
             return await self.ensure_owned(OWNED[name])
         return await self._ensure(name, self._config["num.partitions"], LEFT_TO_BROKER, {})
@@ -181,7 +174,7 @@ class ClusterTopics:
         return self._registry.topic(name)
 
     async def _write_new(self, topic: Topic, assignment: Assignment) -> None:
-        """Creates the topic's node and the node of its settings by one multi. Raises
+        """Creates the nodes of the topic and of its settings by one ZooKeeper multi. Raises
         TopicExists."""
         zookeeper, name = self._zookeeper, topic.name
         # The controller deletes this node last; until then the settings may belong to the old
@@ -220,7 +213,7 @@ class ClusterTopics:
                 return
 
     async def _says(self, name: str, node: bytes) -> bool:
-        """True if the topic's node has the data ``node``."""
+        """Returns True if the topic's node in ZooKeeper contains ``node``."""
         data, _ = await self._zookeeper.get(topics.topic_path(name))
         return data == node
 
@@ -229,7 +222,6 @@ class ClusterTopics:
     async def add_partitions(
         self, name: str, total: int, assignment: Assignment | None = None
     ) -> Topic:
-        """Implements `TopicChanges.add_partitions`."""
         topic = self._registry.topic(name)
         if topic is None:
             raise NoSuchTopic(name)
@@ -244,8 +236,8 @@ class ClusterTopics:
         return topic.with_partitions(max(total, topic.partitions))
 
     async def _grown(self, name: str, total: int, assignment: Assignment | None) -> bool:
-        """Writes the missing partitions; returns False if the node has changed since it was
-        read."""
+        """Adds the missing partitions to the topic's node. Returns False if the node has changed
+        since it was read."""
         path = topics.topic_path(name)
         if await self._zookeeper.exists(admin.delete_path(name)) is not None:
             raise NoSuchTopic(name)
@@ -266,8 +258,8 @@ class ClusterTopics:
     def _more(
         self, node: TopicNode, total: int, assignment: Assignment | None
     ) -> dict[int, tuple[int, ...]]:
-        """Returns the replicas of the missing partitions; each partition gets as many as partition
-        0 has."""
+        """Returns the replicas of the missing partitions. Each partition gets as many replicas as
+        partition 0 has."""
         first = len(node.partitions)
         count = total - first
         if count <= 0:
@@ -286,7 +278,6 @@ class ClusterTopics:
     # -- deleting
 
     async def delete(self, name: str) -> Topic:
-        """Implements `TopicChanges.delete`."""
         topic = self._registry.topic(name)
         if topic is None:
             raise NoSuchTopic(name)
@@ -306,12 +297,10 @@ class ClusterTopics:
     # -- waiting
 
     async def led(self, topics: Mapping[str, int], timeout_ms: int) -> Collection[str]:
-        """Implements `TopicChanges.led`."""
         wanted = {name: partial(self._is_led, name, count) for name, count in topics.items()}
         return await self._waited(wanted, timeout_ms)
 
     async def gone(self, names: Collection[str], timeout_ms: int) -> Collection[str]:
-        """Implements `TopicChanges.gone`."""
         wanted = {name: partial(self._is_gone, name) for name in names}
         return await self._waited(wanted, timeout_ms)
 
@@ -325,15 +314,17 @@ class ClusterTopics:
     async def _waited(
         self, wanted: Mapping[str, Callable[[], bool]], timeout_ms: int
     ) -> Collection[str]:
-        """Waits for the conditions; returns the keys of the conditions that are false at the
-        timeout. A timeout of 0 ms returns all keys, as in Kafka."""
+        """Waits for the conditions. Returns the keys of conditions that are false at the timeout.
+
+        If ``timeout_ms`` is 0, returns all keys at once, as in Kafka.
+        """
         if timeout_ms <= 0:
             return list(wanted)
         return await self._cache.until(wanted, self._time.within(timeout_ms / 1000))
 
     def _racks(self) -> dict[int, str | None]:
-        """Returns the racks of the live brokers. Raises CannotChange if the controller has not sent
-        metadata yet."""
+        """Returns the racks of the live brokers. Raises CannotChange until the controller has sent
+        metadata."""
         racks = self._cache.racks()
         if not racks:
             raise CannotChange(

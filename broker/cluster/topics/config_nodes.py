@@ -1,4 +1,4 @@
-"""Reads and writes the nodes with settings in ZooKeeper."""
+"""Reads and writes the ZooKeeper nodes that have settings."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ logger = structlog.get_logger(__name__)
 
 
 class ConfigNodes:
-    """Reads and writes the nodes with settings; its methods raise ZooKeeperError."""
+    """Reads and writes the ZooKeeper nodes that have settings. The methods raise ZooKeeperError."""
 
     def __init__(self, zookeeper: ZooKeeper, config: Config) -> None:
         self._zookeeper = zookeeper
         self._config = config
 
     async def topic(self, name: str) -> dict[str, str]:
-        """Returns a topic's own settings without invalid settings."""
+        """Returns a topic's own settings, without settings that are invalid."""
         return fitting_topic(self._config, name, await self._stored(configs.TOPICS, name))
 
     async def broker(self, node_id: int) -> Config:
-        """Returns a copy of the config with the settings of all brokers and of this broker, without
-        invalid settings."""
+        """Returns a copy of the broker's configuration with the settings in ZooKeeper for all
+        brokers and for this broker. Invalid settings are omitted."""
         every = await self._stored(configs.BROKERS, configs.DEFAULT)
         own = await self._stored(configs.BROKERS, str(node_id))
         return with_fitting(self._config, every, own)
 
     async def group(self, group_id: str) -> dict[str, str]:
-        """Returns a group's own settings without the invalid ones."""
+        """Returns a group's own settings, without settings that are invalid."""
         return fitting_group(self._config, group_id, await self._stored(configs.GROUPS, group_id))
 
     async def groups(self) -> dict[str, dict[str, str]]:
-        """Returns the own settings of all groups that have some, by group id."""
+        """Returns the settings of all groups that have settings of their own, by group id."""
         nodes = await children_of(self._zookeeper, f"{configs.CONFIG}/{configs.GROUPS}")
         names = [configs.name_of(configs.GROUPS, node) for node in nodes]
         found: dict[str, dict[str, str]] = {}
@@ -58,9 +58,10 @@ class ConfigNodes:
     async def write(
         self, kind: str, name: str, known: Mapping[str, str], wanted: Mapping[str, str]
     ) -> None:
-        """Replaces an entity's ``known`` settings by the ``wanted`` settings, and writes a notice.
+        """Replaces the ``known`` settings of an entity by the ``wanted`` settings, and writes a
+        notification.
 
-        Other settings in the node remain, since they may be valid on other brokers.
+        Other settings in the node stay, since they may be valid on other brokers.
         """
         zookeeper = self._zookeeper
         path, there = configs.path(kind, name), await self._stored(kind, name)
@@ -79,15 +80,15 @@ class ConfigNodes:
         await zookeeper.create(notices.CONFIG_CHANGE, notice, sequence=True)
 
     async def client(self, entity: configs.ClientEntity) -> dict[str, str]:
-        """Reads the quotas and credentials of a client id, a user or an IP address."""
+        """Returns the quotas and credentials of a client id, a user or an IP address."""
         return await self._read(f"{configs.CONFIG}/{entity.path}")
 
     async def _stored(self, kind: str, name: str) -> dict[str, str]:
         return await self._read(configs.path(kind, name))
 
     async def _read(self, path: str) -> dict[str, str]:
-        """Reads the settings in an entity's node; returns an empty dict if the node does not exist
-        or can't be parsed."""
+        """Returns the settings in a node; an empty dict if the node does not exist or can't be
+        parsed."""
         try:
             data, _ = await self._zookeeper.get(path)
             return configs.decode_config(path, data)

@@ -1,7 +1,8 @@
-"""The offsets of OffsetCommit and OffsetFetch v0 in a cluster: ZooKeeper's consumer paths.
+"""The offsets of OffsetCommit and OffsetFetch v0 in a cluster, which are in ZooKeeper's consumer
+paths.
 
-``/consumers/GROUP/offsets/TOPIC/PARTITION`` has the next offset as plain text. All brokers and old
-consumers read and write it. Source: Kafka 3.9 ``KafkaApis``.
+The node ``/consumers/GROUP/offsets/TOPIC/PARTITION`` has the next offset as plain text. All brokers
+and old consumers read and write it. Source: Kafka 3.9 ``KafkaApis``.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ _NO_NODE_NAME = re.compile(
 
 
 class BadGroup(ValueError):
-    """The group id is not a valid name of a ZooKeeper node; the exception's text has the reason."""
+    """The group id can't be the name of a ZooKeeper node. The exception's text has the reason."""
 
 
 class ZooKeeperOffsets:
-    """Implements `OldOffsets` and `SharedWrites`."""
+    """Implements `OldOffsets` with ZooKeeper's consumer paths."""
 
     def __init__(
         self,
@@ -49,7 +50,6 @@ class ZooKeeperOffsets:
         self._writes = SharedWrites(self._write_all, lambda writing: spawn(writing, "old offsets"))
 
     def keep(self, entries: list[OldOffset]) -> asyncio.Future[Exception | None]:
-        """Implements `OldOffsets.keep`."""
         refused = [group for group, *_ in entries if _NO_NODE_NAME.fullmatch(group)]
         if not refused:
             return self._writes.keep(entries)
@@ -58,7 +58,6 @@ class ZooKeeperOffsets:
         return done
 
     def fetch(self, group_id: str, places: Sequence[Place]) -> asyncio.Future[Mapping[Place, int]]:
-        """Implements `OldOffsets.fetch`."""
         done: asyncio.Future[Mapping[Place, int]] = asyncio.get_running_loop().create_future()
         if _NO_NODE_NAME.fullmatch(group_id):
             done.set_result({})

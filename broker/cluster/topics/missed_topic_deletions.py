@@ -1,14 +1,15 @@
-"""Compares the metadata cache with ZooKeeper when this broker registers: which topics were deleted
-while it was not registered, and which topics has the controller not sent yet?
+"""Compares the metadata cache with ZooKeeper when this broker registers. Finds topics that were
+deleted while it was not registered, and topics that the controller has not sent yet.
 
 The controller announces a deletion only to registered brokers, and only while the deletion is in
-progress. A broker that registers receives all existing topics. If metadata then lacks a topic that
-the broker knew before, this module reads the topic's node in ZooKeeper until metadata has the topic
-or the node does not exist. This works with controllers of any Kafka version.
+progress. To a broker that registers, it sends all existing topics. If the metadata then lacks a
+topic that the broker knew before, this module checks the topic's node in ZooKeeper. It repeats the
+check until the metadata has the topic or the node does not exist. This works with controllers of
+any Kafka version.
 
-A broker that starts may become coordinator before it receives all topics: LeaderAndIsr may precede
-UpdateMetadata. The coordinator of consumer groups must not treat these topics as deleted, so it
-waits for them (`MetadataCache.missing`), but at most `MISSING_S_MAX`.
+A broker that starts may become coordinator before it has received all topics, because LeaderAndIsr
+may precede UpdateMetadata. The coordinator of consumer groups must not treat the missing topics as
+deleted. It waits for them (`MetadataCache.missing`), but at most `MISSING_S_MAX`.
 """
 
 from __future__ import annotations
@@ -29,17 +30,20 @@ from protocol.znodes.topics import TOPICS
 logger = structlog.get_logger(__name__)
 
 FIRST_LOOK_S = 1.0
-"""The time in seconds that the controller has to send the existing topics after a registration."""
+"""The time in seconds after a registration that the controller has to send the existing topics."""
 LOOK_S_MAX = 60.0
-"""The maximum pause in seconds between two checks, which doubles after each check: metadata may
-omit a topic for a long time if the topic can't have a leader."""
+"""The maximum pause in seconds between two checks; the pause doubles after each check. The metadata
+may lack a topic for a long time, if the topic can't have a leader."""
 MISSING_S_MAX = 15.0
-"""The time in seconds after which consumer groups no longer wait for topics."""
+"""The time in seconds after which consumer groups stop waiting for missing topics."""
 
 
 async def expect_topics(zookeeper: ZooKeeper, cache: MetadataCache) -> None:
-    """Marks all topics in ZooKeeper as missing. Called before the broker registers, since the
-    controller announces later topics to it."""
+    """Marks all topics in ZooKeeper as missing in the metadata cache.
+
+    This must be called before the broker registers: the controller announces topics that are
+    created later.
+    """
     while True:
         with suppress(SessionExpired):  # repeated in the new session
             cache.missing = set(await children_of(zookeeper, TOPICS))
@@ -47,7 +51,8 @@ async def expect_topics(zookeeper: ZooKeeper, cache: MetadataCache) -> None:
 
 
 class MissedTopicDeletions:
-    """Finds deleted and missing topics; only the event loop's thread may use this class."""
+    """Finds deleted and missing topics after each registration. Only the event loop's thread may
+    use this class."""
 
     def __init__(
         self,
@@ -57,7 +62,7 @@ class MissedTopicDeletions:
         time: Time,
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
     ) -> None:
-        """``forget`` is called with the names of the deleted topics."""
+        """``forget`` is called with the names of topics that were deleted."""
         self._zookeeper = zookeeper
         self._cache = cache
         self._forget = forget
@@ -66,15 +71,14 @@ class MissedTopicDeletions:
         self._looking: Task[None] | None = None
 
     def registered(self, _epoch: int) -> None:
-        """Starts to check the known topics, since some may have been deleted before this
-        registration, and the missing topics."""
+        """Starts to check for topics that were deleted before this registration, and for missing
+        topics."""
         self.stop()
         self._cache.doubt_all()
         if self._cache.doubted or self._cache.missing:
             self._looking = self._spawn(self._look(), "unheard deletions")
 
     def stop(self) -> None:
-        """Stops checking."""
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
@@ -100,7 +104,8 @@ class MissedTopicDeletions:
                     self._forget(gone)
 
     def _check_missing(self, existing: Collection[str], passed_s: float) -> None:
-        """Removes deleted topics from the missing topics; after `MISSING_S_MAX` all topics."""
+        """Removes deleted topics from `MetadataCache.missing`. After `MISSING_S_MAX`, removes all
+        topics."""
         missing = self._cache.missing
         missing.intersection_update(existing)
         if missing and passed_s >= MISSING_S_MAX:

@@ -1,13 +1,13 @@
-"""Offsets of logs that other brokers lead, for the lag of groups coordinated on this broker.
+"""Offsets of logs that other brokers lead, for the lag of groups that this broker coordinates.
 
 | this broker's replica | source of the offsets |
 |---|---|
 | leads, or follows in sync | the replica's own log, up to the high watermark in this replica |
 | follows out of sync, or does not exist | the leader's response to ListOffsets |
 
-The offsets of a partition are requested from the leader within a second after they are read, and
-then every few seconds while reads continue. Readers do not wait: unknown offsets are None. Only
-DescribeShareGroupOffsets waits for the response (`RemoteEndOffsets.read`).
+Within a second after a read of a partition's offsets, this broker requests them from the leader. It
+repeats the request every few seconds while reads continue. Readers do not wait: unknown offsets are
+None. Only DescribeShareGroupOffsets waits for the response (`RemoteEndOffsets.read`).
 """
 
 from __future__ import annotations
@@ -37,21 +37,20 @@ from protocol.messages.list_offsets import API
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
-"""The interval in seconds at which partitions are checked whose offsets must be requested."""
+"""The interval in seconds at which requests are sent for partitions whose offsets are due."""
 EVERY_MS = 5_000
-"""The interval in ms between two requests for the offsets of a partition."""
+"""The interval in ms between two requests for the offsets of the same partition."""
 READ_S = 5.0
 """The maximum time in seconds that `RemoteEndOffsets.read` waits."""
 WANTED_MS = 60_000
-"""The period in ms after the last read of a partition's offsets during which the offsets are still
-requested."""
+"""The time in ms for which a partition's offsets are still requested after they were last read."""
 WANTED_MAX = 100_000
-"""The maximum number of partitions whose offsets are requested; the offsets of further partitions
+"""The maximum number of partitions whose offsets are requested. The offsets of further partitions
 are unknown."""
 PARTITIONS_AT_ONCE = 1_000
-"""The maximum number of partitions in one request, which is encoded in about 3 ms."""
+"""The maximum number of partitions in one request. Encoding such a request takes about 3 ms."""
 TRUSTED_MS = 1_000
-"""The period in ms for which the set of in-sync replicas is cached."""
+"""The time in ms for which the set of this broker's in-sync replicas of a topic is cached."""
 
 _EARLIEST, _LATEST = -2, -1
 _AS_CONSUMER = -1
@@ -67,42 +66,40 @@ class Ends(NamedTuple):
     start: int
     end: int
     asked_ms: int
-    """The wall time in ms of the request; the offsets are not older than this time."""
+    """The wall time in ms at which the offsets were requested. They are not older than this time.
+    """
 
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """A request for the offsets of partitions that one broker leads."""
+    """A request for the offsets of partitions that the same broker leads."""
 
     places: Sequence[Place]
     asked_ms: int
     over: asyncio.Future[None] | None = None
-    """Done when the leader has responded or failed; None if no reader waits."""
+    """A future that is done when the leader has responded or failed; None if no reader waits."""
 
     @property
     def key(self) -> int:
-        """Implements `Item.key`."""
         return id(self)
 
     @property
     def weight(self) -> int:
-        """Implements `Item.weight`."""
         return len(self.places)
 
     def lost(self, lost: PeerLost) -> None:
-        """Implements `Item.lost`. Known offsets remain; the partitions are requested again
-        later."""
+        """Implements `Item.lost`. Offsets from earlier responses stay known; new ones are requested
+        again later."""
         logger.debug("log end offsets not read: the leader does not answer", reason=str(lost))
         self.end()
 
     def end(self) -> None:
-        """Notifies the reader that waits for the response."""
         if self.over is not None and not self.over.done():
             self.over.set_result(None)
 
 
 class RemoteEndOffsets:
-    """Offsets of logs that other brokers lead; only the event loop's thread may use this class."""
+    """Offsets of logs that other brokers lead. Only the event loop's thread may use this class."""
 
     def __init__(
         self,
@@ -135,11 +132,9 @@ class RemoteEndOffsets:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Starts to send requests."""
         self._task = self._background.every("ends of logs", lambda: LOOK_S, self._look, _failed)
 
     def stop(self) -> None:
-        """Stops sending requests."""
         if self._task is not None:
             self._task.cancel()
         self._outboxes.stop()
@@ -147,12 +142,13 @@ class RemoteEndOffsets:
     # -- reads
 
     def topic_id(self, topic: str) -> bytes:
-        """Returns the topic id; for a topic without an id, as in old clusters, the encoded name."""
+        """Returns the topic id. For a topic without an id, as in old clusters, returns the encoded
+        name."""
         return self._cache.id_of(topic) or topic.encode()
 
     def trusted(self, topic: str) -> Mapping[int, Partition]:
-        """Returns this broker's replicas of a topic that lead or are in sync, cached for
-        `TRUSTED_MS`."""
+        """Returns those replicas of a topic on this broker that lead or are in sync. The result is
+        cached for `TRUSTED_MS`."""
         now_ms = self._time.now().mono_ms
         found = self._trusted.get(topic)
         if found is None or now_ms >= found[0]:
@@ -165,7 +161,7 @@ class RemoteEndOffsets:
     def ends(self, topic: str, partition: int) -> Ends | None:
         """Returns the offsets in the leader's last response; None before the first response.
 
-        Requests continue for `WANTED_MS` after this call.
+        Makes this broker request the partition's offsets for `WANTED_MS` after this call.
         """
         place = (topic, partition)
         if place in self._wanted or (
@@ -175,8 +171,8 @@ class RemoteEndOffsets:
         return self._known.get(place)
 
     async def read(self, places: Sequence[Place]) -> None:
-        """Requests the offsets of partitions now, and waits until the leaders have responded, for
-        `READ_S` at most; `ends` then returns the offsets."""
+        """Requests the offsets of partitions now, and waits for the leaders' responses, at most for
+        `READ_S`. Afterwards, `ends` returns the offsets."""
         now = self._time.now()
         by_leader: dict[int, list[Place]] = {}
         for place in places:
@@ -199,8 +195,8 @@ class RemoteEndOffsets:
                     await each
 
     def high_watermarks(self, topic: str) -> array[int]:
-        """Returns the high watermarks of all partitions, with 0 for an unknown high watermark;
-        sends no requests."""
+        """Returns the high watermarks of all partitions of a topic, with 0 for an unknown one.
+        Sends no requests."""
         known = self._cache.topics.get(topic)
         found = array("q", bytes(8 * (0 if known is None else max(known.partitions) + 1)))
         here = self.trusted(topic)
@@ -256,7 +252,7 @@ class RemoteEndOffsets:
 async def _offsets(
     peer: LastingPeer, version: int, places: Sequence[Place], timestamp: int
 ) -> dict[Place, int]:
-    """Requests offsets and returns them; the result omits partitions with an error. Raises
+    """Requests the offsets for a timestamp. The result omits partitions with an error. Raises
     PeerLost."""
     topics: dict[str, list[Value]] = {}
     for topic, index in places:

@@ -1,11 +1,11 @@
 """Assigns the replicas of new partitions to brokers, as Kafka does.
 
 The brokers are in a list. The first replicas of the partitions are assigned to the brokers in turn,
-so that each broker leads equally many partitions. A partition's other replicas follow at a distance
-from the first replica; the distance grows by one with each pass over the list, so that the
+so that each broker leads equally many partitions. The other replicas of a partition are placed at a
+distance from the first replica. The distance grows by one with each pass over the list. Thus the
 followers of one leader's partitions spread over all brokers. If all brokers have racks, the list
-alternates between racks, and a rack gets a second replica of a partition only if each rack has one.
-Source: KIP-36, Kafka 3.9 ``AdminUtils``.
+alternates between racks, and a rack gets a second replica of a partition only if every rack has
+one. Source: KIP-36, Kafka 3.9 ``AdminUtils``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ def assign(
     shift: int,
     first: int = 0,
 ) -> list[Replicas]:
-    """Returns the brokers of ``partitions`` new partitions; ``first`` is the index of the first new
-    partition.
+    """Returns the brokers of each of ``partitions`` new partitions; ``first`` is the index of the
+    first new partition.
 
-    ``racks`` has every broker, with None for a broker without a rack: if one broker has no rack,
+    ``racks`` has every broker, with None for a broker without a rack. If one broker has no rack,
     racks are ignored. ``factor`` is at most the number of brokers. ``start`` is the position in the
-    list for the first replica of partition 0, and ``shift`` is the initial distance.
+    list of brokers for the first replica of partition 0. ``shift`` is the initial distance of the
+    other replicas.
     """
     known = {broker: rack for broker, rack in racks.items() if rack is not None}
     row = alternating(known) if len(known) == len(racks) else sorted(racks)
@@ -48,18 +49,20 @@ def assign(
 
 
 def start_of(racks: Mapping[int, str | None], broker: int) -> int:
-    """Returns the position in the list of brokers for partitions added to a topic whose first
-    replica of partition 0 is on ``broker``.
+    """Returns the value of ``start`` for partitions that are added to a topic; ``broker`` has the
+    first replica of partition 0.
 
-    If ``broker`` is not alive, this is the position of the next higher id, or 0 if no id is higher.
-    As in Kafka this list is in the order of ids, even if brokers have racks.
+    The value is the broker's position in the list of brokers. If the broker is not alive, it is the
+    position of the next higher id, or 0 if no id is higher. As in Kafka this list is in the order
+    of ids, even if brokers have racks.
     """
     ids = sorted(racks)
     return next((place for place, each in enumerate(ids) if each >= broker), 0)
 
 
 def alternating(racks: Mapping[int, str]) -> list[int]:
-    """Returns the brokers, alternating between the racks; racks and ids are in ascending order."""
+    """Returns the brokers in a list that alternates between the racks. Racks, and the brokers of a
+    rack, are in ascending order."""
     by_rack: dict[str, list[int]] = {}
     for broker, rack in sorted(racks.items()):
         by_rack.setdefault(rack, []).append(broker)
@@ -68,15 +71,15 @@ def alternating(racks: Mapping[int, str]) -> list[int]:
 
 
 def _behind(leader: int, shift: int, number: int, brokers: int) -> int:
-    """Returns the position of a follower in the list; ``number`` is the follower's index, from 0
-    on."""
+    """Returns the position of a follower in the list of brokers. ``number`` counts the partition's
+    followers from 0."""
     return (leader + 1 + (shift + number) % (brokers - 1)) % brokers
 
 
 def _over_racks(
     row: Sequence[int], racks: Mapping[int, str], leader: int, shift: int, factor: int
 ) -> Replicas:
-    """Returns the brokers of one partition; a rack gets a second replica only if each rack has
+    """Returns the brokers of one partition. A rack gets a second replica only if every rack has
     one."""
     all_racks = set(racks.values())
     found = [row[leader]]

@@ -1,7 +1,8 @@
-"""Searches ZooKeeper for nodes that can't be parsed, at an operator's request.
+"""Searches ZooKeeper for nodes that can't be parsed, when an operator requests it.
 
-The broker ignores such a node when it reads the node, so that the node does not affect others. This
-search finds all such nodes at once, including nodes that were not read since they were damaged.
+When the broker reads such a node, it ignores the node, so that no other node is affected. This
+search finds all such nodes at once, including those that the broker has not read since they were
+damaged.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper, children_of, s
 from protocol.znodes import acls, admin, brokers, cluster, configs, tokens, topics
 
 BAD_MAX = 100
-"""The maximum number of bad nodes that are listed; further bad nodes are only counted."""
+"""The maximum number of nodes that are listed. Further nodes that can't be parsed are only counted.
+"""
 
 Node = tuple[str, Callable[[bytes], Any]]
-"""A node's path, and the function that parses the node's data."""
+"""The path of a node, and the function that parses its data."""
 
 
 @dataclass(slots=True)
@@ -27,15 +29,15 @@ class Looked:
     """The result of a search for nodes that can't be parsed."""
 
     nodes: int = 0
-    """The number of nodes read."""
+    """The number of nodes that were read."""
     bad: list[tuple[str, str]] = field(default_factory=list)
-    """The paths of the bad nodes, each with the reason why the node can't be parsed."""
+    """The path of each node that can't be parsed, with the reason."""
     more: int = 0
 
 
 async def bad_nodes(zookeeper: ZooKeeper) -> Looked:
-    """Reads every node with data about the cluster, brokers, topics, partitions, settings, ACLs and
-    tokens."""
+    """Reads every node about the cluster, brokers, topics, partitions, settings, ACLs and tokens.
+    Returns the nodes that can't be parsed."""
     found = Looked()
     async for some in _nodes(zookeeper):
         await _read(zookeeper, some, found)
@@ -68,7 +70,7 @@ async def _nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[Node]]:
 
 
 async def _of_rights(zookeeper: ZooKeeper) -> AsyncIterator[list[Node]]:
-    """Yields the nodes of ACLs and delegation tokens, in lists."""
+    """Yields the nodes of ACLs and of delegation tokens, in lists."""
     for pattern_type, tree in acls.TREES.items():
         for kind in acls.TYPES:
             names = sorted(await children_of(zookeeper, f"{tree}/{kind}"))
@@ -95,7 +97,7 @@ def _settings(path: str) -> Node:
 
 
 def _topic(name: str, places: list[tuple[str, int]]) -> Node:
-    """Returns a topic's node; the node's parser adds the topic's partitions to ``places``."""
+    """Returns a topic's node. Its parser also adds the topic's partitions to ``places``."""
 
     def read(data: bytes) -> None:
         places.extend((name, index) for index in topics.decode_topic(name, data).partitions)
@@ -109,8 +111,8 @@ def _state(topic: str, partition: int) -> Node:
 
 
 async def _read(zookeeper: ZooKeeper, nodes: list[Node], found: Looked) -> None:
-    """Reads nodes concurrently and adds the nodes that can't be parsed to ``found``; ignores
-    missing nodes."""
+    """Reads nodes concurrently, and adds those that can't be parsed to ``found``. Ignores nodes
+    that do not exist."""
     answers = await asyncio.gather(
         *[zookeeper.get(path) for path, _ in nodes], return_exceptions=True
     )

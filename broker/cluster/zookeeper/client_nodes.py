@@ -1,5 +1,5 @@
-"""The nodes of entities with quotas and credentials: client ids, users, client ids of users, and IP
-addresses."""
+"""Lists the ZooKeeper nodes of entities with quotas and credentials: client ids, users, client ids
+of users, and IP addresses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from protocol.znodes.configs import CLIENTS, CONFIG, IPS, USERS
 
 
 async def client_nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[str]]:
-    """Yields the paths below ``/config`` of all entities, in lists as made by `slices`."""
+    """Yields the paths, relative to ``/config``, of all entities with quotas or credentials.
+    `slices` limits the length of each list."""
     for kind in (CLIENTS, USERS, IPS):
         names = sorted(await children_of(zookeeper, f"{CONFIG}/{kind}"))
         for some in slices(f"{kind}/{name}" for name in names):
@@ -22,7 +23,7 @@ async def client_nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[str]]:
 
 
 async def _clients_of(zookeeper: ZooKeeper, users: Iterable[str]) -> list[str]:
-    """Returns the paths of these users' client ids that have settings."""
+    """Returns the paths of the users' client ids that have quotas of their own."""
     parents = [f"{user}/{CLIENTS}" for user in users]
     found = await asyncio.gather(*[children_of(zookeeper, f"{CONFIG}/{each}") for each in parents])
     return [

@@ -1,8 +1,9 @@
-"""The notices in one parent node in ZooKeeper: each is handled once, and deleted when it is old.
+"""The notification nodes under one parent in ZooKeeper: each is handled once, and deleted when it
+is old.
 
-A broker that writes a node also creates a notice, a sequential node that names the written node;
-every broker watches the parent and reads the named nodes again. A notice that does not parse is
-logged and ignored, since it must not block later notices. Source: Kafka 3.9
+A broker that writes a node also creates a notification, a sequential node that names the written
+node. Every broker watches the parent and reads the named nodes again. A notification that can't be
+parsed is logged and ignored, since it must not block later ones. Source: Kafka 3.9
 ``ZkNodeChangeNotificationListener``.
 """
 
@@ -22,15 +23,17 @@ from protocol.znodes.notices import number_of
 logger = structlog.get_logger(__name__)
 
 NOTICES_KEPT_MS = 15 * 60_000
-"""Milliseconds for which a notice exists, so that every broker can read the notice, as in Kafka."""
+"""The time in ms for which a notification exists, so that every broker can read it; the same as in
+Kafka."""
 
 Handle = Callable[[str, bytes], Awaitable[None]]
-"""A function that handles a notice with its path and data; it raises BadNode if the data can't be
-parsed."""
+"""A function that handles a notification; its arguments are the path and the data. Raises BadNode
+if the data can't be parsed."""
 
 
 class FollowedNotices:
-    """Handles the notices in one parent node; only the event loop's thread may use this class."""
+    """Handles the notifications under one parent node. Only the event loop's thread may use this
+    class."""
 
     def __init__(
         self,
@@ -46,12 +49,13 @@ class FollowedNotices:
         self._errors = errors
         self._handle = handle
         self._handled = -1
-        """The highest sequence number of a handled notice."""
+        """The highest sequence number of a handled notification."""
         self._created_ms: dict[str, int] = {}
-        """The existing notices by path, each with its creation time on the wall clock."""
+        """The creation time (ZooKeeper's wall clock, in ms) of each notification that exists, by
+        path."""
 
     async def follow(self, watch: Watch) -> None:
-        """Handles new notices; ``watch`` is called when further notices exist.
+        """Handles new notifications. ``watch`` is called when further notifications exist.
 
         Raises SessionExpired and Closed.
         """
@@ -82,7 +86,8 @@ class FollowedNotices:
             logger.error("ZooKeeper notification can't be parsed, skipped", reason=str(error))
 
     async def _purge(self, there: set[str]) -> None:
-        """Deletes notices older than `NOTICES_KEPT_MS`, even if some brokers have not read them."""
+        """Deletes notifications older than `NOTICES_KEPT_MS`, even if some brokers have not read
+        them."""
         before_ms = self._time.now().wall_ms - NOTICES_KEPT_MS
         for path, created_ms in [*self._created_ms.items()]:
             if path not in there:

@@ -1,11 +1,12 @@
-"""A connection to a real ZooKeeper through kazoo, whose threads do not access the broker's state.
+"""A connection to a real ZooKeeper with the library kazoo.
 
-kazoo returns results and calls watches on its own threads; this module passes all of them to the
-event loop. It also removes three differences from Kafka's client. First, kazoo drops every watch
-when a connection is lost, and notifies each watch: the module calls the watches then, and their
-owners read again. Second, a failed transaction in kazoo returns a list of exceptions and raises
-nothing: `multi` raises. Third, requests in flight fail when the connection is lost: the module
-sends them again. Source: kazoo 2.11.
+kazoo returns results and calls watches in its own threads. This module passes all of them to the
+event loop, so that no other thread accesses the broker's state. It also hides three differences
+between kazoo and Kafka's client. First, kazoo drops every watch when a connection is lost, and
+notifies each watch: this module then calls the watches, and their owners read again. Second, a
+failed transaction in kazoo returns a list of exceptions: `multi` raises an exception. Third,
+requests in flight fail when the connection is lost: this module sends them again. Source: kazoo
+2.11.
 """
 
 from __future__ import annotations
@@ -63,11 +64,12 @@ logger = structlog.get_logger(__name__)
 logging.getLogger("kazoo").addHandler(logging.NullHandler())  # kazoo also raises its errors
 
 _LOST = (ConnectionLoss, ConnectionClosedError, OperationTimeoutError)
-"""Errors after which the result of a request is unknown: the request may have been applied."""
+"""The errors after which the result of a request is unknown. ZooKeeper may have applied the
+request."""
 _EPHEMERAL, _SEQUENCE = 1, 2
 """The flags of a create request in ZooKeeper's protocol."""
 CLOSED_WITHIN_S = 3
-"""The maximum time in seconds for which `close` waits for the end of the session."""
+"""The maximum time in seconds that `close` waits until the session has ended."""
 _AGAIN_S = 0.01
 """The delay in seconds before a lost request is sent again, since kazoo may not have noticed the
 loss yet."""
@@ -86,8 +88,8 @@ _STATES = {
 
 
 class KazooZooKeeper:
-    """Implements `ZooKeeper`. ``hosts`` is the value of ``zookeeper.connect``: hosts, followed by a
-    chroot."""
+    """Implements `ZooKeeper` with kazoo. ``hosts`` is the value of ``zookeeper.connect``: hosts,
+    followed by a chroot."""
 
     def __init__(self, hosts: str, session_timeout_ms: int, in_flight_max: int, time: Time) -> None:
         addresses, slash, chroot = hosts.partition("/")
@@ -100,16 +102,15 @@ class KazooZooKeeper:
         self._connected = asyncio.Event()
         self._closed = False
         self._sessions_over = 0
-        """The number of expired sessions; a request belongs to the session in which it was made."""
+        """The number of sessions that have expired. A request compares this number with the number
+        at the time when the request was made."""
         self._listeners: list[Callable[[Connection], None]] = []
         self.connection = Connection.SUSPENDED
-        """Implements `ZooKeeper.connection`."""
         self.request_times = Histogram()
-        """Implements `ZooKeeper.request_times`."""
 
     async def start(self, timeout_ms: int) -> None:
-        """Connects, and creates the chroot. Raises TimeoutError if ZooKeeper does not answer in
-        ``timeout_ms``."""
+        """Connects to ZooKeeper, and creates the chroot if it does not exist. Raises TimeoutError
+        if ZooKeeper does not answer within ``timeout_ms``."""
         self._client.add_listener(self._state_changed)
         self._client.start_async()
         async with self._time.within(timeout_ms / 1000):
@@ -125,28 +126,23 @@ class KazooZooKeeper:
 
     @property
     def session(self) -> int:
-        """Implements `ZooKeeper.session`."""
         client_id = self._client.client_id
         return 0 if client_id is None else int(client_id[0])
 
     def on_session(self, call: Callable[[Connection], None]) -> None:
-        """Implements `ZooKeeper.on_session`."""
         self._listeners.append(call)
 
     # -- requests
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        """Implements `ZooKeeper.get`."""
         data, stat = await self._call(self._client.get_async, self._full(path), self._watch(watch))
         return data or b"", _stat(stat)
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """Implements `ZooKeeper.exists`."""
         stat = await self._call(self._client.exists_async, self._full(path), self._watch(watch))
         return None if stat is None else _stat(stat)
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Implements `ZooKeeper.children`."""
         names = await self._call(
             self._client.get_children_async, self._full(path), self._watch(watch)
         )
@@ -155,7 +151,6 @@ class KazooZooKeeper:
     async def create(
         self, path: str, data: bytes | None, *, ephemeral: bool = False, sequence: bool = False
     ) -> tuple[str, Stat]:
-        """Implements `ZooKeeper.create`."""
         made, stat = await self._call(
             self._client.create_async,
             self._full(path),
@@ -167,15 +162,12 @@ class KazooZooKeeper:
         return self._below_chroot(made), _stat(stat)
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        """Implements `ZooKeeper.set`."""
         return _stat(await self._call(self._client.set_async, self._full(path), data, version))
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """Implements `ZooKeeper.delete`."""
         await self._call(self._client.delete_async, self._full(path), version)
 
     async def multi(self, operations: Sequence[Operation]) -> list[Done]:
-        """Implements `ZooKeeper.multi`."""
         results, unsure = await self._repeated(partial(self._commit, operations))
         failed = [
             (index, result)
@@ -189,7 +181,6 @@ class KazooZooKeeper:
         return [self._done(result) for result in results]
 
     async def close(self) -> None:
-        """Implements `ZooKeeper.close`."""
         if self._closed:
             return
         self._closed = True
@@ -208,8 +199,7 @@ class KazooZooKeeper:
             )
 
     def _stop(self, ended: asyncio.Event) -> None:
-        """Ends the session. kazoo waits up to the session timeout for the end of the session, and
-        then raises an exception."""
+        """Ends the session; runs in a thread, because kazoo waits up to the session timeout."""
         try:
             self._client.remove_listener(self._state_changed)
             self._client.stop()
@@ -233,7 +223,7 @@ class KazooZooKeeper:
         """Sends a request until ZooKeeper responds. Returns the result, and True if the request was
         sent more than once.
 
-        Raises _Refused, SessionExpired, Closed.
+        Raises _Refused, SessionExpired and Closed.
         """
         unsure, sessions_over = False, self._sessions_over
         async with self._in_flight:
@@ -275,7 +265,6 @@ class KazooZooKeeper:
         return answer
 
     def _commit(self, operations: Sequence[Operation]) -> Any:
-        """Sends a multi and returns its result."""
         transaction = TransactionRequest(self._client)
         for each in operations:
             path = self._full(each.path)
@@ -346,7 +335,8 @@ class KazooZooKeeper:
 
 
 async def connect(where: Where, time: Time) -> KazooZooKeeper:
-    """Implements `broker.cluster.zookeeper.zookeeper.Connect`."""
+    """Opens a session, and creates the chroot. Implements the type
+    `broker.cluster.zookeeper.zookeeper.Connect`."""
     zookeeper = KazooZooKeeper(where.hosts, where.session_timeout_ms, where.in_flight_max, time)
     try:
         await zookeeper.start(where.connection_timeout_ms)
@@ -357,7 +347,7 @@ async def connect(where: Where, time: Time) -> KazooZooKeeper:
 
 
 class _Refused(Exception):
-    """ZooKeeper has responded to a request with an error."""
+    """ZooKeeper has answered a request with an error."""
 
     def __init__(self, error: KazooException, unsure: bool) -> None:
         super().__init__(str(error))

@@ -1,4 +1,5 @@
-"""Counts of the changes of this broker's session with ZooKeeper, since the broker joined."""
+"""Counts how often this broker's ZooKeeper session has changed its state since the broker joined
+the cluster."""
 
 from __future__ import annotations
 
@@ -9,11 +10,13 @@ from broker.time import Time
 
 
 class SessionTotals:
-    """Counts changes of the session; only the event loop's thread may use it."""
+    """Counts the changes of the session's state. Only the event loop's thread may use this
+    class."""
 
     def __init__(self, zookeeper: ZooKeeper, time: Time) -> None:
         self.changes: Counter[Connection] = Counter(dict.fromkeys(Connection, 0))
-        """The number of times that the connection entered each state, including its first state."""
+        """The number of times that the connection has entered each state; the state at the start
+        counts too."""
         self.changes[Connection.CONNECTED] = 1
         self._time = time
         self._zookeeper = zookeeper
@@ -22,12 +25,11 @@ class SessionTotals:
 
     @property
     def connection(self) -> Connection:
-        """Returns the current state of the connection."""
         return self._zookeeper.connection
 
     @property
     def lost_for_ms(self) -> int:
-        """Returns the milliseconds since the connection was lost; 0 if the connection is open."""
+        """The time in ms since the connection was lost; 0 while the connection is open."""
         return 0 if self._lost_ms is None else self._time.now().mono_ms - self._lost_ms
 
     def _changed(self, connection: Connection) -> None:

@@ -1,13 +1,10 @@
-"""The interface to ZooKeeper for the cluster's parts: reads, conditional writes, watches, a
-session.
+"""The broker's interface to ZooKeeper: reads, conditional writes, watches and a session.
 
-`kazoo_zookeeper.py` implements `ZooKeeper` with a connection to a real ZooKeeper. Only the event
-loop's thread may use it; every callback runs in this thread.
-
-A request whose connection is lost is sent again until ZooKeeper responds or the session has
-expired. Therefore a write may be applied although its result is an error: then
-`ZooKeeperError.unsure` is set, and the writer of a conditional write compares the node with the
-wanted content.
+`kazoo_zookeeper.py` implements `ZooKeeper` for a real ZooKeeper. Only the event loop's thread may
+use it, and all callbacks run in this thread. If the connection is lost, a request is sent again
+until ZooKeeper responds or the session has expired. Therefore a write may have been applied
+although its result is an error: `ZooKeeperError.unsure` is then True, and the writer compares the
+node with the wanted content.
 """
 
 from __future__ import annotations
@@ -21,51 +18,52 @@ from broker.loop.histogram import Histogram
 from broker.time import Time
 
 Watch = Callable[[], None]
-"""A function that is called once when the data that was read may have changed, and after every lost
-connection; the function's owner reads the data again, with a new watch."""
+"""A function that is called once: when the data that was read may have changed, or when the
+connection was lost. Its owner then reads the data again, with a new watch."""
 
 ANY_VERSION = -1
 ANSWERS_S = 5
-"""The maximum time in seconds for which an operation of a client waits for ZooKeeper before the
-operation fails."""
+"""The maximum time in seconds that an operation for a client waits for ZooKeeper before it fails.
+"""
 AT_ONCE = 200
-"""Maximum number of nodes that are read concurrently; all responses may arrive in one turn of the
-loop."""
+"""The maximum number of nodes that are read concurrently. All their responses may arrive in one
+turn of the event loop."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class Stat(NamedTuple):
-    """A node's metadata in ZooKeeper."""
+    """The metadata of a node that ZooKeeper stores."""
 
     version: int
     """The number of times that the node's data was set."""
     czxid: int
-    """The id of the transaction that created the node; for a registration this is the broker epoch
-    (KIP-380)."""
+    """The id of the transaction that created the node. For the registration of a broker, this id is
+    the broker epoch (KIP-380)."""
     mzxid: int
     """The id of the transaction that last set the node's data."""
     ephemeral_owner: int
-    """The id of the session whose end deletes the node; 0 if the node is persistent."""
+    """The id of the session that owns an ephemeral node, which is deleted with the session; 0 for a
+    persistent node."""
     num_children: int
     ctime_ms: int
-    """The wall time in ms at which the node was created, by the server's clock."""
+    """The wall time of the ZooKeeper server in ms at which the node was created."""
 
 
 class Create(NamedTuple):
-    """Creates a node, whose parent must exist."""
+    """The operation that creates a node. The parent node must exist."""
 
     path: str
     data: bytes | None
-    """The node's data; None for a node without data, which some readers distinguish from zero
+    """The data of the node; None for a node without data, which some readers distinguish from zero
     bytes."""
     ephemeral: bool = False
     sequence: bool = False
 
 
 class Set(NamedTuple):
-    """Sets a node's data if the node has the version ``version``."""
+    """The operation that sets a node's data, if the node has the given version."""
 
     path: str
     data: bytes
@@ -73,14 +71,14 @@ class Set(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Deletes a node without children if the node has the version ``version``."""
+    """The operation that deletes a node without children, if the node has the given version."""
 
     path: str
     version: int = ANY_VERSION
 
 
 class Check(NamedTuple):
-    """Makes the multi fail unless the node has the version ``version``."""
+    """The operation that makes a multi fail unless the node has the given version."""
 
     path: str
     version: int
@@ -88,11 +86,12 @@ class Check(NamedTuple):
 
 Operation = Create | Set | Delete | Check
 Done = str | Stat | None
-"""The path of a created node, the stat of a set node, or None for other operations."""
+"""The result of an operation: the path of a created node, the stat of a set node, or None for other
+operations."""
 
 
 class ZooKeeperError(Exception):
-    """ZooKeeper has rejected a request; the exception's text has the reason."""
+    """ZooKeeper has rejected a request. The exception's text has the reason."""
 
     def __init__(self, text: str, *, unsure: bool = False) -> None:
         super().__init__(text)
@@ -102,11 +101,11 @@ class ZooKeeperError(Exception):
 
 
 class NoNode(ZooKeeperError):
-    """The node, or the parent of the node to be created, does not exist."""
+    """The node does not exist; when a node is created, its parent does not exist."""
 
 
 class NodeExists(ZooKeeperError):
-    """The node to be created already exists."""
+    """A node that should be created already exists."""
 
 
 class BadVersion(ZooKeeperError):
@@ -114,20 +113,20 @@ class BadVersion(ZooKeeperError):
 
 
 class NotEmpty(ZooKeeperError):
-    """The node to be deleted has children."""
+    """A node that should be deleted has children."""
 
 
 class SessionExpired(ZooKeeperError):
-    """The session has expired: ZooKeeper has deleted the session's ephemeral nodes, or will delete
-    them."""
+    """The session has expired. ZooKeeper has deleted, or will delete, the ephemeral nodes of the
+    session."""
 
 
 class Closed(ZooKeeperError):
-    """The owner of the ZooKeeper client has closed the client."""
+    """The owner of this ZooKeeper client has closed it."""
 
 
 class MultiFailed(Exception):
-    """One operation of a multi failed, so ZooKeeper applied none of the operations."""
+    """One operation of a multi has failed, so ZooKeeper has applied none of them."""
 
     def __init__(self, index: int, error: ZooKeeperError) -> None:
         super().__init__(f"operation {index} of the ZooKeeper multi request failed: {error}")
@@ -137,42 +136,43 @@ class MultiFailed(Exception):
 
 
 class Connection(Enum):
-    """The states that `ZooKeeper.on_session` reports."""
+    """The states of the connection that `ZooKeeper.on_session` reports."""
 
     CONNECTED = "connected"
-    """The session is open: a new session, or the same session after a lost connection."""
+    """The session is open: either it is new, or it continues after a lost connection."""
     SUSPENDED = "suspended"
-    """The connection is lost, and the session may still be alive."""
+    """The connection is lost. The session may still be alive."""
     EXPIRED = "expired"
     """The session has expired. A new session follows."""
 
 
 class ZooKeeper(Protocol):
-    """A session with ZooKeeper; paths are relative to the chroot."""
+    """A session with ZooKeeper. All paths are relative to the chroot."""
 
     @property
     def session(self) -> int:
-        """Returns the id of the session; 0 without a session."""
+        """The id of the session; 0 without a session."""
 
     @property
     def connection(self) -> Connection:
-        """Returns the last reported state of the connection."""
+        """The last reported state of the connection."""
 
     @property
     def request_times(self) -> Histogram:
-        """Returns the times from a request to its response, in nanoseconds."""
+        """The distribution of the times between a request and its response, in nanoseconds."""
 
     def on_session(self, call: Callable[[Connection], None]) -> None:
-        """Adds a callback that is called for each change of the connection, in the order of the
-        changes."""
+        """Adds a callback, which gets each new state of the connection, in order."""
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        """Returns a node's data and stat; the data is b"" for a node without data. Raises NoNode,
-        and sets no watch in that case."""
+        """Returns the data and the stat of a node; the data is b"" for a node without data.
+
+        Raises NoNode; then no watch is set.
+        """
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """Returns a node's stat; None if the node does not exist. The watch is also called when the
-        node is created."""
+        """Returns the stat of a node; None if the node does not exist. The watch is also called
+        when the node is created."""
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         """Returns the names of a node's children, unordered. Raises NoNode."""
@@ -180,27 +180,27 @@ class ZooKeeper(Protocol):
     async def create(
         self, path: str, data: bytes | None, *, ephemeral: bool = False, sequence: bool = False
     ) -> tuple[str, Stat]:
-        """Creates a node; returns its path and stat. Raises NodeExists, and NoNode if the parent is
-        missing."""
+        """Creates a node. Returns its path and stat. Raises NodeExists, and NoNode if the parent
+        does not exist."""
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        """Sets a node's data. Raises NoNode, BadVersion."""
+        """Sets the data of a node. Raises NoNode and BadVersion."""
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """Deletes a node. Raises NoNode, BadVersion, NotEmpty."""
+        """Deletes a node. Raises NoNode, BadVersion and NotEmpty."""
 
     async def multi(self, operations: Sequence[Operation]) -> list[Done]:
-        """Applies all operations or none. Raises MultiFailed and SessionExpired."""
+        """Applies all operations or none of them. Raises MultiFailed and SessionExpired."""
 
     async def close(self) -> None:
-        """Ends the session; ZooKeeper deletes the session's ephemeral nodes immediately."""
+        """Ends the session. ZooKeeper deletes the ephemeral nodes of the session immediately."""
 
 
 _LEAST_SESSION_MS = 6000
 
 
 class Where(NamedTuple):
-    """The address of a ZooKeeper ensemble, and the settings of a session."""
+    """The address of ZooKeeper, and the settings of a session."""
 
     hosts: str
     """The value of ``zookeeper.connect``: hosts, followed by a chroot."""
@@ -221,7 +221,7 @@ respond."""
 
 
 async def in_time(time: Time, work: Awaitable[Result]) -> Result:
-    """Awaits ``work``. Raises ZooKeeperError if ``work`` takes longer than `ANSWERS_S`."""
+    """Returns the result of ``work``. Raises ZooKeeperError if it takes longer than `ANSWERS_S`."""
     try:
         async with time.real.within(ANSWERS_S):
             return await work
@@ -233,7 +233,7 @@ async def in_time(time: Time, work: Awaitable[Result]) -> Result:
 
 
 async def ensure_path(zookeeper: ZooKeeper, path: str) -> None:
-    """Creates a persistent node and its parents, if they do not exist."""
+    """Creates a persistent node, and its parents, unless they exist."""
     parts = path.strip("/").split("/")
     for end in range(1, len(parts) + 1):
         node = "/" + "/".join(parts[:end])
@@ -245,8 +245,8 @@ async def ensure_path(zookeeper: ZooKeeper, path: str) -> None:
 
 
 async def children_of(zookeeper: ZooKeeper, path: str, watch: Watch | None = None) -> list[str]:
-    """Returns the names of a node's children. If the node does not exist, returns an empty list and
-    sets no watch."""
+    """Returns the names of a node's children. If the node does not exist, returns an empty list,
+    and sets no watch."""
     try:
         return await zookeeper.children(path, watch)
     except NoNode:
@@ -254,7 +254,7 @@ async def children_of(zookeeper: ZooKeeper, path: str, watch: Watch | None = Non
 
 
 def slices(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Splits items into lists of at most `AT_ONCE` items; the nodes of a list are read and applied
+    """Splits items into lists of at most `AT_ONCE` items. The nodes of one list are read
     together."""
     rest = iter(items)
     while some := list(islice(rest, AT_ONCE)):
